@@ -1,0 +1,30 @@
+# trainmark: train the same network in several frameworks, measure it honestly, compare it honestly.
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+if not workflow.overwrite_configfiles:
+
+    # A file given with --configfile takes the place of this one; they are not mixed.
+    configfile: "config/config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    """Every run, table and figure, and the report of the experiments in the config."""
+    input:
+        "results/report/index.html",
+
+
+onstart:
+    start_checks()
+
+
+onsuccess:
+    show_results()

@@ -1,0 +1,73 @@
+# The checked config, the runs it asks for, and what the rules look up in them.
+import json
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+# Relative to the working directory: an absolute path in a rule would make every result stale in a moved copy.
+SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
+sys.path.insert(0, SCRIPTS)
+
+from trainmark.config import load_config
+from trainmark.devices import find_gpus, no_gpu_message
+from trainmark.errors import ConfigError
+from trainmark.matrix import RUN_FOLDER, expand_runs
+
+CATALOGUE_FILE = os.path.relpath(Path(workflow.basedir) / "config" / "datasets.yaml")
+PLAN_FILE = "results/plan.json"
+RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
+
+
+def checked_config():
+    """The config with defaults, and the catalogue; every mistake in them as one line, before any job starts."""
+    files = workflow.overwrite_configfiles or ["config/config.yaml"]
+    try:
+        return load_config(files, workflow.config_settings.config)
+    except ConfigError as error:
+        raise WorkflowError(f"the config can't be used:\n{error}") from None
+
+
+SETTINGS, CATALOGUE = checked_config()
+RUNS = expand_runs(SETTINGS, gpu_found=bool(find_gpus()))
+if SETTINGS["mirror"]:  # by environment, not as a parameter: where a file came from makes no result stale
+    os.environ.update(TRAINMARK_MIRROR=SETTINGS["mirror"])
+
+
+wildcard_constraints:
+    experiment="[a-z0-9-]+",
+    dataset="[a-z0-9-]+",
+    recipe="[a-z0-9-]+",
+    framework="[a-z0-9-]+",
+    device="cpu|gpu",
+    epochs="[0-9]+",
+    repeat="[0-9]+",
+
+
+def setting(key):
+    """A function of wildcards that gives a key of the run's experiment; mappings as JSON, for the command line."""
+
+    def value(wildcards):
+        found = SETTINGS["experiments"][wildcards.experiment][key]
+        return json.dumps(found, sort_keys=True) if isinstance(found, dict) else found
+
+    return value
+
+
+def start_checks():
+    """Before the first job: stop where a GPU is asked for that can't be there; write down the plan."""
+    asking = [name for name, part in SETTINGS["experiments"].items() if "gpu" in part["devices"]]
+    if asking and workflow.local_exec and not find_gpus():
+        raise WorkflowError(no_gpu_message(f"the experiment {asking[0]}"))
+    plan = {"config": SETTINGS, "runs": [run.id for run in RUNS]}
+    Path(PLAN_FILE).parent.mkdir(parents=True, exist_ok=True)
+    Path(PLAN_FILE).write_text(json.dumps(plan, indent=2) + "\n")
+
+
+def show_results():
+    """After the last job: the table of results and where the report is."""
+    summary = Path("results/tables/summary.txt")
+    report_file = Path("results/report/index.html")
+    if summary.exists() and report_file.exists():
+        print(f"\n{summary.read_text()}\nReport: {report_file.resolve()}", file=sys.stderr)

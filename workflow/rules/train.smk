@@ -1,0 +1,40 @@
+# One job for each run. Training is a command, not a `script:`: one code path for a job, a container and a person,
+# and nothing of Snakemake's own environment leaks into the framework's.
+
+
+rule train:
+    """Train one run from a fresh model and write its record."""
+    input:
+        manifest="results/datasets/{dataset}/prepared/manifest.json",
+        train_images="results/datasets/{dataset}/prepared/train_images.npy",
+        train_labels="results/datasets/{dataset}/prepared/train_labels.npy",
+        test_images="results/datasets/{dataset}/prepared/test_images.npy",
+        test_labels="results/datasets/{dataset}/prepared/test_labels.npy",
+        mean="results/datasets/{dataset}/mean.npy",
+    output:
+        record=RECORD_FILE,
+    log:
+        f"results/logs/train/{RUN_FOLDER}.log",
+    conda:
+        "../../envs/{framework}.yaml"
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=240,
+        # None leaves the key out: a CPU run asks for no GPU at all, which 0 would not say to every scheduler.
+        gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
+    params:
+        folder=subpath(input.manifest, parent=True),
+        seed=setting("seed"),
+        batch_size=setting("batch_size"),
+        input=setting("input"),
+        step_losses=setting("step_losses"),
+        plan=PLAN_FILE,
+        script=f"{SCRIPTS}/train.py",
+    shell:
+        "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
+        " --dataset {wildcards.dataset} --dataset-folder {params.folder:q} --mean {input.mean:q}"
+        " --framework {wildcards.framework} --device {wildcards.device} --epochs {wildcards.epochs}"
+        " --repeat {wildcards.repeat} --seed {params.seed} --batch-size {params.batch_size} --input {params.input:q}"
+        " --step-losses {params.step_losses} --threads {threads} --plan {params.plan:q} --log {log:q}"
+        " --out {output.record:q}"

@@ -1,0 +1,29 @@
+"""Fetch the files of one dataset, check each by SHA-256, and write down where they came from."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from trainmark.config import read_yaml
+from trainmark.download import fetch_dataset
+from trainmark.errors import run_command
+
+
+def main() -> None:
+    """Fetch; the sources file is written last, when every file is right."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", required=True, help="an entry of the catalogue")
+    parser.add_argument("--catalogue", required=True, type=Path, help="config/datasets.yaml")
+    mirror_help = "folder or address to ask first (default: the environment variable TRAINMARK_MIRROR)"
+    parser.add_argument("--mirror", default=os.environ.get("TRAINMARK_MIRROR"), help=mirror_help)
+    parser.add_argument("--raw-folder", required=True, type=Path, help="where the files go")
+    parser.add_argument("--out", required=True, type=Path, help="JSON list of files and their sources")
+    arguments = parser.parse_args()
+    entry = read_yaml(arguments.catalogue)[arguments.dataset]
+    sources = fetch_dataset(arguments.dataset, entry, arguments.mirror, arguments.raw_folder)
+    arguments.out.write_text(json.dumps(sources, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    run_command(main)

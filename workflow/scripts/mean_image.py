@@ -1,0 +1,26 @@
+"""Compute the mean image of a prepared training set: float64 (channels, height, width), and a picture of it."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from trainmark import prepared
+from trainmark.errors import run_command
+from trainmark.mean_image import mean_image, save_picture
+
+
+def main() -> None:
+    """Read the training images, write mean and picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
+    parser.add_argument("--out", required=True, type=Path, help="mean.npy")
+    parser.add_argument("--picture", required=True, type=Path, help="mean.png")
+    arguments = parser.parse_args()
+    mean = mean_image(prepared.read_split(arguments.dataset_folder, "train")[0])
+    np.save(arguments.out, mean, allow_pickle=False)
+    save_picture(mean, arguments.picture)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,1 @@
+"""The networks, one function each: (input shape, number of classes) -> Architecture."""

@@ -1,0 +1,81 @@
+"""What a person sees while a run trains; everything else a framework prints goes to the log."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from tqdm import tqdm
+
+from trainmark.matrix import Run
+
+
+def redirect_output(log: Path | None) -> TextIO:
+    """Send this process's standard output and error to `log`, and return a stream to where errors went before.
+
+    The file descriptors themselves are redirected, because frameworks print from C++ too. Without a log nothing moves.
+    """
+    if log is None:
+        return sys.stderr
+    terminal = os.fdopen(os.dup(2), "w", buffering=1)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    return terminal
+
+
+def place_in_plan(run: Run, plan: Path | None) -> str:
+    """Which run of how many, as "run 7 of 18", from the list that the workflow wrote; "run" where there is none."""
+    try:
+        ids = json.loads(plan.read_text())["runs"] if plan else []
+    except (OSError, ValueError):
+        ids = []
+    return f"run {ids.index(run.id) + 1} of {len(ids)}" if run.id in ids else "run"
+
+
+class RunDisplay:
+    """A progress bar on a terminal, silent elsewhere; and one line at the start and at the end of a run anywhere."""
+
+    def __init__(self, run: Run, place: str, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._title = f"{place}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
+        self._epochs = run.epochs
+        self._bar: tqdm | None = None
+
+    def start(self) -> None:
+        """Say which run begins."""
+        if not self._terminal.isatty():
+            print(f"{self._title}: training {self._epochs} epochs", file=self._terminal)
+        self._bar = tqdm(
+            total=self._epochs, desc=self._title, unit="epoch", file=self._terminal, disable=None, dynamic_ncols=True
+        )
+
+    def epoch_done(self, entry: dict) -> None:
+        """Show an epoch's entry of the curves; print it to the log as well."""
+        loss, test = entry["batch_loss"], entry["evaluations"]["test"]
+        print(f"epoch {entry['epoch']}: loss {loss}, test {test}, {entry['seconds']:.3f} s", flush=True)
+        self._bar.set_postfix(loss=_short(loss), test_accuracy=_short(test["accuracy"]), refresh=False)
+        self._bar.update()
+
+    def finish(self, record: dict) -> None:
+        """Say how the run ended."""
+        self._bar.close()
+        result, diverged = record["result"], record["diverged"]
+        if diverged:
+            outcome = f"diverged: loss is {diverged['kind']} at step {diverged['step']}, epoch {diverged['epoch']}"
+        else:
+            outcome = f"test loss {_short(result['test_loss'])}, test accuracy {_short(result['test_accuracy'])}"
+        if not self._terminal.isatty() or diverged:
+            print(f"{self._title}: {outcome}, {result['training_seconds']:.2f} s of training", file=self._terminal)
+
+    def fail(self, reason: str, log: Path | None) -> None:
+        """Say that the run failed and where to read why."""
+        where = f"; log: {log}" if log else ""
+        print(f"{self._title}: failed: {reason}{where}", file=self._terminal)
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4f}"

@@ -1,0 +1,32 @@
+"""Errors that a person reads: one sentence that says what, where, what is allowed and what to do."""
+
+import sys
+from collections.abc import Callable
+
+
+class TrainmarkError(Exception):
+    """Base of every error whose text is meant for the user; shown without a traceback."""
+
+
+class ConfigError(TrainmarkError):
+    """A config file or the dataset catalogue asks for something that is not allowed."""
+
+
+class DataError(TrainmarkError):
+    """A data file is missing, damaged or not what the catalogue says."""
+
+
+class DeviceError(TrainmarkError):
+    """The device that was asked for is not there."""
+
+
+class RecordError(TrainmarkError):
+    """A record does not fit its schema."""
+
+
+def run_command(main: Callable[[], None]) -> None:
+    """Call a script's `main`; end with exit status 1 and one sentence when it raises a TrainmarkError."""
+    try:
+        main()
+    except TrainmarkError as error:
+        sys.exit(f"{type(error).__name__}: {error}")

@@ -1,0 +1,102 @@
+"""The contract that every adapter fulfils, and what all adapters share."""
+
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+
+from trainmark.architecture import Architecture
+from trainmark.batches import EpochFeed
+from trainmark.recipes import Optimizer
+from trainmark.weights import Weights
+
+EVALUATION_BATCH_SIZE = 1000
+"""Samples a forward step in evaluation: bounds memory, and changes no result."""
+
+
+class Adapter(ABC):
+    """Trains one architecture with one framework. Call `build`, then `load` each split, then the rest."""
+
+    def __init__(self, framework: str, threads: int) -> None:
+        self.framework = framework
+        self.threads = threads
+        self.labels: dict[str, np.ndarray] = {}
+
+    @abstractmethod
+    def build(
+        self, *, architecture: Architecture, weights: Weights, optimizer: Optimizer, device: str, dtype: str
+    ) -> None:
+        """Make the network with exactly these first weights on `device` ("cpu" or "gpu"), in "float32" or "float64".
+
+        Raises DeviceError where the framework does not see the device: there is no silent fall-back.
+        """
+
+    @abstractmethod
+    def load(self, *, split: str, images: np.ndarray, labels: np.ndarray) -> None:
+        """Put a split where it is trained from, once: images (samples, channels, height, width), labels (samples,)."""
+
+    @abstractmethod
+    def train_epoch(self, feed: EpochFeed) -> np.ndarray:
+        """Train on the split "train" in the feed's order; return the mean loss of each step, float64, (steps,).
+
+        Each loss is that of the batch before its update, with dropout on. It may still be running on the device
+        only until `synchronize` returns.
+        """
+
+    @abstractmethod
+    def predict(self, split: str) -> np.ndarray:
+        """Logits of a whole loaded split in its stored order, dropout off: (samples, classes)."""
+
+    @abstractmethod
+    def weights(self) -> Weights:
+        """The present weights, in the names, shapes and layout of `architecture.parameters()`."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that the next epoch depends on: weights and the optimizer's state, as plain arrays."""
+
+    @abstractmethod
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Put back what `state` returned, in an adapter built alike."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Return when all work given to the device is done."""
+
+    @abstractmethod
+    def describe_device(self) -> dict[str, str]:
+        """The device that the arrays really lie on: "kind" ("cpu" or "gpu") and "name"."""
+
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Versions of the libraries that train, by package."""
+
+    def evaluate(self, split: str) -> tuple[float, float]:
+        """(mean cross entropy, accuracy) over a loaded split; from the logits, the same arithmetic everywhere."""
+        return cross_entropy_and_accuracy(self.predict(split), self.labels[split])
+
+    def save(self, path: Path) -> None:
+        """Write `state` to an .npz file; the file is whole or not there at all."""
+        part = path.with_name(path.name + ".part")
+        with open(part, "wb") as stream:
+            np.savez(stream, **self.state())
+        os.replace(part, path)
+
+    def restore(self, path: Path) -> None:
+        """Put back what `save` wrote. Nothing in the file is unpickled."""
+        with np.load(path, allow_pickle=False) as arrays:
+            self.set_state(dict(arrays))
+
+
+def cross_entropy_and_accuracy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Mean of -log softmax(logits)[label], fused so that it can't overflow, and the share of right argmax.
+
+    logits: (samples, classes). labels: (samples,). The arithmetic is float64. NaN logits give a NaN loss.
+    """
+    logits = logits.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):  # a diverged network: the NaN is the answer
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        log_normalizer = np.log(np.exp(shifted).sum(axis=1))
+        loss = np.mean(log_normalizer - shifted[np.arange(len(labels)), labels])
+    return float(loss), float(np.mean(logits.argmax(axis=1) == labels))

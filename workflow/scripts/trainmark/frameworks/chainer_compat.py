@@ -1,0 +1,63 @@
+"""Lets Chainer 7.8.1 (2022) import and run on today's numpy, Python and CuPy. Import this before chainer.
+
+Everything restored here is a plain alias or an empty module; none computes anything.
+"""
+
+import importlib
+import sys
+import types
+
+import numpy
+
+_NUMPY_ALIASES = {"int": int, "float": float, "bool": bool, "object": object, "complex": complex, "str": str}
+"""Names that numpy 1.24 removed; Chainer 7 uses them as dtypes."""
+
+_NUMPY_SCTYPES = {
+    "int": [numpy.int8, numpy.int16, numpy.int32, numpy.int64],
+    "uint": [numpy.uint8, numpy.uint16, numpy.uint32, numpy.uint64],
+    "float": [numpy.float16, numpy.float32, numpy.float64],
+    "complex": [numpy.complex64, numpy.complex128],
+    "others": [bool, object, bytes, str, numpy.void],
+}
+"""numpy.sctypes as it was before numpy 2.0; chainer.utils.type_check looks dtypes up in it."""
+
+_CUPY_REMOVED = ("cupy.cuda.cublas",)
+"""Modules that CuPy 14 dropped and without which Chainer takes CuPy to be absent; it calls nothing in them on the way
+that is left to it: convolutions and batch normalisation take Chainer's own path where there is no cupy.cudnn."""
+
+
+def _restore_numpy() -> None:
+    for name, value in {**_NUMPY_ALIASES, "sctypes": _NUMPY_SCTYPES}.items():
+        if name not in vars(numpy):
+            setattr(numpy, name, value)
+
+
+def _stand_in_for_distutils() -> None:
+    """numpy.distutils left with Python 3.12; Chainer imports it for a check that is made on macOS only."""
+    if sys.version_info >= (3, 12):
+        system_info = types.ModuleType("numpy.distutils.system_info")
+        system_info.get_info = lambda name: {}
+        package = types.ModuleType("numpy.distutils")
+        package.system_info = system_info
+        sys.modules.setdefault("numpy.distutils", package)
+        sys.modules.setdefault("numpy.distutils.system_info", system_info)
+        numpy.distutils = package
+
+
+def _restore_cupy() -> None:
+    try:
+        importlib.import_module("cupy")
+    except ImportError:
+        return
+    for name in _CUPY_REMOVED:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            parent, _, child = name.rpartition(".")
+            sys.modules[name] = types.ModuleType(name)
+            setattr(sys.modules[parent], child, sys.modules[name])
+
+
+_restore_numpy()
+_stand_in_for_distutils()
+_restore_cupy()

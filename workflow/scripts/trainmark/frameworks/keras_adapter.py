@@ -1,0 +1,224 @@
+"""Keras on TensorFlow, JAX or torch. The loop is the one of its documentation (stock): compile and fit."""
+
+import importlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from trainmark.architecture import Architecture
+from trainmark.batches import EpochFeed
+from trainmark.errors import DeviceError
+from trainmark.frameworks.base import EVALUATION_BATCH_SIZE, Adapter
+from trainmark.recipes import Optimizer
+from trainmark.weights import Weights
+
+FRAMEWORKS = {
+    "keras-tensorflow": {
+        "packages": ["tensorflow", "keras"],
+        "environment": {
+            "KERAS_BACKEND": "tensorflow",
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        },
+    },
+    "keras-jax": {
+        "packages": ["jax", "keras"],
+        "environment": {"KERAS_BACKEND": "jax", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+    },
+    "keras-torch": {"packages": ["torch", "keras"], "environment": {"KERAS_BACKEND": "torch"}},
+}
+
+
+class Backend(NamedTuple):
+    """What Keras itself has no word for: each takes the backend's own module."""
+
+    gpus: Callable[..., list]
+    gpu_name: Callable[..., str]
+    wait: Callable[..., object]  # (module, an array that the last work wrote)
+
+
+BACKENDS = {
+    "tensorflow": Backend(
+        gpus=lambda tf: tf.config.list_physical_devices("GPU"),
+        gpu_name=lambda tf, gpu: tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name),
+        wait=lambda tf, array: array.numpy(),
+    ),
+    "jax": Backend(
+        gpus=lambda jax: [device for device in jax.devices() if device.platform == "gpu"],
+        gpu_name=lambda jax, gpu: gpu.device_kind,
+        wait=lambda jax, array: jax.block_until_ready(array),
+    ),
+    "torch": Backend(
+        gpus=lambda torch: list(range(torch.cuda.device_count())),
+        gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
+        wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
+    ),
+}
+
+
+class RMSprop(keras.optimizers.RMSprop):
+    """RMSprop with epsilon outside the root (optimizers.rmsprop); Keras 3 has it inside."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        """One update of one variable."""
+        rate = ops.cast(learning_rate, variable.dtype)
+        velocity = self._velocities[self._get_variable_index(variable)]
+        self.assign(velocity, self.rho * velocity + (1 - self.rho) * ops.square(gradient))
+        self.assign_sub(variable, rate * gradient / (ops.sqrt(velocity) + self.epsilon))
+
+
+OPTIMIZERS = {
+    "sgd": keras.optimizers.SGD,
+    "adam": keras.optimizers.Adam,
+    "rmsprop": RMSprop,
+}
+
+LAYERS = {
+    "Flatten": lambda node: keras.layers.Flatten(name=node.name),
+    "Dense": lambda node: keras.layers.Dense(int(node.attributes["units"]), name=node.name),
+    "ReLU": lambda node: keras.layers.ReLU(name=node.name),
+    "Dropout": lambda node: keras.layers.Dropout(node.attributes["rate"], name=node.name),
+}
+
+
+class StepLosses(keras.metrics.Metric):
+    """Keeps the loss of every step on the device, to be read once an epoch.
+
+    Keras itself reports the running mean, from which single losses can't be had back without loss of digits, and
+    a callback that reads each one would make the host wait at every step.
+    """
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(name="step_losses")
+        self.losses = self.add_variable(shape=(steps,), initializer="zeros", dtype=keras.config.floatx(), name="losses")
+        self.step = self.add_variable(shape=(), initializer="zeros", dtype="int32", name="step")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Note the mean cross entropy of one batch. Sum over count: ops.mean works in float32 on JAX."""
+        losses = keras.losses.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
+        loss = ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
+        self.losses.assign(ops.scatter_update(self.losses, ops.reshape(self.step, (1, 1)), ops.reshape(loss, (1,))))
+        self.step.assign(self.step + 1)
+
+    def result(self):
+        """The last step's loss: what a progress bar would show."""
+        return self.losses[self.step - 1]
+
+
+def create(framework: str, threads: int) -> "KerasAdapter":
+    """The adapter of a framework of FRAMEWORKS."""
+    return KerasAdapter(framework, threads)
+
+
+class KerasAdapter(Adapter):
+    """See `base.Adapter`."""
+
+    def __init__(self, framework: str, threads: int) -> None:
+        super().__init__(framework, threads)
+        self._module = importlib.import_module(keras.backend.backend())
+        self._backend = BACKENDS[keras.backend.backend()]
+
+    def build(
+        self, *, architecture: Architecture, weights: Weights, optimizer: Optimizer, device: str, dtype: str
+    ) -> None:
+        """See `base.Adapter.build`."""
+        if device == "gpu" and not self._backend.gpus(self._module):
+            raise DeviceError(f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}")
+        if dtype == "float64" and keras.backend.backend() == "jax":
+            self._module.config.update("jax_enable_x64", True)
+        keras.config.set_floatx(dtype)
+        keras.config.set_image_data_format("channels_first")
+        self._architecture = architecture
+        self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._metric: StepLosses | None = None
+        self._model = _model(architecture)
+        for parameter, variable in self._variables():
+            variable.assign(weights[parameter.name].astype(dtype))
+        constants = optimizer.as_dict()
+        self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants)
+        self._optimizer.build(self._model.trainable_variables)
+
+    def load(self, *, split: str, images: np.ndarray, labels: np.ndarray) -> None:
+        """See `base.Adapter.load`. The arrays stay on the host: the stock fit moves each batch."""
+        self._arrays[split] = (images, labels.astype(np.int32))
+        self.labels[split] = labels
+
+    def train_epoch(self, feed: EpochFeed) -> np.ndarray:
+        """See `base.Adapter.train_epoch`."""
+        self._compile(feed.steps)
+        self._seed_dropout(feed.dropout_seed)
+        images, labels = self._arrays["train"]
+        if feed.order is not None:
+            images, labels = images[feed.order], labels[feed.order]
+        self._model.fit(images, labels, batch_size=feed.batch_size, shuffle=False, verbose=0)
+        return np.asarray(ops.convert_to_numpy(self._metric.losses), np.float64)[: feed.steps]
+
+    def predict(self, split: str) -> np.ndarray:
+        """See `base.Adapter.predict`."""
+        return self._model.predict(self._arrays[split][0], batch_size=EVALUATION_BATCH_SIZE, verbose=0)
+
+    def weights(self) -> Weights:
+        """See `base.Adapter.weights`."""
+        return {parameter.name: np.array(ops.convert_to_numpy(variable)) for parameter, variable in self._variables()}
+
+    def state(self) -> dict[str, np.ndarray]:
+        """See `base.Adapter.state`."""
+        return {f"{i:04d}": np.array(ops.convert_to_numpy(variable)) for i, variable in enumerate(self._state())}
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """See `base.Adapter.set_state`."""
+        for i, variable in enumerate(self._state()):
+            variable.assign(state[f"{i:04d}"])
+
+    def synchronize(self) -> None:
+        """See `base.Adapter.synchronize`."""
+        self._backend.wait(self._module, self._model.trainable_variables[-1].value)
+
+    def describe_device(self) -> dict[str, str]:
+        """See `base.Adapter.describe_device`."""
+        gpus = self._backend.gpus(self._module)
+        if not gpus or "cpu" in str(_device_of(self._model.trainable_variables[0].value)).lower():
+            return {"kind": "cpu", "name": keras.backend.backend()}
+        return {"kind": "gpu", "name": str(self._backend.gpu_name(self._module, gpus[0]))}
+
+    def versions(self) -> dict[str, str]:
+        """See `base.Adapter.versions`."""
+        modules = (keras, self._module, np)
+        return {module.__name__: module.__version__ for module in modules}
+
+    def _compile(self, steps: int) -> None:
+        """Compile once an epoch length: the metric has room for that many losses."""
+        if self._metric is None or self._metric.losses.shape[0] != steps:
+            self._metric = StepLosses(steps)
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            self._model.compile(optimizer=self._optimizer, loss=loss, metrics=[self._metric])
+
+    def _seed_dropout(self, seed: int) -> None:
+        dropouts = [layer for layer in self._model.layers if isinstance(layer, keras.layers.Dropout)]
+        for i, layer in enumerate(dropouts):
+            layer.seed_generator.state.assign(np.array([seed, i], "uint32"))
+
+    def _variables(self):
+        """(architecture parameter, Keras variable) of every trained array; Keras keeps the canonical layout."""
+        for parameter in self._architecture.parameters():
+            layer, _, role = parameter.name.rpartition(".")
+            yield parameter, getattr(self._model.get_layer(layer), role)
+
+    def _state(self) -> list:
+        return [*self._model.trainable_variables, *self._optimizer.variables]
+
+
+def _model(architecture: Architecture) -> keras.Model:
+    """The architecture as a Keras functional model, logits out."""
+    values = {"input": keras.Input(architecture.input_shape, name="input")}
+    for node in architecture.nodes:
+        values[node.name] = LAYERS[node.op](node)(values[node.inputs[0]])
+    return keras.Model(values["input"], values[architecture.nodes[-1].name])
+
+
+def _device_of(array: object) -> object:
+    """Where an array of any backend lies: TensorFlow, JAX and torch each name it `device`."""
+    return array.device

@@ -1,0 +1,50 @@
+"""The update rules, in numpy: what every adapter's optimizer must do, step by step.
+
+g is the gradient, t the step counted from 1. The adapters are tested against these functions.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+State = dict[str, np.ndarray]
+
+
+def sgd(weight: np.ndarray, gradient: np.ndarray, state: State, step: int, learning_rate: float) -> np.ndarray:
+    """Plain stochastic gradient descent: w - lr g."""
+    return weight - learning_rate * gradient
+
+
+def adam(
+    weight: np.ndarray,
+    gradient: np.ndarray,
+    state: State,
+    step: int,
+    learning_rate: float,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+) -> np.ndarray:
+    """Adam in the form of the end of section 2 of Kingma and Ba 2015 (epsilon added to sqrt(v), uncorrected)."""
+    first, second = state.get("first", 0.0), state.get("second", 0.0)
+    state["first"] = first + (1 - beta_1) * (gradient - first)
+    state["second"] = second + (1 - beta_2) * (gradient**2 - second)
+    rate = learning_rate * np.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+    return weight - rate * state["first"] / (np.sqrt(state["second"]) + epsilon)
+
+
+def rmsprop(
+    weight: np.ndarray,
+    gradient: np.ndarray,
+    state: State,
+    step: int,
+    learning_rate: float,
+    rho: float,
+    epsilon: float,
+) -> np.ndarray:
+    """RMSprop (Tieleman and Hinton 2012) with epsilon outside the root, as Keras had it in 2017 and Chainer has it."""
+    state["square"] = rho * state.get("square", 0.0) + (1 - rho) * gradient**2
+    return weight - learning_rate * gradient / (np.sqrt(state["square"]) + epsilon)
+
+
+UPDATE_RULES: Mapping[str, Callable[..., np.ndarray]] = {"sgd": sgd, "adam": adam, "rmsprop": rmsprop}

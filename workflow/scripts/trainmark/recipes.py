@@ -1,0 +1,124 @@
+"""The recipes, as data: architecture + input transform + optimizer + batch size.
+
+Constants are those of the originals, named in `source`. Standard library only (see matrix.py).
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from trainmark.architecture import Architecture, Shape
+from trainmark.architectures import mlp
+
+
+@dataclass(frozen=True)
+class InputTransform:
+    """How a stored image (uint8, 0 to 255) becomes what the network sees: (window - mean window) * scale.
+
+    scale: factor on the grey levels; 1/255 brings them to [0, 1].
+    subtract_mean: whether the dataset's mean image is subtracted first.
+    crop: (height, width) of the centred window that is taken from each image, or None for the whole image.
+    mean_window: where the window of the mean image lies: "same" as the image's, or "top-left" always, which is
+        what the ImageNet recipe of ChainerMN did whatever it cropped (kept to repeat published curves).
+    """
+
+    scale: float = 1 / 255
+    subtract_mean: bool = False
+    crop: tuple[int, int] | None = None
+    mean_window: str = "same"
+
+    def output_shape(self, image_shape: Shape) -> Shape:
+        """Shape of what the network sees, for stored images of (channels, height, width)."""
+        return (image_shape[0], *self.crop) if self.crop else image_shape
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An update rule (a key of optimizers.UPDATE_RULES) and its constants."""
+
+    rule: str
+    learning_rate: float
+    constants: tuple[tuple[str, float], ...] = ()
+
+    def as_dict(self) -> dict[str, str | float]:
+        """Flat form for records and adapters: rule, learning_rate and each constant by name."""
+        return {"rule": self.rule, "learning_rate": self.learning_rate, **dict(self.constants)}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is trained. `batch_size` None means the whole training set as one batch, in its stored order."""
+
+    name: str
+    architecture: Callable[[Shape, int], Architecture]
+    input_shape: Shape
+    initializer: str
+    optimizer: Optimizer
+    batch_size: int | None
+    input: InputTransform
+    evaluated_splits: tuple[str, ...]
+    published_parameters: int  # at `published_classes` classes
+    published_classes: int
+    source: str
+
+    def misfit(self, image_shape: Shape, transform: InputTransform) -> str | None:
+        """Why images of this shape can't be fed to this recipe, as a phrase, or None where they can."""
+        if transform.crop and any(window > side for window, side in zip(transform.crop, image_shape[1:], strict=True)):
+            return f"crops {_sides(transform.crop)} out of images of {_sides(image_shape[1:])}"
+        shape = transform.output_shape(image_shape)
+        if shape != self.input_shape:
+            return f"takes inputs of {_sides(self.input_shape)} (channels x height x width), and gets {_sides(shape)}"
+        return None
+
+
+def _sides(shape: Shape) -> str:
+    return " x ".join(str(side) for side in shape)
+
+
+_ADAM = Optimizer("adam", 1e-3, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8)))
+_MNIST = {"input_shape": (1, 28, 28), "input": InputTransform(), "published_classes": 10}
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="mnist-mlp-chainer",
+            architecture=mlp.mlp_1000_1000,
+            initializer="lecun_normal",
+            optimizer=_ADAM,
+            batch_size=100,
+            evaluated_splits=("test",),
+            published_parameters=1_796_010,
+            source="chainer examples/mnist/train_mnist.py",
+            **_MNIST,
+        ),
+        Recipe(
+            name="mnist-mlp-keras",
+            architecture=mlp.mlp_512_512_dropout,
+            initializer="glorot_uniform",
+            optimizer=Optimizer("rmsprop", 1e-3, (("rho", 0.9), ("epsilon", 1e-8))),
+            batch_size=128,
+            evaluated_splits=("test",),
+            published_parameters=669_706,
+            source="keras examples/mnist_mlp.py",
+            **_MNIST,
+        ),
+        Recipe(
+            name="mnist-mlp-flux",
+            architecture=mlp.mlp_32,
+            initializer="glorot_uniform",
+            optimizer=_ADAM,
+            batch_size=None,
+            evaluated_splits=("test", "train"),
+            published_parameters=25_450,
+            source="FluxML model-zoo vision/mnist/mlp.jl",
+            **_MNIST,
+        ),
+    )
+}
+
+
+def merged_input(recipe: Recipe, overrides: dict) -> InputTransform:
+    """The recipe's input transform with an experiment's `input` keys put over it."""
+    values = {**asdict(recipe.input), **overrides}
+    values["crop"] = tuple(values["crop"]) if values["crop"] else None
+    return InputTransform(**values)

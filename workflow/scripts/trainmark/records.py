@@ -1,0 +1,59 @@
+"""The record: the JSON file that one run leaves. Checked against its schema on write and on read."""
+
+import json
+import math
+import os
+from functools import cache
+from pathlib import Path
+
+import jsonschema
+
+from trainmark.errors import RecordError
+
+SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
+
+
+@cache
+def _validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text()))
+
+
+def encode_loss(loss: float) -> float | str:
+    """A loss as JSON can hold it: the number, or "NaN", "Infinity", "-Infinity"."""
+    if math.isnan(loss):
+        return "NaN"
+    return loss if math.isfinite(loss) else ("Infinity" if loss > 0 else "-Infinity")
+
+
+def decode_loss(value: float | str | None) -> float | None:
+    """The loss that `encode_loss` wrote, as a float."""
+    return float(value) if isinstance(value, str) else value
+
+
+def _check(record: dict, path: Path) -> None:
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(record))
+    if error is not None:
+        where = ".".join(str(part) for part in error.absolute_path) or "top level"
+        message = error.message if len(error.message) <= 200 else f"{error.message[:197]}..."
+        raise RecordError(f"{path} is not a record of this version of trainmark: {where}: {message}")
+
+
+def write_record(record: dict, path: Path) -> None:
+    """Write a record as a whole or not at all. Raises RecordError where it does not fit the schema."""
+    _check(record, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
+    os.replace(part, path)
+
+
+def read_record(path: Path) -> dict:
+    """Read a record. Raises RecordError where it is not JSON or does not fit the schema."""
+    try:
+        record = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise RecordError(f"{path}: there is no such record") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise RecordError(f"{path} is not a JSON file: {error}") from error
+    _check(record, path)
+    return record

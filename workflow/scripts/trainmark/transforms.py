@@ -1,0 +1,32 @@
+"""Applying an input transform to stored images."""
+
+import numpy as np
+
+from trainmark.recipes import InputTransform
+
+
+def centre_window(image_shape: tuple[int, int], crop: tuple[int, int] | None) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of the centred window in an image of (height, width); the whole image for None."""
+    if crop is None:
+        return (0, 0, *image_shape)
+    return ((image_shape[0] - crop[0]) // 2, (image_shape[1] - crop[1]) // 2, *crop)
+
+
+def apply(images: np.ndarray, mean_image: np.ndarray, transform: InputTransform, dtype: str) -> np.ndarray:
+    """What the network sees: (window of the image - window of the mean image) * scale.
+
+    images: uint8, (samples, channels, height, width). mean_image: float64, (channels, height, width), used only
+    where the transform subtracts it. Returns `dtype`, (samples, channels, window height, window width). The
+    arithmetic is float64 and rounded once, so that every framework is given the same bits.
+    """
+    top, left, height, width = centre_window(images.shape[2:], transform.crop)
+    window = images[:, :, top : top + height, left : left + width]
+    out = np.empty(window.shape, dtype)
+    mean = 0.0
+    if transform.subtract_mean:
+        mean_top, mean_left = (top, left) if transform.mean_window == "same" else (0, 0)
+        mean = mean_image[:, mean_top : mean_top + height, mean_left : mean_left + width]
+    for start in range(0, len(window), 4096):  # in blocks: float64 copies of a whole dataset would not fit memory
+        block = slice(start, start + 4096)
+        out[block] = (window[block] - mean) * transform.scale
+    return out
