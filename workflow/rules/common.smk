@@ -8,7 +8,7 @@ from snakemake.exceptions import WorkflowError
 
 # Relative to the working directory: an absolute path in a rule would make every result stale in a moved copy.
 SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
-sys.path.insert(0, SCRIPTS)
+sys.path.append(SCRIPTS)
 
 from trainmark.config import load_config
 from trainmark.devices import find_gpus, no_gpu_message

@@ -52,7 +52,7 @@ rule prepare_dataset:
         script=f"{SCRIPTS}/prepare.py",
     shell:
         "python {params.script:q} --dataset {wildcards.dataset} --catalogue {input.catalogue:q}"
-        " --sources {input.sources:q} --raw-folder {params.raw:q}/raw --out-folder {params.folder:q} 2> {log:q}"
+        " --sources {input.sources:q} --raw-folder {params.raw:q}/raw --out-folder {params.folder:q} 2> >(tee {log:q} >&2)"
 
 
 rule compute_mean_image:

@@ -1,0 +1,119 @@
+# From records to what people read.
+
+
+localrules:
+    collect_records,
+
+
+RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
+GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
+FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
+FIGURE_FORMATS = ("pdf", "svg", "png")
+
+
+def figure_files(name):
+    """Output files of a figure, by format, marked for `snakemake --report` where it can show them."""
+    files = {kind: f"{FIGURE_FILE}{name}.{kind}" for kind in FIGURE_FORMATS}
+    labels = {"experiment": "{experiment}", "recipe": "{recipe}", "dataset": "{dataset}", "figure": name}
+    return files | {"svg": report(files["svg"], category="Figures", caption=f"../report/{name}.rst", labels=labels)}
+
+
+rule collect_records:
+    """Check every record and put them into tables."""
+    input:
+        records=RECORDS,
+    output:
+        runs="results/tables/runs.parquet",
+        curves="results/tables/curves.parquet",
+        summary=report("results/tables/summary.csv", category="Tables", labels={"table": "summary"}),
+        agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
+        text="results/tables/summary.txt",
+    params:
+        plan=PLAN_FILE,
+        folder=subpath(output.runs, parent=True),
+        script=f"{SCRIPTS}/collect.py",
+    log:
+        "results/logs/collect_records.log",
+    conda:
+        "../../envs/report.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    shell:
+        "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs --out-folder {params.folder:q}"
+        " 2> >(tee {log:q} >&2)"
+
+
+rule plot_curves:
+    """Draw loss and accuracy by epoch."""
+    input:
+        runs="results/tables/runs.parquet",
+        curves="results/tables/curves.parquet",
+    output:
+        **figure_files("curves"),
+    params:
+        script=f"{SCRIPTS}/plot.py",
+    log:
+        "results/logs/plot_curves/{experiment}/{recipe}/{dataset}.log",
+    conda:
+        "../../envs/report.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    shell:
+        "python {params.script:q} --figure curves --runs {input.runs:q} --curves {input.curves:q}"
+        " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
+        " --out {output:q} 2> >(tee {log:q} >&2)"
+
+
+rule plot_training_time:
+    """Draw training time by epoch setting, framework and device."""
+    input:
+        runs="results/tables/runs.parquet",
+        curves="results/tables/curves.parquet",
+    output:
+        **figure_files("training_time"),
+    params:
+        script=f"{SCRIPTS}/plot.py",
+    log:
+        "results/logs/plot_training_time/{experiment}/{recipe}/{dataset}.log",
+    conda:
+        "../../envs/report.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    shell:
+        "python {params.script:q} --figure training_time --runs {input.runs:q} --curves {input.curves:q}"
+        " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
+        " --out {output:q} 2> >(tee {log:q} >&2)"
+
+
+rule report:
+    """Write the report: one HTML file that works offline."""
+    input:
+        runs="results/tables/runs.parquet",
+        agreement="results/tables/agreement.csv",
+        records=RECORDS,
+        figures=[
+            f"{FIGURE_FILE}{name}.{kind}".format(experiment=experiment, recipe=recipe, dataset=dataset)
+            for experiment, recipe, dataset in GROUPS
+            for name in ("curves", "training_time")
+            for kind in FIGURE_FORMATS
+        ],
+        means=[f"results/datasets/{name}/mean.png" for name in sorted({group[2] for group in GROUPS})],
+    output:
+        page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
+    params:
+        plan=PLAN_FILE,
+        descriptions=[part["description"] for part in SETTINGS["experiments"].values()],
+        script=f"{SCRIPTS}/report.py",
+    log:
+        "results/logs/report.log",
+    conda:
+        "../../envs/report.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    shell:
+        "python {params.script:q} --plan {params.plan:q} --runs {input.runs:q} --agreement {input.agreement:q}"
+        " --figures-folder results/figures --datasets-folder results/datasets --out {output.page:q} 2> >(tee {log:q} >&2)"

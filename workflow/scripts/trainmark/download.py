@@ -45,8 +45,8 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path) 
             return {**known, "from": without_credentials(address)}
     raise DataError(
         f"{file['name']} of the dataset {name} could be had from none of {len(troubles)} places "
-        f"({'; '.join(troubles)}); connect this machine, set `mirror` in the config or TRAINMARK_MIRROR to a folder or address that holds "
-        f"{name}/{file['name']}, or put the file at {target}"
+        f"({'; '.join(troubles)}); connect this machine, set `mirror` in the config or TRAINMARK_MIRROR to a folder or "
+        f"address that holds {name}/{file['name']}, or put the file at {target}"
     )
 
 

@@ -35,7 +35,10 @@ def _check(record: dict, path: Path) -> None:
     if error is not None:
         where = ".".join(str(part) for part in error.absolute_path) or "top level"
         message = error.message if len(error.message) <= 200 else f"{error.message[:197]}..."
-        raise RecordError(f"{path} is not a record of this version of trainmark: {where}: {message}")
+        raise RecordError(
+            f"{path} is not a record of this version of trainmark: {where}: {message}; delete it, "
+            "and snakemake trains the run again"
+        )
 
 
 def write_record(record: dict, path: Path) -> None:

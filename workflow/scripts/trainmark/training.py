@@ -78,6 +78,7 @@ def run_training(
             "seed": settings.seed,
             "architecture": architecture.name,
             "parameters": architecture.parameter_count(),
+            "dropout": any(node.op == "Dropout" for node in architecture.nodes),
             "initializer": recipe.initializer,
             "optimizer": recipe.optimizer.as_dict(),
             "batch_size": settings.batch_size or samples,

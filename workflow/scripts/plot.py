@@ -1,0 +1,30 @@
+"""Draw one figure of one experiment, recipe and dataset, as PDF, SVG and PNG."""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from trainmark.errors import run_command
+from trainmark.figures import FIGURES, save_figure
+
+
+def main() -> None:
+    """Read the tables, draw, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--figure", required=True, choices=FIGURES, help="which figure")
+    parser.add_argument("--runs", required=True, type=Path, help="runs.parquet")
+    parser.add_argument("--curves", required=True, type=Path, help="curves.parquet")
+    parser.add_argument("--experiment", required=True)
+    parser.add_argument("--recipe", required=True)
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--out", required=True, type=Path, nargs="+", help="files to write, the format by their ending")
+    arguments = parser.parse_args()
+    runs = pd.read_parquet(arguments.runs)
+    for key in ("experiment", "recipe", "dataset"):
+        runs = runs[runs[key] == getattr(arguments, key)]
+    save_figure(arguments.figure, runs, pd.read_parquet(arguments.curves), arguments.out)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,140 @@
+"""The figures: loss and accuracy by epoch, and training time by epoch setting, framework and device."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")  # no screen
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+FORMATS = ("pdf", "svg", "png")
+
+STYLE = {
+    "figure.dpi": 150,
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "svg.hashsalt": "trainmark",  # the same figure gives the same file
+    "pdf.fonttype": 42,  # TrueType: journals refuse Type 3
+}
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's palette, which colour-blind readers can tell apart; one colour a framework."""
+
+LINE_WIDTHS = (4.5, 2.6, 1.2)
+"""Points, framework by framework: thick lines first, so that curves that coincide can all be seen."""
+
+DEVICE_STYLES = {"cpu": ("-", "o"), "gpu": ("--", "^")}
+"""Line and marker of each device."""
+
+
+def _colours(runs: pd.DataFrame) -> dict[str, str]:
+    """One colour for each framework, the same in all figures of an experiment."""
+    return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(runs["framework"].unique())}
+
+
+def _widths(runs: pd.DataFrame) -> dict[str, float]:
+    """One line width for each framework, see LINE_WIDTHS."""
+    return {name: LINE_WIDTHS[min(i, len(LINE_WIDTHS) - 1)] for i, name in enumerate(runs["framework"].unique())}
+
+
+def _label(framework: str, device: str) -> str:
+    return f"{framework}, {device}"
+
+
+def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Loss and accuracy on the test set by epoch: median over repeats, and the range between them as a band.
+
+    Epoch settings share their beginning (same seeds), so each line is that of the longest setting. A run that
+    diverged ends in a cross. Training losses (mean over each epoch's batches) are dotted.
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.0), sharex=True)
+    colours, widths = _colours(runs), _widths(runs)
+    curves = curves.replace([np.inf, -np.inf], np.nan)
+    longest = runs[runs["epochs"] == runs.groupby(["framework", "device"])["epochs"].transform("max")]
+    for (framework, device), group in longest.groupby(["framework", "device"], sort=False):
+        of_group = curves[curves["id"].isin(group["id"])]
+        look = {"color": colours[framework], "linestyle": DEVICE_STYLES[device][0], "linewidth": widths[framework]}
+        for axis, column in zip(axes, ("test_loss", "test_accuracy"), strict=True):
+            _draw_band(axis, of_group, column, look, _label(framework, device))
+            _mark_divergence(axis, of_group, group[group["status"] == "diverged"], column, look["color"])
+        batch_loss = of_group.groupby("epoch")["batch_loss"].median()
+        axes[0].plot(batch_loss.index, batch_loss, **{**look, "linestyle": ":", "linewidth": widths[framework] / 2})
+    for axis, title in zip(axes, ("test loss (dotted: training batches)", "test accuracy"), strict=True):
+        axis.set(xlabel="epoch", title=title)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    axes[0].set_yscale("log")
+    axes[1].legend(loc="lower right")
+    return figure
+
+
+def _draw_band(axis: Axes, curves: pd.DataFrame, column: str, look: dict, label: str) -> None:
+    by_epoch = curves.groupby("epoch")[column]
+    median = by_epoch.median()
+    marker = "o" if len(median) == 1 else None
+    axis.plot(median.index, median, marker=marker, label=label, **look)
+    axis.fill_between(median.index, by_epoch.min(), by_epoch.max(), color=look["color"], alpha=0.12, linewidth=0)
+
+
+def _mark_divergence(axis: Axes, curves: pd.DataFrame, diverged: pd.DataFrame, column: str, colour: str) -> None:
+    """A cross where a diverged run was last finite."""
+    for run_id in diverged["id"]:
+        finite = curves[(curves["id"] == run_id) & curves[column].notna()]
+        if len(finite):
+            axis.plot(finite["epoch"].iloc[-1], finite[column].iloc[-1], "x", color=colour, markersize=8)
+
+
+def training_time_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Seconds of training by epoch setting: every run a dot, the median of a setting a line's corner.
+
+    A diverged run stopped before its last epoch: its time is not that of its setting, and is left out.
+    """
+    figure, axis = plt.subplots(figsize=(7.2, 3.2))
+    colours = _colours(runs)
+    runs = runs[runs["status"] == "ok"]
+    if runs.empty:
+        axis.text(0.5, 0.5, "every run diverged", ha="center", transform=axis.transAxes)
+        return figure
+    pairs = list(runs.groupby(["framework", "device"], sort=False))
+    for i, ((framework, device), group) in enumerate(pairs):
+        line, marker = DEVICE_STYLES[device]
+        shift = 1.03 ** (i - (len(pairs) - 1) / 2)  # so that dots of equal settings do not hide one another
+        median = group.groupby("epochs")["training_seconds"].median()
+        label, colour = _label(framework, device), colours[framework]
+        axis.plot(median.index * shift, median, color=colour, linestyle=line, linewidth=1, label=label)
+        axis.plot(group["epochs"] * shift, group["training_seconds"], marker, color=colour, markersize=4, alpha=0.7)
+    settings = sorted(runs["epochs"].unique())
+    axis.set(xscale="log", yscale="log", xlabel="epochs", ylabel="training time, s")
+    axis.set_xticks(settings, [str(setting) for setting in settings], minor=False)
+    axis.yaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axis.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, position: f"{value:g}"))
+    axis.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+FIGURES: dict[str, Callable[[pd.DataFrame, pd.DataFrame], Figure]] = {
+    "curves": curves_figure,
+    "training_time": training_time_figure,
+}
+
+
+def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, files: list[Path]) -> None:
+    """Draw a figure of FIGURES from the runs of one experiment, recipe and dataset, into a file for each format."""
+    with plt.rc_context(STYLE):
+        figure = FIGURES[name](runs, curves)
+        for file in files:
+            dated = {"svg": "Date", "pdf": "CreationDate"}.get(file.suffix[1:])
+            figure.savefig(file, metadata={dated: None} if dated else None)
+        plt.close(figure)
