@@ -14,6 +14,9 @@ from trainmark.statistics import largest_relative_difference, median_and_range
 SETTING = ["experiment", "recipe", "dataset", "framework", "device", "epochs"]
 """What runs have in common that differ in their repeat alone."""
 
+GROUP = ["experiment", "recipe", "dataset"]
+"""What a section of the report, and a figure, is about."""
+
 METRICS = {
     "training_seconds": "training, s",
     "first_epoch_seconds": "first epoch, s",
@@ -125,44 +128,40 @@ def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
     """How far the first steps' losses part between every two frameworks (or devices) that trained the same thing.
 
     Runs are compared that differ in framework and device alone: same first weights, same batches. One row for each
-    experiment, recipe, dataset and pair, with the largest relative difference over all repeats and epoch settings.
-    Recipes with dropout are left out: each framework draws its own masks, so their losses can't agree.
+    experiment, recipe, dataset and pair of trainers: the largest relative difference over the steps, as the median and
+    the largest over the pairs of runs. `run_ids` lists the runs, pair by pair. Recipes with dropout are left out: each
+    framework draws its own masks, so their losses can't agree.
     """
-    groups: dict[tuple, list[dict]] = {}
+    trainers: dict[tuple, dict[tuple, tuple[str, list[float]]]] = {}
     for record in records.values():
-        if not record["settings"]["dropout"]:
-            group = tuple(record["run"][key] for key in ("experiment", "recipe", "dataset"))
-            groups.setdefault(group, []).append(record)
+        run = record["run"]
+        losses = [decode_loss(loss) for loss in record["step_losses"]]
+        if losses and not record["settings"]["dropout"]:
+            group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
+            trainer = f"{run['framework']} on {run['device']}"
+            group.setdefault(trainer, {})[(run["epochs"], run["repeat"])] = (run["id"], losses)
     rows = []
-    for (experiment, recipe, dataset), members in groups.items():
-        worst: dict[tuple[str, str], tuple[float, int, str]] = {}
-        for first, second in combinations(members, 2):
-            same = all(first["run"][key] == second["run"][key] for key in ("epochs", "repeat"))
-            if same and first["step_losses"] and second["step_losses"]:
-                losses = ([decode_loss(loss) for loss in record["step_losses"]] for record in (first, second))
-                difference, steps = largest_relative_difference(*losses)
-                pair = (_trainer(first), _trainer(second))
-                if pair not in worst or difference > worst[pair][0]:
-                    worst[pair] = (difference, steps, f"{first['run']['id']} {second['run']['id']}")
-        for (first_name, second_name), (difference, steps, ids) in worst.items():
-            rows.append(
-                {
-                    "experiment": experiment,
-                    "recipe": recipe,
-                    "dataset": dataset,
-                    "first": first_name,
-                    "second": second_name,
-                    "steps": steps,
-                    "largest_relative_difference": difference,
-                    "run_ids": ids,
-                }
-            )
-    columns = ["experiment", "recipe", "dataset", "first", "second", "steps", "largest_relative_difference"]
-    return pd.DataFrame(rows, columns=[*columns, "run_ids"])
+    for values, group in trainers.items():
+        for first, second in combinations(group, 2):
+            if group[first].keys() & group[second].keys():
+                names = dict(zip(GROUP, values, strict=True)) | {"first": first, "second": second}
+                rows.append(names | _agreement(group[first], group[second]))
+    columns = [*GROUP, "first", "second", "steps", "pairs", "median", "largest", "run_ids"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def _trainer(record: dict) -> str:
-    return f"{record['run']['framework']} on {record['run']['device']}"
+def _agreement(first: dict[tuple, tuple[str, list[float]]], second: dict[tuple, tuple[str, list[float]]]) -> dict:
+    """Figures of one pair of trainers from their (run id, step losses) by (epochs, repeat)."""
+    common = [key for key in first if key in second]
+    compared = [largest_relative_difference(first[key][1], second[key][1]) for key in common]
+    median, _, largest = median_and_range([difference for difference, _ in compared])
+    return {
+        "steps": max(steps for _, steps in compared),
+        "pairs": len(common),
+        "median": median,
+        "largest": largest,
+        "run_ids": " ".join(f"{first[key][0]} {second[key][0]}" for key in common),
+    }
 
 
 def shown_figure(metric: str, value: float) -> str:
@@ -176,11 +175,10 @@ def shown_figure(metric: str, value: float) -> str:
 
 def terminal_text(summary: pd.DataFrame, agreement: pd.DataFrame) -> str:
     """The tables that end a workflow in the terminal: medians over repeats, and how far the frameworks agree."""
-    groups = ["experiment", "recipe", "dataset"]
     parts = []
-    for (experiment, recipe, dataset), rows in summary.groupby(groups, sort=False):
+    for (experiment, recipe, dataset), rows in summary.groupby(GROUP, sort=False):
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_terminal_rows(rows)}")
-        agreeing = agreement[(agreement[groups] == [experiment, recipe, dataset]).all(axis=1)]
+        agreeing = agreement[(agreement[GROUP] == [experiment, recipe, dataset]).all(axis=1)]
         if len(agreeing):
             parts.append(_terminal_agreement(agreeing))
     return "\n\n".join(parts) + "\n"
@@ -201,7 +199,10 @@ def _terminal_rows(summary: pd.DataFrame) -> str:
 
 def _terminal_agreement(agreement: pd.DataFrame) -> str:
     rows = [
-        f"  {row['first']} and {row['second']}: {row['largest_relative_difference']:.2e}"
+        f"  {row['first']} and {row['second']}: {row['median']:.2e} in the median, {row['largest']:.2e} at most"
         for row in agreement.to_dict("records")
     ]
-    return "\n".join([f"Losses of the first {agreement['steps'].max()} steps differ, relatively, by at most", *rows])
+    steps = agreement["steps"].max()
+    return "\n".join(
+        [f"Largest relative difference between the losses of the first {steps} steps, by pair of runs:", *rows]
+    )

@@ -50,7 +50,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def weights(self) -> Weights:
-        """The present weights, in the names, shapes and layout of `architecture.parameters()`."""
+        """A copy of the present weights, in the names, shapes and layout of `architecture.parameters()`."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:

@@ -127,7 +127,7 @@ class ChainerAdapter(Adapter):
     def weights(self) -> Weights:
         """See `base.Adapter.weights`."""
         return {
-            parameter.name: convert(chainer.backends.cuda.to_cpu(variable.array))
+            parameter.name: np.array(convert(chainer.backends.cuda.to_cpu(variable.array)))
             for parameter, variable, convert in self._variables()
         }
 
@@ -136,7 +136,7 @@ class ChainerAdapter(Adapter):
         serializer = chainer.serializers.DictionarySerializer()
         serializer["network"].save(self._network)
         serializer["optimizer"].save(self._optimizer)
-        return {name: np.asarray(value) for name, value in serializer.target.items()}
+        return {name: np.array(value) for name, value in serializer.target.items()}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """See `base.Adapter.set_state`."""

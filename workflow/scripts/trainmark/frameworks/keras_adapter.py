@@ -39,6 +39,7 @@ class Backend(NamedTuple):
     gpus: Callable[..., list]
     gpu_name: Callable[..., str]
     wait: Callable[..., object]  # (module, an array that the last work wrote)
+    data: Callable[..., object] = lambda module, array: array  # (module, numpy array) -> what fit and predict are given
 
 
 BACKENDS = {
@@ -56,6 +57,7 @@ BACKENDS = {
         gpus=lambda torch: list(range(torch.cuda.device_count())),
         gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
         wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
+        data=lambda torch, array: torch.as_tensor(array),  # Keras makes float32 of numpy arrays for torch
     ),
 }
 
@@ -114,6 +116,7 @@ class StepLosses(keras.metrics.Metric):
 
     def __init__(self, steps: int) -> None:
         super().__init__(name="step_losses")
+        self._steps = steps
         self.losses = self.add_variable(shape=(steps,), initializer="zeros", dtype=keras.config.floatx(), name="losses")
         self.step = self.add_variable(shape=(), initializer="zeros", dtype="int32", name="step")
 
@@ -121,12 +124,14 @@ class StepLosses(keras.metrics.Metric):
         """Note the mean cross entropy of one batch. Sum over count: ops.mean works in float32 on JAX."""
         losses = keras.losses.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
         loss = ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
-        self.losses.assign(ops.scatter_update(self.losses, ops.reshape(self.step, (1, 1)), ops.reshape(loss, (1,))))
+        # The remainder changes nothing but what Keras on torch does first: a dry run on uninitialised memory.
+        place = ops.reshape(self.step % self._steps, (1, 1))
+        self.losses.assign(ops.scatter_update(self.losses, place, ops.reshape(loss, (1,))))
         self.step.assign(self.step + 1)
 
     def result(self):
         """The last step's loss: what a progress bar would show."""
-        return self.losses[self.step - 1]
+        return self.losses[(self.step - 1) % self._steps]
 
 
 def create(framework: str, threads: int) -> "KerasAdapter":
@@ -151,6 +156,7 @@ class KerasAdapter(Adapter):
         if dtype == "float64" and keras.backend.backend() == "jax":
             self._module.config.update("jax_enable_x64", True)
         keras.config.set_floatx(dtype)
+        keras.config.set_dtype_policy(dtype)  # once read, it does not follow floatx
         keras.config.set_image_data_format("channels_first")
         self._architecture = architecture
         self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -164,17 +170,23 @@ class KerasAdapter(Adapter):
 
     def load(self, *, split: str, images: np.ndarray, labels: np.ndarray) -> None:
         """See `base.Adapter.load`. The arrays stay on the host: the stock fit moves each batch."""
-        self._arrays[split] = (images, labels.astype(np.int32))
+        self._arrays[split] = (
+            self._backend.data(self._module, images),
+            self._backend.data(self._module, labels.astype(np.int32)),
+        )
         self.labels[split] = labels
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `base.Adapter.train_epoch`."""
         self._compile(feed.steps)
-        self._seed_dropout(feed.dropout_seed)
+        # In a callback: on torch, fit first dry-runs the network, which would draw from the generator.
+        seeding = keras.callbacks.LambdaCallback(
+            on_epoch_begin=lambda epoch, logs: self._seed_dropout(feed.dropout_seed)
+        )
         images, labels = self._arrays["train"]
         if feed.order is not None:
             images, labels = images[feed.order], labels[feed.order]
-        self._model.fit(images, labels, batch_size=feed.batch_size, shuffle=False, verbose=0)
+        self._model.fit(images, labels, batch_size=feed.batch_size, shuffle=False, verbose=0, callbacks=[seeding])
         return np.asarray(ops.convert_to_numpy(self._metric.losses), np.float64)[: feed.steps]
 
     def predict(self, split: str) -> np.ndarray:
@@ -218,6 +230,7 @@ class KerasAdapter(Adapter):
             self._model.compile(optimizer=self._optimizer, loss=loss, metrics=[self._metric])
 
     def _seed_dropout(self, seed: int) -> None:
+        keras.utils.set_random_seed(seed)  # torch: its dropout draws from the global generator
         dropouts = [layer for layer in self._model.layers if isinstance(layer, keras.layers.Dropout)]
         for i, layer in enumerate(dropouts):
             layer.seed_generator.state.assign(np.array([seed, i], "uint32"))

@@ -15,12 +15,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from trainmark.recipes import RECIPES
-from trainmark.tables import METRICS, SETTING, shown_figure, summary_table, why_absent
+from trainmark.tables import GROUP, METRICS, SETTING, shown_figure, summary_table, why_absent
 
 TEMPLATES = Path(__file__).parent
-
-GROUP = ["experiment", "recipe", "dataset"]
-"""What one section of the report is about."""
 
 
 @dataclass(frozen=True)

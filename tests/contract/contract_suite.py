@@ -1,0 +1,257 @@
+"""What every adapter must do. Run for one framework: pytest tests/contract/contract_suite.py --framework chainer."""
+
+import numpy as np
+import pytest
+from reference import Reference
+
+from trainmark.architecture import chain
+from trainmark.batches import EpochFeed
+from trainmark.errors import DeviceError
+from trainmark.frameworks import create_adapter, known_frameworks
+from trainmark.frameworks.base import EVALUATION_BATCH_SIZE
+from trainmark.recipes import Optimizer
+from trainmark.weights import first_weights
+
+INPUT_SHAPE, CLASSES = (1, 4, 5), 3
+OPTIMIZERS = {
+    "sgd": Optimizer("sgd", 0.1),
+    "adam": Optimizer("adam", 1e-2, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8))),
+    "rmsprop": Optimizer("rmsprop", 1e-2, (("rho", 0.9), ("epsilon", 1e-8))),
+}
+TOLERANCE = {"float64": {"rtol": 1e-12, "atol": 1e-13}, "float32": {"rtol": 2e-5, "atol": 2e-6}}
+"""float64: rounding alone; a framework that computed anything in float32 would miss it by five digits."""
+
+
+COMPUTES_IN_FLOAT32 = {"keras-torch"}
+"""Keras on torch takes the product of two float64 matrices in float32 (its result type of two float64 is float32)."""
+
+
+def network(dropout=0.0):
+    """Two hidden layers, with dropout between them where asked for."""
+    middle = [("dropout1", "Dropout", {"rate": dropout})] if dropout else []
+    layers = [
+        ("flatten", "Flatten", {}),
+        ("dense1", "Dense", {"units": 7}),
+        ("relu1", "ReLU", {}),
+        *middle,
+        ("dense2", "Dense", {"units": 6}),
+        ("relu2", "ReLU", {}),
+        ("dense3", "Dense", {"units": CLASSES}),
+    ]
+    return chain("small", INPUT_SHAPE, layers)
+
+
+def samples(count, dtype, seed=0):
+    """Images and labels, drawn from a seed."""
+    generator = np.random.default_rng(seed)
+    return generator.random((count, *INPUT_SHAPE)).astype(dtype), generator.integers(0, CLASSES, count)
+
+
+def feed(order, batch_size, dropout_seed=1):
+    """A feed in this order of indices."""
+    return EpochFeed(np.asarray(order), batch_size, len(order), dropout_seed)
+
+
+@pytest.fixture(scope="session")
+def framework(request):
+    return request.config.getoption("--framework")
+
+
+@pytest.fixture
+def tolerance(framework):
+    """Of a dtype: how near to the reference this framework must come."""
+    return lambda dtype: TOLERANCE["float32" if framework in COMPUTES_IN_FLOAT32 else dtype]
+
+
+@pytest.fixture
+def built(framework):
+    """A function that gives a built adapter with a loaded training split, and its first weights."""
+
+    def build(dtype="float64", rule="adam", architecture=None, count=10):
+        architecture = architecture or network()
+        weights = first_weights(architecture, "glorot_uniform", (1, 1))
+        adapter = create_adapter(framework, threads=2)
+        adapter.build(architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], device="cpu", dtype=dtype)
+        images, labels = samples(count, dtype)
+        adapter.load(split="train", images=images, labels=labels)
+        return adapter, weights, Reference(architecture, weights, OPTIMIZERS[rule]), images, labels
+
+    return build
+
+
+both_dtypes = pytest.mark.parametrize("dtype", ["float64", "float32"])
+
+
+@both_dtypes
+def test_weights_in_are_weights_out(built, dtype):
+    adapter, weights, *_ = built(dtype)
+    out = adapter.weights()
+    assert out.keys() == weights.keys()
+    for name, array in weights.items():
+        assert out[name].dtype == dtype
+        np.testing.assert_array_equal(out[name], array.astype(dtype))
+
+
+def test_weights_are_a_copy_that_training_leaves_alone(built):
+    adapter, weights, *_ = built()
+    before = adapter.weights()
+    adapter.train_epoch(feed(range(10), 5))
+    np.testing.assert_array_equal(before["dense1.kernel"], weights["dense1.kernel"])
+    assert np.abs(adapter.weights()["dense1.kernel"] - before["dense1.kernel"]).max() > 1e-4
+
+
+@both_dtypes
+def test_same_weights_give_the_reference_logits(built, dtype, tolerance):
+    adapter, _, reference, images, _ = built(dtype)
+    np.testing.assert_allclose(adapter.predict("train"), reference.logits(images), **tolerance(dtype))
+
+
+@both_dtypes
+def test_evaluation_is_numpys(built, dtype, tolerance):
+    """Over several evaluation batches, the last one cut short."""
+    adapter, _, reference, *_ = built(dtype)
+    images, labels = samples(2 * EVALUATION_BATCH_SIZE + 7, dtype, seed=5)
+    adapter.load(split="test", images=images, labels=labels)
+    loss, accuracy = adapter.evaluate("test")
+    wanted_loss, wanted_accuracy = reference.loss(images, labels)
+    np.testing.assert_allclose(loss, wanted_loss, **tolerance(dtype))
+    assert accuracy == wanted_accuracy
+
+
+@both_dtypes
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_losses_and_weights_after_steps_are_the_references(built, dtype, rule, tolerance):
+    """Three steps of unequal size, in an order that is not the stored one."""
+    adapter, _, reference, images, labels = built(dtype, rule)
+    order = [7, 2, 9, 0, 4, 1, 8, 3, 6, 5]
+    losses = adapter.train_epoch(feed(order, 4))
+    wanted = [reference.train_step(images[batch], labels[batch]) for batch in (order[:4], order[4:8], order[8:])]
+    assert losses.dtype == np.float64
+    np.testing.assert_allclose(losses, wanted, **tolerance(dtype))
+    for name, array in adapter.weights().items():
+        near = tolerance(dtype) if tolerance(dtype) == TOLERANCE["float64"] else {"rtol": 1e-3, "atol": 1e-4}
+        np.testing.assert_allclose(array, reference.weights[name], err_msg=name, **near)
+
+
+def test_many_epochs_keep_to_the_reference(built, tolerance):
+    """Optimizer state carries over from epoch to epoch, and from one epoch length to another."""
+    adapter, _, reference, images, labels = built()
+    for epoch in range(12):
+        order = np.random.default_rng(epoch).permutation(10)
+        batch_size = 5 if epoch < 8 else 3
+        losses = adapter.train_epoch(feed(order, batch_size))
+        batches = [order[start : start + batch_size] for start in range(0, 10, batch_size)]
+        wanted = [reference.train_step(images[batch], labels[batch]) for batch in batches]
+        np.testing.assert_allclose(losses, wanted, **tolerance("float64"))
+
+
+def test_the_order_decides(built):
+    """One swapped pair of samples between two batches shows in the first loss already."""
+    first = built()[0].train_epoch(feed([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 5))
+    swapped = built()[0].train_epoch(feed([0, 1, 2, 3, 5, 4, 6, 7, 8, 9], 5))
+    assert abs(first[0] - swapped[0]) > 1e-6
+
+
+def test_stored_order_is_one_full_batch(built, tolerance):
+    adapter, _, reference, images, labels = built()
+    losses = adapter.train_epoch(EpochFeed(None, 10, 10, 1))
+    np.testing.assert_allclose(losses, [reference.train_step(images, labels)], **tolerance("float64"))
+
+
+def test_dropout_is_seeded_by_the_feed(built):
+    order = range(10)
+    losses = [
+        built(architecture=network(dropout=0.5))[0].train_epoch(feed(order, 5, dropout_seed))
+        for dropout_seed in (1, 1, 2)
+    ]
+    np.testing.assert_array_equal(losses[0], losses[1])
+    assert np.abs(losses[0] - losses[2]).max() > 1e-6
+
+
+def test_dropout_is_off_in_evaluation(built, tolerance):
+    adapter, _, reference, images, _ = built(architecture=network(dropout=0.5))
+    np.testing.assert_allclose(adapter.predict("train"), reference.logits(images), **tolerance("float64"))
+
+
+def test_dropout_scales_up_what_it_keeps(framework):
+    """Inverted dropout: the mean of many dropped inputs of 1 stays 1, so the loss tells of a sum near 1."""
+    inputs = 40_000
+    architecture = chain(
+        "dropped",
+        (1, 200, 200),
+        [("f", "Flatten", {}), ("drop", "Dropout", {"rate": 0.5}), ("d", "Dense", {"units": 2})],
+    )
+    kernel = np.zeros((inputs, 2))
+    kernel[:, 0] = 1 / inputs
+    adapter = create_adapter(framework, threads=2)
+    adapter.build(
+        architecture=architecture, weights={"d.kernel": kernel, "d.bias": np.zeros(2)}, optimizer=OPTIMIZERS["sgd"],
+        device="cpu", dtype="float64",
+    )  # fmt: skip
+    adapter.load(split="train", images=np.ones((1, 1, 200, 200)), labels=np.zeros(1, int))
+    loss = adapter.train_epoch(feed([0], 1))[0]
+    mean_of_kept = -np.log(np.expm1(loss))  # loss = log(1 + exp(-s)) for logits (s, 0) and label 0
+    assert mean_of_kept == pytest.approx(1, abs=0.03)
+    assert mean_of_kept != 1
+
+
+def test_training_is_deterministic_to_the_last_bit(built):
+    order = np.random.default_rng(3).permutation(10)
+    curves = []
+    for _ in range(2):
+        adapter = built("float32", architecture=network(dropout=0.2))[0]
+        curves.append([adapter.train_epoch(feed(order, 3, epoch)) for epoch in range(4)])
+    np.testing.assert_array_equal(curves[0], curves[1])
+
+
+@pytest.mark.parametrize("rule", ["adam", "rmsprop"])
+def test_save_and_restore_continue_to_the_last_bit(built, rule, tmp_path):
+    """A fresh adapter that restores goes on as the one that was never stopped: weights, optimizer and dropout."""
+    adapter = built("float32", rule, network(dropout=0.2))[0]
+    adapter.train_epoch(feed(range(10), 3, 1))
+    adapter.save(tmp_path / "state.npz")
+    wanted = [adapter.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)]
+    fresh = built("float32", rule, network(dropout=0.2))[0]
+    fresh.restore(tmp_path / "state.npz")
+    np.testing.assert_array_equal([fresh.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)], wanted)
+    for name, array in adapter.weights().items():
+        np.testing.assert_array_equal(fresh.weights()[name], array)
+    assert [path.name for path in tmp_path.iterdir()] == ["state.npz"]
+
+
+def test_a_diverging_training_returns_its_losses(built):
+    """NaN and infinity are results: nothing raises, neither in training nor in evaluation."""
+    architecture = network()
+    adapter, weights, *_ = built(architecture=architecture)
+    adapter.build(
+        architecture=architecture, weights=weights, optimizer=Optimizer("sgd", 1e200), device="cpu", dtype="float64"
+    )
+    adapter.load(split="train", images=samples(10, "float64")[0], labels=samples(10, "float64")[1])
+    losses = adapter.train_epoch(feed(range(10), 2))
+    assert np.isfinite(losses[0])
+    assert not np.isfinite(losses).all()
+    assert not np.isfinite(adapter.evaluate("train")[0])
+
+
+def test_device_is_described_from_the_arrays(built):
+    adapter = built()[0]
+    adapter.synchronize()
+    device = adapter.describe_device()
+    assert device["kind"] == "cpu"
+    assert device["name"]
+
+
+def test_a_gpu_that_is_not_there_is_refused(framework):
+    adapter = create_adapter(framework, threads=2)
+    architecture = network()
+    with pytest.raises(DeviceError, match="sees no GPU"):
+        adapter.build(
+            architecture=architecture, weights=first_weights(architecture, "glorot_uniform", (1, 1)),
+            optimizer=OPTIMIZERS["sgd"], device="gpu", dtype="float32",
+        )  # fmt: skip
+
+
+def test_versions_name_the_frameworks_packages(framework):
+    versions = create_adapter(framework, threads=2).versions()
+    for package in known_frameworks()[framework].packages:
+        assert versions[package][0].isdigit()

@@ -1,0 +1,172 @@
+"""What a person sees of a run: a line at the start and at the end, a bar on a terminal only, the rest in the log."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainmark import console
+from trainmark.console import RunDisplay, place_in_plan
+from trainmark.matrix import Run
+
+RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
+TITLE = "run 7 of 18: mnist-mlp-keras on digits, chainer, cpu, repeat 3"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def entry(epoch: int, loss: float | str = 0.5, test_loss: float | str = 0.25) -> dict:
+    evaluations = {"test": {"loss": test_loss, "accuracy": 0.9375}}
+    return {"epoch": epoch, "seconds": 1.23456, "batch_loss": loss, "evaluations": evaluations}
+
+
+def record(diverged: dict | None = None, test_loss: float | str = 0.123456) -> dict:
+    result = {"test_loss": test_loss, "test_accuracy": 0.98765, "training_seconds": 12.3456}
+    return {"result": result, "diverged": diverged}
+
+
+def show(terminal: io.StringIO, ended: dict) -> str:
+    display = RunDisplay(RUN, "run 7 of 18", terminal)
+    display.start()
+    display.epoch_done(entry(1))
+    display.epoch_done(entry(2))
+    display.finish(ended)
+    return terminal.getvalue()
+
+
+# --- place in the plan --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "place"),
+    [
+        ([RUN.id], "run 1 of 1"),
+        (["x", "y", RUN.id, "z"], "run 3 of 4"),
+        (["x", "y"], "run"),
+        ([], "run"),
+    ],
+)
+def test_place_in_plan(tmp_path, ids, place):
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"config": {}, "runs": ids}))
+    assert place_in_plan(RUN, plan) == place
+
+
+@pytest.mark.parametrize("content", ["", "{", "not json"])
+def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
+    plan = tmp_path / "plan.json"
+    plan.write_text(content)
+    assert place_in_plan(RUN, plan) == "run"
+
+
+def test_no_plan(tmp_path):
+    assert place_in_plan(RUN, None) == "run"
+    assert place_in_plan(RUN, tmp_path / "plan.json") == "run"
+
+
+# --- the display --------------------------------------------------------------------------------------------------
+
+
+def test_off_a_terminal_exactly_two_lines(capsys):
+    assert show(io.StringIO(), record()) == (
+        f"{TITLE}: training 2 epochs\n{TITLE}: test loss 0.1235, test accuracy 0.9877, 12.35 s of training\n"
+    )
+    out, err = capsys.readouterr()
+    assert err == "", "the bar is silent"
+    assert out == (
+        "epoch 1: loss 0.5, test {'loss': 0.25, 'accuracy': 0.9375}, 1.235 s\n"
+        "epoch 2: loss 0.5, test {'loss': 0.25, 'accuracy': 0.9375}, 1.235 s\n"
+    )
+
+
+def test_a_diverged_run_says_so(capsys):
+    diverged = {"kind": "nan", "epoch": 2, "step": 17, "last_finite_loss": 3.5}
+    assert show(io.StringIO(), record(diverged, test_loss="NaN")).splitlines()[1:] == [
+        f"{TITLE}: diverged: loss is nan at step 17, epoch 2, 12.35 s of training"
+    ]
+
+
+def test_a_loss_that_is_no_number_is_shown_as_it_is(capsys):
+    display = RunDisplay(RUN, "run 7 of 18", io.StringIO())
+    display.start()
+    display.epoch_done(entry(1, loss="Infinity", test_loss="NaN"))
+    assert capsys.readouterr().out == "epoch 1: loss Infinity, test {'loss': 'NaN', 'accuracy': 0.9375}, 1.235 s\n"
+    terminal = io.StringIO()
+    display = RunDisplay(RUN, "run", terminal)
+    display.start()
+    display.finish(record(test_loss="NaN"))
+    assert "test loss NaN, test accuracy 0.9877" in terminal.getvalue()
+
+
+def test_on_a_terminal_a_bar_and_no_lines(capsys):
+    shown = show(Terminal(), record())
+    assert f"\r{TITLE}:   0%|" in shown
+    assert "| 2/2 [" in shown
+    assert "training 2 epochs" not in shown and "s of training" not in shown
+    assert "loss=0.5000, test_accuracy=0.9375" in shown
+
+
+def test_on_a_terminal_a_diverged_run_says_so_below_the_bar(capsys):
+    diverged = {"kind": "inf", "epoch": 1, "step": 1, "last_finite_loss": None}
+    shown = show(Terminal(), record(diverged, test_loss="Infinity"))
+    assert shown.endswith(f"{TITLE}: diverged: loss is inf at step 1, epoch 1, 12.35 s of training\n")
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        (Path("logs/x.log"), f"{TITLE}: failed: no memory; log: logs/x.log\n"),
+        (None, f"{TITLE}: failed: no memory\n"),
+    ],
+)
+def test_a_failed_run_says_why_and_where_to_read_on(log, line):
+    terminal = io.StringIO()
+    RunDisplay(RUN, "run 7 of 18", terminal).fail("no memory", log)
+    assert terminal.getvalue() == line
+
+
+# --- the log ------------------------------------------------------------------------------------------------------
+
+REDIRECT = """
+import os, pathlib, sys
+from trainmark.console import redirect_output
+terminal = redirect_output(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+print("by print", flush=True)
+os.write(1, b"by descriptor 1\\n")
+os.write(2, b"by descriptor 2\\n")
+print("for the person", file=terminal)
+"""
+
+
+def redirected(*arguments: str) -> subprocess.CompletedProcess:
+    folder = str(Path(console.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-c", REDIRECT, *arguments],
+        env={"PYTHONPATH": folder}, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_what_frameworks_print_goes_to_the_log(tmp_path):
+    log = tmp_path / "deep" / "x.log"
+    done = redirected(str(log))
+    assert (done.stdout, done.stderr) == ("", "for the person\n")
+    assert log.read_text() == "by print\nby descriptor 1\nby descriptor 2\n"
+
+
+def test_a_log_begins_anew(tmp_path):
+    log = tmp_path / "x.log"
+    log.write_text("an older and much longer log\n" * 50)
+    redirected(str(log))
+    assert log.read_text() == "by print\nby descriptor 1\nby descriptor 2\n"
+
+
+def test_without_a_log_nothing_moves():
+    done = redirected()
+    assert done.stdout == "by print\nby descriptor 1\n"
+    assert done.stderr == "by descriptor 2\nfor the person\n"

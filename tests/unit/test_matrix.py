@@ -1,0 +1,81 @@
+"""From a config to its runs: how many, in which order, under which ids."""
+
+import pytest
+
+from trainmark.matrix import RUN_FOLDER, Run, devices_of, expand_runs
+
+EXPERIMENT = {
+    "recipes": ["r1", "r2"],
+    "datasets": ["d1"],
+    "frameworks": ["f1", "f2", "f3"],
+    "devices": ["cpu", "gpu"],
+    "epochs": [10, 40],
+    "repeats": 2,
+}
+
+
+def config(**experiments) -> dict:
+    return {"experiments": {name: EXPERIMENT | changes for name, changes in experiments.items()}}
+
+
+def test_count_is_the_product_of_the_lists_and_the_repeats():
+    assert len(expand_runs(config(e={}), gpu_found=False)) == 2 * 1 * 3 * 2 * 2 * 2
+    assert len(expand_runs(config(e={}, f={"repeats": 1, "epochs": [5]}), gpu_found=False)) == 48 + 12
+
+
+def test_every_combination_is_there_once():
+    runs = expand_runs(config(e={}), gpu_found=True)
+    cells = {(run.recipe, run.dataset, run.framework, run.device, run.epochs, run.repeat) for run in runs}
+    assert len(cells) == len(runs) == 48
+    assert {run.repeat for run in runs} == {1, 2}
+    assert all(type(run.epochs) is int for run in runs)
+
+
+def test_repeats_turn_slowest_and_frameworks_fastest():
+    runs = expand_runs(config(e={"recipes": ["r1"]}), gpu_found=False)
+    assert [(run.repeat, run.epochs, run.device, run.framework) for run in runs] == [
+        (repeat, epochs, device, framework)
+        for repeat in (1, 2)
+        for epochs in (10, 40)
+        for device in ("cpu", "gpu")
+        for framework in ("f1", "f2", "f3")
+    ]
+
+
+def test_experiments_come_in_the_order_of_the_config():
+    runs = expand_runs(config(z={}, a={}), gpu_found=False)
+    assert [run.experiment for run in runs] == ["z"] * 48 + ["a"] * 48
+
+
+def test_ids_are_unique_and_name_the_folder():
+    runs = expand_runs(config(e={}, f={}), gpu_found=True)
+    assert len({run.id for run in runs}) == len(runs)
+    run = Run("e", "r1", "d1", "f1", "cpu", 10, 2)
+    assert run.id == "e/r1/d1/f1/cpu/epochs-10/repeat-2"
+    assert run.id == RUN_FOLDER.format(
+        experiment="e", recipe="r1", dataset="d1", framework="f1", device="cpu", epochs=10, repeat=2
+    )
+    assert run in runs
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpu_found", "expected"),
+    [
+        ("auto", False, ["cpu"]),
+        ("auto", True, ["cpu", "gpu"]),
+        (["gpu"], False, ["gpu"]),
+        (["gpu", "cpu"], True, ["gpu", "cpu"]),
+        (["cpu"], True, ["cpu"]),
+    ],
+)
+def test_devices(devices, gpu_found, expected):
+    """auto takes what is there; a device asked for by name stays, so that its absence is an error and no fall-back."""
+    assert devices_of({"devices": devices}, gpu_found) == expected
+    runs = expand_runs(config(e={"devices": devices}), gpu_found)
+    assert list(dict.fromkeys(run.device for run in runs)) == expected
+
+
+def test_the_config_is_left_as_it_is():
+    experiment = {"devices": ["cpu"]}
+    devices_of(experiment, True).append("gpu")
+    assert experiment == {"devices": ["cpu"]}

@@ -1,0 +1,135 @@
+"""First weights and batch order: fixed by seed, repeat and epoch, the same for all frameworks, and of the right law."""
+
+import numpy as np
+import pytest
+
+from trainmark.architecture import chain
+from trainmark.batches import epoch_feed, run_seed
+from trainmark.recipes import RECIPES
+from trainmark.weights import INITIALIZERS, first_weights
+
+NETWORK = chain(
+    "net", (4, 5, 5), [("flatten", "Flatten", {}), ("a", "Dense", {"units": 30}), ("b", "Dense", {"units": 7})]
+)
+LARGE = chain("large", (900,), [("a", "Dense", {"units": 400})])
+
+
+def equal(first: dict, second: dict) -> bool:
+    return list(first) == list(second) and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+# --- weights ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("initializer", INITIALIZERS)
+def test_weights_have_the_names_and_shapes_of_the_graph(initializer):
+    weights = first_weights(NETWORK, initializer, run_seed(1, 1))
+    assert {name: array.shape for name, array in weights.items()} == {
+        "a.kernel": (100, 30), "a.bias": (30,), "b.kernel": (30, 7), "b.bias": (7,),
+    }  # fmt: skip
+    assert {array.dtype for array in weights.values()} == {np.dtype(np.float64)}
+    assert not weights["a.bias"].any() and not weights["b.bias"].any()
+    assert np.count_nonzero(weights["a.kernel"]) == 3000
+
+
+@pytest.mark.parametrize("initializer", INITIALIZERS)
+def test_weights_are_fixed_by_the_seed(initializer):
+    weights = first_weights(NETWORK, initializer, run_seed(1, 1))
+    assert equal(weights, first_weights(NETWORK, initializer, run_seed(1, 1)))
+
+
+@pytest.mark.parametrize("other", [run_seed(1, 2), run_seed(2, 1), run_seed(0, 1)])
+@pytest.mark.parametrize("initializer", INITIALIZERS)
+def test_weights_differ_by_seed_and_by_repeat(initializer, other):
+    weights, others = (first_weights(NETWORK, initializer, seed) for seed in (run_seed(1, 1), other))
+    for name in ("a.kernel", "b.kernel"):
+        assert not np.isin(weights[name], others[name]).any()
+
+
+def test_seed_and_repeat_are_not_exchangeable():
+    assert run_seed(1, 2) != run_seed(2, 1)
+    first, second = (first_weights(NETWORK, "lecun_normal", run_seed(*seed)) for seed in ((1, 2), (2, 1)))
+    assert not np.isin(first["a.kernel"], second["a.kernel"]).any()
+
+
+def test_lecun_normal_moments():
+    kernel = first_weights(LARGE, "lecun_normal", run_seed(3, 1))["a.kernel"]
+    deviation = np.sqrt(1 / 900)
+    assert abs(kernel.mean()) < 5 * deviation / np.sqrt(kernel.size)
+    assert kernel.std() == pytest.approx(deviation, rel=0.01)
+    assert (kernel**4).mean() == pytest.approx(3 * deviation**4, rel=0.03), "the fourth moment of a normal"
+    assert np.abs(kernel).max() > 4 * deviation, "not truncated"
+
+
+def test_glorot_uniform_moments():
+    kernel = first_weights(LARGE, "glorot_uniform", run_seed(3, 1))["a.kernel"]
+    limit = np.sqrt(6 / (900 + 400))
+    assert 0.999 * limit < kernel.max() <= limit
+    assert -limit <= kernel.min() < -0.999 * limit
+    assert abs(kernel.mean()) < 5 * limit / np.sqrt(3 * kernel.size)
+    assert kernel.var() == pytest.approx(limit**2 / 3, rel=0.01)
+
+
+def test_every_recipe_names_an_initializer():
+    assert {recipe.initializer for recipe in RECIPES.values()} <= set(INITIALIZERS)
+    assert RECIPES["mnist-mlp-chainer"].initializer == "lecun_normal"
+    assert RECIPES["mnist-mlp-keras"].initializer == "glorot_uniform"
+
+
+# --- batches ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch_size", "sizes"),
+    [(10, 4, [4, 4, 2]), (12, 4, [4, 4, 4]), (5, 1, [1] * 5), (9, 8, [8, 1])],
+)
+def test_every_sample_once_an_epoch(samples, batch_size, sizes):
+    feed = epoch_feed(samples, batch_size, run_seed(1, 1), 1)
+    assert feed.order.dtype == np.int64
+    assert sorted(feed.order) == list(range(samples))
+    assert (feed.samples, feed.batch_size, feed.steps) == (samples, batch_size, len(sizes))
+    assert feed.batch_sizes().tolist() == sizes
+
+
+def test_the_order_is_shuffled_and_fixed_by_seed_repeat_and_epoch():
+    feed = epoch_feed(500, 10, run_seed(1, 1), 1)
+    again = epoch_feed(500, 10, run_seed(1, 1), 1)
+    assert np.array_equal(feed.order, again.order) and feed.dropout_seed == again.dropout_seed
+    assert not np.array_equal(feed.order, np.arange(500))
+
+
+@pytest.mark.parametrize(("seed", "epoch"), [(run_seed(1, 1), 2), (run_seed(1, 2), 1), (run_seed(2, 1), 1)])
+def test_order_and_dropout_differ_by_epoch_repeat_and_seed(seed, epoch):
+    feed, other = epoch_feed(500, 10, run_seed(1, 1), 1), epoch_feed(500, 10, seed, epoch)
+    assert (feed.order != other.order).mean() > 0.9
+    assert feed.dropout_seed != other.dropout_seed
+
+
+def test_epochs_differ_from_one_another_throughout():
+    orders = {tuple(epoch_feed(50, 10, run_seed(1, 1), epoch).order) for epoch in range(1, 101)}
+    assert len(orders) == 100
+
+
+def test_the_order_does_not_hang_on_the_batch_size():
+    assert np.array_equal(epoch_feed(100, 7, run_seed(1, 1), 3).order, epoch_feed(100, 20, run_seed(1, 1), 3).order)
+
+
+@pytest.mark.parametrize("batch_size", [None, 60, 61])
+def test_a_full_batch_is_not_shuffled(batch_size):
+    feed = epoch_feed(60, batch_size, run_seed(1, 1), 4)
+    assert feed.order is None
+    assert (feed.batch_size, feed.steps, feed.samples) == (60, 1, 60)
+    assert feed.batch_sizes().tolist() == [60]
+
+
+def test_a_full_batch_still_has_a_dropout_seed_of_its_own():
+    seeds = [epoch_feed(60, None, run_seed(1, 1), epoch).dropout_seed for epoch in range(1, 11)]
+    assert len(set(seeds)) == 10
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_weights_and_order_are_drawn_from_different_streams():
+    kernel = first_weights(LARGE, "glorot_uniform", run_seed(1, 1))["a.kernel"].ravel()
+    limit = np.sqrt(6 / (900 + 400))
+    drawn = np.random.default_rng([*run_seed(1, 1), 1, 1]).uniform(-limit, limit, kernel.size)
+    assert not np.isin(kernel, drawn).any()
