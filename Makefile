@@ -1,0 +1,58 @@
+# `make` sets up .venv and runs the default experiment; `make test` sets it up and runs the tests.
+# The same by hand: see README. Needs Python 3.11 or 3.12 with venv; PYTHON=... names another interpreter.
+
+PYTHON ?= python3
+CORES ?= 4
+VENV := .venv
+# Bytecode is compiled at install: without it every start of a framework costs seconds.
+PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
+RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+
+.PHONY: all test lint lock expected clean help
+
+all: $(VENV)/.installed
+	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
+
+test: $(VENV)/.installed-dev
+	@$(RUN) python -m pytest
+
+lint: $(VENV)/.installed-dev
+	@$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) snakefmt --check . && $(RUN) snakemake --lint
+
+# The expected numbers of the README: needs MNIST, from the network or from a mirror (TRAINMARK_MIRROR).
+expected: $(VENV)/.installed
+	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
+
+$(VENV)/.installed: requirements-build.txt requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
+	  || { echo "trainmark needs Python 3.11 or 3.12, and $(PYTHON) is another: call make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "$(PYTHON) can't make virtual environments: on Debian or Ubuntu, sudo apt install python3-venv"; exit 1; }
+	@echo "Setting up $(VENV): about 1.5 GB, once"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --quiet --require-hashes -r requirements-build.txt
+	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.txt
+	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m compileall -q workflow/scripts
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.txt
+	@touch $@
+
+# Renew the locks from pyproject.toml. No address of an index is written into them.
+LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
+lock:
+	$(LOCK) pyproject.toml --build-constraints requirements-build.txt -o requirements.txt
+	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
+	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
+
+clean:
+	rm -rf $(VENV) .snakemake .pytest_cache .ruff_cache
+
+help:
+	@echo "make            set up and run the default experiment (CORES=$(CORES))"
+	@echo "make test       set up and run the tests"
+	@echo "make lint       ruff, snakefmt and snakemake --lint"
+	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"
+	@echo "make lock       renew the pinned requirements (needs uv)"
+	@echo "make clean      remove the environment and caches; results stay"
