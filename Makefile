@@ -4,11 +4,14 @@
 PYTHON ?= python3
 CORES ?= 4
 VENV := .venv
+# Where there is an NVIDIA GPU its builds of the frameworks are installed (several GB); GPU= asks for the CPU's.
+GPU ?= $(shell nvidia-smi -L 2>/dev/null | grep -m 1 '^GPU ')
+REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 # Bytecode is compiled at install: without it every start of a framework costs seconds.
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test lint lock expected clean help
+.PHONY: all test lint lock expected torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -23,15 +26,19 @@ lint: $(VENV)/.installed-dev
 expected: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
 
-$(VENV)/.installed: requirements-build.txt requirements.txt
+# keras-torch is an extra: torch from the index brings several GB of CUDA along.
+torch: $(VENV)/.installed
+	@$(PIP) install --quiet --require-hashes -r requirements-torch.txt
+
+$(VENV)/.installed: requirements-build.txt $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
 	  || { echo "trainmark needs Python 3.11 or 3.12, and $(PYTHON) is another: call make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || { echo "$(PYTHON) can't make virtual environments: on Debian or Ubuntu, sudo apt install python3-venv"; exit 1; }
-	@echo "Setting up $(VENV): about 1.5 GB, once"
+	@echo "Setting up $(VENV) from $(REQUIREMENTS), once"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --quiet --require-hashes -r requirements-build.txt
-	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.txt
+	@$(PIP) install --quiet --require-hashes --no-build-isolation -r $(REQUIREMENTS)
 	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m compileall -q workflow/scripts
 	@touch $@
 
@@ -42,7 +49,9 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 # Renew the locks from pyproject.toml. No address of an index is written into them.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
 lock:
-	$(LOCK) pyproject.toml --build-constraints requirements-build.txt -o requirements.txt
+	$(LOCK) pyproject.toml --extra cpu --build-constraints requirements-build.txt -o requirements.txt
+	$(LOCK) pyproject.toml --extra gpu --build-constraints requirements-build.txt -c requirements.txt -o requirements-gpu.txt
+	$(LOCK) --group torch -c requirements.txt -o requirements-torch.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
 
@@ -53,6 +62,7 @@ help:
 	@echo "make            set up and run the default experiment (CORES=$(CORES))"
 	@echo "make test       set up and run the tests"
 	@echo "make lint       ruff, snakefmt and snakemake --lint"
+	@echo "make torch      add torch, for the framework keras-torch"
 	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"
 	@echo "make lock       renew the pinned requirements (needs uv)"
 	@echo "make clean      remove the environment and caches; results stay"

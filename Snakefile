@@ -10,16 +10,17 @@ if not workflow.overwrite_configfiles:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/data.smk"
-include: "workflow/rules/train.smk"
-include: "workflow/rules/report.smk"
 
 
 rule all:
-    default_target: True
     """Every run, table and figure, and the report of the experiments in the config."""
     input:
         "results/report/index.html",
+
+
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/report.smk"
 
 
 onstart:

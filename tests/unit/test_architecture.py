@@ -91,6 +91,7 @@ def test_a_graph_may_branch():
         ),
         ([Node("a", "ReLU", ("input",)), Node("a", "ReLU", ("a",))], "net names layer 'a' twice"),
         ([Node("input", "ReLU", ("input",))], "net names layer 'input' twice"),
+        ([Node("a", "ReLU", ())], "layer 'a' of net is fed by nothing; name a layer or \"input\""),
         ([Node("a", "ReLU", ("b",))], "layer 'a' of net is fed by ['b'], not defined before it"),
         (
             [Node("a", "ReLU", ("b",)), Node("b", "ReLU", ("input",))],
@@ -98,7 +99,7 @@ def test_a_graph_may_branch():
         ),
         ([Node("a", "ReLU", ("a",))], "layer 'a' of net is fed by ['a'], not defined before it"),
     ],
-    ids=["unknown op", "duplicate", "named input", "dangling", "later", "itself"],
+    ids=["unknown op", "duplicate", "named input", "fed by nothing", "dangling", "later", "itself"],
 )
 def test_a_wrong_graph_is_refused(nodes, message):
     with pytest.raises(ValueError, match=r"^.*$") as caught:

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,13 @@ def test_place_in_plan(tmp_path, ids, place):
     assert place_in_plan(RUN, plan) == place
 
 
-@pytest.mark.parametrize("content", ["", "{", "not json"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{", "not json", "[]", "null", "3", '"runs"', "{}",
+        '{"runs": null}', '{"runs": 3}', '{"runs": {"a": 1}}', json.dumps({"runs": RUN.id}),
+    ],
+)  # fmt: skip
 def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
     plan = tmp_path / "plan.json"
     plan.write_text(content)
@@ -75,7 +82,7 @@ def test_no_plan(tmp_path):
 
 def test_off_a_terminal_exactly_two_lines(capsys):
     assert show(io.StringIO(), record()) == (
-        f"{TITLE}: training 2 epochs\n{TITLE}: test loss 0.1235, test accuracy 0.9877, 12.35 s of training\n"
+        f"{TITLE}: training 2 epochs\nrun 7 of 18: done, test loss 0.1235, test accuracy 0.9877, 12.35 s of training\n"
     )
     out, err = capsys.readouterr()
     assert err == "", "the bar is silent"
@@ -88,7 +95,7 @@ def test_off_a_terminal_exactly_two_lines(capsys):
 def test_a_diverged_run_says_so(capsys):
     diverged = {"kind": "nan", "epoch": 2, "step": 17, "last_finite_loss": 3.5}
     assert show(io.StringIO(), record(diverged, test_loss="NaN")).splitlines()[1:] == [
-        f"{TITLE}: diverged: loss is nan at step 17, epoch 2, 12.35 s of training"
+        "run 7 of 18: diverged: loss is nan at step 17, epoch 2, 12.35 s of training"
     ]
 
 
@@ -104,18 +111,21 @@ def test_a_loss_that_is_no_number_is_shown_as_it_is(capsys):
     assert "test loss NaN, test accuracy 0.9877" in terminal.getvalue()
 
 
-def test_on_a_terminal_a_bar_and_no_lines(capsys):
+def test_on_a_terminal_a_bar_between_the_two_lines(monkeypatch):
+    monkeypatch.setattr(console, "tqdm", partial(console.tqdm, mininterval=0))  # else it is drawn ten times a second
     shown = show(Terminal(), record())
-    assert f"\r{TITLE}:   0%|" in shown
+    assert shown.startswith(f"{TITLE}: training 2 epochs\n\rrun 7 of 18:   0%|")
     assert "| 2/2 [" in shown
-    assert "training 2 epochs" not in shown and "s of training" not in shown
-    assert "loss=0.5000, test_accuracy=0.9375" in shown
+    assert "accuracy=0.9375, loss=0.5000" in shown
+    assert shown.endswith("\rrun 7 of 18: done, test loss 0.1235, test accuracy 0.9877, 12.35 s of training\n"), (
+        "the bar is gone"
+    )
 
 
 def test_on_a_terminal_a_diverged_run_says_so_below_the_bar(capsys):
     diverged = {"kind": "inf", "epoch": 1, "step": 1, "last_finite_loss": None}
     shown = show(Terminal(), record(diverged, test_loss="Infinity"))
-    assert shown.endswith(f"{TITLE}: diverged: loss is inf at step 1, epoch 1, 12.35 s of training\n")
+    assert shown.endswith("run 7 of 18: diverged: loss is inf at step 1, epoch 1, 12.35 s of training\n")
 
 
 @pytest.mark.parametrize(

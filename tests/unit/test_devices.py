@@ -92,8 +92,10 @@ def test_gpus_hidden_by_cuda_visible_devices(nvidia_smi, monkeypatch, hidden):
 
 def test_gpus_that_cuda_visible_devices_names(nvidia_smi, monkeypatch):
     two_gpus(nvidia_smi)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert devices.find_gpus() == GPUS
+    """The list is the machine's: which of them a process sees is for CUDA to say."""
+    for visible in ("0,1", "1", "GPU-0a"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert devices.find_gpus() == GPUS
 
 
 WHAT_TO_DO = (
@@ -129,9 +131,16 @@ def test_message_where_there_are_gpus_and_they_are_hidden(nvidia_smi, monkeypatc
     """nvidia-smi would have listed two: the message must not say that it listed none."""
     two_gpus(nvidia_smi)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    message = devices.no_gpu_message("run x")
-    assert "CUDA_VISIBLE_DEVICES=''" in message
-    assert "listed no NVIDIA GPU" not in message
+    assert devices.no_gpu_message("run x") == (
+        "run x asks for the device gpu, and this machine has none that can be used "
+        f"(CUDA_VISIBLE_DEVICES='' hides every GPU); {WHAT_TO_DO}"
+    )
+
+
+def test_message_where_one_gpu_is_chosen_and_none_is_there(nvidia_smi, monkeypatch):
+    nvidia_smi("exit 9")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert "(nvidia-smi -L listed no NVIDIA GPU, with CUDA_VISIBLE_DEVICES='1')" in devices.no_gpu_message("run x")
 
 
 # --- threads ------------------------------------------------------------------------------------------------------
@@ -265,8 +274,27 @@ def test_a_cpu_run_sees_no_gpu_and_a_gpu_run_sees_what_it_was_given(tmp_path, mo
 
 
 def test_the_lock_folder_is_the_users_own(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(devices, "HOST_FOLDER", tmp_path)
     with devices.device_slot("gpu"):
         folder = tmp_path / f"trainmark-{os.getuid()}"
         assert (folder / "gpu.lock").exists()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_the_lock_folder_is_the_hosts_whatever_a_job_has_for_temporary_files(tmp_path, monkeypatch):
+    """A batch system sets a TMPDIR for each job; with a lock in each, two jobs would time on one device."""
+    assert Path("/tmp") == devices.HOST_FOLDER
+    monkeypatch.setattr(devices, "HOST_FOLDER", tmp_path / "host")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "job"))
+    (tmp_path / "host").mkdir()
+    (tmp_path / "job").mkdir()
+    with devices.device_slot("gpu"):
+        assert [path.name for path in (tmp_path / "host").iterdir()] == [f"trainmark-{os.getuid()}"]
+    assert not list((tmp_path / "job").iterdir())
+
+
+def test_a_host_without_that_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "HOST_FOLDER", tmp_path / "not-there")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with devices.device_slot("gpu"):
+        assert (tmp_path / f"trainmark-{os.getuid()}" / "gpu.lock").exists()

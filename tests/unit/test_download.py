@@ -35,6 +35,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(CONTENT[:1000])
             return
+        if self.path.startswith("/stalled/"):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(CONTENT)))
+            self.end_headers()
+            self.server.stop.wait(30)
+            return
         super().do_GET()
 
 
@@ -48,11 +54,12 @@ def server(tmp_path, monkeypatch):
     (tmp_path / "web").mkdir()
     handler = functools.partial(Handler, directory=str(tmp_path / "web"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        running.asked, running.headers = [], []
+        running.asked, running.headers, running.stop = [], [], threading.Event()
         running.url = f"http://127.0.0.1:{running.server_port}"
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield running
+        running.stop.set()
         running.shutdown()
         thread.join()
 
@@ -114,6 +121,21 @@ def test_a_mirror_that_is_a_web_address(tmp_path, raw, server):
     found = fetch_dataset("set", entry(f"{server.url}/public"), f"{server.url}/data/", raw)
     assert found == came_from(f"{server.url}/data/set/{NAME}")
     assert server.asked == [f"/data/set/{NAME}"], "the public address is not asked"
+    only_the_file(raw)
+
+
+def test_a_mirror_with_a_query_keeps_it_behind_the_path(tmp_path, raw, server):
+    """An address of Azure's storage carries its key so."""
+    put(tmp_path / "web" / "data" / "set" / NAME)
+    found = fetch_dataset("set", entry(), f"{server.url}/data/?sig=to-ken&x=/y", raw)
+    assert found == came_from(f"{server.url}/data/set/{NAME}")
+    assert server.asked == [f"/data/set/{NAME}?sig=to-ken&x=/y"]
+
+
+def test_a_mirror_in_the_home_folder(tmp_path, raw, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    put(tmp_path / "mirror" / "set" / NAME)
+    assert fetch_dataset("set", entry(), "~/mirror", raw) == came_from(f"{tmp_path}/mirror/set/{NAME}")
     only_the_file(raw)
 
 
@@ -186,8 +208,32 @@ def test_a_connection_that_breaks_off_everywhere(raw, server):
     message = message_of("set", entry(f"{server.url}/broken-off/a"), None, raw)
     assert message.startswith(
         f"{NAME} of the dataset set could be had from none of 1 places ({server.url}/broken-off/a: "
+        "the connection broke off (ProtocolError)); "
     )
     assert not list(raw.iterdir())
+
+
+def test_a_server_that_stops_answering_and_the_next_place_is_asked(tmp_path, raw, server, monkeypatch):
+    monkeypatch.setattr("trainmark.download.TIMEOUT_SECONDS", 0.2)
+    put(tmp_path / "web" / "right")
+    urls = (f"{server.url}/stalled/a", f"{server.url}/right")
+    assert fetch_dataset("set", entry(*urls), None, raw) == came_from(f"{server.url}/right")
+    only_the_file(raw)
+
+
+def test_a_server_that_stops_answering_everywhere(raw, server, monkeypatch):
+    monkeypatch.setattr("trainmark.download.TIMEOUT_SECONDS", 0.2)
+    message = message_of("set", entry(f"{server.url}/stalled/a"), None, raw)
+    assert f"({server.url}/stalled/a: no answer in 0.2 s (ReadTimeoutError)); " in message
+    assert not list(raw.iterdir())
+
+
+def test_an_address_that_is_none_and_the_next_place_is_asked(tmp_path, raw):
+    put(tmp_path / "right")
+    urls = ("http://[x", "http://127.0.0.1:99999/a", (tmp_path / "right").as_uri())
+    assert fetch_dataset("set", entry(*urls), None, raw) == came_from(urls[-1])
+    message = message_of("other", entry(*urls[:2]), None, raw.parent / "other")
+    assert "(http://...: not a valid address (ValueError); http://...: not a valid address (InvalidURL)); " in message
 
 
 def test_a_folder_in_the_place_of_the_file(tmp_path, raw):
@@ -207,17 +253,19 @@ def test_nothing_works(tmp_path, raw, server):
         f"a.gz of the dataset set could be had from none of 5 places ({tmp_path}/mirror/set/a.gz: no such file; "
         f"{server.url}/not-there: HTTP status 404; "
         f"{server.url}/wrong: holds a file with SHA-256 {hashlib.sha256(WRONG).hexdigest()}, "
-        f"and {SHA256} is expected; http://127.0.0.1:{port}/x: ConnectionError; file:///not-there/a: no such file); "
-        "connect this machine, set `mirror` in the config or TRAINMARK_MIRROR to a folder or address that holds "
+        f"and {SHA256} is expected; http://127.0.0.1:{port}/x: no connection (ConnectionError); "
+        "file:///not-there/a: no such file); connect this machine, "
+        "set `mirror` in the config or TRAINMARK_MIRROR to a folder or address that holds "
         f"set/a.gz, or put the file at {raw}/a.gz"
     )
     assert not list(raw.iterdir()), "no .part is left"
 
 
 def test_no_place_at_all(raw):
-    message = message_of("set", entry(), None, raw)
-    assert message.startswith("a.gz of the dataset set could be had from none of 0 places ")
-    assert "TRAINMARK_MIRROR" in message
+    assert message_of("set", entry(), None, raw) == (
+        "a.gz of the dataset set has no address in the catalogue and no mirror is set; set `mirror` in the config or "
+        f"TRAINMARK_MIRROR to a folder or address that holds set/a.gz, or put the file at {raw}/a.gz"
+    )
 
 
 def test_the_second_file_fails_and_the_first_is_kept(tmp_path, raw):
@@ -248,11 +296,23 @@ def test_neither_credentials_nor_query_are_told(tmp_path, raw, server, path):
     assert "Authorization" in server.headers[0]
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize(
-    "address", ["http://user:pass-word@127.0.0.1:1/a?sig=to-ken", "http://127.0.0.1:99999/a?sig=to-ken"]
+    "address",
+    [
+        "http://user:pass-word@127.0.0.1:1/a?sig=to-ken",
+        "http://127.0.0.1:99999/a?sig=to-ken",
+        "http://127.0.0.1:port/a?sig=to-ken",
+        "http://user:pass-word/2@127.0.0.1/a?sig=to-ken",
+        "http://[user:pass-word@x/a?sig=to-ken",
+        "http://[x",
+        "http:///a?sig=to-ken",
+        "HTTP://user:pass-word@127.0.0.1:1/a?sig=to-ken",
+        "http:/user:pass-word@127.0.0.1/a?sig=to-ken",
+    ],
 )
-def test_nor_where_nobody_answers(raw, server, address):
-    message = message_of("set", entry(address), None, raw)
+def test_nor_where_nobody_answers(raw, server, address, mirrored):
+    message = message_of("set", entry(*[address] * (not mirrored)), address if mirrored else None, raw)
     for secret in ("user", "pass-word", "sig=", "to-ken"):
         assert secret not in message
 
@@ -263,6 +323,9 @@ def test_nor_where_nobody_answers(raw, server, address):
         ("https://example.org/a/b.gz", "https://example.org/a/b.gz"),
         ("https://user:pw@example.org:8443/a?x=1#y", "https://example.org:8443/a"),
         ("http://token@example.org/a", "http://example.org/a"),
+        ("http://u:p@[::1]:80/a", "http://[::1]:80/a"),
+        ("http://example.org:99999/a?x=1", "http://..."),
+        ("https://[x/a?x=1", "https://..."),
         ("/data/mirror/a.gz", "/data/mirror/a.gz"),
         ("file:///data/a.gz", "file:///data/a.gz"),
     ],

@@ -27,8 +27,8 @@ DRY_RUN_PACKAGES = {"yaml", "jsonschema"}
 REPORTING = r"trainmark\.(tables|figures|statistics|report)(\..+)?|(collect|plot|report|compare)"
 ADAPTER = r"trainmark\.frameworks\.\w+_adapter"
 DRY_RUN = (
-    r"trainmark(\.(config|config_check|matrix|devices|errors|recipes|architecture|architectures(\..+)?|frameworks"
-    r"|datasets))?"
+    r"trainmark(\.(config|config_check|config_words|strict_yaml|matrix|devices|errors|recipes|architecture"
+    r"|architectures(\..+)?|frameworks|datasets))?"
 )
 LEVELS = [
     (r"\w+(?<!^trainmark)", 4),  # the scripts; trainmark itself lies at the bottom

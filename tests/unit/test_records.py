@@ -187,13 +187,45 @@ def test_a_long_value_does_not_fill_the_screen(tmp_path):
     assert len(str(caught.value)) < 400 + len(str(tmp_path))
 
 
-def test_a_number_that_json_does_not_know_is_refused_on_write(tmp_path):
-    with pytest.raises((RecordError, ValueError)):
-        write_record(changed("phases_seconds.training", math.nan), tmp_path / "r.json")
-    assert not (tmp_path / "r.json").exists()
+NUMBERS_ANYWHERE = [
+    "phases_seconds.training", "wall_seconds", "step_losses.0", "curves.0.evaluations.test.loss", "result.test_loss",
+    "settings.optimizer.rho", "settings.optimizer.new", "settings.input.scale",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["wall_seconds", "step_losses.0", "curves.0.batch_loss"])
+@pytest.mark.parametrize("path", NUMBERS_ANYWHERE)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_that_json_does_not_know_is_refused_on_write(tmp_path, path, value):
+    with pytest.raises(RecordError) as caught:
+        write_record(changed(path, value), tmp_path / "r.json")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir()), "not even a part"
+
+
+def test_what_is_said_of_such_a_number(tmp_path):
+    file = tmp_path / "r.json"
+    message = (
+        f"{file} is not a record of this version of trainmark: it holds NaN or Infinity as a number; delete it, "
+        "and snakemake trains the run again"
+    )
+    record = changed("settings.optimizer.rho", math.nan)
+    with pytest.raises(RecordError) as on_write:
+        write_record(record, file)
+    file.write_text(json.dumps(record))
+    with pytest.raises(RecordError) as on_read:
+        read_record(file)
+    assert str(on_write.value) == str(on_read.value) == message
+
+
+def test_a_number_beyond_all_floats_in_a_file_is_refused(tmp_path):
+    """1e999 is JSON, and Python reads it as infinity."""
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(changed("wall_seconds", 12345.5)).replace("12345.5", "1e999"))
+    with pytest.raises(RecordError):
+        read_record(file)
+
+
+@pytest.mark.parametrize("path", ["curves.0.batch_loss", *NUMBERS_ANYWHERE])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_bare_nan_or_infinity_in_a_file_is_refused_on_read(tmp_path, path, value):
     """Python's json reads NaN and Infinity, which are no JSON; a record never has them."""
@@ -224,6 +256,11 @@ def test_a_missing_record(tmp_path):
     with pytest.raises(RecordError) as caught:
         read_record(tmp_path / "r.json")
     assert str(caught.value).startswith(f"{tmp_path / 'r.json'}: there is no such record")
+
+
+def test_a_folder_in_the_place_of_a_record(tmp_path):
+    with pytest.raises(RecordError, match="can't be read"):
+        read_record(tmp_path)
 
 
 def test_a_list_is_no_record(tmp_path):

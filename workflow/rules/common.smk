@@ -31,6 +31,10 @@ def checked_config():
 
 SETTINGS, CATALOGUE = checked_config()
 RUNS = expand_runs(SETTINGS, gpu_found=bool(find_gpus()))
+RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
+GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
+FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
+FIGURE_FORMATS = ("pdf", "svg", "png")
 if SETTINGS["mirror"]:  # by environment, not as a parameter: where a file came from makes no result stale
     os.environ.update(TRAINMARK_MIRROR=SETTINGS["mirror"])
 
@@ -53,6 +57,13 @@ def setting(key):
         return json.dumps(found, sort_keys=True) if isinstance(found, dict) else found
 
     return value
+
+
+def figure_files(name):
+    """Output files of a figure, by format, marked for `snakemake --report` where it can show them."""
+    files = {kind: f"{FIGURE_FILE}{name}.{kind}" for kind in FIGURE_FORMATS}
+    labels = {"experiment": "{experiment}", "recipe": "{recipe}", "dataset": "{dataset}", "figure": name}
+    return files | {"svg": report(files["svg"], category="Figures", caption=f"../report/{name}.rst", labels=labels)}
 
 
 def start_checks():

@@ -5,19 +5,6 @@ localrules:
     collect_records,
 
 
-RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
-GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
-FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
-FIGURE_FORMATS = ("pdf", "svg", "png")
-
-
-def figure_files(name):
-    """Output files of a figure, by format, marked for `snakemake --report` where it can show them."""
-    files = {kind: f"{FIGURE_FILE}{name}.{kind}" for kind in FIGURE_FORMATS}
-    labels = {"experiment": "{experiment}", "recipe": "{recipe}", "dataset": "{dataset}", "figure": name}
-    return files | {"svg": report(files["svg"], category="Figures", caption=f"../report/{name}.rst", labels=labels)}
-
-
 rule collect_records:
     """Check every record and put them into tables."""
     input:
@@ -28,10 +15,6 @@ rule collect_records:
         summary=report("results/tables/summary.csv", category="Tables", labels={"table": "summary"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
         text="results/tables/summary.txt",
-    params:
-        plan=PLAN_FILE,
-        folder=subpath(output.runs, parent=True),
-        script=f"{SCRIPTS}/collect.py",
     log:
         "results/logs/collect_records.log",
     conda:
@@ -39,6 +22,10 @@ rule collect_records:
     threads: 1
     resources:
         mem_mb=1000,
+    params:
+        plan=PLAN_FILE,
+        folder=subpath(output.runs, parent=True),
+        script=f"{SCRIPTS}/collect.py",
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs --out-folder {params.folder:q}"
         " 2> >(tee {log:q} >&2)"
@@ -51,8 +38,6 @@ rule plot_curves:
         curves="results/tables/curves.parquet",
     output:
         **figure_files("curves"),
-    params:
-        script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_curves/{experiment}/{recipe}/{dataset}.log",
     conda:
@@ -60,6 +45,8 @@ rule plot_curves:
     threads: 1
     resources:
         mem_mb=1000,
+    params:
+        script=f"{SCRIPTS}/plot.py",
     shell:
         "python {params.script:q} --figure curves --runs {input.runs:q} --curves {input.curves:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
@@ -73,8 +60,6 @@ rule plot_training_time:
         curves="results/tables/curves.parquet",
     output:
         **figure_files("training_time"),
-    params:
-        script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_training_time/{experiment}/{recipe}/{dataset}.log",
     conda:
@@ -82,6 +67,8 @@ rule plot_training_time:
     threads: 1
     resources:
         mem_mb=1000,
+    params:
+        script=f"{SCRIPTS}/plot.py",
     shell:
         "python {params.script:q} --figure training_time --runs {input.runs:q} --curves {input.curves:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
@@ -103,10 +90,6 @@ rule report:
         means=[f"results/datasets/{name}/mean.png" for name in sorted({group[2] for group in GROUPS})],
     output:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
-    params:
-        plan=PLAN_FILE,
-        descriptions=[part["description"] for part in SETTINGS["experiments"].values()],
-        script=f"{SCRIPTS}/report.py",
     log:
         "results/logs/report.log",
     conda:
@@ -114,6 +97,10 @@ rule report:
     threads: 1
     resources:
         mem_mb=1000,
+    params:
+        plan=PLAN_FILE,
+        descriptions=[part["description"] for part in SETTINGS["experiments"].values()],
+        script=f"{SCRIPTS}/report.py",
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs {input.runs:q} --agreement {input.agreement:q}"
         " --figures-folder results/figures --datasets-folder results/datasets --out {output.page:q} 2> >(tee {log:q} >&2)"

@@ -71,7 +71,7 @@ class Architecture:
     """A graph of layers in an order in which each node comes after its inputs; the last one gives the logits.
 
     The graph's own input is called "input". Raises ValueError where a node is not an op of OPS, is named
-    twice, or is fed by a node that does not come before it.
+    twice, or is fed by nothing or by a node that does not come before it.
     """
 
     name: str
@@ -85,6 +85,8 @@ class Architecture:
                 raise ValueError(f"layer {node.name!r} of {self.name}: unknown op {node.op!r}; known: {', '.join(OPS)}")
             if node.name in known:
                 raise ValueError(f"{self.name} names layer {node.name!r} twice")
+            if not node.inputs:
+                raise ValueError(f'layer {node.name!r} of {self.name} is fed by nothing; name a layer or "input"')
             missing = set(node.inputs) - known
             if missing:
                 raise ValueError(

@@ -4,51 +4,9 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from pathlib import Path
 
-import yaml
-
-from trainmark.errors import ConfigError
+from trainmark.strict_yaml import read_yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, which also refuses a key that is given twice; YAML itself lets the last one win."""
-
-
-def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict:
-    seen: dict = {}
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
-        if key in seen:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"found the key {key!r} twice (first in line {seen[key]}); allowed: each key once",
-                key_node.start_mark,
-            )  # fmt: skip
-        seen[key] = key_node.start_mark.line + 1
-    return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
-
-
-_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
-
-
-def read_yaml(path: Path) -> dict:
-    """The mapping in a YAML file (JSON is YAML). Raises ConfigError with the line where it is none."""
-    try:
-        document = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)  # noqa: S506 (a SafeLoader)
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: there is no such file") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not a text file in UTF-8") from error
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{path}{line}: {error.problem}") from error
-    except (yaml.YAMLError, TypeError) as error:  # TypeError: a list or mapping as a key
-        raise ConfigError(f"{path}: not valid YAML ({str(error).splitlines()[0]})") from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path}: found {type(document).__name__} at the top; allowed: a mapping of keys to values")
-    return document
 
 
 def merge(base: dict, over: Mapping) -> dict:
@@ -86,7 +44,7 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
     files: config files; a later one is put over an earlier one. overrides: values of the command line, put over all.
     Raises ConfigError, one line for each thing that is wrong.
     """
-    from trainmark.config_check import check_catalogue, check_config  # the checks know recipes and frameworks
+    from trainmark.config_check import check_catalogue, check_config, check_fit  # they know recipes and frameworks
 
     schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
     catalogue_file = REPOSITORY / "config" / "datasets.yaml"
@@ -99,4 +57,6 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
     for document in documents.values():
         merged = merge(merged, document)
     check_config(merged, documents, schema, catalogue)
-    return with_defaults(merged, schema), catalogue
+    filled = with_defaults(merged, schema)
+    check_fit(filled, documents, catalogue)  # after the defaults: a crop may not fit the default recipe
+    return filled, catalogue

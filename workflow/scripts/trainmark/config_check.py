@@ -1,156 +1,62 @@
 """What may be wrong with a config, each as one sentence: file, key path, what was found, what is allowed."""
 
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from contextlib import suppress
+from copy import deepcopy
+from functools import reduce
 from pathlib import Path
 
 import jsonschema
+import yaml
 
+from trainmark.config_words import KeyPath, as_yaml, dotted, nearest, place, shown, step
 from trainmark.datasets import known_formats
 from trainmark.errors import ConfigError
 from trainmark.frameworks import known_frameworks
-from trainmark.recipes import RECIPES, merged_input
+from trainmark.recipes import RECIPES, InputTransform, Recipe, merged_input
+from trainmark.strict_yaml import StrictLoader
 
-KeyPath = tuple[str | int, ...]
 Finding = tuple[KeyPath, str]
 """Where something is wrong, and the rest of the sentence."""
 
-TYPE_NAMES = {
-    "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list",
-    "dict": "a mapping",
-}  # fmt: skip
+# JSON Schema takes 3.0 for an integer, and Python's NaN, Infinity and 10**400 for numbers: nothing can train with them.
+_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        "integer": lambda _, value: type(value) is int,
+        "number": lambda _, value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
+    }
+)
+Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
 
 
 def check_config(config: Mapping, documents: Mapping[str, Mapping], schema: Mapping, catalogue: Mapping) -> None:
-    """Raise ConfigError with one line for each thing wrong with a merged config.
+    """Raise ConfigError with one line for each thing wrong with a merged config by itself.
 
     documents: the files it was merged from, by name, to say which of them a wrong key stands in.
     """
-    findings = list(_schema_findings(config, schema))
-    findings = findings or list(_name_findings(config, catalogue))
-    findings = findings or list(_fit_findings(config, catalogue))
-    _raise(f"{_file_of(path, documents)}: {_dotted(path)}: {sentence}" for path, sentence in findings)
+    _raise(_schema_findings(config, _with_names(schema, catalogue)), config, documents)
+
+
+def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping) -> None:
+    """Raise ConfigError with one line for each recipe that a dataset does not fit; config: checked, with defaults."""
+    _raise(_fit_findings(config, catalogue), config, documents)
 
 
 def check_catalogue(catalogue: Mapping, file: Path, schema: Mapping) -> None:
     """Raise ConfigError with one line for each thing wrong with the dataset catalogue."""
-    findings = list(_schema_findings(catalogue, schema["$defs"]["catalogue"]))
-    if not findings:
-        for name, entry in catalogue.items():
-            findings += _unknown((name, "format"), entry["format"], known_formats())
-    _raise(f"{file}: {_dotted(path)}: {sentence}" for path, sentence in findings)
+    schema = deepcopy(schema["$defs"]["catalogue"])
+    schema["additionalProperties"]["properties"]["format"] = {"enum": known_formats()}
+    findings = list(_schema_findings(catalogue, schema)) or _file_name_findings(catalogue)
+    _raise(findings, catalogue, {str(file): catalogue})
 
 
-def _raise(lines: Iterable[str]) -> None:
-    if text := "\n".join(lines):
-        raise ConfigError(text)
-
-
-# --- what JSON Schema finds, in words ---------------------------------------------------------------------------
-
-
-def _schema_findings(document: Mapping, schema: Mapping) -> Iterator[Finding]:
-    validator = jsonschema.Draft202012Validator(schema)
-    for error in sorted(validator.iter_errors(document), key=lambda error: [str(part) for part in error.absolute_path]):
-        yield from SENTENCES.get(error.validator, _not_allowed)(error)
-
-
-def _unknown_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
-    known = list(error.schema["properties"])
-    for key in error.instance:
-        if key not in known:
-            yield (*error.absolute_path, key), f"unknown key; allowed: {', '.join(known)}{_nearest(key, known)}"
-
-
-def _missing_key(error: jsonschema.ValidationError) -> Iterator[Finding]:
-    missing = [key for key in error.validator_value if key not in error.instance]
-    yield tuple(error.absolute_path), f"lacks the key {', '.join(missing)}"
-
-
-def _twice(error: jsonschema.ValidationError) -> Iterator[Finding]:
-    values = error.instance
-    twice = [value for i, value in enumerate(values) if value in values[:i]]
-    yield tuple(error.absolute_path), f"found {_shown(twice[0])} twice; allowed: each value once"
-
-
-def _bad_name(error: jsonschema.ValidationError) -> Iterator[Finding]:
-    found = _shown(error.instance)
-    yield (
-        tuple(error.absolute_path),
-        f"found the name {found}; allowed: lower-case letters, digits and hyphens, 40 at most",
-    )
-
-
-def _not_allowed(error: jsonschema.ValidationError) -> Iterator[Finding]:
-    schema = error.schema
-    if error.validator == "oneOf" and (deeper := _of_this_type(error)):
-        for part in deeper:
-            yield from SENTENCES.get(part.validator, _not_allowed)(part)
-        return
-    choices = [str(choice) for choice in schema.get("enum", [])]
-    allowed = schema.get("allowed") or ", ".join(choices)
-    text = f"found {_shown(error.instance)}; allowed: {allowed}{_nearest(error.instance, choices or _choices(schema))}"
-    yield tuple(error.absolute_path), text
-
-
-def _of_this_type(error: jsonschema.ValidationError) -> list[jsonschema.ValidationError]:
-    """Errors of a list's items, or of one given twice, where one alternative of a oneOf takes a list."""
-    outer = len(error.absolute_path)
-    return [part for part in error.context if len(part.absolute_path) > outer or part.validator == "uniqueItems"]
-
-
-def _choices(schema: Mapping) -> list[str]:
-    """The words that a oneOf allows."""
-    parts = schema.get("oneOf", [])
-    return [word for part in parts for word in [*part.get("enum", []), *([part["const"]] if "const" in part else [])]]
-
-
-SENTENCES = {
-    "additionalProperties": _unknown_keys,
-    "required": _missing_key,
-    "uniqueItems": _twice,
-    "pattern": lambda error: _bad_name(error) if "allowed" not in error.schema else _not_allowed(error),
-}
-
-
-# --- what only the code knows: names, and what fits what ----------------------------------------------------------
-
-
-def _name_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
-    known = {"recipes": list(RECIPES), "datasets": list(catalogue), "frameworks": list(known_frameworks())}
-    for name, experiment in config["experiments"].items():
-        for key, names in known.items():
-            for i, value in enumerate(experiment.get(key, [])):
-                yield from _unknown(("experiments", name, key, i), value, names)
-
-
-def _unknown(path: KeyPath, value: str, names: list[str]) -> list[Finding]:
-    if value in names:
-        return []
-    return [(path, f"found {_shown(value)}; allowed: {', '.join(names)}{_nearest(value, names)}")]
-
-
-def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
-    for name, experiment in config["experiments"].items():
-        for i, recipe_name in enumerate(experiment.get("recipes", [])):
-            recipe = RECIPES[recipe_name]
-            transform = merged_input(recipe, experiment.get("input", {}))
-            for dataset in experiment.get("datasets", []):
-                if misfit := recipe.misfit(tuple(catalogue[dataset]["image_shape"]), transform):
-                    fitting = _fitting_datasets(recipe, transform, catalogue)
-                    yield (
-                        ("experiments", name, "recipes", i),
-                        f"the recipe {recipe_name} does not fit the dataset {dataset}: it {misfit}; "
-                        f"allowed: a dataset that fits ({fitting}), another recipe, or another input.crop",
-                    )
-
-
-def _fitting_datasets(recipe, transform, catalogue: Mapping) -> str:
-    fitting = [name for name, entry in catalogue.items() if not recipe.misfit(tuple(entry["image_shape"]), transform)]
-    return ", ".join(fitting) or "none with this input"
-
-
-# --- words --------------------------------------------------------------------------------------------------------
+def _raise(findings: Iterable[Finding], config: Mapping, documents: Mapping[str, Mapping]) -> None:
+    findings = sorted(findings, key=lambda finding: place(finding[0], config))
+    lines = [f"{_file_of(path, documents)}: {dotted(path, config)}: {sentence}" for path, sentence in findings]
+    if lines:
+        raise ConfigError("\n".join(dict.fromkeys(lines)))  # two rules of the schema may find the same
 
 
 def _file_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
@@ -159,28 +65,182 @@ def _file_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
     def depth(document: object) -> int:
         for length, part in enumerate(path):
             try:
-                document = document[part]
-            except (KeyError, IndexError, TypeError):
+                document = step(document, part)
+            except LookupError:
                 return length
         return len(path)
 
     depths = {file: depth(document) for file, document in documents.items()}
     deepest = max(depths.values(), default=0)
-    return [file for file, reached in depths.items() if reached == deepest][-1]
+    files = [file for file, reached in depths.items() if reached == deepest] or ["no config file"]
+    return files[-1] if deepest else files[0]  # what all of them lack, the first one should have
 
 
-def _dotted(path: KeyPath) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.lstrip(".") or "top level"
+# --- what JSON Schema finds, in words ---------------------------------------------------------------------------
 
 
-def _shown(value: object) -> str:
-    if value is None or value in ([], {}):
-        return "nothing (null)" if value is None else f"an empty {'list' if value == [] else 'mapping'}"
-    text = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
-    return f"{text} ({TYPE_NAMES.get(type(value).__name__, type(value).__name__)})"
+def _with_names(schema: Mapping, catalogue: Mapping) -> Mapping:
+    """The schema with the names that there are: of recipes, datasets and frameworks."""
+    schema = deepcopy(schema)
+    keys = schema["$defs"]["experiment"]["properties"]
+    for key, names in {"recipes": RECIPES, "datasets": catalogue, "frameworks": known_frameworks()}.items():
+        keys[key]["items"] = {"enum": list(names)}
+    return schema
 
 
-def _nearest(value: object, names: Iterable[str]) -> str:
-    near = get_close_matches(str(value).lower(), list(names), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near and near[0] != value else ""
+def _schema_findings(document: Mapping, schema: Mapping) -> Iterator[Finding]:
+    for error in Validator(schema).iter_errors(document):
+        yield from (finding for finding in _sentences(error) if _stands_in(document, finding[0]))
+
+
+def _stands_in(document: Mapping, path: Iterable[object]) -> bool:
+    """Whether there is such a path: below a key that is null, itself a finding, jsonschema gives paths without it."""
+    try:
+        reduce(step, path, document)
+    except LookupError:
+        return False
+    return True
+
+
+def _sentences(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    if "propertyNames" in error.absolute_schema_path:
+        return _bad_name(error)
+    return SENTENCES.get(error.validator, _not_allowed)(error)
+
+
+def _unknown_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    known = list(error.schema["properties"])
+    for key in error.instance:
+        if key not in known:
+            yield (*error.absolute_path, key), f"unknown key; allowed: {', '.join(known)}{nearest(key, known)}"
+
+
+def _missing_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    for key in error.validator_value:
+        if key not in error.instance:
+            allowed = error.schema["properties"][key]["allowed"]
+            yield tuple(error.absolute_path), f"lacks the key {key}; allowed: {allowed}"
+
+
+def _twice(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    values = error.instance
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    yield tuple(error.absolute_path), f"found {shown(twice[0])} twice; allowed: each value once"
+
+
+def _bad_name(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    name = error.instance
+    number_or_so = not isinstance(name, str | None) and re.search(error.schema["pattern"], as_yaml(name))
+    hint = "; write it in quotes" if number_or_so else ""  # 2017 and on are no text in YAML; '2017' and 'on' are
+    yield (
+        (*error.absolute_path, name),
+        f"found the name {shown(name)}; allowed: lower-case letters, digits and hyphens, 40 at most{hint}",
+    )
+
+
+def _one_of(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    alternatives = error.validator_value
+    outer = len(error.absolute_path)
+    inside = [part for part in error.context if len(part.absolute_path) > outer or part.validator == "uniqueItems"]
+    if all("required" in alternative for alternative in alternatives):
+        yield from _one_key_of(error, [alternative["required"][0] for alternative in alternatives])
+    elif inside:  # the alternative that takes a list says more: which of its items is wrong
+        for part in inside:
+            for path, sentence in _sentences(part):
+                yield path, sentence + _outside_of_a_list(part.instance, error)
+    else:
+        yield from _not_allowed(error)
+
+
+def _one_key_of(error: jsonschema.ValidationError, keys: list[str]) -> Iterator[Finding]:
+    if isinstance(error.instance, dict):  # what is no mapping has its own sentence
+        found = [key for key in keys if key in error.instance]
+        what = f"found both {' and '.join(found)}" if found else f"lacks the key {' or '.join(keys)}"
+        yield tuple(error.absolute_path), f"{what}; allowed: one of them"
+
+
+def _not_allowed(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    schema, value = error.schema, error.instance
+    choices = [str(choice) for choice in schema.get("enum", [])]
+    allowed = schema.get("allowed") or ", ".join(choices)
+    hint = _other_form(value, schema) or nearest(value, choices or _choices(schema))
+    yield tuple(error.absolute_path), f"found {shown(value)}; allowed: {allowed}{hint}"
+
+
+SENTENCES = {
+    "additionalProperties": _unknown_keys,
+    "required": _missing_keys,
+    "uniqueItems": _twice,
+    "oneOf": _one_of,
+}
+
+
+# --- hints --------------------------------------------------------------------------------------------------------
+
+
+def _choices(schema: Mapping) -> list[str]:
+    """The words that a oneOf allows."""
+    parts = schema.get("oneOf", [])
+    return [word for part in parts for word in [*part.get("enum", []), *([part["const"]] if "const" in part else [])]]
+
+
+def _other_form(value: object, schema: Mapping) -> str:
+    """How to write a value that is right but for its form."""
+    rule = Validator(schema)
+    if isinstance(value, str | int) and rule.is_valid([value]):
+        return f"; write [{value}]"
+    if not isinstance(value, str) or not value:
+        return ""
+    bare = _without_quotes(value)
+    if not isinstance(bare, str | dict) and rule.is_valid(bare):
+        return "; write it without quotes"
+    with suppress(ValueError):
+        if rule.is_valid(float(value)):
+            return "; a number's exponent needs a point before it and a sign, as in 1.0e-3"
+    return ""
+
+
+def _without_quotes(text: str) -> object:
+    try:
+        return yaml.load(text, StrictLoader)  # noqa: S506 (a SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        return text
+
+
+def _outside_of_a_list(value: object, error: jsonschema.ValidationError) -> str:
+    """Where a list's item is a word that stands for the whole list."""
+    key = error.absolute_path[-1]
+    return f"; write {key}: {value}, without a list" if value in _choices(error.schema) else ""
+
+
+# --- what only the code knows -------------------------------------------------------------------------------------
+
+
+def _file_name_findings(catalogue: Mapping) -> Iterator[Finding]:
+    for name, entry in catalogue.items():
+        names = [file["name"] for file in entry.get("files", [])]
+        for i, file_name in enumerate(names):
+            if file_name in names[:i]:
+                yield (name, "files", i, "name"), f"found {shown(file_name)} twice; allowed: each file name once"
+
+
+def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+    for name, experiment in config["experiments"].items():
+        cropped = experiment["input"].get("crop")
+        for i, recipe_name in enumerate(experiment["recipes"]):
+            recipe = RECIPES[recipe_name]
+            transform = merged_input(recipe, experiment["input"])
+            key = ("input", "crop") if cropped else ("recipes", i)
+            for dataset in experiment["datasets"]:
+                if misfit := recipe.misfit(tuple(catalogue[dataset]["image_shape"]), transform):
+                    yield (
+                        ("experiments", name, *key),
+                        f"the recipe {recipe_name} does not fit the dataset {dataset}: it {misfit}; "
+                        f"allowed: {_what_would_fit(recipe, transform, catalogue)}",
+                    )
+
+
+def _what_would_fit(recipe: Recipe, transform: InputTransform, catalogue: Mapping) -> str:
+    fitting = [name for name, entry in catalogue.items() if not recipe.misfit(tuple(entry["image_shape"]), transform)]
+    dataset = f"a dataset that fits ({', '.join(fitting)}), " if fitting else ""
+    return f"{dataset}another recipe, or another input.crop"

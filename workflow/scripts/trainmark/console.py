@@ -29,35 +29,49 @@ def redirect_output(log: Path | None) -> TextIO:
 
 def place_in_plan(run: Run, plan: Path | None) -> str:
     """Which run of how many, as "run 7 of 18", from the list that the workflow wrote; "run" where there is none."""
-    try:
-        ids = json.loads(plan.read_text())["runs"] if plan else []
-    except (OSError, ValueError):
-        ids = []
+    ids = _planned_runs(plan) if plan else []
     return f"run {ids.index(run.id) + 1} of {len(ids)}" if run.id in ids else "run"
 
 
+def _planned_runs(plan: Path) -> list:
+    """The list in the plan; empty where the file holds anything else: a title is no reason for a run to fail."""
+    try:
+        content = json.loads(plan.read_text())
+    except (OSError, ValueError):
+        return []
+    ids = content.get("runs") if isinstance(content, dict) else None
+    return ids if isinstance(ids, list) else []
+
+
 class RunDisplay:
-    """A progress bar on a terminal, silent elsewhere; and one line at the start and at the end of a run anywhere."""
+    """A line at the start and at the end of a run, and between them a bar where the output is a terminal."""
 
     def __init__(self, run: Run, place: str, terminal: TextIO) -> None:
         self._terminal = terminal
+        self._place = place
         self._title = f"{place}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
         self._epochs = run.epochs
         self._bar: tqdm | None = None
 
     def start(self) -> None:
         """Say which run begins."""
-        if not self._terminal.isatty():
-            print(f"{self._title}: training {self._epochs} epochs", file=self._terminal)
+        epochs = f"{self._epochs} epoch{'s' if self._epochs > 1 else ''}"
+        print(f"{self._title}: training {epochs}", file=self._terminal)
         self._bar = tqdm(
-            total=self._epochs, desc=self._title, unit="epoch", file=self._terminal, disable=None, dynamic_ncols=True
+            total=self._epochs,
+            desc=self._place,
+            unit="epoch",
+            file=self._terminal,
+            disable=None,
+            dynamic_ncols=True,
+            leave=False,
         )
 
     def epoch_done(self, entry: dict) -> None:
         """Show an epoch's entry of the curves; print it to the log as well."""
         loss, test = entry["batch_loss"], entry["evaluations"]["test"]
         print(f"epoch {entry['epoch']}: loss {loss}, test {test}, {entry['seconds']:.3f} s", flush=True)
-        self._bar.set_postfix(loss=_short(loss), test_accuracy=_short(test["accuracy"]), refresh=False)
+        self._bar.set_postfix(loss=_short(loss), accuracy=_short(test["accuracy"]), refresh=False)
         self._bar.update()
 
     def finish(self, record: dict) -> None:
@@ -67,9 +81,8 @@ class RunDisplay:
         if diverged:
             outcome = f"diverged: loss is {diverged['kind']} at step {diverged['step']}, epoch {diverged['epoch']}"
         else:
-            outcome = f"test loss {_short(result['test_loss'])}, test accuracy {_short(result['test_accuracy'])}"
-        if not self._terminal.isatty() or diverged:
-            print(f"{self._title}: {outcome}, {result['training_seconds']:.2f} s of training", file=self._terminal)
+            outcome = f"done, test loss {_short(result['test_loss'])}, test accuracy {_short(result['test_accuracy'])}"
+        print(f"{self._place}: {outcome}, {result['training_seconds']:.2f} s of training", file=self._terminal)
 
     def fail(self, reason: str, log: Path | None) -> None:
         """Say that the run failed and where to read why."""

@@ -23,13 +23,20 @@ THREAD_VARIABLES = (
 )
 """Environment variables that BLAS, OpenMP and TensorFlow read their number of threads from, once, at import."""
 
+HIDING = ("", "-1", "NoDevFiles")
+"""Values of CUDA_VISIBLE_DEVICES that hide every GPU."""
+
+HOST_FOLDER = Path("/tmp")  # noqa: S108 (the folder in it is the user's own)
+"""Where locks lie. Not TMPDIR: a batch system sets one for each job, and each would have a lock of its own."""
+
 
 def find_gpus() -> list[str]:
-    """Names of the NVIDIA GPUs that this process may use, as `nvidia-smi -L` lists them; [] where there is none.
+    """Names of this machine's NVIDIA GPUs, as `nvidia-smi -L` lists them; [] where there is none.
 
-    CUDA_VISIBLE_DEVICES set to nothing or to -1 hides them all, as it does for the frameworks.
+    CUDA_VISIBLE_DEVICES set to nothing or to -1 hides them all, as it does for the frameworks. Set to some of them, it
+    leaves this list as it is: which of them a run sees is then for CUDA to say.
     """
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1", "NoDevFiles"):
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
     command = shutil.which("nvidia-smi")
     if command is None:
@@ -43,17 +50,20 @@ def find_gpus() -> list[str]:
 
 def no_gpu_message(asked_by: str) -> str:
     """The sentence for a GPU that was asked for and isn't there."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
-    looked = (
-        "nvidia-smi -L listed no NVIDIA GPU" if shutil.which("nvidia-smi") else "there is no nvidia-smi on the PATH"
-    )
-    if hidden is not None:
-        looked += f", with CUDA_VISIBLE_DEVICES={hidden!r}"
     return (
-        f"{asked_by} asks for the device gpu, and this machine has none that can be used ({looked}); change `devices` "
-        "to auto or [cpu], run on a machine with a GPU and its driver, or submit with a cluster profile "
+        f"{asked_by} asks for the device gpu, and this machine has none that can be used ({_where_looked()}); change "
+        "`devices` to auto or [cpu], run on a machine with a GPU and its driver, or submit with a cluster profile "
         "(snakemake --workflow-profile)"
     )
+
+
+def _where_looked() -> str:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found_command = shutil.which("nvidia-smi") is not None
+    if found_command and visible in HIDING:
+        return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU"
+    looked = "nvidia-smi -L listed no NVIDIA GPU" if found_command else "there is no nvidia-smi on the PATH"
+    return looked if visible is None else f"{looked}, with CUDA_VISIBLE_DEVICES={visible!r}"
 
 
 def limit_threads(threads: int) -> None:
@@ -78,7 +88,12 @@ def device_slot(device: str, lock_folder: Path | None = None) -> Iterator[None]:
 
     if device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    folder = lock_folder or Path(tempfile.gettempdir()) / f"trainmark-{os.getuid()}"
+    folder = lock_folder or _lock_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(folder / f"{device}.lock"):
         yield
+
+
+def _lock_folder() -> Path:
+    host_folder = HOST_FOLDER if os.access(HOST_FOLDER, os.W_OK) else Path(tempfile.gettempdir())
+    return host_folder / f"trainmark-{os.getuid()}"

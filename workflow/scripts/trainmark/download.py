@@ -10,12 +10,18 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import requests
+import urllib3
 from tqdm import tqdm
 
 from trainmark.errors import DataError
 
 CHUNK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 60
+
+FETCH_ERRORS = (OSError, DataError, urllib3.exceptions.HTTPError, ValueError)
+"""What a place may answer with: requests' errors are OSErrors; a stream that breaks off raises urllib3's, and an
+address that is none a ValueError.
+"""
 
 
 def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Path) -> list[dict]:
@@ -32,22 +38,33 @@ def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Pat
 def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path) -> dict:
     target = raw_folder / file["name"]
     known = {"file": file["name"], "sha256": file["sha256"]}
-    if target.exists() and _sha256(target) == file["sha256"]:
+    if target.is_file() and _sha256(target) == file["sha256"]:
         return {**known, "from": "already there"}
-    mirrored = [f"{mirror.rstrip('/')}/{name}/{file['name']}"] if mirror else []
+    addresses = [*_mirrored(mirror, f"{name}/{file['name']}"), *file["urls"]]
     troubles = []
-    for address in mirrored + list(file["urls"]):
+    for address in addresses:
         try:
             _copy(address, target, file["sha256"])
-        except (OSError, DataError) as trouble:  # requests' errors are OSErrors
-            troubles.append(f"{without_credentials(address)}: {_first_line(trouble)}")
+        except FETCH_ERRORS as trouble:
+            troubles.append(f"{without_credentials(address)}: {_in_words(trouble)}")
         else:
             return {**known, "from": without_credentials(address)}
+    tried = f"could be had from none of {len(troubles)} places ({'; '.join(troubles)}); connect this machine, set"
+    untried = "has no address in the catalogue and no mirror is set; set"
     raise DataError(
-        f"{file['name']} of the dataset {name} could be had from none of {len(troubles)} places "
-        f"({'; '.join(troubles)}); connect this machine, set `mirror` in the config or TRAINMARK_MIRROR to a folder or "
-        f"address that holds {name}/{file['name']}, or put the file at {target}"
+        f"{file['name']} of the dataset {name} {tried if troubles else untried} `mirror` in the config or "
+        f"TRAINMARK_MIRROR to a folder or address that holds {name}/{file['name']}, or put the file at {target}"
     )
+
+
+def _mirrored(mirror: str | None, path: str) -> list[str]:
+    """Where a mirror holds a file: none, or one place. An address keeps its query, which may be its key, at the end."""
+    if not mirror:
+        return []
+    if "://" not in mirror:
+        return [os.path.join(os.path.expanduser(mirror), path)]
+    folder, mark, query = mirror.partition("?")
+    return [f"{folder.rstrip('/')}/{path}{mark}{query}"]
 
 
 def _copy(address: str, target: Path, sha256: str) -> None:
@@ -95,25 +112,41 @@ def verify(raw_folder: Path, entry: Mapping) -> None:
     """Raise DataError where a raw file is missing or is no longer what was downloaded."""
     for file in entry.get("files", []):
         path = raw_folder / file["name"]
-        if not path.exists() or _sha256(path) != file["sha256"]:
-            state = "is damaged" if path.exists() else "is missing"
+        if not path.is_file() or _sha256(path) != file["sha256"]:
+            state = "is damaged" if path.is_file() else "is missing"
             raise DataError(f"{path} {state}; run snakemake --forcerun download_dataset to fetch it again")
 
 
 def without_credentials(address: str) -> str:
     """The address without user name, password and query, which may hold secrets."""
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https"):
+    scheme, _, _ = address.partition(":")
+    if scheme.lower() not in ("http", "https"):
         return address
-    return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname, parts.port  # the port raises where it is no number
+    except ValueError:
+        host = None
+    if not host:
+        return f"{scheme}://..."  # nobody can say which part of it is a password
+    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _first_line(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     """What went wrong, in one line and without the address, whose query may hold a secret."""
+    kind = type(error).__name__
     if isinstance(error, requests.HTTPError):
         return f"HTTP status {error.response.status_code}"
+    if isinstance(error, ValueError):
+        return f"not a valid address ({kind})"
+    if isinstance(error, requests.ConnectionError):
+        return f"no connection ({kind})"
+    if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+        return f"no answer in {TIMEOUT_SECONDS} s ({kind})"
+    if isinstance(error, urllib3.exceptions.HTTPError):
+        return f"the connection broke off ({kind})"
     if isinstance(error, requests.RequestException):
-        return type(error).__name__
+        return kind
     if isinstance(error, FileNotFoundError):
         return "no such file"
-    return str(error).splitlines()[0]
+    return (str(error).splitlines() or [kind])[0]

@@ -60,7 +60,7 @@ def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """
     figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.0), sharex=True)
     colours, widths = _colours(runs), _widths(runs)
-    curves = curves.replace([np.inf, -np.inf], np.nan)
+    curves = curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan)
     longest = runs[runs["epochs"] == runs.groupby(["framework", "device"])["epochs"].transform("max")]
     for (framework, device), group in longest.groupby(["framework", "device"], sort=False):
         of_group = curves[curves["id"].isin(group["id"])]
@@ -73,7 +73,10 @@ def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     for axis, title in zip(axes, ("test loss (dotted: training batches)", "test accuracy"), strict=True):
         axis.set(xlabel="epoch", title=title)
         axis.xaxis.get_major_locator().set_params(integer=True)
-    axes[0].set_yscale("log")
+    if (curves["test_loss"] > 0).any():
+        axes[0].set_yscale("log")
+    else:
+        axes[0].text(0.5, 0.5, "no loss is finite: every run diverged", ha="center", transform=axes[0].transAxes)
     axes[1].legend(loc="lower right")
     return figure
 

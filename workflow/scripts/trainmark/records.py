@@ -41,22 +41,37 @@ def _check(record: dict, path: Path) -> None:
         )
 
 
+def _as_json(record: dict, path: Path) -> str:
+    """The text of a record. Python's json would write NaN and Infinity, and reads them: both are no JSON."""
+    try:
+        return json.dumps(record, indent=1, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise RecordError(
+            f"{path} is not a record of this version of trainmark: it holds NaN or Infinity as a number; delete it, "
+            "and snakemake trains the run again"
+        ) from error
+
+
 def write_record(record: dict, path: Path) -> None:
     """Write a record as a whole or not at all. Raises RecordError where it does not fit the schema."""
     _check(record, path)
+    text = _as_json(record, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
+    part.write_text(text)
     os.replace(part, path)
 
 
 def read_record(path: Path) -> dict:
     """Read a record. Raises RecordError where it is not JSON or does not fit the schema."""
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise RecordError(f"{path}: there is no such record") from error
+    except OSError as error:
+        raise RecordError(f"{path}: can't be read ({error.strerror})") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise RecordError(f"{path} is not a JSON file: {error}") from error
     _check(record, path)
+    _as_json(record, path)
     return record

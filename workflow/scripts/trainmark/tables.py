@@ -129,14 +129,14 @@ def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
 
     Runs are compared that differ in framework and device alone: same first weights, same batches. One row for each
     experiment, recipe, dataset and pair of trainers: the largest relative difference over the steps, as the median and
-    the largest over the pairs of runs. `run_ids` lists the runs, pair by pair. Recipes with dropout are left out: each
-    framework draws its own masks, so their losses can't agree.
+    the largest over the pairs of runs. `run_ids` lists the runs, pair by pair. Recipes with dropout are left out, since
+    each framework draws its own masks, and so are diverged runs.
     """
     trainers: dict[tuple, dict[tuple, tuple[str, list[float]]]] = {}
     for record in records.values():
         run = record["run"]
         losses = [decode_loss(loss) for loss in record["step_losses"]]
-        if losses and not record["settings"]["dropout"]:
+        if losses and record["status"] == "ok" and not record["settings"]["dropout"]:
             group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
             trainer = f"{run['framework']} on {run['device']}"
             group.setdefault(trainer, {})[(run["epochs"], run["repeat"])] = (run["id"], losses)

@@ -1,0 +1,65 @@
+"""An example of a new framework: plain numpy. CONTRIBUTING names the steps; test_one_place.py takes them."""
+
+import numpy as np
+from reference import Reference
+
+from trainmark.errors import DeviceError
+from trainmark.frameworks.base import Adapter
+
+FRAMEWORKS = {"numpy": {"packages": ["numpy"], "environment": {}}}
+
+
+def create(framework, threads):
+    """The adapter of a framework of FRAMEWORKS."""
+    return NumpyAdapter(framework, threads)
+
+
+class NumpyAdapter(Adapter):
+    """See `base.Adapter`."""
+
+    def build(self, *, architecture, weights, optimizer, device, dtype):
+        """See `base.Adapter.build`."""
+        if device == "gpu":
+            raise DeviceError("numpy sees no GPU")
+        self._network = Reference(architecture, weights, optimizer)
+        self._dtype = dtype
+        self._images = {}
+
+    def load(self, *, split, images, labels):
+        """See `base.Adapter.load`."""
+        self._images[split], self.labels[split] = images, labels
+
+    def train_epoch(self, feed):
+        """See `base.Adapter.train_epoch`."""
+        order = np.arange(feed.samples) if feed.order is None else np.asarray(feed.order)
+        images, labels = self._images["train"], self.labels["train"]
+        starts = range(0, feed.samples, feed.batch_size)
+        batches = [order[start : start + feed.batch_size] for start in starts]
+        return np.array([self._network.train_step(images[batch], labels[batch]) for batch in batches])
+
+    def predict(self, split):
+        """See `base.Adapter.predict`."""
+        return self._network.logits(self._images[split])
+
+    def weights(self):
+        """See `base.Adapter.weights`."""
+        return {name: array.astype(self._dtype) for name, array in self._network.weights.items()}
+
+    def state(self):
+        """See `base.Adapter.state`."""
+        return dict(self._network.weights)
+
+    def set_state(self, state):
+        """See `base.Adapter.set_state`."""
+        self._network.weights = dict(state)
+
+    def synchronize(self):
+        """See `base.Adapter.synchronize`."""
+
+    def describe_device(self):
+        """See `base.Adapter.describe_device`."""
+        return {"kind": "cpu", "name": "numpy"}
+
+    def versions(self):
+        """See `base.Adapter.versions`."""
+        return {"numpy": np.__version__}

@@ -1,0 +1,105 @@
+"""What CONTRIBUTING promises: a framework, a network and a dataset are each added by touching one place.
+
+In a copy of the repository all three are added, and the whole workflow runs with them.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from harness import REPOSITORY, environment, write_config
+
+from trainmark.records import read_record
+
+NETWORK = '''"""A new network."""
+
+from trainmark.architecture import Architecture, Shape, chain
+
+
+def linear(input_shape: Shape, classes: int) -> Architecture:
+    """One layer, no hidden one."""
+    return chain("linear", input_shape, [("flatten", "Flatten", {}), ("dense1", "Dense", {"units": classes})])
+'''
+
+RECIPE = """
+        Recipe(
+            name="linear",
+            architecture=linear.linear,
+            initializer="glorot_uniform",
+            optimizer=Optimizer("sgd", 0.1),
+            batch_size=50,
+            evaluated_splits=("test",),
+            published_parameters=7_850,
+            source="a test",
+            **_MNIST,
+        ),
+"""
+
+DATASET = """
+digits-32:
+  title: The digits, larger
+  format: digits
+  embedded_in: scikit-learn
+  image_shape: [1, 32, 32]
+  classes: 10
+  samples: {train: 1438, test: 359}
+"""
+
+
+def edit(path, old, new):
+    """Replace one place in a file."""
+    text = path.read_text()
+    assert text.count(old) == 1, (path, old)
+    path.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def extended(tmp_path):
+    """A copy of the repository with a framework, a network and a dataset added."""
+    copy = tmp_path / "copy"
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    for name in files.stdout.split():
+        if (REPOSITORY / name).exists():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, copy / name)
+    library = copy / "workflow" / "scripts" / "trainmark"
+    example = Path(__file__).parent / "example" / "numpy_adapter.py"
+    shutil.copy(example, library / "frameworks")
+    (copy / "envs" / "numpy.yaml").write_text("dependencies: [numpy]\n")
+    (library / "architectures" / "linear.py").write_text(NETWORK)
+    edit(library / "recipes.py", "import mlp\n", "import linear, mlp\n")
+    edit(library / "recipes.py", "    for recipe in (\n", f"    for recipe in ({RECIPE}")
+    with open(copy / "config" / "datasets.yaml", "a") as catalogue:
+        catalogue.write(DATASET)
+    return copy
+
+
+def test_added_framework_network_and_dataset_run_through(extended):
+    config = {
+        "experiments": {
+            "new": {
+                "recipes": ["linear"],
+                "datasets": ["digits-32"],
+                "frameworks": ["numpy", "chainer"],
+                "devices": ["cpu"],
+                "epochs": [2],
+                "repeats": 1,
+                "input": {"crop": [28, 28], "subtract_mean": True},
+            }
+        }
+    }
+    command = ["snakemake", "--cores", "2", "--configfile", write_config(extended, config)]
+    here = environment(PYTHONPATH=str(extended / "tests"))
+    process = subprocess.run(command, cwd=extended, env=here, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-5000:]
+    folder = extended / "results" / "runs" / "new" / "linear" / "digits-32"
+    first, second = (
+        read_record(folder / name / "cpu" / "epochs-2" / "repeat-1" / "record.json") for name in ("numpy", "chainer")
+    )
+    assert first["settings"]["parameters"] == 7850
+    assert first["step_losses"] == pytest.approx(second["step_losses"], rel=1e-5)
+    assert first["result"]["test_accuracy"] > 0.5
+    assert "digits-32" in (extended / "results" / "report" / "index.html").read_text()

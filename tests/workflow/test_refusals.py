@@ -1,0 +1,152 @@
+"""What the workflow refuses, and how it says so: one sentence, before any job, and never a traceback."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+
+import pytest
+from harness import REPOSITORY, environment, snakemake, write_config
+
+BLOCKED = "numpy pandas pyarrow matplotlib sklearn PIL chainer keras tensorflow jax torch cupy tqdm filelock"
+
+
+def run_config(experiment, **extra):
+    """A config of one experiment with one run."""
+    return {"experiments": {"one": {"recipes": ["mnist-mlp-flux"], "epochs": [1], "repeats": 1, **experiment}}, **extra}
+
+
+def test_dry_run_needs_nothing_but_snakemake(tmp_path):
+    """Every other package is made impossible to import."""
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(
+        f"import sys\nfor name in {BLOCKED.split()!r}:\n    sys.modules[name] = None\n"
+    )
+    dry = snakemake(tmp_path, "-n", "--configfile", str(REPOSITORY / "config" / "paper.yaml"), PYTHONPATH=str(hook))
+    assert dry.returncode == 0, dry.printed
+    blocked = subprocess.run(
+        [sys.executable, "-c", "import numpy"], env=environment(PYTHONPATH=str(hook)), capture_output=True, check=False
+    )
+    assert blocked.returncode != 0
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "paper.yaml", "expected.yaml"])
+def test_shipped_configs_plan(tmp_path, name):
+    dry = snakemake(tmp_path, "-n", "--configfile", str(REPOSITORY / "config" / name))
+    assert dry.returncode == 0, dry.printed
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (
+            {"experiments": {"one": {"framworks": ["chainer"]}}},
+            "experiment.yaml: experiments.one.framworks: unknown key; allowed: description, recipes, datasets,"
+            " frameworks, devices, epochs, repeats, seed, batch_size, step_losses, input; did you mean frameworks?",
+        ),
+        (
+            run_config({"epochs": [-1]}),
+            "experiment.yaml: experiments.one.epochs[0]: found -1 (a whole number); allowed",
+        ),
+        (run_config({"recipes": ["mnist-mlp-kears"]}), "did you mean mnist-mlp-keras?"),
+    ],
+)
+@pytest.mark.parametrize("dry", [["-n"], ["--cores", "1"]])
+def test_broken_config_is_one_sentence(tmp_path, config, sentence, dry):
+    refused = snakemake(tmp_path, *dry, "--configfile", write_config(tmp_path, config))
+    assert refused.returncode == 1
+    assert sentence in refused.printed
+    assert "Traceback" not in refused.printed
+    assert not (tmp_path / "results").exists()
+
+
+def test_command_line_value_is_named_as_such(tmp_path):
+    name = write_config(tmp_path, run_config({}))
+    refused = snakemake(tmp_path, "-n", "--configfile", name, "--config", "mirorr=x")
+    assert refused.returncode == 1
+    assert "--config: mirorr: unknown key" in refused.printed
+    assert "did you mean mirror?" in refused.printed
+
+
+def test_gpu_that_is_not_there_stops_before_any_job(tmp_path):
+    name = write_config(tmp_path, run_config({"devices": ["gpu"]}))
+    refused = snakemake(tmp_path, "--cores", "2", "--resources", "gpu=1", "--configfile", name)
+    assert refused.returncode == 1
+    assert "the experiment one asks for the device gpu, and this machine has none that can be used" in refused.printed
+    assert "change `devices` to auto or [cpu]" in refused.printed
+    assert "Traceback" not in refused.printed
+    assert not (tmp_path / "results" / "datasets").exists()
+
+
+def test_gpu_runs_ask_for_one_gpu_and_cpu_runs_for_none(tmp_path):
+    """As Snakemake itself plans the jobs: a GPU run has the resource, a CPU run has no such key."""
+    name = write_config(tmp_path, run_config({"devices": ["cpu", "gpu"], "frameworks": ["chainer"]}))
+    dry = snakemake(tmp_path, "-n", "--workflow-profile", "none", "--configfile", name)
+    assert dry.returncode == 0, dry.printed
+    jobs = [job for job in re.split(r"\n(?:local)?rule ", dry.printed) if job.startswith("train:")]
+    resources = {job.split("device=")[1][:3]: re.search(r"resources: (.*)", job)[1] for job in jobs}
+    assert "gpu=1" in resources["gpu"]
+    assert "gpu" not in resources["cpu"]
+
+
+def test_one_failing_run_leaves_the_others_alone(tmp_path):
+    """A framework that is not installed fails its own run with a sentence; the other run is kept."""
+    if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
+        pytest.skip("torch is installed here: nothing is missing")
+    name = write_config(tmp_path, run_config({"devices": ["cpu"], "frameworks": ["keras-torch", "chainer"]}))
+    failed = snakemake(tmp_path, "--cores", "2", "--configfile", name)
+    assert failed.returncode == 1
+    assert "the framework keras-torch needs the package torch, which this environment lacks" in failed.printed
+    runs = tmp_path / "results" / "runs" / "one" / "mnist-mlp-flux" / "digits"
+    assert (runs / "chainer" / "cpu" / "epochs-1" / "repeat-1" / "record.json").exists()
+    assert not (runs / "keras-torch").exists() or not list((runs / "keras-torch").rglob("record.json"))
+
+
+def test_damaged_record_is_refused(tiny, tmp_path):
+    """collect.py reads records against their schema: a cut-off file is named, and no table is written."""
+    plan = tiny.results / "plan.json"
+    runs = tmp_path / "runs"
+    subprocess.run(["cp", "-r", str(tiny.results / "runs"), str(runs)], check=True)
+    damaged = next(runs.rglob("record.json"))
+    damaged.write_text(damaged.read_text()[:500])
+    command = [sys.executable, str(REPOSITORY / "workflow/scripts/collect.py"), "--plan", str(plan)]
+    command += ["--runs-folder", str(runs), "--out-folder", str(tmp_path / "tables")]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert f"RecordError: {damaged} is not a JSON file" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "tables").exists()
+
+
+def test_terminal_shows_a_bar(tiny, tmp_path):
+    """On a terminal a bar counts the epochs, with the loss; what the framework prints stays in the log."""
+    data = tiny.results / "datasets" / "digits"
+    command = [sys.executable, str(REPOSITORY / "workflow/scripts/train.py"), "--experiment", "e", "--recipe"]
+    command += ["mnist-mlp-flux", "--dataset", "digits", "--dataset-folder", str(data / "prepared"), "--mean"]
+    command += [str(data / "mean.npy"), "--framework", "chainer", "--device", "cpu", "--epochs", "90", "--repeat", "1"]
+    command += ["--out", str(tmp_path / "record.json"), "--log", str(tmp_path / "log")]
+    terminal, its_end = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 80))
+    subprocess.run(command, check=True, stdout=its_end, stderr=its_end, env=environment())
+    os.set_blocking(terminal, False)
+    text = os.read(terminal, 65536).decode()
+    assert re.search(r"run: +\d+%.* \d+/90 .*accuracy=0\.\d+, loss=\d\.\d+", text)
+    assert "epoch 90: loss" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["snakefmt", "--check", "."],
+        ["snakemake", "--lint"],
+    ],
+    ids=" ".join,
+)
+def test_style_is_clean(command):
+    checked = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), cwd=REPOSITORY)
+    assert checked.returncode == 0, checked.stdout[-3000:] + checked.stderr[-3000:]

@@ -1,0 +1,89 @@
+"""How a config's keys and values are written in messages: as YAML has them, on one line, and short."""
+
+import re
+from collections.abc import Iterable
+from datetime import date
+from difflib import get_close_matches
+from math import isfinite
+
+KeyPath = tuple[object, ...]
+"""Keys and, inside of lists, positions, from the top of a document."""
+
+LONGEST_SHOWN = 60
+
+TYPE_NAMES = {
+    type(None): "nothing", str: "text", int: "a whole number", float: "a number", bool: "true or false",
+    list: "a list", dict: "a mapping",
+}  # fmt: skip
+
+
+def type_name(value: object) -> str:
+    """What kind of value it is, in words."""
+    if isinstance(value, float) and not isfinite(value):
+        return "no finite number"
+    return TYPE_NAMES.get(type(value), "a date" if isinstance(value, date) else type(value).__name__)
+
+
+def as_yaml(value: object) -> str:
+    """A value on one line, as YAML has it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{as_key(key)}: {as_yaml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(as_yaml(item) for item in value)}]"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, float) and not isfinite(value):
+        return {"nan": ".nan", "inf": ".inf", "-inf": "-.inf"}[str(value)]
+    return str(value) if isinstance(value, date) else repr(value)
+
+
+def as_key(key: object) -> str:
+    """A key as it stands in YAML, in quotes only where a person could misread it without."""
+    if isinstance(key, str) and re.fullmatch(r"[\w-]+", key):
+        return _shortened(key)
+    return _shortened(as_yaml(key))
+
+
+def _shortened(text: str) -> str:
+    """A text of at most 60 characters; it keeps its last one, the quote or bracket that closes it."""
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 4]}...{text[-1]}"
+
+
+def shown(value: object) -> str:
+    """A value and its kind."""
+    if value is None:
+        return "nothing (null)"
+    if value in ([], {}):
+        return f"an empty {'list' if value == [] else 'mapping'}"
+    return f"{_shortened(as_yaml(value))} ({type_name(value)})"
+
+
+def dotted(path: KeyPath, document: object) -> str:
+    """A key path as experiments.e.epochs[1]; the document tells a list's position from a key that is a number."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(document, list) else f".{as_key(part)}"
+        document = step(document, part)
+    return text.removeprefix(".") or "top level"
+
+
+def step(document: object, part: object) -> object:
+    """What stands under a key or at a position. Raises LookupError where nothing does."""
+    if isinstance(document, dict) or (isinstance(document, list) and isinstance(part, int)):
+        return document[part]
+    raise LookupError(part)
+
+
+def place(path: KeyPath, document: object) -> list[int]:
+    """Where a key path stands in a document: to sort by, in the order in which a person wrote it."""
+    positions = []
+    for part in path:
+        positions.append(list(document).index(part) if isinstance(document, dict) else part)
+        document = step(document, part)
+    return positions
+
+
+def nearest(value: object, names: Iterable[str]) -> str:
+    """The known name that a text was probably meant to be, as a question; else nothing."""
+    near = get_close_matches(str(value).lower(), list(names), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near and near[0] != value else ""
