@@ -10,6 +10,7 @@ from pathlib import Path
 from trainmark import devices
 from trainmark.console import RunDisplay, place_in_plan, redirect_output
 from trainmark.errors import TrainmarkError
+from trainmark.frameworks import known_frameworks
 from trainmark.ledger import Ledger
 from trainmark.matrix import Run
 from trainmark.recipes import RECIPES, merged_input
@@ -26,7 +27,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dataset", required=True, help="name of the dataset")
     parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
     parser.add_argument("--mean", required=True, type=Path, help="mean.npy of the dataset")
-    parser.add_argument("--framework", required=True, help="the library that trains")
+    parser.add_argument("--framework", required=True, choices=known_frameworks(), help="the library that trains")
     parser.add_argument("--device", required=True, choices=devices.DEVICES)
     parser.add_argument("--epochs", required=True, type=int, help="passes over the training set")
     parser.add_argument("--repeat", required=True, type=int, help="number of the repeat, from 1")
@@ -57,9 +58,15 @@ def train(arguments: argparse.Namespace, run: Run, display: RunDisplay) -> dict:
             from trainmark.training import Settings, run_training
         settings = Settings(arguments.seed, batch_size, merged_input(recipe, arguments.input), arguments.step_losses)
         return run_training(
-            run, recipe, settings, arguments.dataset_folder, arguments.mean, arguments.threads, ledger,
+            run,
+            recipe,
+            settings,
+            arguments.dataset_folder,
+            arguments.mean,
+            arguments.threads,
+            ledger,
             display.epoch_done,
-        )  # fmt: skip
+        )
 
 
 def main() -> None:

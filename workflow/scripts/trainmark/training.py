@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from trainmark import prepared, transforms
+from trainmark.architecture import Architecture
 from trainmark.batches import epoch_feed, run_seed
 from trainmark.errors import DeviceError
 from trainmark.frameworks import create_adapter
@@ -35,6 +36,9 @@ class Settings:
     step_losses: int
 
 
+Splits = dict[str, tuple[np.ndarray, np.ndarray]]
+"""(images, labels) by split, as the network sees them."""
+
 Progress = Callable[[dict], None]
 """Called after each epoch with its entry of the curves."""
 
@@ -49,7 +53,10 @@ def run_training(
     ledger: Ledger,
     progress: Progress,
 ) -> dict:
-    """Train one run from a fresh model and return its record. A diverged run is a result, not an error."""
+    """Train one run from a fresh model and return its record. A diverged run is a result, not an error.
+
+    Raises DeviceError where the framework is not installed, does not see the run's device, or trains on another.
+    """
     manifest = prepared.read_manifest(dataset_folder)
     with ledger.phase("import"):
         adapter = create_adapter(run.framework, threads)
@@ -57,34 +64,16 @@ def run_training(
         splits = _transformed_splits(dataset_folder, mean_file, settings.input)
     architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
     with ledger.phase("build"):
-        weights = first_weights(architecture, recipe.initializer, run_seed(settings.seed, run.repeat))
-        adapter.build(
-            architecture=architecture, weights=weights, optimizer=recipe.optimizer, device=run.device, dtype=DTYPE
-        )
-        for split, (images, labels) in splits.items():
-            adapter.load(split=split, images=images, labels=labels)
-        adapter.synchronize()
-    trained_on = adapter.describe_device()
-    if trained_on["kind"] != run.device:
-        raise DeviceError(f"{run.framework} was asked for the device {run.device} and put its arrays on {trained_on}")
+        _build(adapter, architecture, run, recipe, settings, splits)
     samples = len(splits["train"][1])
     curves, losses = _train(adapter, run, recipe, settings, samples, ledger, progress)
     diverged = _divergence(losses, curves)
+    provenance = {**describe_host(threads), "device": adapter.describe_device(), "versions": adapter.versions()}
     phases_seconds, wall_seconds = ledger.close()
     return {
         "schema_version": 1,
         "run": {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"},
-        "settings": {
-            "seed": settings.seed,
-            "architecture": architecture.name,
-            "parameters": architecture.parameter_count(),
-            "dropout": any(node.op == "Dropout" for node in architecture.nodes),
-            "initializer": recipe.initializer,
-            "optimizer": recipe.optimizer.as_dict(),
-            "batch_size": settings.batch_size or samples,
-            "dtype": DTYPE,
-            "input": asdict(settings.input),
-        },
+        "settings": _settings_of_record(architecture, recipe, settings, samples),
         "dataset": {
             "name": run.dataset,
             "content_sha256": manifest["content_sha256"],
@@ -97,17 +86,40 @@ def run_training(
         "result": _result(curves),
         "phases_seconds": phases_seconds,
         "wall_seconds": wall_seconds,
-        "provenance": {
-            **describe_host(threads),
-            "device": trained_on,
-            "versions": adapter.versions(),
-        },
+        "provenance": provenance,
     }
 
 
-def _transformed_splits(
-    dataset_folder: Path, mean_file: Path, transform: InputTransform
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _build(
+    adapter: Adapter, architecture: Architecture, run: Run, recipe: Recipe, settings: Settings, splits: Splits
+) -> None:
+    """Give the adapter network, weights and data; DeviceError where they did not come to lie on the run's device."""
+    weights = first_weights(architecture, recipe.initializer, run_seed(settings.seed, run.repeat))
+    adapter.build(
+        architecture=architecture, weights=weights, optimizer=recipe.optimizer, device=run.device, dtype=DTYPE
+    )
+    for split, (images, labels) in splits.items():
+        adapter.load(split=split, images=images, labels=labels)
+    adapter.synchronize()
+    if (found := adapter.describe_device())["kind"] != run.device:
+        raise DeviceError(f"{run.framework} was asked for the device {run.device} and put its arrays on {found}")
+
+
+def _settings_of_record(architecture: Architecture, recipe: Recipe, settings: Settings, samples: int) -> dict:
+    return {
+        "seed": settings.seed,
+        "architecture": architecture.name,
+        "parameters": architecture.parameter_count(),
+        "dropout": any(node.op == "Dropout" for node in architecture.nodes),
+        "initializer": recipe.initializer,
+        "optimizer": recipe.optimizer.as_dict(),
+        "batch_size": min(settings.batch_size or samples, samples),
+        "dtype": DTYPE,
+        "input": asdict(settings.input),
+    }
+
+
+def _transformed_splits(dataset_folder: Path, mean_file: Path, transform: InputTransform) -> Splits:
     mean = np.load(mean_file, allow_pickle=False)
     splits = {split: prepared.read_split(dataset_folder, split) for split in prepared.SPLITS}
     return {
