@@ -158,7 +158,7 @@ def test_terminal_table_names_what_diverged(table):
     by_path, runs = table(record("a", 1), record("a", 2, test_loss="NaN", diverged=DIVERGED))
     text = tables.terminal_text(tables.summary_table(runs), tables.agreement_table(by_path))
     assert "e: r on d" in text
-    assert "2, 1 diverged" in text
+    assert "1 of 2 diverged" in text
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -76,9 +76,15 @@ def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     if (curves["test_loss"] > 0).any():
         axes[0].set_yscale("log")
     else:
-        axes[0].text(0.5, 0.5, "no loss is finite: every run diverged", ha="center", transform=axes[0].transAxes)
+        _say(axes[0], "no loss is finite: every run diverged")
     axes[1].legend(loc="lower right")
     return figure
+
+
+def _say(axis: Axes, text: str) -> None:
+    """A sentence in place of curves."""
+    axis.text(0.5, 0.5, text, ha="center", transform=axis.transAxes)
+    axis.set_yticks([])
 
 
 def _draw_band(axis: Axes, curves: pd.DataFrame, column: str, look: dict, label: str) -> None:
@@ -106,7 +112,7 @@ def training_time_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     colours = _colours(runs)
     runs = runs[runs["status"] == "ok"]
     if runs.empty:
-        axis.text(0.5, 0.5, "every run diverged", ha="center", transform=axis.transAxes)
+        _say(axis, "every run diverged")
         return figure
     pairs = list(runs.groupby(["framework", "device"], sort=False))
     for i, ((framework, device), group) in enumerate(pairs):

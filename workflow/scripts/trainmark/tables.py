@@ -191,7 +191,7 @@ def _terminal_rows(summary: pd.DataFrame) -> str:
             why_absent(row) if pd.isna(row[f"{metric}_median"]) else shown_figure(metric, row[f"{metric}_median"])
             for metric in ("training_seconds", "test_loss", "test_accuracy")
         ]
-        runs = f"{row['runs']}, {row['diverged']} diverged" if row["diverged"] else row["runs"]
+        runs = f"{row['diverged']} of {row['runs']} diverged" if row["diverged"] else row["runs"]
         rows.append([row["framework"], row["device"], row["epochs"], runs, *figures])
     headings = ["framework", "device", "epochs", "runs", "training, s", "test loss", "test accuracy"]
     return tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=["left"] * 2 + ["right"] * 5)

@@ -20,6 +20,10 @@ from trainmark.tables import GROUP, METRICS, SETTING, shown_figure, summary_tabl
 TEMPLATES = Path(__file__).parent
 
 
+ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
+"""Columns that a table has even where every run diverged, to say so; others are left out where nobody measured them."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One figure in a table, traceable to its runs; `value` None where there is none, and `text` says why."""
@@ -88,7 +92,7 @@ def _sections(runs: pd.DataFrame, agreement: pd.DataFrame, config: Mapping, figu
                 {**row, "cells": {(cell.field, cell.statistic): cell for cell in _summary_cells(row)}}
                 for row in here.to_dict("records")
             ],
-            "metrics": {m: title for m, title in METRICS.items() if here[f"{m}_median"].notna().any()},
+            "metrics": {m: title for m, title in METRICS.items() if m in ALWAYS or here[f"{m}_median"].notna().any()},
             "agreement": [
                 {**row, "runs": " ".join(str(numbers[run_id]) for run_id in row["run_ids"].split())}
                 for row in agreeing.to_dict("records")
