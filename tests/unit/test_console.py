@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from trainmark import console
-from trainmark.console import RunDisplay, place_in_plan
+from trainmark.console import RunDisplay, keep_log, place_in_plan
+from trainmark.errors import DataError
 from trainmark.matrix import Run
 
 RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
@@ -180,3 +181,20 @@ def test_without_a_log_nothing_moves():
     done = redirected()
     assert done.stdout == "by print\nby descriptor 1\n"
     assert done.stderr == "by descriptor 2\nfor the person\n"
+
+
+def test_keep_log_copies_errors_and_adds_the_traceback(tmp_path, capsys):
+    log = tmp_path / "folder" / "log"
+    with pytest.raises(DataError), keep_log(log):
+        print("half way", file=sys.stderr)
+        raise DataError("no such file")
+    assert capsys.readouterr().err == "half way\n"
+    assert log.read_text().startswith("half way\nTraceback")
+    assert log.read_text().endswith("DataError: no such file\n")
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_keep_log_leaves_it_to_the_stream_whether_somebody_watches(tmp_path, monkeypatch, watched):
+    monkeypatch.setattr(sys, "stderr", Terminal() if watched else io.StringIO())
+    with keep_log(tmp_path / "log"):
+        assert sys.stderr.isatty() is watched

@@ -24,7 +24,7 @@ rule download_dataset:
         script=f"{SCRIPTS}/download.py",
     shell:
         "python {params.script:q} --dataset {wildcards.dataset} --catalogue {input.catalogue:q}"
-        " --raw-folder {params.raw:q}/raw --out {output.sources:q} 2> >(tee {log:q} >&2)"
+        " --raw-folder {params.raw:q}/raw --out {output.sources:q} --log {log:q}"
 
 
 rule prepare_dataset:
@@ -79,4 +79,4 @@ rule compute_mean_image:
         script=f"{SCRIPTS}/mean_image.py",
     shell:
         "python {params.script:q} --dataset-folder {params.folder:q} --out {output.mean:q}"
-        " --picture {output.picture:q} 2> >(tee {log:q} >&2)"
+        " --picture {output.picture:q} --log {log:q}"

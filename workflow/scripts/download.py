@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from trainmark.config import read_yaml
+from trainmark.console import keep_log
 from trainmark.download import fetch_dataset
 from trainmark.errors import run_command
 
@@ -19,9 +20,11 @@ def main() -> None:
     parser.add_argument("--mirror", default=os.environ.get("TRAINMARK_MIRROR"), help=mirror_help)
     parser.add_argument("--raw-folder", required=True, type=Path, help="where the files go")
     parser.add_argument("--out", required=True, type=Path, help="JSON list of files and their sources")
+    parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
     entry = read_yaml(arguments.catalogue)[arguments.dataset]
-    sources = fetch_dataset(arguments.dataset, entry, arguments.mirror, arguments.raw_folder)
+    with keep_log(arguments.log):
+        sources = fetch_dataset(arguments.dataset, entry, arguments.mirror, arguments.raw_folder)
     arguments.out.write_text(json.dumps(sources, indent=2) + "\n")
 
 

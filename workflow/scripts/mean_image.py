@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from trainmark import prepared
+from trainmark.console import keep_log
 from trainmark.errors import run_command
 from trainmark.mean_image import mean_image, save_picture
 
@@ -16,8 +17,10 @@ def main() -> None:
     parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
     parser.add_argument("--out", required=True, type=Path, help="mean.npy")
     parser.add_argument("--picture", required=True, type=Path, help="mean.png")
+    parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
-    mean = mean_image(prepared.read_split(arguments.dataset_folder, "train")[0])
+    with keep_log(arguments.log):
+        mean = mean_image(prepared.read_split(arguments.dataset_folder, "train")[0])
     np.save(arguments.out, mean, allow_pickle=False)
     save_picture(mean, arguments.picture)
 

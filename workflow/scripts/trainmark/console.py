@@ -1,8 +1,12 @@
 """What a person sees while a run trains; everything else a framework prints goes to the log."""
 
+import io
 import json
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import TextIO
 
@@ -25,6 +29,46 @@ def redirect_output(log: Path | None) -> TextIO:
     os.dup2(descriptor, 2)
     os.close(descriptor)
     return terminal
+
+
+class _Copied(io.TextIOBase):
+    """A stream that writes to a terminal (or what stands for it) and to a log."""
+
+    def __init__(self, terminal: TextIO, log: TextIO) -> None:
+        self._terminal, self._log = terminal, log
+
+    def write(self, text: str) -> int:
+        self._log.write(text)
+        return self._terminal.write(text)
+
+    def flush(self) -> None:
+        self._log.flush()
+        self._terminal.flush()
+
+    def isatty(self) -> bool:
+        return self._terminal.isatty()
+
+    def fileno(self) -> int:
+        return self._terminal.fileno()  # of which tqdm asks the width
+
+    @property
+    def encoding(self) -> str:
+        return self._terminal.encoding
+
+
+@contextmanager
+def keep_log(log: Path) -> Iterator[None]:
+    """Copy standard error to `log`, with the traceback of whatever ends the body.
+
+    A shell's `tee` would do it too, but progress bars would take it for a file and fall silent on a terminal.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "w", encoding="utf-8") as stream, redirect_stderr(_Copied(sys.stderr, stream)):
+        try:
+            yield
+        except Exception:
+            traceback.print_exc(file=stream)
+            raise
 
 
 def place_in_plan(run: Run, plan: Path | None) -> str:
