@@ -1,5 +1,7 @@
 """What every adapter must do. Run for one framework: pytest tests/contract/contract_suite.py --framework chainer."""
 
+import sys
+
 import numpy as np
 import pytest
 from reference import Reference
@@ -24,6 +26,10 @@ TOLERANCE = {"float64": {"rtol": 1e-12, "atol": 1e-13}, "float32": {"rtol": 2e-5
 
 COMPUTES_IN_FLOAT32 = {"keras-torch"}
 """Keras on torch takes the product of two float64 matrices in float32 (its result type of two float64 is float32)."""
+
+
+IMPORTS_ITSELF = {"keras-tensorflow": {"jax"}}
+"""`import tensorflow` imports jax where it is installed (for its converter): part of the import phase."""
 
 
 def network(dropout=0.0):
@@ -249,6 +255,17 @@ def test_a_gpu_that_is_not_there_is_refused(framework):
             architecture=architecture, weights=first_weights(architecture, "glorot_uniform", (1, 1)),
             optimizer=OPTIMIZERS["sgd"], device="gpu", dtype="float32",
         )  # fmt: skip
+
+
+def test_no_other_framework_is_imported(built, framework):
+    """Another framework's import, seconds long, would count as this one's time."""
+    adapter = built("float32", architecture=network(dropout=0.2))[0]
+    adapter.train_epoch(feed(range(10), 5))
+    adapter.evaluate("train")
+    packages = {entry.packages[0] for entry in known_frameworks().values()} - {
+        known_frameworks()[framework].packages[0]
+    }
+    assert packages & set(sys.modules) <= IMPORTS_ITSELF.get(framework, set())
 
 
 def test_versions_name_the_frameworks_packages(framework):

@@ -40,6 +40,7 @@ class Backend(NamedTuple):
     gpu_name: Callable[..., str]
     wait: Callable[..., object]  # (module, an array that the last work wrote)
     data: Callable[..., object] = lambda module, array: array  # (module, numpy array) -> what fit and predict are given
+    seed: Callable[..., object] = lambda module, seed: None  # (module, seed), of a global generator
 
 
 BACKENDS = {
@@ -58,6 +59,7 @@ BACKENDS = {
         gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
         wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
         data=lambda torch, array: torch.as_tensor(array),  # Keras makes float32 of numpy arrays for torch
+        seed=lambda torch, seed: torch.manual_seed(seed),
     ),
 }
 
@@ -230,7 +232,8 @@ class KerasAdapter(Adapter):
             self._model.compile(optimizer=self._optimizer, loss=loss, metrics=[self._metric])
 
     def _seed_dropout(self, seed: int) -> None:
-        keras.utils.set_random_seed(seed)  # torch: its dropout draws from the global generator
+        # Not keras.utils.set_random_seed: on JAX it imports TensorFlow, on TensorFlow it clears caches at every epoch.
+        self._backend.seed(self._module, seed)
         dropouts = [layer for layer in self._model.layers if isinstance(layer, keras.layers.Dropout)]
         for i, layer in enumerate(dropouts):
             layer.seed_generator.state.assign(np.array([seed, i], "uint32"))
