@@ -35,7 +35,7 @@ $(VENV)/.installed: requirements-build.txt $(REQUIREMENTS)
 	  || { echo "trainmark needs Python 3.11 or 3.12, and $(PYTHON) is another: call make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || { echo "$(PYTHON) can't make virtual environments: on Debian or Ubuntu, sudo apt install python3-venv"; exit 1; }
-	@echo "Setting up $(VENV) from $(REQUIREMENTS), once"
+	@echo "Setting up $(VENV) from $(REQUIREMENTS): once, a few minutes, 3 GB of disk"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --quiet --require-hashes -r requirements-build.txt
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r $(REQUIREMENTS)

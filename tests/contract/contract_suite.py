@@ -28,8 +28,8 @@ COMPUTES_IN_FLOAT32 = {"keras-torch"}
 """Keras on torch takes the product of two float64 matrices in float32 (its result type of two float64 is float32)."""
 
 
-IMPORTS_ITSELF = {"keras-tensorflow": {"jax"}}
-"""`import tensorflow` imports jax where it is installed (for its converter): part of the import phase."""
+IMPORTS_ITSELF = {"keras-tensorflow": {"jax"}, "keras-torch": {"jax"}}
+"""`import keras` imports jax where it is installed (for a checkpoint format): part of the import phase."""
 
 
 def network(dropout=0.0):
