@@ -10,7 +10,10 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[2]
 FRAMEWORKS = ["chainer", "keras-tensorflow", "keras-jax"]
 
+SECRET = "c0nfidential"
+
 TINY = {
+    "mirror": f"https://user:{SECRET}@mirror.invalid/data?sig={SECRET}",  # digits needs no file: it is not asked
     "experiments": {
         "tiny": {
             "description": "Small & <fast>.",
@@ -31,7 +34,7 @@ TINY = {
             "repeats": 1,
             "input": {"scale": 1e36},
         },
-    }
+    },
 }
 
 

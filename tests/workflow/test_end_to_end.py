@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from harness import FRAMEWORKS, REPOSITORY, TINY, environment, snakemake
+from harness import FRAMEWORKS, REPOSITORY, SECRET, TINY, environment, snakemake
 
 from trainmark.records import decode_loss, read_record
 
@@ -179,6 +179,13 @@ def test_person_sees_each_run_and_the_results(tiny):
     assert str(tiny.results / "report" / "index.html") in printed
     assert "Traceback" not in printed
     assert "\r" not in printed  # a progress bar falls silent where nobody watches
+
+
+def test_no_secret_is_written_or_printed(tiny):
+    """The mirror's key stays in the config file that the user wrote."""
+    assert SECRET not in tiny.process.printed
+    holding = [path for path in tiny.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert [path.name for path in holding] == ["experiment.yaml"]
 
 
 def test_second_call_finds_nothing_to_do(tiny):

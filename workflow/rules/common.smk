@@ -71,7 +71,8 @@ def start_checks():
     asking = [name for name, part in SETTINGS["experiments"].items() if "gpu" in part["devices"]]
     if asking and workflow.local_exec and not find_gpus():
         raise WorkflowError(no_gpu_message(f"the experiment {asking[0]}"))
-    plan = {"config": SETTINGS, "runs": [run.id for run in RUNS]}
+    # Without the mirror, whose address may hold a key: sources.json says where each file came from.
+    plan = {"config": {"experiments": SETTINGS["experiments"]}, "runs": [run.id for run in RUNS]}
     Path(PLAN_FILE).parent.mkdir(parents=True, exist_ok=True)
     Path(PLAN_FILE).write_text(json.dumps(plan, indent=2) + "\n")
 
