@@ -67,8 +67,8 @@ BACKENDS = {
 class Adam(keras.optimizers.Adam):
     """Adam (optimizers.adam) with bias corrections that keep their digits.
 
-    Keras takes 1 - beta_2**t in the weights' precision; in float32 the first steps' corrections are off by 1e-5, and
-    a hundred steps later the losses by 1e-2.
+    Keras takes 1 - beta_2**t in the weights' precision: in float32 the first steps' corrections are off by 1e-5 (.999
+    is stored as .99900001), and two frameworks part that would else agree to rounding.
     """
 
     def update_step(self, gradient, variable, learning_rate):
