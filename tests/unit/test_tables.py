@@ -8,7 +8,7 @@ import math
 import pytest
 
 from trainmark import tables
-from trainmark.figures import FIGURES, FORMATS, save_figure
+from trainmark.figures import FIGURES, save_figure
 from trainmark.statistics import largest_relative_difference, median_and_range
 
 
@@ -174,7 +174,7 @@ def test_figures_are_drawn_and_are_the_same_each_time(table, tmp_path, name, los
     written = []
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
-        files = [folder / f"{name}.{kind}" for kind in FORMATS]
+        files = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
         save_figure(name, runs, tables.curves_table(by_path), files)
         written.append([file.read_bytes() for file in files])
     assert written[0] == written[1]

@@ -30,7 +30,8 @@ def checked_config():
 
 
 SETTINGS, CATALOGUE = checked_config()
-RUNS = expand_runs(SETTINGS, gpu_found=bool(find_gpus()))
+GPUS = find_gpus()
+RUNS = expand_runs(SETTINGS, gpu_found=bool(GPUS))
 RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
 GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
@@ -69,7 +70,7 @@ def figure_files(name):
 def start_checks():
     """Before the first job: stop where a GPU is asked for that can't be there; write down the plan."""
     asking = [name for name, part in SETTINGS["experiments"].items() if "gpu" in part["devices"]]
-    if asking and workflow.local_exec and not find_gpus():
+    if asking and workflow.local_exec and not GPUS:
         raise WorkflowError(no_gpu_message(f"the experiment {asking[0]}"))
     # Without the mirror, whose address may hold a key: sources.json says where each file came from.
     plan = {"config": {"experiments": SETTINGS["experiments"]}, "runs": [run.id for run in RUNS]}

@@ -11,6 +11,10 @@ rule download_dataset:
         catalogue=ancient(CATALOGUE_FILE),
     output:
         sources="results/datasets/{dataset}/sources.json",
+    params:
+        entry=lambda wildcards: json.dumps(CATALOGUE[wildcards.dataset], sort_keys=True),
+        raw=subpath(output.sources, parent=True),
+        script=f"{SCRIPTS}/download.py",
     log:
         "results/logs/download_dataset/{dataset}.log",
     conda:
@@ -18,10 +22,6 @@ rule download_dataset:
     threads: 1
     resources:
         runtime=60,
-    params:
-        entry=lambda wildcards: json.dumps(CATALOGUE[wildcards.dataset], sort_keys=True),
-        raw=subpath(output.sources, parent=True),
-        script=f"{SCRIPTS}/download.py",
     shell:
         "python {params.script:q} --dataset {wildcards.dataset} --catalogue {input.catalogue:q}"
         " --raw-folder {params.raw:q}/raw --out {output.sources:q} --log {log:q}"
@@ -38,6 +38,11 @@ rule prepare_dataset:
         train_labels="results/datasets/{dataset}/prepared/train_labels.npy",
         test_images="results/datasets/{dataset}/prepared/test_images.npy",
         test_labels="results/datasets/{dataset}/prepared/test_labels.npy",
+    params:
+        entry=lambda wildcards: json.dumps(CATALOGUE[wildcards.dataset], sort_keys=True),
+        raw=subpath(input.sources, parent=True),
+        folder=subpath(output.manifest, parent=True),
+        script=f"{SCRIPTS}/prepare.py",
     log:
         "results/logs/prepare_dataset/{dataset}.log",
     conda:
@@ -45,11 +50,6 @@ rule prepare_dataset:
     threads: 1
     resources:
         mem_mb=2000,
-    params:
-        entry=lambda wildcards: json.dumps(CATALOGUE[wildcards.dataset], sort_keys=True),
-        raw=subpath(input.sources, parent=True),
-        folder=subpath(output.manifest, parent=True),
-        script=f"{SCRIPTS}/prepare.py",
     shell:
         "python {params.script:q} --dataset {wildcards.dataset} --catalogue {input.catalogue:q}"
         " --sources {input.sources:q} --raw-folder {params.raw:q}/raw --out-folder {params.folder:q} 2> >(tee {log:q} >&2)"
@@ -67,6 +67,9 @@ rule compute_mean_image:
             category="Datasets",
             labels={"dataset": "{dataset}", "figure": "mean image"},
         ),
+    params:
+        folder=subpath(input.manifest, parent=True),
+        script=f"{SCRIPTS}/mean_image.py",
     log:
         "results/logs/compute_mean_image/{dataset}.log",
     conda:
@@ -74,9 +77,6 @@ rule compute_mean_image:
     threads: 1
     resources:
         mem_mb=2000,
-    params:
-        folder=subpath(input.manifest, parent=True),
-        script=f"{SCRIPTS}/mean_image.py",
     shell:
         "python {params.script:q} --dataset-folder {params.folder:q} --out {output.mean:q}"
         " --picture {output.picture:q} --log {log:q}"

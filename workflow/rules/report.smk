@@ -15,6 +15,10 @@ rule collect_records:
         summary=report("results/tables/summary.csv", category="Tables", labels={"table": "summary"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
         text="results/tables/summary.txt",
+    params:
+        plan=PLAN_FILE,
+        folder=subpath(output.runs, parent=True),
+        script=f"{SCRIPTS}/collect.py",
     log:
         "results/logs/collect_records.log",
     conda:
@@ -22,10 +26,6 @@ rule collect_records:
     threads: 1
     resources:
         mem_mb=1000,
-    params:
-        plan=PLAN_FILE,
-        folder=subpath(output.runs, parent=True),
-        script=f"{SCRIPTS}/collect.py",
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs --out-folder {params.folder:q}"
         " 2> >(tee {log:q} >&2)"
@@ -38,6 +38,8 @@ rule plot_curves:
         curves="results/tables/curves.parquet",
     output:
         **figure_files("curves"),
+    params:
+        script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_curves/{experiment}/{recipe}/{dataset}.log",
     conda:
@@ -45,8 +47,6 @@ rule plot_curves:
     threads: 1
     resources:
         mem_mb=1000,
-    params:
-        script=f"{SCRIPTS}/plot.py",
     shell:
         "python {params.script:q} --figure curves --runs {input.runs:q} --curves {input.curves:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
@@ -60,6 +60,8 @@ rule plot_training_time:
         curves="results/tables/curves.parquet",
     output:
         **figure_files("training_time"),
+    params:
+        script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_training_time/{experiment}/{recipe}/{dataset}.log",
     conda:
@@ -67,8 +69,6 @@ rule plot_training_time:
     threads: 1
     resources:
         mem_mb=1000,
-    params:
-        script=f"{SCRIPTS}/plot.py",
     shell:
         "python {params.script:q} --figure training_time --runs {input.runs:q} --curves {input.curves:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
@@ -90,6 +90,10 @@ rule report:
         means=[f"results/datasets/{name}/mean.png" for name in sorted({group[2] for group in GROUPS})],
     output:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
+    params:
+        plan=PLAN_FILE,
+        descriptions=[part["description"] for part in SETTINGS["experiments"].values()],
+        script=f"{SCRIPTS}/report.py",
     log:
         "results/logs/report.log",
     conda:
@@ -97,10 +101,6 @@ rule report:
     threads: 1
     resources:
         mem_mb=1000,
-    params:
-        plan=PLAN_FILE,
-        descriptions=[part["description"] for part in SETTINGS["experiments"].values()],
-        script=f"{SCRIPTS}/report.py",
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs {input.runs:q} --agreement {input.agreement:q}"
         " --figures-folder results/figures --datasets-folder results/datasets --out {output.page:q} 2> >(tee {log:q} >&2)"

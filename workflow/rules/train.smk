@@ -13,6 +13,14 @@ rule train:
         mean="results/datasets/{dataset}/mean.npy",
     output:
         record=RECORD_FILE,
+    params:
+        folder=subpath(input.manifest, parent=True),
+        seed=setting("seed"),
+        batch_size=setting("batch_size"),
+        input=setting("input"),
+        step_losses=setting("step_losses"),
+        plan=PLAN_FILE,
+        script=f"{SCRIPTS}/train.py",
     log:
         f"results/logs/train/{RUN_FOLDER}.log",
     conda:
@@ -23,14 +31,6 @@ rule train:
         runtime=240,
         # None leaves the key out: a CPU run asks for no GPU at all, which 0 would not say to every scheduler.
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
-    params:
-        folder=subpath(input.manifest, parent=True),
-        seed=setting("seed"),
-        batch_size=setting("batch_size"),
-        input=setting("input"),
-        step_losses=setting("step_losses"),
-        plan=PLAN_FILE,
-        script=f"{SCRIPTS}/train.py",
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset {wildcards.dataset} --dataset-folder {params.folder:q} --mean {input.mean:q}"

@@ -7,6 +7,7 @@ import pandas as pd
 
 from trainmark.errors import run_command
 from trainmark.figures import FIGURES, save_figure
+from trainmark.tables import of_group
 
 
 def main() -> None:
@@ -20,9 +21,7 @@ def main() -> None:
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--out", required=True, type=Path, nargs="+", help="files to write, the format by their ending")
     arguments = parser.parse_args()
-    runs = pd.read_parquet(arguments.runs)
-    for key in ("experiment", "recipe", "dataset"):
-        runs = runs[runs[key] == getattr(arguments, key)]
+    runs = of_group(pd.read_parquet(arguments.runs), [arguments.experiment, arguments.recipe, arguments.dataset])
     save_figure(arguments.figure, runs, pd.read_parquet(arguments.curves), arguments.out)
 
 

@@ -12,8 +12,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-FORMATS = ("pdf", "svg", "png")
-
 STYLE = {
     "figure.dpi": 150,
     "figure.constrained_layout.use": True,
@@ -38,14 +36,12 @@ DEVICE_STYLES = {"cpu": ("-", "o"), "gpu": ("--", "^")}
 """Line and marker of each device."""
 
 
-def _colours(runs: pd.DataFrame) -> dict[str, str]:
-    """One colour for each framework, the same in all figures of an experiment."""
-    return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(runs["framework"].unique())}
-
-
-def _widths(runs: pd.DataFrame) -> dict[str, float]:
-    """One line width for each framework, see LINE_WIDTHS."""
-    return {name: LINE_WIDTHS[min(i, len(LINE_WIDTHS) - 1)] for i, name in enumerate(runs["framework"].unique())}
+def _looks(runs: pd.DataFrame) -> dict[str, tuple[str, float]]:
+    """(colour, line width) of each framework, the same in all figures of an experiment."""
+    return {
+        name: (COLOURS[i % len(COLOURS)], LINE_WIDTHS[min(i, len(LINE_WIDTHS) - 1)])
+        for i, name in enumerate(runs["framework"].unique())
+    }
 
 
 def _label(framework: str, device: str) -> str:
@@ -59,17 +55,18 @@ def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     diverged ends in a cross. Training losses (mean over each epoch's batches) are dotted.
     """
     figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.0), sharex=True)
-    colours, widths = _colours(runs), _widths(runs)
+    looks = _looks(runs)
     curves = curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan)
     longest = runs[runs["epochs"] == runs.groupby(["framework", "device"])["epochs"].transform("max")]
     for (framework, device), group in longest.groupby(["framework", "device"], sort=False):
         of_group = curves[curves["id"].isin(group["id"])]
-        look = {"color": colours[framework], "linestyle": DEVICE_STYLES[device][0], "linewidth": widths[framework]}
+        colour, width = looks[framework]
+        look = {"color": colour, "linestyle": DEVICE_STYLES[device][0], "linewidth": width}
         for axis, column in zip(axes, ("test_loss", "test_accuracy"), strict=True):
             _draw_band(axis, of_group, column, look, _label(framework, device))
-            _mark_divergence(axis, of_group, group[group["status"] == "diverged"], column, look["color"])
+            _mark_divergence(axis, of_group, group[group["status"] == "diverged"], column, colour)
         batch_loss = of_group.groupby("epoch")["batch_loss"].median()
-        axes[0].plot(batch_loss.index, batch_loss, **{**look, "linestyle": ":", "linewidth": widths[framework] / 2})
+        axes[0].plot(batch_loss.index, batch_loss, color=colour, linestyle=":", linewidth=width / 2)
     for axis, title in zip(axes, ("test loss (dotted: training batches)", "test accuracy"), strict=True):
         axis.set(xlabel="epoch", title=title)
         axis.xaxis.get_major_locator().set_params(integer=True)
@@ -109,7 +106,7 @@ def training_time_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     A diverged run stopped before its last epoch: its time is not that of its setting, and is left out.
     """
     figure, axis = plt.subplots(figsize=(7.2, 3.2))
-    colours = _colours(runs)
+    looks = _looks(runs)
     runs = runs[runs["status"] == "ok"]
     if runs.empty:
         _say(axis, "every run diverged")
@@ -119,7 +116,7 @@ def training_time_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         line, marker = DEVICE_STYLES[device]
         shift = 1.03 ** (i - (len(pairs) - 1) / 2)  # so that dots of equal settings do not hide one another
         median = group.groupby("epochs")["training_seconds"].median()
-        label, colour = _label(framework, device), colours[framework]
+        label, (colour, _) = _label(framework, device), looks[framework]
         axis.plot(median.index * shift, median, color=colour, linestyle=line, linewidth=1, label=label)
         axis.plot(group["epochs"] * shift, group["training_seconds"], marker, color=colour, markersize=4, alpha=0.7)
     settings = sorted(runs["epochs"].unique())

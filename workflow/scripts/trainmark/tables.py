@@ -11,11 +11,11 @@ from tabulate import tabulate
 from trainmark.records import decode_loss, read_record
 from trainmark.statistics import largest_relative_difference, median_and_range
 
-SETTING = ["experiment", "recipe", "dataset", "framework", "device", "epochs"]
-"""What runs have in common that differ in their repeat alone."""
-
 GROUP = ["experiment", "recipe", "dataset"]
 """What a section of the report, and a figure, is about."""
+
+SETTING = [*GROUP, "framework", "device", "epochs"]
+"""What runs have in common that differ in their repeat alone."""
 
 METRICS = {
     "training_seconds": "training, s",
@@ -27,8 +27,6 @@ METRICS = {
     "train_accuracy": "train accuracy",
 }
 """Figures of a run that are summed up over repeats, with their heading."""
-
-LOSSES = ("test_loss", "train_loss")
 
 
 def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
@@ -110,15 +108,26 @@ def summary_table(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({f"{metric}_median": "float64" for metric in METRICS})
 
 
-def why_absent(row: dict) -> str:
-    """What stands in place of a figure that a setting does not have."""
-    return "diverged" if row["diverged"] == row["runs"] else "not measured"
+def of_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
+    """The rows of one experiment, recipe and dataset: `values`, in the order of GROUP."""
+    return table[(table[GROUP] == list(values)).all(axis=1)]
+
+
+def why_absent(diverged: bool) -> str:
+    """What stands in place of a figure that is not there, of runs that all diverged or of others."""
+    return "diverged" if diverged else "not measured"
+
+
+def summary_figure(row: dict, metric: str, statistic: str) -> str:
+    """A figure of the summary as people read it, or the word in its place."""
+    value = row[f"{metric}_{statistic}"]
+    return why_absent(row["diverged"] == row["runs"]) if pd.isna(value) else shown_figure(metric, value)
 
 
 def csv_text(summary: pd.DataFrame) -> str:
     """The summary as CSV, with a word in each cell that has no figure."""
     rows = [
-        {key: why_absent(row) if pd.isna(value) else value for key, value in row.items()}
+        {key: why_absent(row["diverged"] == row["runs"]) if pd.isna(value) else value for key, value in row.items()}
         for row in summary.to_dict("records")
     ]
     return pd.DataFrame(rows, columns=summary.columns).to_csv(index=False)
@@ -176,9 +185,10 @@ def shown_figure(metric: str, value: float) -> str:
 def terminal_text(summary: pd.DataFrame, agreement: pd.DataFrame) -> str:
     """The tables that end a workflow in the terminal: medians over repeats, and how far the frameworks agree."""
     parts = []
-    for (experiment, recipe, dataset), rows in summary.groupby(GROUP, sort=False):
+    for values, rows in summary.groupby(GROUP, sort=False):
+        experiment, recipe, dataset = values
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_terminal_rows(rows)}")
-        agreeing = agreement[(agreement[GROUP] == [experiment, recipe, dataset]).all(axis=1)]
+        agreeing = of_group(agreement, values)
         if len(agreeing):
             parts.append(_terminal_agreement(agreeing))
     return "\n\n".join(parts) + "\n"
@@ -188,8 +198,7 @@ def _terminal_rows(summary: pd.DataFrame) -> str:
     rows = []
     for row in summary.to_dict("records"):
         figures = [
-            why_absent(row) if pd.isna(row[f"{metric}_median"]) else shown_figure(metric, row[f"{metric}_median"])
-            for metric in ("training_seconds", "test_loss", "test_accuracy")
+            summary_figure(row, metric, "median") for metric in ("training_seconds", "test_loss", "test_accuracy")
         ]
         runs = f"{row['diverged']} of {row['runs']} diverged" if row["diverged"] else row["runs"]
         rows.append([row["framework"], row["device"], row["epochs"], runs, *figures])

@@ -15,10 +15,19 @@ import pandas as pd
 from markupsafe import Markup
 
 from trainmark.recipes import RECIPES
-from trainmark.tables import GROUP, METRICS, SETTING, shown_figure, summary_table, why_absent
+from trainmark.records import read_record
+from trainmark.tables import (
+    GROUP,
+    METRICS,
+    SETTING,
+    of_group,
+    shown_figure,
+    summary_figure,
+    summary_table,
+    why_absent,
+)
 
 TEMPLATES = Path(__file__).parent
-
 
 ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
 """Columns that a table has even where every run diverged, to say so; others are left out where nobody measured them."""
@@ -39,24 +48,20 @@ def _summary_cells(row: Mapping) -> Iterator[Cell]:
     """Median (with the range behind it) of each metric of a setting."""
     for metric in METRICS:
         for statistic in ("median", "min", "max"):
-            value = row[f"{metric}_{statistic}"]
-            absent = pd.isna(value)
-            text = why_absent(row) if absent else shown_figure(metric, value)
-            yield Cell(text, row["run_numbers"], metric, statistic, None if absent else value)
+            text, value = summary_figure(row, metric, statistic), row[f"{metric}_{statistic}"]
+            yield Cell(text, row["run_numbers"], metric, statistic, None if pd.isna(value) else value)
 
 
 def _run_cell(run: Mapping, field: str) -> Cell:
     value = run[field]
-    if pd.isna(value):
-        return Cell(
-            "diverged" if run["status"] == "diverged" else "not measured", str(run["number"]), field, "value", None
-        )
-    return Cell(shown_figure(field, value), str(run["number"]), field, "value", value)
+    absent = pd.isna(value)
+    text = why_absent(run["status"] == "diverged") if absent else shown_figure(field, value)
+    return Cell(text, str(run["number"]), field, "value", None if absent else value)
 
 
 def _settings(runs: pd.DataFrame) -> dict[str, str]:
     """What all runs of a section have in common, for its table of settings."""
-    first = json.loads(Path(runs["record"].iloc[0]).read_text())["settings"]
+    first = read_record(Path(runs["record"].iloc[0]))["settings"]
     optimizer = dict(first["optimizer"])
     transform = first["input"]
     crop = "whole image" if transform["crop"] is None else f"centred window of {transform['crop']} pixels"
@@ -77,11 +82,10 @@ def _settings(runs: pd.DataFrame) -> dict[str, str]:
 
 def _sections(runs: pd.DataFrame, agreement: pd.DataFrame, config: Mapping, figures: Path) -> Iterator[dict]:
     summary = summary_table(runs)
+    numbers = dict(zip(runs["id"], runs["number"], strict=True))
     for values, group in runs.groupby(GROUP, sort=False):
         experiment, recipe, dataset = values
-        here = summary[(summary[GROUP] == list(values)).all(axis=1)]
-        agreeing = agreement[(agreement[GROUP] == list(values)).all(axis=1)]
-        numbers = dict(zip(runs["id"], runs["number"], strict=True))
+        here = of_group(summary, values)
         folder = figures / experiment / recipe / dataset
         yield {
             "title": f"{recipe} on {dataset}",
@@ -95,7 +99,7 @@ def _sections(runs: pd.DataFrame, agreement: pd.DataFrame, config: Mapping, figu
             "metrics": {m: title for m, title in METRICS.items() if m in ALWAYS or here[f"{m}_median"].notna().any()},
             "agreement": [
                 {**row, "runs": " ".join(str(numbers[run_id]) for run_id in row["run_ids"].split())}
-                for row in agreeing.to_dict("records")
+                for row in of_group(agreement, values).to_dict("records")
             ],
             "diverged": group[group["status"] == "diverged"].to_dict("records"),
             "figures": {name: _inline_svg(folder / f"{name}.svg") for name in ("curves", "training_time")},
@@ -132,9 +136,12 @@ def render(
 ) -> str:
     """The whole page. `runs` and `agreement` are the tables of `tables`, `config` the checked config."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     fields = ("training_seconds", "first_epoch_seconds", "steady_epoch_seconds", "test_loss", "test_accuracy")
     return environment.get_template("page.html.j2").render(
         runs=[{**run, "cells": [_run_cell(run, field) for field in fields]} for run in runs.to_dict("records")],
