@@ -1,6 +1,6 @@
 """Fetching: the right file from the first place that has it, and one sentence where no place has.
 
-Every address is a folder of the test's own or a server on 127.0.0.1.
+Every address is a folder of the test's own or a server on 127.0.0.1. How a line may break: test_transfer.py.
 """
 
 import functools
@@ -9,10 +9,11 @@ import http.server
 import threading
 from pathlib import Path
 
+import broken_server
 import pytest
 
-from trainmark.download import fetch_dataset, verify, without_credentials
 from trainmark.errors import DataError
+from trainmark.fetching.download import fetch_dataset, verify, without_credentials
 
 CONTENT = b"the right file\n" * 100_000  # more than one chunk
 WRONG = b"<html>log in first</html>\n"
@@ -21,7 +22,7 @@ NAME = "a.gz"
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder; writes down what was asked for; breaks off where the path says so."""
+    """Serves a folder, with no ranges; writes down what was asked for; breaks off where the path says so."""
 
     def log_message(self, *_):
         pass
@@ -35,31 +36,29 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(CONTENT[:1000])
             return
-        if self.path.startswith("/stalled/"):
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(CONTENT)))
-            self.end_headers()
-            self.server.stop.wait(30)
-            return
         super().do_GET()
 
 
-@pytest.fixture
-def server(tmp_path, monkeypatch):
-    """A web server over the folder `web`, with `url`, `asked` and `headers`."""
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Waits of milliseconds, and no proxy of the machine's own."""
+    monkeypatch.setattr("trainmark.fetching.transfer.LONGEST_WAIT_SECONDS", 0.001)
+    for name in broken_server.PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A web server over the folder `web`, with `url`, `asked` and `headers`."""
     (tmp_path / "web").mkdir()
     handler = functools.partial(Handler, directory=str(tmp_path / "web"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        running.asked, running.headers, running.stop = [], [], threading.Event()
+        running.asked, running.headers = [], []
         running.url = f"http://127.0.0.1:{running.server_port}"
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield running
-        running.stop.set()
         running.shutdown()
         thread.join()
 
@@ -90,9 +89,9 @@ def only_the_file(raw: Path) -> None:
     assert (raw / NAME).read_bytes() == CONTENT
 
 
-def message_of(*arguments) -> str:
+def message_of(*arguments, **options) -> str:
     with pytest.raises(DataError) as caught:
-        fetch_dataset(*arguments)
+        fetch_dataset(*arguments, **options)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -169,11 +168,40 @@ def test_several_files_each_from_its_own_place(tmp_path, raw):
     assert {path.name: path.read_bytes() for path in raw.iterdir()} == {"one": b"1", "two": b"2"}
 
 
-def test_a_dataset_that_a_package_carries(raw):
-    assert fetch_dataset("digits", {"embedded_in": "scikit-learn"}, "/not/asked", raw) == [
-        {"file": None, "from": "scikit-learn"}
-    ]
+def test_a_file_whose_publisher_gives_md5_only(tmp_path, raw):
+    put(tmp_path / "a")
+    md5 = hashlib.md5(CONTENT).hexdigest()
+    files = [{"name": NAME, "md5": md5, "urls": [(tmp_path / "a").as_uri()]}]
+    for source in ((tmp_path / "a").as_uri(), "already there"):
+        assert fetch_dataset("set", {"files": files}, None, raw) == [{"file": NAME, "md5": md5, "from": source}]
+    assert verify(raw, {"files": files}) is None
+    put(raw / NAME, WRONG)
+    with pytest.raises(DataError, match="is damaged"):
+        verify(raw, {"files": files})
+
+
+def test_a_size_in_the_catalogue_is_held_against_the_place(tmp_path, raw):
+    put(tmp_path / "a", CONTENT[:-1])
+    files = [{**entry((tmp_path / "a").as_uri())["files"][0], "bytes": len(CONTENT)}]
+    message = message_of("set", {"files": files}, None, raw)
+    assert f"/a: holds {len(CONTENT) - 1} bytes, and {len(CONTENT)} are expected); " in message
+
+
+@pytest.mark.parametrize("offline", [False, True])
+@pytest.mark.parametrize(
+    ("without_files", "source"),
+    [
+        ({"embedded_in": "scikit-learn"}, "scikit-learn"),
+        ({"folder": "/my/photos", **entry("file:///not-there")}, "/my/photos"),
+        ({"of": "imagenet"}, "imagenet"),
+        ({"format": "synthetic", "files": []}, "generated"),
+    ],
+)
+def test_a_dataset_of_which_nothing_is_fetched(raw, without_files, source, offline):
+    found = fetch_dataset("set", without_files, "/not/asked", raw, offline=offline)
+    assert found == [{"file": None, "from": source}]
     assert raw.is_dir() and not list(raw.iterdir())
+    assert verify(raw, without_files) is None
 
 
 # --- places that don't have it ------------------------------------------------------------------------------------
@@ -205,27 +233,13 @@ def test_a_connection_that_breaks_off_and_the_next_place_is_asked(tmp_path, raw,
 
 
 def test_a_connection_that_breaks_off_everywhere(raw, server):
-    message = message_of("set", entry(f"{server.url}/broken-off/a"), None, raw)
-    assert message.startswith(
-        f"{NAME} of the dataset set could be had from none of 1 places ({server.url}/broken-off/a: "
-        "the connection broke off (ProtocolError)); "
+    assert message_of("set", entry(f"{server.url}/broken-off/a"), None, raw) == (
+        f"a.gz of the dataset set could be had from none of 1 places ({server.url}/broken-off/a: the connection broke "
+        "off (ProtocolError)); connect this machine, set `mirror` in the config or TRAINMARK_MIRROR to a folder or "
+        f"address that holds set/a.gz, or put the file at {raw}/a.gz; what came is kept in {raw}/a.gz.part, and the "
+        "next try goes on from there"
     )
-    assert not list(raw.iterdir())
-
-
-def test_a_server_that_stops_answering_and_the_next_place_is_asked(tmp_path, raw, server, monkeypatch):
-    monkeypatch.setattr("trainmark.download.TIMEOUT_SECONDS", 0.2)
-    put(tmp_path / "web" / "right")
-    urls = (f"{server.url}/stalled/a", f"{server.url}/right")
-    assert fetch_dataset("set", entry(*urls), None, raw) == came_from(f"{server.url}/right")
-    only_the_file(raw)
-
-
-def test_a_server_that_stops_answering_everywhere(raw, server, monkeypatch):
-    monkeypatch.setattr("trainmark.download.TIMEOUT_SECONDS", 0.2)
-    message = message_of("set", entry(f"{server.url}/stalled/a"), None, raw)
-    assert f"({server.url}/stalled/a: no answer in 0.2 s (ReadTimeoutError)); " in message
-    assert not list(raw.iterdir())
+    assert {path.name: path.read_bytes() for path in raw.iterdir()} == {"a.gz.part": CONTENT[:1000]}
 
 
 def test_an_address_that_is_none_and_the_next_place_is_asked(tmp_path, raw):
@@ -233,7 +247,7 @@ def test_an_address_that_is_none_and_the_next_place_is_asked(tmp_path, raw):
     urls = ("http://[x", "http://127.0.0.1:99999/a", (tmp_path / "right").as_uri())
     assert fetch_dataset("set", entry(*urls), None, raw) == came_from(urls[-1])
     message = message_of("other", entry(*urls[:2]), None, raw.parent / "other")
-    assert "(http://...: not a valid address (ValueError); http://...: not a valid address (InvalidURL)); " in message
+    assert "(http://...: not a valid address (InvalidURL); http://...: not a valid address (InvalidURL)); " in message
 
 
 def test_a_folder_in_the_place_of_the_file(tmp_path, raw):
@@ -275,6 +289,56 @@ def test_the_second_file_fails_and_the_first_is_kept(tmp_path, raw):
     only_the_file(raw)
 
 
+# --- offline ------------------------------------------------------------------------------------------------------
+
+
+def test_offline_takes_what_needs_no_connection(tmp_path, raw, server):
+    put(raw / "one", b"1")
+    put(tmp_path / "mirror" / "set" / "two", b"2")
+    put(tmp_path / "elsewhere", b"3")
+    web, elsewhere = f"{server.url}/a", (tmp_path / "elsewhere").as_uri()
+    files = [
+        {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "urls": [web, elsewhere]}
+        for name, content in (("one", b"1"), ("two", b"2"), ("three", b"3"))
+    ]
+    found = fetch_dataset("set", {"files": files}, str(tmp_path / "mirror"), raw, offline=True)
+    assert [source["from"] for source in found] == ["already there", f"{tmp_path}/mirror/set/two", elsewhere]
+    assert {path.name: path.read_bytes() for path in raw.iterdir()} == {"one": b"1", "two": b"2", "three": b"3"}
+    assert server.asked == []
+
+
+def test_offline_names_every_missing_file_at_once(tmp_path, raw, server):
+    put(tmp_path / "web" / "right")
+    put(raw / "damaged", WRONG)
+    put(tmp_path / "elsewhere", WRONG)
+    put(raw / "there")
+    files = [
+        {"name": "absent", "sha256": SHA256, "urls": [f"{server.url}/right"]},
+        {"name": "there", "sha256": SHA256, "urls": []},
+        {"name": "damaged", "md5": "0" * 32, "urls": [f"HTTP{server.url[4:]}/right"]},
+        {"name": "wrong", "sha256": SHA256, "urls": [(tmp_path / "elsewhere").as_uri()]},
+    ]
+    assert message_of("set", {"files": files}, None, raw, offline=True) == (
+        "`offline: true` is set, and 3 of the 4 files of the dataset set cannot be had without a connection: "
+        f"put absent with SHA-256 {SHA256} at {raw}/absent; "
+        f"put damaged with MD5 {'0' * 32} at {raw}/damaged ({raw}/damaged: is there and is another file); "
+        f"put wrong with SHA-256 {SHA256} at {raw}/wrong (file://{tmp_path}/elsewhere: holds a file with SHA-256 "
+        f"{hashlib.sha256(WRONG).hexdigest()}, and {SHA256} is expected); "
+        "or set `mirror` in the config or TRAINMARK_MIRROR to a folder that holds them in set/"
+    )
+    assert server.asked == []
+    assert sorted(path.name for path in raw.iterdir()) == ["damaged", "there"]
+
+
+def test_offline_with_a_mirror_on_the_web(raw, server):
+    mirror = f"{server.url.replace('//', '//user:pass-word@')}/data?sig=to-ken"
+    message = message_of("set", entry(), mirror, raw, offline=True)
+    assert message.endswith(f" in set/; the mirror {server.url}/data is not asked")
+    put(raw / NAME)
+    assert fetch_dataset("set", entry(), mirror, raw, offline=True) == came_from("already there")
+    assert server.asked == []
+
+
 # --- secrets ------------------------------------------------------------------------------------------------------
 
 
@@ -292,7 +356,7 @@ def test_neither_credentials_nor_query_are_told(tmp_path, raw, server, path):
     assert f"{server.url}/{path}" in told
     for secret in ("user", "pass-word", "sig", "to-ken", "?", "@"):
         assert secret not in told
-    assert server.asked == [f"/{path}?sig=to-ken"], "the server itself is given the query"
+    assert set(server.asked) == {f"/{path}?sig=to-ken"}, "the server itself is given the query"
     assert "Authorization" in server.headers[0]
 
 
@@ -351,6 +415,13 @@ def test_a_wrong_file_is_replaced(tmp_path, raw, present):
     put(raw / NAME, present)
     put(tmp_path / "right")
     fetch_dataset("set", entry((tmp_path / "right").as_uri()), None, raw)
+    only_the_file(raw)
+
+
+def test_a_right_file_needs_no_half_of_it_any_longer(raw):
+    put(raw / NAME)
+    put(raw / f"{NAME}.part", CONTENT[:1000])
+    fetch_dataset("set", entry(), None, raw)
     only_the_file(raw)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from trainmark.config import read_yaml
 from trainmark.console import keep_log
-from trainmark.download import fetch_dataset
 from trainmark.errors import run_command
+from trainmark.fetching.download import fetch_dataset
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from trainmark import prepared
 from trainmark.config import read_yaml
 from trainmark.datasets import read_dataset
-from trainmark.download import verify
 from trainmark.errors import run_command
+from trainmark.fetching.download import verify
 
 
 def main() -> None:

@@ -1,0 +1,52 @@
+"""Free disk: asked for before something large is written, and said in words."""
+
+import shutil
+from collections import namedtuple
+
+import pytest
+
+from trainmark.disk import RESERVE_BYTES, require_free_disk, shown_bytes
+from trainmark.errors import DataError
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def free(monkeypatch):
+    def set_free(free_bytes):
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(1 << 50, 0, free_bytes))
+
+    return set_free
+
+
+def test_as_much_as_is_free_and_the_reserve_will_do(tmp_path, free):
+    free(5000 + RESERVE_BYTES)
+    require_free_disk(tmp_path, 5000, "the store")
+
+
+def test_a_byte_too_many_says_how_much_is_needed_free_and_where(tmp_path, free):
+    free(3 << 30)
+    needed = (3 << 30) - RESERVE_BYTES + 1
+    with pytest.raises(DataError) as caught:
+        require_free_disk(tmp_path, needed, "the store x.npy")
+    assert str(caught.value) == (
+        f"the store x.npy needs 2.9 GiB more and a reserve of 64.0 MiB, and the disk of {tmp_path} has 3.0 GiB free; "
+        "make room there, or work in a folder on a larger disk"
+    )
+
+
+def test_the_real_disk_is_asked(tmp_path):
+    require_free_disk(tmp_path, 1, "a byte")
+    with pytest.raises(DataError, match=r"^everything needs 1024\.0 TiB more and a reserve of "):
+        require_free_disk(tmp_path, 1 << 50, "everything")
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"),
+    [
+        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (1 << 20, "1.0 MiB"),
+        (251_895_808_000, "234.6 GiB"), (3 << 40, "3.0 TiB"), (1 << 50, "1024.0 TiB"),
+    ],
+)  # fmt: skip
+def test_sizes_for_people(size_bytes, shown):
+    assert shown_bytes(size_bytes) == shown

@@ -1,0 +1,34 @@
+"""Free disk, asked for before something large is written."""
+
+import shutil
+from pathlib import Path
+
+from trainmark.errors import DataError
+
+RESERVE_BYTES = 64 << 20
+"""What is to stay free beside a large file: logs, tables and everybody else's small files."""
+
+
+class StorageError(DataError):
+    """A file cannot be stored on this machine: it would not help to get it from another place."""
+
+
+def require_free_disk(folder: Path, needed_bytes: int, what: str) -> None:
+    """Raise StorageError where `folder` has less free disk than `what` still needs."""
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes + RESERVE_BYTES:
+        raise StorageError(
+            f"{what} needs {shown_bytes(needed_bytes)} more and a reserve of {shown_bytes(RESERVE_BYTES)}, and the "
+            f"disk of {folder} has {shown_bytes(free_bytes)} free; make room there, or work in a folder on a larger "
+            "disk"
+        )
+
+
+def shown_bytes(size_bytes: int) -> str:
+    """A size for people: 1.5 GiB."""
+    size = float(size_bytes)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
