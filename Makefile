@@ -11,7 +11,7 @@ REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test lint lock expected torch clean help
+.PHONY: all test lint lock expected bench-images torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -25,6 +25,10 @@ lint: $(VENV)/.installed-dev
 # The expected numbers of the README: needs MNIST, from the network or from a mirror (TRAINMARK_MIRROR).
 expected: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
+
+# Decoding, mean image and packed store, against Pillow and the bare decode: IMAGES is a folder of photographs.
+bench-images: $(VENV)/.installed
+	@$(RUN) PYTHONPATH=workflow/scripts python tests/benchmarks/image_pipeline.py $(IMAGES)
 
 # keras-torch is an extra: torch from the index brings several GB of CUDA along.
 torch: $(VENV)/.installed
@@ -64,5 +68,6 @@ help:
 	@echo "make lint       ruff, snakefmt and snakemake --lint"
 	@echo "make torch      add torch, for the framework keras-torch"
 	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"
+	@echo "make bench-images IMAGES=<folder>   speed of decoding, mean image and packed store on your photographs"
 	@echo "make lock       renew the pinned requirements (needs uv)"
 	@echo "make clean      remove the environment and caches; results stay"

@@ -13,9 +13,10 @@ include: "workflow/rules/common.smk"
 
 
 rule all:
-    """Every run, table and figure, and the report of the experiments in the config."""
+    """Every run, table and figure, and the report of the experiments in the config; every dataset that it names."""
     input:
-        "results/report/index.html",
+        report="results/report/index.html" if RUNS else [],
+        datasets=prepared_products(),
 
 
 include: "workflow/rules/data.smk"

@@ -4,29 +4,36 @@ A message is one line a finding: file, key path, what was found, what is allowed
 spelling. Nothing that is wrong may load, and nothing may end in a traceback.
 """
 
-import copy
 import errno
 from pathlib import Path
 
 import pytest
+from config_messages import message_of, one_line_each, write
 
-from trainmark.config import REPOSITORY, load_config, read_yaml, with_defaults
-from trainmark.config_check import check_catalogue, check_fit
+from trainmark.config import load_config, read_yaml, with_defaults
+from trainmark.config_check import check_fit
 from trainmark.errors import ConfigError
 
-TOP_KEYS = "mirror, experiments"
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
+TOP_KEYS = "mirror, offline, prepare, datasets, experiments"
 EXPERIMENT_KEYS = (
     "description, recipes, datasets, frameworks, devices, epochs, repeats, seed, batch_size, step_losses, input"
 )
 INPUT_KEYS = "scale, subtract_mean, crop, mean_window"
 RECIPES = "mnist-mlp-chainer, mnist-mlp-keras, mnist-mlp-flux"
-DATASETS = "digits, mnist"
+DATASETS = (
+    "digits, mnist, fashion-mnist, imdb, imdb-keras, imagenette-160, imagenette-320, imagenette, ilsvrc2012, "
+    "mini-imagenet-8, mini-imagenet-16, mini-imagenet-32, image-folder, synthetic-images"
+)
+DATASETS_OF_28_X_28 = "a dataset that fits (digits, mnist, fashion-mnist, synthetic-images)"
 FRAMEWORKS = "chainer, keras-tensorflow, keras-jax, keras-torch"
 NAME = "lower-case letters, digits and hyphens, 40 at most"
 NAMED_EXPERIMENTS = (
     "a mapping with at least one experiment, under a name of lower-case letters, digits and hyphens (40 at most)"
 )
 NOT_FINITE = "no finite number); allowed: a number above 0"
+NEITHER = "top level: lacks the key experiments or prepare; allowed: one of them, or both"
 EPOCHS = "a list of whole numbers, 1 or more"
 FROM_1 = "a whole number, 1 or more"
 REPEATS = "a whole number, 1 to 10000"
@@ -252,8 +259,8 @@ MESSAGES = [
     ),
     (
         "unknown dataset, nothing near",
-        experiment("datasets: [imagenet]"),
-        in_e("datasets[0]", f"found 'imagenet' (text); allowed: {DATASETS}"),
+        experiment("datasets: [zebra]"),
+        in_e("datasets[0]", f"found 'zebra' (text); allowed: {DATASETS}"),
     ),
     # --- numbers out of range
     (
@@ -385,6 +392,110 @@ MESSAGES = [
         experiment("input: {mean_window: middle}"),
         in_e("input.mean_window", "found 'middle' (text); allowed: same, top-left"),
     ),
+    # --- datasets that no recipe takes
+    (
+        "a network for images on texts",
+        experiment("recipes: [mnist-mlp-flux, mnist-mlp-chainer], datasets: [digits, imdb]"),
+        "\n".join(
+            in_e(
+                f"recipes[{i}]",
+                f"the recipe {recipe} does not fit the dataset imdb: it takes images, and gets texts of 400 token ids; "
+                f"allowed: {DATASETS_OF_28_X_28}, or another recipe",
+            )
+            for i, recipe in enumerate(["mnist-mlp-flux", "mnist-mlp-chainer"])
+        ),
+    ),
+    (
+        "a network for small images on photographs",
+        experiment("datasets: [imagenette-160], recipes: [mnist-mlp-keras]"),
+        in_e(
+            "recipes[0]",
+            "the recipe mnist-mlp-keras does not fit the dataset imagenette-160: it takes inputs of 1 x 28 x 28 "
+            "(channels x height x width), and gets 3 x 256 x 256; "
+            f"allowed: {DATASETS_OF_28_X_28}, or another recipe",
+        ),
+    ),
+    (
+        "a network for small images on some classes of photographs, cropped",
+        experiment("datasets: [mini-imagenet-8], recipes: [mnist-mlp-keras], input: {crop: [28, 28]}"),
+        in_e(
+            "recipes[0]",
+            "the recipe mnist-mlp-keras does not fit the dataset mini-imagenet-8: it takes inputs of 1 x 28 x 28 "
+            "(channels x height x width), and gets 3 x 28 x 28; "
+            f"allowed: {DATASETS_OF_28_X_28}, or another recipe",
+        ),
+    ),
+    # --- prepare and offline
+    (
+        "unknown dataset to prepare, nearest",
+        "prepare: [digits, minst]\n",
+        f"broken.yaml: prepare[1]: found 'minst' (text); allowed: {DATASETS}; did you mean mnist?",
+    ),
+    (
+        "unknown dataset to prepare, nothing near",
+        "prepare: [zebra]\n",
+        f"broken.yaml: prepare[0]: found 'zebra' (text); allowed: {DATASETS}",
+    ),
+    (
+        "own dataset to prepare, misspelt",
+        "prepare: [flower]\ndatasets: {mnist: {title: T}, flowers: {title: T, format: image_folder, folder: f}}\n",
+        f"broken.yaml: prepare[0]: found 'flower' (text); allowed: {DATASETS}, flowers; did you mean flowers?",
+    ),
+    (
+        "number to prepare",
+        "prepare: [5]\n",
+        f"broken.yaml: prepare[0]: found 5 (a whole number); allowed: {DATASETS}",
+    ),
+    (
+        "dataset to prepare twice",
+        "prepare: [mnist, digits, mnist]\n",
+        "broken.yaml: prepare: found 'mnist' (text) twice; allowed: each value once",
+    ),
+    (
+        "a dataset to prepare without a list",
+        "prepare: mnist\n",
+        "broken.yaml: prepare: found 'mnist' (text); allowed: a list of dataset names; write [mnist]",
+    ),
+    (
+        "an unknown dataset to prepare without a list",
+        "prepare: zebra\n",
+        "broken.yaml: prepare: found 'zebra' (text); allowed: a list of dataset names",
+    ),
+    (
+        "mapping to prepare",
+        "prepare: {mnist: {}}\n",
+        "broken.yaml: prepare: found {mnist: {}} (a mapping); allowed: a list of dataset names",
+    ),
+    (
+        "nothing to prepare",
+        "prepare:\n",
+        "broken.yaml: prepare: found nothing (null); allowed: a list of dataset names",
+    ),
+    (
+        "datasets of one's own, and nothing to do with them",
+        "datasets: {flowers: {title: T, format: image_folder, folder: f}}\n",
+        f"broken.yaml: {NEITHER}",
+    ),
+    (
+        "no experiment, beside a dataset to prepare",
+        "prepare: [mnist]\nexperiments: {}\n",
+        f"broken.yaml: experiments: found an empty mapping; allowed: {NAMED_EXPERIMENTS}",
+    ),
+    (
+        "offline in quotes",
+        "offline: 'yes'\nprepare: [mnist]\n",
+        "broken.yaml: offline: found 'yes' (text); allowed: true or false; write it without quotes",
+    ),
+    (
+        "offline as a word",
+        "offline: always\nprepare: [mnist]\n",
+        "broken.yaml: offline: found 'always' (text); allowed: true or false",
+    ),
+    (
+        "offline as a number",
+        "offline: 1\nprepare: [mnist]\n",
+        "broken.yaml: offline: found 1 (a whole number); allowed: true or false",
+    ),
     # --- experiments
     (
         "experiment name with capitals and a space",
@@ -423,9 +534,9 @@ MESSAGES = [
         "broken.yaml, line 2: found nothing (null) as a key; allowed: a name",
     ),
     (
-        "no experiments at all",
+        "neither experiments nor prepare",
         "mirror: m\n",
-        f"broken.yaml: top level: lacks the key experiments; allowed: {NAMED_EXPERIMENTS}",
+        f"broken.yaml: {NEITHER}",
     ),
     (
         "no experiment",
@@ -571,34 +682,6 @@ MESSAGES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def in_tmp_path(tmp_path, monkeypatch):
-    """Messages name the file as it was given: relative, so that they are the same everywhere."""
-    monkeypatch.chdir(tmp_path)
-
-
-def message_of(*files: str, overrides: dict | None = None) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load_config([Path(file) for file in files], overrides)
-    return str(caught.value)
-
-
-def write(text: str, name: str = "broken.yaml") -> str:
-    Path(name).write_text(text, encoding="utf-8")
-    return name
-
-
-def one_line_each(message: str, file: str = "broken.yaml") -> None:
-    """Each line names the file, and none is a traceback, ends in nothing or stands there twice."""
-    lines = message.splitlines()
-    assert lines
-    assert len(set(lines)) == len(lines), "the same finding twice"
-    for line in lines:
-        assert line.startswith((f"{file}: ", f"{file}, line "))
-        assert "Traceback" not in line
-        assert line == line.rstrip() and not line.endswith((":", "allowed:", ";"))
-
-
 @pytest.mark.parametrize(("text", "expected"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES])
 def test_the_whole_message(text, expected):
     message = message_of(write(text))
@@ -717,13 +800,12 @@ def test_lists_without_end():
 
 
 def test_no_file_at_all():
-    assert message_of() == f"no config file: top level: lacks the key experiments; allowed: {NAMED_EXPERIMENTS}"
+    assert message_of() == f"no config file: {NEITHER}"
 
 
 def test_what_all_documents_lack_is_blamed_on_the_first():
     write("mirror: m\n", "a.yaml")
-    message = message_of("a.yaml", overrides={"mirror": "n"})
-    assert message == f"a.yaml: top level: lacks the key experiments; allowed: {NAMED_EXPERIMENTS}"
+    assert message_of("a.yaml", overrides={"mirror": "n"}) == f"a.yaml: {NEITHER}"
 
 
 def test_a_misfit_names_the_file_of_the_crop():
@@ -737,7 +819,7 @@ def test_a_misfit_names_the_file_of_the_crop():
 
 def test_a_misfit_without_a_crop_names_the_recipe_and_the_datasets_that_fit(schema):
     shapes = {"wide": [1, 28, 30], "colour": [3, 28, 28], "right": [1, 28, 28]}
-    catalogue = {name: ENTRY | {"image_shape": shape} for name, shape in shapes.items()}
+    catalogue = {name: {"format": "synthetic", "image_shape": shape} for name, shape in shapes.items()}
     config = with_defaults({"experiments": {"e": {"datasets": ["right", "wide"]}}}, schema)
     with pytest.raises(ConfigError) as caught:
         check_fit(config, {"broken.yaml": {"experiments": {"e": {"recipes": ["mnist-mlp-keras"]}}}}, catalogue)
@@ -809,135 +891,3 @@ def test_a_mistake_on_the_command_line_is_blamed_on_it():
 def test_a_name_on_the_command_line_that_is_nothing():
     message = message_of(overrides={"experiments": {None: {"epochs": [0]}}})
     assert message == f"--config: experiments.null: found the name nothing (null); allowed: {NAME}"
-
-
-# --- the catalogue ------------------------------------------------------------------------------------------------
-
-FILE = {"name": "a.gz", "sha256": "0" * 64, "urls": ["https://example.org/a.gz"]}
-ENTRY = {
-    "title": "T", "format": "idx", "image_shape": [1, 28, 28], "classes": 10, "samples": {"train": 2, "test": 1},
-    "files": [FILE],
-}  # fmt: skip
-ENTRY_KEYS = "title, format, embedded_in, classes, image_shape, samples, files"
-URLS = "a list of http(s):// or file:// addresses"
-ENTRY_FORM = "a mapping of title, format, image_shape, classes, samples and either files or embedded_in"
-
-
-def entry(**changes) -> dict:
-    """A catalogue of one right entry, d, with these keys changed; None takes a key away."""
-    return {"d": {key: value for key, value in (ENTRY | changes).items() if value is not None}}
-
-
-def file_entry(**changes) -> dict:
-    return entry(files=[{key: value for key, value in (FILE | changes).items() if value is not None}])
-
-
-CATALOGUES = [
-    ("missing key", entry(classes=None), "d: lacks the key classes; allowed: a whole number, 2 or more"),
-    ("missing key of a file", file_entry(urls=None), f"d.files[0]: lacks the key urls; allowed: {URLS}"),
-    ("missing split", entry(samples={"train": 3}), f"d.samples: lacks the key test; allowed: {FROM_1}"),
-    (
-        "sha256 too short",
-        file_entry(sha256="ABC"),
-        "d.files[0].sha256: found 'ABC' (text); allowed: 64 hexadecimal digits in lower case",
-    ),
-    (
-        "sha256 in capitals",
-        file_entry(sha256="A" * 64),
-        f"d.files[0].sha256: found '{'A' * 55}...' (text); allowed: 64 hexadecimal digits in lower case",
-    ),
-    (
-        "file name that leaves the folder",
-        file_entry(name="../x"),
-        "d.files[0].name: found '../x' (text); allowed: a plain file name, without a folder",
-    ),
-    (
-        "file name with a folder",
-        file_entry(name="a/b"),
-        "d.files[0].name: found 'a/b' (text); allowed: a plain file name, without a folder",
-    ),
-    (
-        "address that can't be fetched",
-        file_entry(urls=["ftp://x"]),
-        "d.files[0].urls[0]: found 'ftp://x' (text); allowed: an http(s):// or file:// address",
-    ),
-    (
-        "unknown format, nearest",
-        entry(format="idxx"),
-        "d.format: found 'idxx' (text); allowed: digits, idx; did you mean idx?",
-    ),
-    ("unknown format, nothing near", entry(format="zip"), "d.format: found 'zip' (text); allowed: digits, idx"),
-    (
-        "both of files and embedded_in",
-        entry(embedded_in="scikit-learn"),
-        "d: found both files and embedded_in; allowed: one of them",
-    ),
-    (
-        "neither of files and embedded_in",
-        entry(files=None),
-        "d: lacks the key files or embedded_in; allowed: one of them",
-    ),
-    ("nothing", {"d": None}, f"d: found nothing (null); allowed: {ENTRY_FORM}"),
-    (
-        "number as a name",
-        {5: ENTRY},
-        f"5: found the name 5 (a whole number); allowed: {NAME}; write it in quotes",
-    ),
-    (
-        "sha256 with a line break",
-        file_entry(sha256="0" * 64 + "\n"),
-        f"d.files[0].sha256: found '{'0' * 55}...' (text); allowed: 64 hexadecimal digits in lower case",
-    ),
-    (
-        "file name with a line break",
-        file_entry(name="a.gz\n"),
-        "d.files[0].name: found 'a.gz\\n' (text); allowed: a plain file name, without a folder",
-    ),
-    (
-        "the same file name twice",
-        entry(files=[FILE, FILE | {"sha256": "1" * 64}]),
-        "d.files[1].name: found 'a.gz' (text) twice; allowed: each file name once",
-    ),
-    ("no files", entry(files=[]), "d.files: found an empty list; allowed: a list of files"),
-    ("unknown key", entry(clases=3), f"d.clases: unknown key; allowed: {ENTRY_KEYS}; did you mean classes?"),
-    ("one class", entry(classes=1), "d.classes: found 1 (a whole number); allowed: a whole number, 2 or more"),
-    (
-        "image_shape of two sides",
-        entry(image_shape=[28, 28]),
-        "d.image_shape: found [28, 28] (a list); allowed: a list of channels, height and width",
-    ),
-    (
-        "name of an entry",
-        {"My Set": ENTRY},
-        f"'My Set': found the name 'My Set' (text); allowed: {NAME}",
-    ),
-]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def schema() -> dict:
-    return read_yaml(REPOSITORY / "config" / "schema.yaml")
-
-
-def catalogue_message(catalogue: dict, schema: dict) -> str:
-    with pytest.raises(ConfigError) as caught:
-        check_catalogue(copy.deepcopy(catalogue), Path("datasets.yaml"), schema)
-    return str(caught.value)
-
-
-def test_a_right_catalogue_passes(schema):
-    assert check_catalogue(entry(), Path("datasets.yaml"), schema) is None
-
-
-@pytest.mark.parametrize(
-    ("catalogue", "expected"), [case[1:] for case in CATALOGUES], ids=[case[0] for case in CATALOGUES]
-)
-def test_the_whole_message_of_a_broken_catalogue(catalogue, expected, schema):
-    message = catalogue_message(catalogue, schema)
-    assert message == f"datasets.yaml: {expected}"
-    one_line_each(message, "datasets.yaml")
-
-
-@pytest.mark.parametrize("catalogue", [entry(classes=None, title=None), {"d": None}], ids=["two missing", "null"])
-def test_a_finding_in_the_catalogue_is_listed_once(catalogue, schema):
-    one_line_each(catalogue_message(catalogue, schema), "datasets.yaml")

@@ -26,6 +26,10 @@ def test_validate_counts_runs(file, runs):
     assert validate(file).stdout.splitlines()[-1] == f"{runs} runs in all"
 
 
+def test_validate_names_the_datasets_to_prepare():
+    assert validate("config/examples/imagenette.yaml").stdout == "imagenette: fetched and prepared\n0 runs in all\n"
+
+
 def test_validate_says_what_is_wrong(tmp_path):
     (tmp_path / "bad.yaml").write_text("experiments: {e: {epochs: [0]}}\n")
     refused = validate(str(tmp_path / "bad.yaml"))

@@ -9,14 +9,16 @@ import pytest
 import yaml
 
 from trainmark.config import REPOSITORY, load_config, merge, plain, read_yaml, with_defaults
+from trainmark.datasets import known_formats
 from trainmark.recipes import InputTransform
 
 SCHEMA = read_yaml(REPOSITORY / "config" / "schema.yaml")
 EXPERIMENT = SCHEMA["$defs"]["experiment"]["properties"]
+ENTRY = SCHEMA["$defs"]["catalogue"]["additionalProperties"]["properties"]
 
 
 def keys() -> dict[str, dict]:
-    """Every key of a config by its path: top level, experiment, input."""
+    """Every key of a config by its path: top level, experiment, input. Those of a dataset's entry have no default."""
     return {
         **SCHEMA["properties"],
         **{f"experiments.*.{key}": part for key, part in EXPERIMENT.items()},
@@ -25,9 +27,9 @@ def keys() -> dict[str, dict]:
 
 
 def shipped() -> list:
-    """The config files in config/: those that have experiments (the others are schema and catalogues)."""
-    files = sorted((REPOSITORY / "config").glob("*.yaml"))
-    return [file for file in files if "experiments" in (yaml.safe_load(file.read_text()) or {})]
+    """The config files in config/ and its examples: those that ask for something (others are schema and catalogues)."""
+    files = [*sorted((REPOSITORY / "config").glob("*.yaml")), *sorted((REPOSITORY / "config" / "examples").iterdir())]
+    return [file for file in files if {"experiments", "prepare"} & set(yaml.safe_load(file.read_text()) or {})]
 
 
 def test_the_schema_is_a_schema():
@@ -45,6 +47,19 @@ def test_every_key_says_what_it_is(path):
     assert len(part["description"]) > 20 and part["description"].endswith("."), "a sentence"
 
 
+@pytest.mark.parametrize("key", ENTRY)
+def test_every_key_of_an_entry_says_what_it_is(key):
+    for word in ("description", "allowed"):
+        assert isinstance(ENTRY[key].get(word), str) and ENTRY[key][word].strip(), f"{key} lacks {word}"
+    assert ENTRY[key]["description"].endswith("."), "a sentence"
+
+
+def test_every_key_of_an_entry_is_of_a_format_and_the_other_way_round():
+    """A key that no format allows could never be given; one that the schema lacks would be given unchecked."""
+    of_formats = {key for form in known_formats().values() for key in form.allowed}
+    assert of_formats == set(ENTRY)
+
+
 @pytest.mark.parametrize("path", [path for path in keys() if path != "experiments"])
 def test_every_default_is_valid(path):
     part = keys()[path]
@@ -53,7 +68,9 @@ def test_every_default_is_valid(path):
 
 
 def test_unknown_keys_are_refused_at_every_level():
-    for part in (SCHEMA, SCHEMA["$defs"]["experiment"], EXPERIMENT["input"]):
+    entry = SCHEMA["$defs"]["catalogue"]["additionalProperties"]
+    parts = [entry, ENTRY["samples"], ENTRY["lists"], ENTRY["files"]["items"]]
+    for part in (SCHEMA, SCHEMA["$defs"]["experiment"], EXPERIMENT["input"], *parts):
         assert part["additionalProperties"] is False
 
 
@@ -66,22 +83,23 @@ def test_an_experiment_of_defaults_alone_loads(tmp_path):
     """The names in the defaults exist, and the recipe fits the dataset."""
     config, catalogue = load_config([], {"experiments": {"e": {}}})
     assert config["experiments"]["e"] == {key: part["default"] for key, part in EXPERIMENT.items()}
-    assert config["mirror"] is None
-    assert list(config) == ["mirror", "experiments"]
+    others = {"mirror": None, "offline": False, "prepare": [], "datasets": {}}
+    assert config == others | {"experiments": config["experiments"]}
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")
     explicit = {key: part["default"] for key, part in EXPERIMENT.items()}
     assert load_config([], {"experiments": {"e": explicit}})[0] == config, "the defaults written out are the same"
 
 
 def test_there_are_shipped_configs():
-    assert {"config.yaml", "paper.yaml"} <= {file.name for file in shipped()}
+    assert {"config.yaml", "paper.yaml", "mnist.yaml", "imagenette.yaml"} <= {file.name for file in shipped()}
 
 
 @pytest.mark.parametrize("file", shipped(), ids=lambda file: file.name)
 def test_every_shipped_config_loads(file):
     config, _ = load_config([file])
     given = yaml.safe_load(file.read_text())
-    assert list(config["experiments"]) == list(given["experiments"])
+    assert list(config["experiments"]) == list(given.get("experiments", {}))
+    assert (config["prepare"], config["datasets"]) == (given.get("prepare", []), given.get("datasets", {}))
     for name, experiment in config["experiments"].items():
         assert set(experiment) == set(EXPERIMENT), "every key is filled"
         for key, part in EXPERIMENT.items():
@@ -131,3 +149,8 @@ def test_with_defaults_keeps_a_mirror():
     filled = with_defaults({"mirror": "/data", "experiments": {"e": {"epochs": [3]}}}, SCHEMA)
     assert filled["mirror"] == "/data"
     assert filled["experiments"]["e"]["epochs"] == [3]
+
+
+def test_a_config_that_only_prepares_has_no_experiments():
+    config, _ = load_config([], {"prepare": ["mnist"]})
+    assert config == {"mirror": None, "offline": False, "prepare": ["mnist"], "datasets": {}, "experiments": {}}

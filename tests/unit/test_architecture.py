@@ -120,7 +120,7 @@ def test_dense_on_an_image_is_refused(of):
 
 
 @pytest.mark.parametrize(
-    ("image_shape", "crop", "misfit"),
+    ("sample_shape", "crop", "misfit"),
     [
         ((1, 28, 28), None, None),
         ((1, 28, 28), (28, 28), None),
@@ -129,10 +129,14 @@ def test_dense_on_an_image_is_refused(of):
         ((3, 28, 28), None, "takes inputs of 1 x 28 x 28 (channels x height x width), and gets 3 x 28 x 28"),
         ((1, 27, 40), (28, 28), "crops 28 x 28 out of images of 27 x 40"),
         ((1, 40, 27), (28, 28), "crops 28 x 28 out of images of 40 x 27"),
+        ((3, 256, 256), (28, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), and gets 3 x 28 x 28"),
+        ((400,), None, "takes images, and gets texts of 400 token ids"),
+        ((28,), (28, 28), "takes images, and gets texts of 28 token ids"),
+        ((784,), None, "takes images, and gets texts of 784 token ids"),
     ],
 )
-def test_misfit(image_shape, crop, misfit):
-    assert RECIPES["mnist-mlp-keras"].misfit(image_shape, InputTransform(crop=crop)) == misfit
+def test_misfit(sample_shape, crop, misfit):
+    assert RECIPES["mnist-mlp-keras"].misfit(sample_shape, InputTransform(crop=crop)) == misfit
 
 
 def test_merged_input_puts_the_experiment_over_the_recipe():

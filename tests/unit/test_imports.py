@@ -1,6 +1,6 @@
 """The house plan's rule on imports, read from the sources: downward only, and each heavy library in its own place.
 
-scripts > training and the reporting side > config, prepared > frameworks/*, datasets/* > all the rest. Modules are
+scripts > training and the reporting side > config, preparing > frameworks/*, datasets/* > all the rest. Modules are
 found by their files, so that a new one is under the rule from its first day; one that no list below names lies at the
 bottom.
 """
@@ -9,6 +9,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -16,24 +17,27 @@ from pathlib import Path
 import pytest
 
 import trainmark
+from trainmark.datasets import known_formats
 
 SCRIPTS = Path(trainmark.__file__).parents[1]
 REPOSITORY = SCRIPTS.parents[1]
 
 FRAMEWORK_PACKAGES = {"chainer", "chainerx", "keras", "tensorflow", "jax", "jaxlib", "torch", "cupy", "cupyx", "onnx"}
 REPORTING_PACKAGES = {"pandas", "matplotlib", "jinja2", "pyarrow", "tabulate"}
+DECODER_PACKAGES = {"cv2", "simplejpeg"}
 DRY_RUN_PACKAGES = {"yaml", "jsonschema"}
 
 REPORTING = r"trainmark\.(tables|figures|statistics|report)(\..+)?|(collect|plot|report|compare)"
 ADAPTER = r"trainmark\.frameworks\.\w+_adapter"
+TRAINING = rf"train|trainmark\.training|{ADAPTER}"
 DRY_RUN = (
-    r"trainmark(\.(config|config_check|config_words|strict_yaml|matrix|devices|errors|recipes|architecture"
-    r"|architectures(\..+)?|frameworks|datasets))?"
+    r"trainmark(\.(config|config_check|config_datasets|config_words|strict_yaml|literals|stored|matrix|devices|errors"
+    r"|recipes|architecture|architectures(\..+)?|frameworks|datasets))?"
 )
 LEVELS = [
     (r"\w+(?<!^trainmark)", 4),  # the scripts; trainmark itself lies at the bottom
     (rf"trainmark\.training|{REPORTING}", 3),
-    (r"trainmark\.(config|config_check|prepared)", 2),
+    (r"trainmark\.(config|config_check|config_datasets|preparing)", 2),
     (r"trainmark\.(frameworks|datasets)(\..+)?", 1),
 ]
 
@@ -108,6 +112,19 @@ def package(target: str) -> str:
     return target.split(".")[0]
 
 
+def loaded_with(starts: Iterable[str], found: dict[str, list[Import]]) -> set[str]:
+    """The modules that are loaded when these are: what they import outside of functions, and the packages of that."""
+    reached = set(starts)
+    waiting = list(reached)
+    while waiting:
+        module = waiting.pop()
+        parents = {module.rpartition(".")[0]} - {""}
+        new = {one.target for one in found[module] if one.target in found and not (one.lazy or one.typing)} | parents
+        waiting += new - reached
+        reached |= new
+    return reached
+
+
 # --- the rules: each gives a sentence for each breach -------------------------------------------------------------
 
 
@@ -170,6 +187,23 @@ def dry_run(found: dict[str, list[Import]]) -> list[str]:
     ]
 
 
+def decoders(found: dict[str, list[Import]]) -> list[str]:
+    """Image decoders are imported in one place, which no training loads: they bring threads of their own."""
+    outside = [
+        f"{module} imports {one.target}: only trainmark.images.decoding may"
+        for module, imports in found.items()
+        for one in imports
+        if package(one.target) in DECODER_PACKAGES and module != "trainmark.images.decoding"
+    ]
+    training = loaded_with([module for module in found if re.fullmatch(TRAINING, module)], found)
+    loaders = [
+        f"{module} imports trainmark.images.decoding when it is loaded, and a training loads it"
+        for module in sorted(training)
+        if Import("trainmark.images.decoding") in found[module]
+    ]
+    return outside + loaders
+
+
 def cycles(found: dict[str, list[Import]]) -> list[str]:
     edges = {
         module: {one.target for one in imports if one.target in found and not (one.lazy or one.typing)} - {module}
@@ -182,7 +216,7 @@ def cycles(found: dict[str, list[Import]]) -> list[str]:
     return []
 
 
-RULES = [upward, adapters, frameworks, reporting, dry_run, cycles]
+RULES = [upward, adapters, frameworks, reporting, dry_run, decoders, cycles]
 
 
 # --- the sources --------------------------------------------------------------------------------------------------
@@ -199,7 +233,8 @@ def test_the_modules_are_found():
         "train", "download", "prepare", "mean_image", "trainmark", "trainmark.config", "trainmark.training",
         "trainmark.frameworks", "trainmark.frameworks.base", "trainmark.frameworks.chainer_adapter",
         "trainmark.frameworks.keras_adapter", "trainmark.datasets", "trainmark.datasets.idx",
-        "trainmark.architectures.mlp", "trainmark.matrix", "trainmark.recipes",
+        "trainmark.architectures.mlp", "trainmark.matrix", "trainmark.recipes", "trainmark.datasets._trees",
+        "trainmark.images.decoding", "trainmark.preparing", "trainmark.config_datasets",
     }  # fmt: skip
     assert expected <= set(texts)
     found = graph(texts)
@@ -208,14 +243,35 @@ def test_the_modules_are_found():
     assert Import("trainmark.frameworks.base", typing=True) in found["trainmark.frameworks"]
     assert Import("trainmark.config_check", lazy=True) in found["trainmark.config"]
     assert Import("cupy", lazy=True) in found["trainmark.frameworks.chainer_compat"]
+    assert Import("trainmark.images.decoding") in found["trainmark.images.lists"]
+    assert Import("cv2") in found["trainmark.images.decoding"]
+
+
+def test_what_is_loaded_with_a_module():
+    """Packages are loaded with what lies in them; what is imported within functions, or by name, is not."""
+    loaded = loaded_with(["trainmark.training"], graph(sources()))
+    assert {"trainmark", "trainmark.frameworks", "trainmark.frameworks.base", "trainmark.literals"} <= loaded
+    assert not loaded & {"trainmark.frameworks.keras_adapter", "trainmark.images.lists", "trainmark.config_check"}
+
+
+def test_every_module_of_the_datasets_is_a_format_or_a_helper():
+    """A format says what it is and reads; a helper's name begins with an underscore, which no config can give."""
+    package_name = "trainmark.datasets."
+    modules = {module.removeprefix(package_name): text for module, text in sources().items() if package_name in module}
+    formats = {module for module, text in modules.items() if re.search("^FORMAT = ", text, re.MULTILINE)}
+    assert formats == {module for module, text in modules.items() if re.search(r"^def read\(", text, re.MULTILINE)}
+    assert {module for module in modules if module.startswith("_")} == set(modules) - formats == {"_trees"}
+    assert set(known_formats()) == formats
 
 
 @pytest.mark.parametrize(
     ("module", "number"),
     [
         ("train", 4), ("report", 4), ("trainmark.training", 3), ("trainmark.tables", 3), ("trainmark.report.page", 3),
-        ("trainmark.report", 3), ("trainmark.prepared", 2), ("trainmark.frameworks", 1), ("trainmark.datasets.idx", 1),
-        ("trainmark.recipes", 0), ("trainmark.records", 0), ("trainmark", 0), ("trainmark.mean_image", 0),
+        ("trainmark.report", 3), ("trainmark.preparing", 2), ("trainmark.config", 2), ("trainmark.config_datasets", 2),
+        ("trainmark.frameworks", 1), ("trainmark.datasets.idx", 1), ("trainmark.prepared", 0),
+        ("trainmark.images.decoding", 0), ("trainmark.recipes", 0), ("trainmark.records", 0), ("trainmark", 0),
+        ("trainmark.images.mean", 0),
     ],
 )  # fmt: skip
 def test_levels(module, number):
@@ -229,7 +285,10 @@ BREACHES = [
     (upward, "trainmark.architectures.mlp", "from ..frameworks.base import Adapter"),
     (upward, "trainmark.batches", "def f():\n    import trainmark.frameworks.base"),
     (upward, "trainmark.training", "import train"),
-    (upward, "trainmark.datasets.idx", "from trainmark import prepared"),
+    (upward, "trainmark.datasets.idx", "from trainmark import preparing"),
+    (upward, "trainmark.datasets._trees", "def f():\n    from trainmark.config_datasets import check_catalogue"),
+    (upward, "trainmark.prepared", "from trainmark.datasets import Arrays"),
+    (upward, "trainmark.images.lists", "from ..preparing import prepare"),
     (adapters, "trainmark.frameworks.keras_adapter", "from trainmark.frameworks import chainer_adapter"),
     (adapters, "trainmark.frameworks.keras_adapter", "from .chainer_adapter import create"),
     (adapters, "trainmark.frameworks.keras_adapter", "def f():\n    from trainmark.training import run_training"),
@@ -239,13 +298,24 @@ BREACHES = [
     (frameworks, "trainmark.devices", "import importlib\nimportlib.import_module('jax')"),
     (frameworks, "train", "from keras import ops"),
     (reporting, "trainmark.training", "import pandas as pd"),
-    (reporting, "trainmark.mean_image", "def f():\n    import matplotlib.pyplot"),
+    (reporting, "trainmark.images.mean", "def f():\n    import matplotlib.pyplot"),
     (reporting, "trainmark.records", "from trainmark.report import page"),
     (reporting, "collect", "import trainmark.training"),
     (dry_run, "trainmark.matrix", "import numpy"),
     (dry_run, "trainmark.config", "from trainmark.records import read_record"),
     (dry_run, "trainmark.devices", "try:\n    import filelock\nexcept ImportError:\n    pass"),
     (dry_run, "trainmark.datasets", "if True:\n    from numpy import ndarray"),
+    (dry_run, "trainmark.config_datasets", "from trainmark.preparing import prepare"),
+    (dry_run, "trainmark.stored", "import numpy as np"),
+    (dry_run, "trainmark.literals", "from trainmark import prepared"),
+    (decoders, "trainmark.images.mean", "import cv2"),
+    (decoders, "trainmark.images.packed", "def f():\n    from simplejpeg import decode_jpeg"),
+    (decoders, "trainmark.datasets.digits", "import importlib\nimportlib.import_module('cv2')"),
+    (decoders, "trainmark.training", "from trainmark.images.decoding import load_stored"),
+    (decoders, "trainmark.prepared", "from trainmark.images import lists"),
+    (decoders, "trainmark.frameworks.base", "if True:\n    import trainmark.images.packed"),
+    (decoders, "trainmark.frameworks.keras_adapter", "import trainmark.images.mean"),
+    (decoders, "trainmark.errors", "from .images.decoding import UnreadableImage"),
     (cycles, "trainmark.errors", "import trainmark.architecture\nimport trainmark.recipes\nimport trainmark.config"),
     (cycles, "trainmark.architecture", "from trainmark.recipes import RECIPES"),
 ]
@@ -278,30 +348,29 @@ def test_all_that_the_snakefile_imports_is_light():
     rules = [REPOSITORY / "Snakefile", *sorted((REPOSITORY / "workflow" / "rules").glob("*.smk"))]
     text = "\n".join(path.read_text() for path in rules)
     found = graph(sources())
-    reached = set(re.findall(r"^\s*(?:from|import) (trainmark[\w.]*)", text, re.MULTILINE))
-    assert {"trainmark.config", "trainmark.matrix"} <= reached
-    waiting = list(reached)
-    while waiting:
-        module = waiting.pop()
-        parents = {module.rpartition(".")[0]} - {""}
-        new = {one.target for one in found[module] if one.target in found and not (one.lazy or one.typing)} | parents
-        waiting += new - reached
-        reached |= new
-    assert [module for module in sorted(reached) if not re.fullmatch(DRY_RUN, module)] == []
+    imported = set(re.findall(r"^\s*(?:from|import) (trainmark[\w.]*)", text, re.MULTILINE))
+    assert imported == {
+        "trainmark.config", "trainmark.datasets", "trainmark.devices", "trainmark.errors", "trainmark.matrix",
+    }  # fmt: skip
+    assert [module for module in sorted(loaded_with(imported, found)) if not re.fullmatch(DRY_RUN, module)] == []
 
 
 def test_a_config_is_checked_and_expanded_without_numpy_or_any_framework():
     blocked = [
         *sorted(FRAMEWORK_PACKAGES | REPORTING_PACKAGES),
-        "numpy", "PIL", "sklearn", "scipy", "requests", "tqdm", "psutil", "filelock",
+        "numpy", "PIL", "sklearn", "scipy", "requests", "tqdm", "psutil", "filelock", *sorted(DECODER_PACKAGES),
     ]  # fmt: skip
     code = (
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({blocked!r}))\n"
         "from trainmark.config import load_config\n"
+        "from trainmark.datasets import kind_of\n"
         "from trainmark.devices import find_gpus, no_gpu_message\n"
         "from trainmark.matrix import expand_runs\n"
-        "config, catalogue = load_config(['config/config.yaml'])\n"
+        "own = {'title': 'T', 'format': 'class_subset', 'of': 'imagenette', 'classes': 2, 'seed': 1}\n"
+        "changes = {'prepare': ['imdb', 'mine'], 'datasets': {'mine': own}}\n"
+        "config, catalogue = load_config(['config/config.yaml'], changes)\n"
+        "assert [kind_of(name, catalogue) for name in config['prepare']] == ['tokens', 'image_lists']\n"
         "find_gpus(); no_gpu_message('x')\n"
         "print(len(expand_runs(config, gpu_found=False)), sorted(catalogue))\n"
     )

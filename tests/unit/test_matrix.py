@@ -47,6 +47,10 @@ def test_experiments_come_in_the_order_of_the_config():
     assert [run.experiment for run in runs] == ["z"] * 48 + ["a"] * 48
 
 
+def test_a_config_that_only_prepares_has_no_runs():
+    assert expand_runs({"prepare": ["imdb"], "experiments": {}}, gpu_found=True) == []
+
+
 def test_ids_are_unique_and_name_the_folder():
     runs = expand_runs(config(e={}, f={}), gpu_found=True)
     assert len({run.id for run in runs}) == len(runs)

@@ -1,136 +1,186 @@
-"""Prepared datasets: what is written comes back, memory-mapped and unpickled, and must be what the catalogue says."""
+"""Reading prepared datasets: what was written comes back, memory-mapped, and nothing else is taken for it."""
 
 import hashlib
 import json
+import os
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from trainmark import prepared
+from trainmark.datasets import Arrays, ImageLists
 from trainmark.errors import DataError
+from trainmark.preparing import prepare
 
-ENTRY = {"format": "idx", "classes": 3, "image_shape": [2, 4, 5], "samples": {"train": 6, "test": 3}}
-SOURCES = [{"file": "a.gz", "sha256": "0" * 64, "from": "https://example.org/a.gz"}]
+ENTRY = {"title": "Small", "format": "idx", "classes": 3, "image_shape": [2, 4, 5]}
 
 
-def arrays() -> dict:
+def again(folder) -> str:
+    return f"delete {folder} and run snakemake again"
+
+
+def message_of(function, *arguments) -> str:
+    with pytest.raises(DataError) as caught:
+        function(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def splits() -> dict:
     generator = np.random.default_rng(0)
     return {
-        split: (
-            generator.integers(0, 256, (samples, 2, 4, 5), dtype=np.uint8),
-            np.arange(samples, dtype=np.int64) % 3,
-        )
-        for split, samples in ENTRY["samples"].items()
+        split: (generator.integers(0, 256, (samples, 2, 4, 5), dtype=np.uint8), np.arange(samples) % 3)
+        for split, samples in (("train", 6), ("test", 3))
     }
 
 
-def test_write_and_read(tmp_path):
-    written = arrays()
-    prepared.write(tmp_path, "small", ENTRY, written, SOURCES)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "manifest.json", "test_images.npy", "test_labels.npy", "train_images.npy", "train_labels.npy",
-    ]  # fmt: skip
-    for split in prepared.SPLITS:
-        images, labels = prepared.read_split(tmp_path, split)
-        assert isinstance(images, np.memmap) and not images.flags.writeable
-        assert images.dtype == np.uint8 and labels.dtype == np.int64
-        assert np.array_equal(images, written[split][0]) and np.array_equal(labels, written[split][1])
-
-
-def test_manifest(tmp_path):
-    written = arrays()
-    prepared.write(tmp_path, "small", ENTRY, written, SOURCES)
-    content = b"".join(array.tobytes() for split in ("train", "test") for array in written[split])
-    assert prepared.read_manifest(tmp_path) == {
-        "dataset": "small",
-        "format": "idx",
-        "classes": 3,
-        "image_shape": [2, 4, 5],
-        "dtype": "uint8",
-        "samples": {"train": 6, "test": 3},
-        "content_sha256": hashlib.sha256(content).hexdigest(),
-        "sources": SOURCES,
-    }
+@pytest.fixture
+def folder(tmp_path, splits) -> Path:
+    prepare(tmp_path / "prepared", "small", ENTRY, Arrays(splits, ["a", "b", "c"]), [], 1)
+    return tmp_path / "prepared"
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-@pytest.mark.parametrize("kind", [0, 1], ids=["images", "labels"])
-def test_the_content_hash_changes_with_any_value(tmp_path, split, kind):
-    hashes = []
-    changed = arrays()
-    for _ in range(2):
-        prepared.write(tmp_path, "small", ENTRY, changed, SOURCES)
-        hashes.append(prepared.read_manifest(tmp_path)["content_sha256"])
-        changed[split][kind].flat[-1] ^= 1
-    assert hashes[0] != hashes[1]
+def test_what_was_written_comes_back(folder, splits, split):
+    images, labels = prepared.read_split(folder, split)
+    assert isinstance(images, np.memmap) and not images.flags.writeable
+    assert images.dtype == np.uint8 and labels.dtype == np.int64
+    assert np.array_equal(images, splits[split][0]) and np.array_equal(labels, splits[split][1])
 
 
-def test_the_content_hash_does_not_hang_on_the_memory_layout_or_the_sources(tmp_path):
-    written = arrays()
-    prepared.write(tmp_path, "small", ENTRY, written, SOURCES)
-    first = prepared.read_manifest(tmp_path)["content_sha256"]
-    turned = {split: (np.asfortranarray(images), labels) for split, (images, labels) in written.items()}
-    prepared.write(tmp_path, "small", ENTRY, turned, [])
-    assert prepared.read_manifest(tmp_path)["content_sha256"] == first
-    assert np.array_equal(prepared.read_split(tmp_path, "train")[0], written["train"][0])
+def test_token_ids_come_back_too(tmp_path):
+    ids = np.arange(12, dtype=np.int32).reshape(3, 4)
+    labels = np.array([0, 1, 0])
+    entry = {"title": "Texts", "format": "reviews", "sequence_length": 4}
+    prepare(
+        tmp_path, "texts", entry, Arrays({"train": (ids, labels), "test": (ids, labels)}, ["n", "p"], "tokens"), [], 1
+    )
+    found, _ = prepared.read_split(tmp_path, "test")
+    assert found.dtype == np.int32 and np.array_equal(found, ids)
+    assert (tmp_path / "test_tokens.npy").is_file()
 
 
-def test_nothing_is_unpickled(tmp_path):
-    prepared.write(tmp_path, "small", ENTRY, arrays(), SOURCES)
-    np.save(tmp_path / "train_labels.npy", np.array([{"a": 1}], object), allow_pickle=True)
-    with pytest.raises(ValueError, match="can't be memory-mapped"):
-        prepared.read_split(tmp_path, "train")
+@pytest.mark.parametrize("name", ["train_images.npy", "train_labels.npy"])
+def test_a_missing_array_is_refused(folder, name):
+    (folder / name).unlink()
+    assert message_of(prepared.read_split, folder, "train") == f"{folder / name} is missing; {again(folder)}"
+    assert len(prepared.read_split(folder, "test")[1]) == 3
 
 
-def test_objects_are_not_written(tmp_path):
-    written = arrays()
-    written["test"] = (written["test"][0], np.array([0, 1, None], object))
-    with pytest.raises(ValueError, match="allow_pickle"):
-        prepared.write(tmp_path, "small", ENTRY, written, SOURCES)
-    assert not (tmp_path / "manifest.json").exists(), "the manifest comes last"
+@pytest.mark.parametrize("name", ["test_images.npy", "test_labels.npy"])
+@pytest.mark.parametrize("place", [3, 100, -1], ids=["magic", "header", "last value"])
+def test_an_array_with_another_byte_is_refused(folder, name, place):
+    content = bytearray((folder / name).read_bytes())
+    content[place] ^= 1
+    (folder / name).write_bytes(content)
+    assert message_of(prepared.read_split, folder, "test") == f"{folder / name} is damaged; {again(folder)}"
 
 
-def test_the_manifest_is_plain_json(tmp_path):
-    prepared.write(tmp_path, "small", ENTRY, arrays(), SOURCES)
-    text = (tmp_path / "manifest.json").read_text()
-    assert text.endswith("}\n") and json.loads(text) == prepared.read_manifest(tmp_path)
+@pytest.mark.parametrize("length", [0, 10, 100])
+def test_an_array_cut_off_is_refused(folder, length):
+    path = folder / "test_images.npy"
+    path.write_bytes(path.read_bytes()[:length])
+    assert message_of(prepared.read_split, folder, "test") == f"{path} is damaged; {again(folder)}"
 
 
-def test_arrays_as_the_catalogue_says_pass():
-    assert prepared.check("small", ENTRY, arrays()) is None
+class Gadget:
+    """Unpickled, it would make a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
+def object_array(path, trap):
+    np.save(path, np.array([Gadget(trap), None], object), allow_pickle=True)
+
+
+def bare_pickle(path, trap):
+    path.write_bytes(pickle.dumps(Gadget(trap)))
+
+
+@pytest.mark.parametrize("plant", [object_array, bare_pickle])
+def test_a_planted_pickle_is_refused(folder, tmp_path, plant):
+    path = folder / "train_labels.npy"
+    plant(path, tmp_path / "trap")
+    assert message_of(prepared.read_split, folder, "train") == f"{path} is damaged; {again(folder)}"
+    assert not (tmp_path / "trap").exists()
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("plant", "why"),
     [
-        (
-            lambda images, labels: (images[:, :1], labels),
-            "images are (1, 4, 5), and config/datasets.yaml says (2, 4, 5)",
-        ),
-        (
-            lambda images, labels: (np.swapaxes(images, 2, 3), labels),
-            "images are (2, 5, 4), and config/datasets.yaml says (2, 4, 5)",
-        ),
-        (
-            lambda images, labels: (images[:-1], labels[:-1]),
-            "{fewer} samples, and config/datasets.yaml says {samples}",
-        ),
-        (
-            lambda images, labels: (images, labels + 1),
-            "labels run from 1 to 3, and config/datasets.yaml allows 0 to 2",
-        ),
-        (
-            lambda images, labels: (images, labels - 1),
-            "labels run from -1 to 1, and config/datasets.yaml allows 0 to 2",
-        ),
+        (object_array, "Array can't be memory-mapped: Python objects in dtype."),
+        (bare_pickle, r"the magic string is not correct; expected b'\x93NUMPY', got "),
     ],
-    ids=["channels", "height and width exchanged", "a sample less", "label too large", "label too small"],
 )
-def test_arrays_that_are_not_what_the_catalogue_says(split, change, message):
-    wrong = arrays()
-    wrong[split] = change(*wrong[split])
-    samples = ENTRY["samples"][split]
-    with pytest.raises(DataError) as caught:
-        prepared.check("small", ENTRY, wrong)
-    assert str(caught.value) == f"small, {split}: {message.format(samples=samples, fewer=samples - 1)}"
+def test_a_planted_pickle_is_refused_even_where_the_manifest_was_changed_to_fit(folder, tmp_path, plant, why):
+    path = folder / "train_labels.npy"
+    plant(path, tmp_path / "trap")
+    manifest = prepared.read_manifest(folder)
+    manifest["arrays"]["train_labels"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    message = message_of(prepared.read_split, folder, "train")
+    assert message.startswith(f"{path} is no array of numbers ({why}") and message.endswith(f"); {again(folder)}")
+    assert not (tmp_path / "trap").exists()
+
+
+def test_a_dataset_of_image_files_has_no_arrays(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    folder = tmp_path / "results" / "prepared"
+    dataset = ImageLists(tmp_path, {"train": [("a.png", 0)], "test": [("a.png", 0)]}, ["a"])
+    prepare(folder, "mine", {"title": "Mine", "format": "image_folder"}, dataset, [], 1)
+    assert message_of(prepared.read_split, folder, "train") == (
+        f"{folder} holds lists of image files, and an array is asked for; take a dataset of arrays"
+    )
+
+
+# --- manifests ----------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_without_a_manifest(tmp_path):
+    assert message_of(prepared.read_manifest, tmp_path) == (
+        f"{tmp_path} holds no prepared dataset ([Errno 2] No such file or directory: '{tmp_path / 'manifest.json'}'); "
+        f"{again(tmp_path)}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "Expecting value: line 1 column 1 (char 0)"),
+        (b'{"kind": "ima', "Unterminated string starting at: line 1 column 10 (char 9)"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+    ],
+)
+def test_a_damaged_manifest(tmp_path, content, why):
+    (tmp_path / "manifest.json").write_bytes(content)
+    assert message_of(prepared.read_manifest, tmp_path) == (
+        f"{tmp_path} holds no prepared dataset ({why}); {again(tmp_path)}"
+    )
+
+
+@pytest.mark.parametrize("content", ["[]", "null", '"kind"', '{"dataset": "mnist", "image_shape": [1, 28, 28]}'])
+def test_the_manifest_of_another_version(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(content)
+    assert message_of(prepared.read_manifest, tmp_path) == (
+        f"{tmp_path} was prepared by another version of trainmark; {again(tmp_path)}"
+    )
+
+
+def test_where_images_and_lists_lie():
+    folder = Path("results/x/prepared")
+    assert prepared.image_root(folder, {"root": "../unpacked/top"}) == folder / "../unpacked/top"
+    assert prepared.image_root(folder, {"root": "/data/own"}) == Path("/data/own")
+    assert prepared.list_file(folder, "test") == folder / "test.txt"
+
+
+def test_the_checksum_of_a_file(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    assert prepared.sha256_of(tmp_path / "a") == hashlib.sha256(b"abc").hexdigest()

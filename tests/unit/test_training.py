@@ -6,10 +6,12 @@ import time
 import numpy as np
 import pytest
 
-from trainmark import prepared, training
+from trainmark import training
+from trainmark.datasets import Arrays
 from trainmark.errors import DeviceError
 from trainmark.ledger import Ledger
 from trainmark.matrix import Run
+from trainmark.preparing import prepare
 from trainmark.recipes import RECIPES
 from trainmark.records import write_record
 
@@ -53,8 +55,9 @@ def train(tmp_path, monkeypatch):
     """A function that trains with a scripted adapter and returns the record, which fits the schema."""
     images = np.arange(SAMPLES * 784, dtype=np.uint64).reshape(SAMPLES, 1, 28, 28).astype(np.uint8)
     labels = np.arange(SAMPLES) % 10
-    entry = {"format": "f", "classes": 10, "image_shape": [1, 28, 28]}
-    prepared.write(tmp_path, "tiny", entry, {"train": (images, labels), "test": (images, labels)}, [])
+    entry = {"title": "Tiny", "format": "f", "classes": 10, "image_shape": [1, 28, 28]}
+    arrays = Arrays({"train": (images, labels), "test": (images, labels)}, list("0123456789"))
+    prepare(tmp_path, "tiny", entry, arrays, [], 1)
     np.save(tmp_path / "mean.npy", np.zeros((1, 28, 28)))
 
     def run(adapter, step_losses=100, run=RUN):

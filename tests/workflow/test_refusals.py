@@ -33,7 +33,17 @@ def test_dry_run_needs_nothing_but_snakemake(tmp_path):
     assert blocked.returncode != 0
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "paper.yaml", "expected.yaml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.yaml",
+        "paper.yaml",
+        "expected.yaml",
+        "examples/imdb.yaml",
+        "examples/mini-imagenet-8.yaml",
+        "examples/imagenette-320.yaml",
+    ],
+)
 def test_shipped_configs_plan(tmp_path, name):
     dry = snakemake(tmp_path, "-n", "--configfile", str(REPOSITORY / "config" / name))
     assert dry.returncode == 0, dry.printed

@@ -1,7 +1,9 @@
 # The checked config, the runs it asks for, and what the rules look up in them.
 import json
 import os
+import shlex
 import sys
+import types
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -11,11 +13,11 @@ SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
 sys.path.append(SCRIPTS)
 
 from trainmark.config import load_config
+from trainmark.datasets import kind_of
 from trainmark.devices import find_gpus, no_gpu_message
 from trainmark.errors import ConfigError
 from trainmark.matrix import RUN_FOLDER, expand_runs
 
-CATALOGUE_FILE = os.path.relpath(Path(workflow.basedir) / "config" / "datasets.yaml")
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 
@@ -34,10 +36,14 @@ GPUS = find_gpus()
 RUNS = expand_runs(SETTINGS, gpu_found=bool(GPUS))
 RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
 GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
+DATASETS = sorted({run.dataset for run in RUNS} | set(SETTINGS["prepare"]))
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
 FIGURE_FORMATS = ("pdf", "svg", "png")
-if SETTINGS["mirror"]:  # by environment, not as a parameter: where a file came from makes no result stale
+# By environment, not as parameters: where a file came from makes no result stale.
+if SETTINGS["mirror"]:
     os.environ.update(TRAINMARK_MIRROR=SETTINGS["mirror"])
+if SETTINGS["offline"]:
+    os.environ.update(TRAINMARK_OFFLINE="1")
 
 
 wildcard_constraints:
@@ -60,6 +66,41 @@ def setting(key):
     return value
 
 
+def entry_of(wildcards):
+    """The catalogue entry of a dataset, as JSON for the command line."""
+    return json.dumps(CATALOGUE[wildcards.dataset], sort_keys=True)
+
+
+def base_of(wildcards):
+    """The prepared dataset that a dataset is a choice of classes of; nothing for others."""
+    of = CATALOGUE[wildcards.dataset].get("of")
+    return [f"results/datasets/{of}/prepared"] if of else []
+
+
+def mean_of(wildcards):
+    """The mean image of a dataset; nothing for texts."""
+    folder = f"results/datasets/{wildcards.dataset}"
+    return [] if kind_of(wildcards.dataset, CATALOGUE) == "tokens" else [f"{folder}/mean.npy"]
+
+
+def packed_of(wildcards):
+    """The packed training images of a dataset; nothing where its entry does not ask for them."""
+    packed = CATALOGUE[wildcards.dataset].get("packed", False)
+    return [f"results/datasets/{wildcards.dataset}/packed/train.npy"] if packed else []
+
+
+def option(name, files):
+    """A command line's option and its file, where there is one."""
+    return f"{name} {shlex.quote(str(files))}" if files else ""
+
+
+def prepared_products():
+    """Everything that is made of the datasets of this config, trained on or not."""
+    found = [types.SimpleNamespace(dataset=name) for name in DATASETS]
+    prepared = [f"results/datasets/{name}/prepared" for name in DATASETS]
+    return prepared + [file for dataset in found for file in (*mean_of(dataset), *packed_of(dataset))]
+
+
 def figure_files(name):
     """Output files of a figure, by format, marked for `snakemake --report` where it can show them."""
     files = {kind: f"{FIGURE_FILE}{name}.{kind}" for kind in FIGURE_FORMATS}
@@ -73,14 +114,26 @@ def start_checks():
     if asking and workflow.local_exec and not GPUS:
         raise WorkflowError(no_gpu_message(f"the experiment {asking[0]}"))
     # Without the mirror, whose address may hold a key: sources.json says where each file came from.
-    plan = {"config": {"experiments": SETTINGS["experiments"]}, "runs": [run.id for run in RUNS]}
+    shown = {key: SETTINGS[key] for key in ("experiments", "prepare", "datasets")}
+    plan = {"config": shown, "runs": [run.id for run in RUNS]}
     Path(PLAN_FILE).parent.mkdir(parents=True, exist_ok=True)
     Path(PLAN_FILE).write_text(json.dumps(plan, indent=2) + "\n")
 
 
 def show_results():
-    """After the last job: the table of results and where the report is."""
+    """After the last job: the datasets prepared without a run, the table of results and where the report is."""
+    for name in SETTINGS["prepare"]:
+        manifest_file = Path(f"results/datasets/{name}/prepared/manifest.json")
+        if manifest_file.exists():
+            manifest = json.loads(manifest_file.read_text())
+            samples, unreadable = manifest["samples"], len(manifest.get("unreadable", []))
+            left_out = f", {unreadable} left out as unreadable" if unreadable else ""
+            print(
+                f"{name}: {samples['train']} training and {samples['test']} test samples in {manifest['classes']} "
+                f"classes{left_out}: {manifest_file.parent}",
+                file=sys.stderr,
+            )
     summary = Path("results/tables/summary.txt")
     report_file = Path("results/report/index.html")
-    if summary.exists() and report_file.exists():
+    if RUNS and summary.exists() and report_file.exists():
         print(f"\n{summary.read_text()}\nReport: {report_file.resolve()}", file=sys.stderr)

@@ -7,13 +7,11 @@ localrules:
 
 rule download_dataset:
     """Fetch a dataset's files by address and SHA-256, on the submitting host: compute nodes often have no network."""
-    input:
-        catalogue=ancient(CATALOGUE_FILE),
     output:
         sources="results/datasets/{dataset}/sources.json",
     params:
-        entry=lambda wildcards: json.dumps(CATALOGUE[wildcards.dataset], sort_keys=True),
-        raw=subpath(output.sources, parent=True),
+        entry=entry_of,
+        folder=subpath(output.sources, parent=True),
         script=f"{SCRIPTS}/download.py",
     log:
         "results/logs/download_dataset/{dataset}.log",
@@ -21,45 +19,66 @@ rule download_dataset:
         "../../envs/data.yaml"
     threads: 1
     resources:
-        runtime=60,
+        runtime=1440,
     shell:
-        "python {params.script:q} --dataset {wildcards.dataset} --catalogue {input.catalogue:q}"
-        " --raw-folder {params.raw:q}/raw --out {output.sources:q} --log {log:q}"
+        "python {params.script:q} --dataset {wildcards.dataset} --entry {params.entry:q}"
+        " --raw-folder {params.folder:q}/raw --out {output.sources:q} --log {log:q}"
 
 
 rule prepare_dataset:
-    """Turn a dataset's files into memory-mappable arrays with a manifest."""
+    """Turn a dataset's files into memory-mappable arrays, or lists of images that can be decoded, with a manifest."""
     input:
-        catalogue=ancient(CATALOGUE_FILE),
         sources="results/datasets/{dataset}/sources.json",
+        base=base_of,
     output:
-        manifest="results/datasets/{dataset}/prepared/manifest.json",
-        train_images="results/datasets/{dataset}/prepared/train_images.npy",
-        train_labels="results/datasets/{dataset}/prepared/train_labels.npy",
-        test_images="results/datasets/{dataset}/prepared/test_images.npy",
-        test_labels="results/datasets/{dataset}/prepared/test_labels.npy",
+        folder=directory("results/datasets/{dataset}/prepared"),
     params:
-        entry=lambda wildcards: json.dumps(CATALOGUE[wildcards.dataset], sort_keys=True),
-        raw=subpath(input.sources, parent=True),
-        folder=subpath(output.manifest, parent=True),
+        entry=entry_of,
+        folder=subpath(input.sources, parent=True),
+        base=lambda wildcards, input: option("--base-folder", input.base),
         script=f"{SCRIPTS}/prepare.py",
     log:
         "results/logs/prepare_dataset/{dataset}.log",
     conda:
         "../../envs/data.yaml"
-    threads: 1
+    threads: 4
     resources:
-        mem_mb=2000,
+        mem_mb=4000,
+        runtime=720,
     shell:
-        "python {params.script:q} --dataset {wildcards.dataset} --catalogue {input.catalogue:q}"
-        " --sources {input.sources:q} --raw-folder {params.raw:q}/raw --out-folder {params.folder:q} 2> >(tee {log:q} >&2)"
+        "python {params.script:q} --dataset {wildcards.dataset} --entry {params.entry:q} --sources {input.sources:q}"
+        " --raw-folder {params.folder:q}/raw --unpacked-folder {params.folder:q}/unpacked {params.base}"
+        " --workers {threads} --out-folder {output.folder:q} --log {log:q}"
+
+
+rule pack_images:
+    """Decode and resize image files once, into arrays that are read by slice."""
+    input:
+        dataset="results/datasets/{dataset}/prepared",
+    output:
+        train="results/datasets/{dataset}/packed/train.npy",
+        test="results/datasets/{dataset}/packed/test.npy",
+    params:
+        folder=subpath(output.train, parent=True),
+        script=f"{SCRIPTS}/pack.py",
+    log:
+        "results/logs/pack_images/{dataset}.log",
+    conda:
+        "../../envs/data.yaml"
+    threads: 4
+    resources:
+        mem_mb=4000,
+        runtime=720,
+    shell:
+        "python {params.script:q} --dataset-folder {input.dataset:q} --workers {threads} --out-folder {params.folder:q}"
+        " --log {log:q}"
 
 
 rule compute_mean_image:
     """Compute the exact mean of the training images, as an array and as a picture."""
     input:
-        train_images="results/datasets/{dataset}/prepared/train_images.npy",
-        manifest="results/datasets/{dataset}/prepared/manifest.json",
+        dataset="results/datasets/{dataset}/prepared",
+        packed=packed_of,
     output:
         mean="results/datasets/{dataset}/mean.npy",
         picture=report(
@@ -68,15 +87,18 @@ rule compute_mean_image:
             labels={"dataset": "{dataset}", "figure": "mean image"},
         ),
     params:
-        folder=subpath(input.manifest, parent=True),
+        packed=lambda wildcards, input: option("--packed", input.packed),
+        folder=subpath(output.mean, parent=True),
         script=f"{SCRIPTS}/mean_image.py",
     log:
         "results/logs/compute_mean_image/{dataset}.log",
     conda:
         "../../envs/data.yaml"
-    threads: 1
+    threads: 4
     resources:
-        mem_mb=2000,
+        mem_mb=4000,
+        runtime=720,
     shell:
-        "python {params.script:q} --dataset-folder {params.folder:q} --out {output.mean:q}"
-        " --picture {output.picture:q} --log {log:q}"
+        "python {params.script:q} --dataset-folder {input.dataset:q} {params.packed} --workers {threads}"
+        " --checkpoint {params.folder:q}/mean.partial.npz --out {output.mean:q} --picture {output.picture:q}"
+        " --log {log:q}"

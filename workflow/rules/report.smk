@@ -87,7 +87,7 @@ rule report:
             for name in ("curves", "training_time")
             for kind in FIGURE_FORMATS
         ],
-        means=[f"results/datasets/{name}/mean.png" for name in sorted({group[2] for group in GROUPS})],
+        datasets=prepared_products(),
     output:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
     params:

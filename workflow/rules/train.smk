@@ -5,16 +5,11 @@
 rule train:
     """Train one run from a fresh model and write its record."""
     input:
-        manifest="results/datasets/{dataset}/prepared/manifest.json",
-        train_images="results/datasets/{dataset}/prepared/train_images.npy",
-        train_labels="results/datasets/{dataset}/prepared/train_labels.npy",
-        test_images="results/datasets/{dataset}/prepared/test_images.npy",
-        test_labels="results/datasets/{dataset}/prepared/test_labels.npy",
+        dataset="results/datasets/{dataset}/prepared",
         mean="results/datasets/{dataset}/mean.npy",
     output:
         record=RECORD_FILE,
     params:
-        folder=subpath(input.manifest, parent=True),
         seed=setting("seed"),
         batch_size=setting("batch_size"),
         input=setting("input"),
@@ -33,7 +28,7 @@ rule train:
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset {wildcards.dataset} --dataset-folder {params.folder:q} --mean {input.mean:q}"
+        " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} --mean {input.mean:q}"
         " --framework {wildcards.framework} --device {wildcards.device} --epochs {wildcards.epochs}"
         " --repeat {wildcards.repeat} --seed {params.seed} --batch-size {params.batch_size} --input {params.input:q}"
         " --step-losses {params.step_losses} --threads {threads} --plan {params.plan:q} --log {log:q}"

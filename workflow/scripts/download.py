@@ -5,7 +5,6 @@ import json
 import os
 from pathlib import Path
 
-from trainmark.config import read_yaml
 from trainmark.console import keep_log
 from trainmark.errors import run_command
 from trainmark.fetching.download import fetch_dataset
@@ -14,17 +13,21 @@ from trainmark.fetching.download import fetch_dataset
 def main() -> None:
     """Fetch; the sources file is written last, when every file is right."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", required=True, help="an entry of the catalogue")
-    parser.add_argument("--catalogue", required=True, type=Path, help="config/datasets.yaml")
+    parser.add_argument("--dataset", required=True, help="name of the dataset")
+    parser.add_argument("--entry", required=True, type=json.loads, help="JSON: its entry of the catalogue")
     mirror_help = "folder or address to ask first (default: the environment variable TRAINMARK_MIRROR)"
     parser.add_argument("--mirror", default=os.environ.get("TRAINMARK_MIRROR"), help=mirror_help)
+    offline_help = "open no connection (default: whether the environment variable TRAINMARK_OFFLINE is 1)"
+    offline = os.environ.get("TRAINMARK_OFFLINE") == "1"
+    parser.add_argument("--offline", action="store_true", default=offline, help=offline_help)
     parser.add_argument("--raw-folder", required=True, type=Path, help="where the files go")
     parser.add_argument("--out", required=True, type=Path, help="JSON list of files and their sources")
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
-    entry = read_yaml(arguments.catalogue)[arguments.dataset]
     with keep_log(arguments.log):
-        sources = fetch_dataset(arguments.dataset, entry, arguments.mirror, arguments.raw_folder)
+        sources = fetch_dataset(
+            arguments.dataset, arguments.entry, arguments.mirror, arguments.raw_folder, arguments.offline
+        )
     arguments.out.write_text(json.dumps(sources, indent=2) + "\n")
 
 

@@ -5,24 +5,27 @@ from pathlib import Path
 
 import numpy as np
 
-from trainmark import prepared
 from trainmark.console import keep_log
 from trainmark.errors import run_command
-from trainmark.mean_image import mean_image, save_picture
+from trainmark.images.mean import mean_of_dataset, save_picture
 
 
 def main() -> None:
     """Read the training images, write mean and picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
+    parser.add_argument("--packed", type=Path, help="its packed training images, which save the decoding")
+    parser.add_argument("--workers", type=int, default=1, help="threads that decode; the result is the same for any")
+    parser.add_argument("--checkpoint", required=True, type=Path, help="where the sum so far is kept")
     parser.add_argument("--out", required=True, type=Path, help="mean.npy")
     parser.add_argument("--picture", required=True, type=Path, help="mean.png")
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
     with keep_log(arguments.log):
-        mean = mean_image(prepared.read_split(arguments.dataset_folder, "train")[0])
+        mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers, arguments.checkpoint)
     np.save(arguments.out, mean, allow_pickle=False)
     save_picture(mean, arguments.picture)
+    arguments.checkpoint.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,35 @@
-"""Turn the raw files of one dataset into memory-mappable arrays and a manifest."""
+"""Turn the raw files of one dataset into memory-mappable arrays, or lists of images, and a manifest."""
 
 import argparse
 import json
 from pathlib import Path
 
-from trainmark import prepared
-from trainmark.config import read_yaml
-from trainmark.datasets import read_dataset
+from trainmark.console import keep_log
+from trainmark.datasets import Folders, read_dataset
 from trainmark.errors import run_command
 from trainmark.fetching.download import verify
+from trainmark.preparing import prepare
 
 
 def main() -> None:
     """Verify the raw files once more, read them, check them against the catalogue, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", required=True, help="an entry of the catalogue")
-    parser.add_argument("--catalogue", required=True, type=Path, help="config/datasets.yaml")
+    parser.add_argument("--dataset", required=True, help="name of the dataset")
+    parser.add_argument("--entry", required=True, type=json.loads, help="JSON: its entry of the catalogue")
     parser.add_argument("--sources", required=True, type=Path, help="what download.py wrote")
     parser.add_argument("--raw-folder", required=True, type=Path, help="the raw files")
-    parser.add_argument("--out-folder", required=True, type=Path, help="where arrays and manifest go")
+    parser.add_argument("--unpacked-folder", required=True, type=Path, help="where archives are unpacked")
+    parser.add_argument("--base-folder", type=Path, help="the prepared dataset that this one is a choice of classes of")
+    parser.add_argument("--workers", type=int, default=1, help="threads that look at images")
+    parser.add_argument("--out-folder", required=True, type=Path, help="where arrays or lists and the manifest go")
+    parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
-    entry = read_yaml(arguments.catalogue)[arguments.dataset]
-    verify(arguments.raw_folder, entry)
-    arrays = read_dataset(arguments.raw_folder, entry)
-    prepared.check(arguments.dataset, entry, arrays)
-    arguments.out_folder.mkdir(parents=True, exist_ok=True)
-    sources = json.loads(arguments.sources.read_text())
-    prepared.write(arguments.out_folder, arguments.dataset, entry, arrays, sources)
+    folders = Folders(arguments.raw_folder, arguments.unpacked_folder, arguments.base_folder)
+    with keep_log(arguments.log):
+        verify(folders.raw, arguments.entry)
+        dataset = read_dataset(folders, arguments.entry)
+        sources = json.loads(arguments.sources.read_text())
+        prepare(arguments.out_folder, arguments.dataset, arguments.entry, dataset, sources, arguments.workers)
 
 
 if __name__ == "__main__":

@@ -39,12 +39,13 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
 
 
 def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tuple[dict, dict]:
-    """(config with defaults, dataset catalogue), both checked.
+    """(config with defaults, dataset catalogue with the config's own entries), both checked.
 
     files: config files; a later one is put over an earlier one. overrides: values of the command line, put over all.
     Raises ConfigError, one line for each thing that is wrong.
     """
-    from trainmark.config_check import check_catalogue, check_config, check_fit  # they know recipes and frameworks
+    from trainmark.config_check import check_config, check_fit  # they know recipes and frameworks
+    from trainmark.config_datasets import check_catalogue, check_own_datasets
 
     schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
     catalogue_file = REPOSITORY / "config" / "datasets.yaml"
@@ -57,6 +58,7 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
     for document in documents.values():
         merged = merge(merged, document)
     check_config(merged, documents, schema, catalogue)
+    catalogue = check_own_datasets(catalogue, merged.get("datasets", {}), documents, schema)
     filled = with_defaults(merged, schema)
     check_fit(filled, documents, catalogue)  # after the defaults: a crop may not fit the default recipe
     return filled, catalogue

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from functools import reduce
-from pathlib import Path
 
 import jsonschema
 import yaml
 
 from trainmark.config_words import KeyPath, as_yaml, dotted, nearest, place, shown, step
-from trainmark.datasets import known_formats
+from trainmark.datasets import sample_shape
 from trainmark.errors import ConfigError
 from trainmark.frameworks import known_frameworks
 from trainmark.recipes import RECIPES, InputTransform, Recipe, merged_input
@@ -36,23 +35,18 @@ def check_config(config: Mapping, documents: Mapping[str, Mapping], schema: Mapp
 
     documents: the files it was merged from, by name, to say which of them a wrong key stands in.
     """
-    _raise(_schema_findings(config, _with_names(schema, catalogue)), config, documents)
+    own = config.get("datasets")
+    datasets = [*catalogue, *(name for name in own if name not in catalogue)] if isinstance(own, Mapping) else catalogue
+    raise_findings(schema_findings(config, _with_names(schema, datasets)), config, documents)
 
 
 def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping) -> None:
     """Raise ConfigError with one line for each recipe that a dataset does not fit; config: checked, with defaults."""
-    _raise(_fit_findings(config, catalogue), config, documents)
+    raise_findings(_fit_findings(config, catalogue), config, documents)
 
 
-def check_catalogue(catalogue: Mapping, file: Path, schema: Mapping) -> None:
-    """Raise ConfigError with one line for each thing wrong with the dataset catalogue."""
-    schema = deepcopy(schema["$defs"]["catalogue"])
-    schema["additionalProperties"]["properties"]["format"] = {"enum": known_formats()}
-    findings = list(_schema_findings(catalogue, schema)) or _file_name_findings(catalogue)
-    _raise(findings, catalogue, {str(file): catalogue})
-
-
-def _raise(findings: Iterable[Finding], config: Mapping, documents: Mapping[str, Mapping]) -> None:
+def raise_findings(findings: Iterable[Finding], config: Mapping, documents: Mapping[str, Mapping]) -> None:
+    """Raise ConfigError with a line for each finding, in the order of the config; do nothing where there is none."""
     findings = sorted(findings, key=lambda finding: place(finding[0], config))
     lines = [f"{_file_of(path, documents)}: {dotted(path, config)}: {sentence}" for path, sentence in findings]
     if lines:
@@ -79,16 +73,18 @@ def _file_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
 # --- what JSON Schema finds, in words ---------------------------------------------------------------------------
 
 
-def _with_names(schema: Mapping, catalogue: Mapping) -> Mapping:
+def _with_names(schema: Mapping, datasets: Iterable[str]) -> Mapping:
     """The schema with the names that there are: of recipes, datasets and frameworks."""
     schema = deepcopy(schema)
     keys = schema["$defs"]["experiment"]["properties"]
-    for key, names in {"recipes": RECIPES, "datasets": catalogue, "frameworks": known_frameworks()}.items():
+    for key, names in {"recipes": RECIPES, "datasets": datasets, "frameworks": known_frameworks()}.items():
         keys[key]["items"] = {"enum": list(names)}
+    schema["properties"]["prepare"]["items"] = {"enum": list(datasets)}
     return schema
 
 
-def _schema_findings(document: Mapping, schema: Mapping) -> Iterator[Finding]:
+def schema_findings(document: Mapping, schema: Mapping) -> Iterator[Finding]:
+    """What a JSON schema finds wrong with a document, in words."""
     for error in Validator(schema).iter_errors(document):
         yield from (finding for finding in _sentences(error) if _stands_in(document, finding[0]))
 
@@ -118,8 +114,10 @@ def _unknown_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
 def _missing_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
     for key in error.validator_value:
         if key not in error.instance:
-            allowed = error.schema["properties"][key]["allowed"]
-            yield tuple(error.absolute_path), f"lacks the key {key}; allowed: {allowed}"
+            yield (
+                tuple(error.absolute_path),
+                f"lacks the key {key}; allowed: {_allowed(error.schema['properties'][key])}",
+            )
 
 
 def _twice(error: jsonschema.ValidationError) -> Iterator[Finding]:
@@ -156,15 +154,19 @@ def _one_key_of(error: jsonschema.ValidationError, keys: list[str]) -> Iterator[
     if isinstance(error.instance, dict):  # what is no mapping has its own sentence
         found = [key for key in keys if key in error.instance]
         what = f"found both {' and '.join(found)}" if found else f"lacks the key {' or '.join(keys)}"
-        yield tuple(error.absolute_path), f"{what}; allowed: one of them"
+        or_both = ", or both" if error.validator == "anyOf" else ""
+        yield tuple(error.absolute_path), f"{what}; allowed: one of them{or_both}"
 
 
 def _not_allowed(error: jsonschema.ValidationError) -> Iterator[Finding]:
     schema, value = error.schema, error.instance
-    choices = [str(choice) for choice in schema.get("enum", [])]
-    allowed = schema.get("allowed") or ", ".join(choices)
-    hint = _other_form(value, schema) or nearest(value, choices or _choices(schema))
-    yield tuple(error.absolute_path), f"found {shown(value)}; allowed: {allowed}{hint}"
+    hint = _other_form(value, schema) or nearest(value, _choices(schema))
+    yield tuple(error.absolute_path), f"found {shown(value)}; allowed: {_allowed(schema)}{hint}"
+
+
+def _allowed(schema: Mapping) -> str:
+    """What a part of a schema allows, in words; choices speak for themselves."""
+    return schema.get("allowed") or ", ".join(str(choice) for choice in schema.get("enum", []))
 
 
 SENTENCES = {
@@ -172,6 +174,7 @@ SENTENCES = {
     "required": _missing_keys,
     "uniqueItems": _twice,
     "oneOf": _one_of,
+    "anyOf": _one_of,
 }
 
 
@@ -179,9 +182,10 @@ SENTENCES = {
 
 
 def _choices(schema: Mapping) -> list[str]:
-    """The words that a oneOf allows."""
-    parts = schema.get("oneOf", [])
-    return [word for part in parts for word in [*part.get("enum", []), *([part["const"]] if "const" in part else [])]]
+    """The words that a schema, or its oneOf, allows."""
+    parts = [schema, *schema.get("oneOf", [])]
+    words = [word for part in parts for word in [*part.get("enum", []), *([part["const"]] if "const" in part else [])]]
+    return [str(word) for word in words]
 
 
 def _other_form(value: object, schema: Mapping) -> str:
@@ -216,31 +220,25 @@ def _outside_of_a_list(value: object, error: jsonschema.ValidationError) -> str:
 # --- what only the code knows -------------------------------------------------------------------------------------
 
 
-def _file_name_findings(catalogue: Mapping) -> Iterator[Finding]:
-    for name, entry in catalogue.items():
-        names = [file["name"] for file in entry.get("files", [])]
-        for i, file_name in enumerate(names):
-            if file_name in names[:i]:
-                yield (name, "files", i, "name"), f"found {shown(file_name)} twice; allowed: each file name once"
-
-
 def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
     for name, experiment in config["experiments"].items():
         cropped = experiment["input"].get("crop")
         for i, recipe_name in enumerate(experiment["recipes"]):
             recipe = RECIPES[recipe_name]
             transform = merged_input(recipe, experiment["input"])
-            key = ("input", "crop") if cropped else ("recipes", i)
             for dataset in experiment["datasets"]:
-                if misfit := recipe.misfit(tuple(catalogue[dataset]["image_shape"]), transform):
+                can_crop = recipe.fits_cropped(sample_shape(dataset, catalogue))
+                key = ("input", "crop") if cropped and can_crop else ("recipes", i)
+                if misfit := recipe.misfit(sample_shape(dataset, catalogue), transform):
                     yield (
                         ("experiments", name, *key),
                         f"the recipe {recipe_name} does not fit the dataset {dataset}: it {misfit}; "
-                        f"allowed: {_what_would_fit(recipe, transform, catalogue)}",
+                        f"allowed: {_what_would_fit(recipe, transform, catalogue, can_crop)}",
                     )
 
 
-def _what_would_fit(recipe: Recipe, transform: InputTransform, catalogue: Mapping) -> str:
-    fitting = [name for name, entry in catalogue.items() if not recipe.misfit(tuple(entry["image_shape"]), transform)]
-    dataset = f"a dataset that fits ({', '.join(fitting)}), " if fitting else ""
-    return f"{dataset}another recipe, or another input.crop"
+def _what_would_fit(recipe: Recipe, transform: InputTransform, catalogue: Mapping, can_crop: bool) -> str:
+    fitting = [name for name in catalogue if not recipe.misfit(sample_shape(name, catalogue), transform)]
+    ways = [f"a dataset that fits ({', '.join(fitting)})"] if fitting else []
+    ways += ["another recipe", "another input.crop"] if can_crop else ["another recipe"]
+    return f"{', '.join(ways[:-1])}{', or ' if len(ways) > 1 else ''}{ways[-1]}"

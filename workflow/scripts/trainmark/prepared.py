@@ -1,60 +1,71 @@
-"""Prepared datasets: one .npy per split and kind beside a manifest that says what they are."""
+"""Reading prepared datasets: arrays or lists of images beside a manifest that says what they are."""
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from trainmark.datasets import Arrays
 from trainmark.errors import DataError
 
 SPLITS = ("train", "test")
 
-
-def check(name: str, entry: Mapping, arrays: Arrays) -> None:
-    """Raise DataError where the arrays are not what the catalogue says of the dataset `name`."""
-    for split, (images, labels) in arrays.items():
-        if images.shape[1:] != tuple(entry["image_shape"]):
-            found, wanted = images.shape[1:], tuple(entry["image_shape"])
-            raise DataError(f"{name}, {split}: images are {found}, and config/datasets.yaml says {wanted}")
-        if len(images) != entry["samples"][split]:
-            found, wanted = len(images), entry["samples"][split]
-            raise DataError(f"{name}, {split}: {found} samples, and config/datasets.yaml says {wanted}")
-        if labels.min() < 0 or labels.max() >= entry["classes"]:
-            found, last = f"{labels.min()} to {labels.max()}", entry["classes"] - 1
-            raise DataError(f"{name}, {split}: labels run from {found}, and config/datasets.yaml allows 0 to {last}")
+ARRAY_KINDS = ("images", "tokens")
+"""Kinds of datasets whose inputs are one array a split: train_images.npy, train_tokens.npy."""
 
 
-def write(folder: Path, name: str, entry: Mapping, arrays: Arrays, sources: list[dict]) -> None:
-    """Write `<split>_images.npy`, `<split>_labels.npy` and `manifest.json` into `folder`."""
-    digest = hashlib.sha256()
-    for split in SPLITS:
-        for kind, array in zip(("images", "labels"), arrays[split], strict=True):
-            np.save(folder / f"{split}_{kind}.npy", array, allow_pickle=False)
-            digest.update(np.ascontiguousarray(array).tobytes())
-    manifest = {
-        "dataset": name,
-        "format": entry["format"],
-        "classes": entry["classes"],
-        "image_shape": list(entry["image_shape"]),
-        "dtype": "uint8",
-        "samples": {split: len(arrays[split][1]) for split in SPLITS},
-        "content_sha256": digest.hexdigest(),
-        "sources": sources,
-    }
-    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_manifest(folder: Path) -> dict:
-    """The manifest of a prepared dataset."""
-    return json.loads((folder / "manifest.json").read_text())
+    """The manifest of a prepared dataset. Raises DataError where there is none of this version."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder} holds no prepared dataset ({error}); {_again(folder)}") from error
+    if not isinstance(manifest, dict) or "kind" not in manifest:
+        raise DataError(f"{folder} was prepared by another version of trainmark; {_again(folder)}")
+    return manifest
 
 
 def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """(images, labels) of one split, memory-mapped; nothing in the files is unpickled."""
-    images, labels = (
-        np.load(folder / f"{split}_{kind}.npy", mmap_mode="r", allow_pickle=False) for kind in ("images", "labels")
+    """(inputs, labels) of one split, memory-mapped; nothing in the files is unpickled.
+
+    Raises DataError where a file is not, byte for byte, what was prepared, or the dataset is one of image files.
+    """
+    manifest = read_manifest(folder)
+    if manifest["kind"] not in ARRAY_KINDS:
+        raise DataError(f"{folder} holds lists of image files, and an array is asked for; take a dataset of arrays")
+    inputs, labels = (
+        _read_array(folder, manifest["arrays"][f"{split}_{part}"]) for part in (manifest["kind"], "labels")
     )
-    return images, labels
+    return inputs, labels
+
+
+def _read_array(folder: Path, described: dict) -> np.ndarray:
+    path = folder / described["file"]
+    if not path.is_file():
+        raise DataError(f"{path} is missing; {_again(folder)}")
+    if sha256_of(path) != described["sha256"]:
+        raise DataError(f"{path} is damaged; {_again(folder)}")
+    try:
+        return np.lib.format.open_memmap(path, mode="r")  # refuses what would have to be unpickled
+    except ValueError as error:
+        raise DataError(f"{path} is no array of numbers ({error}); {_again(folder)}") from error
+
+
+def image_root(folder: Path, manifest: dict) -> Path:
+    """The folder that the paths in a dataset's lists of images start from."""
+    return folder / manifest["root"]
+
+
+def list_file(folder: Path, split: str) -> Path:
+    """The list of a split's images."""
+    return folder / f"{split}.txt"
+
+
+def _again(folder: Path) -> str:
+    return f"delete {folder} and run snakemake again"

@@ -60,14 +60,21 @@ class Recipe:
     published_classes: int
     source: str
 
-    def misfit(self, image_shape: Shape, transform: InputTransform) -> str | None:
-        """Why images of this shape can't be fed to this recipe, as a phrase, or None where they can."""
-        if transform.crop and any(window > side for window, side in zip(transform.crop, image_shape[1:], strict=True)):
-            return f"crops {_sides(transform.crop)} out of images of {_sides(image_shape[1:])}"
-        shape = transform.output_shape(image_shape)
+    def misfit(self, sample_shape: Shape, transform: InputTransform) -> str | None:
+        """Why samples of this shape can't be fed to this recipe, as a phrase, or None where they can."""
+        if len(sample_shape) != len(self.input_shape):
+            return f"takes images, and gets texts of {sample_shape[0]} token ids"
+        if transform.crop and any(window > side for window, side in zip(transform.crop, sample_shape[1:], strict=True)):
+            return f"crops {_sides(transform.crop)} out of images of {_sides(sample_shape[1:])}"
+        shape = transform.output_shape(sample_shape)
         if shape != self.input_shape:
             return f"takes inputs of {_sides(self.input_shape)} (channels x height x width), and gets {_sides(shape)}"
         return None
+
+    def fits_cropped(self, sample_shape: Shape) -> bool:
+        """Whether some crop of such samples can be fed to this recipe."""
+        same_channels = len(sample_shape) == len(self.input_shape) and sample_shape[0] == self.input_shape[0]
+        return same_channels and all(a >= b for a, b in zip(sample_shape, self.input_shape, strict=True))
 
 
 def _sides(shape: Shape) -> str:

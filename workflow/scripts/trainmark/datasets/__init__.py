@@ -1,25 +1,122 @@
-"""Dataset formats, one module each: a module named like the format, with `read(raw_folder, entry)`.
+"""Dataset formats, one module each: a module named like the format, with a FORMAT table and `read(folders, entry)`.
 
-`read` returns {split: (images uint8 (samples, channels, height, width), labels int64 (samples,))}.
+FORMAT is a table of literals, read without being run: `kind` (what the dataset is once it is prepared, see KINDS),
+`required` (keys that a catalogue entry of this format needs; "files|folder" means one of them) and `optional` (other
+keys that it may have, besides COMMON_KEYS and those of the kind). `read` returns Arrays or ImageLists.
 """
 
 import importlib
-import pkgutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from trainmark.literals import read_literal
+from trainmark.stored import STORED_SIDE
 
 if TYPE_CHECKING:  # a dry run asks for the formats' names and has no numpy
     import numpy as np
 
-Arrays = dict[str, tuple["np.ndarray", "np.ndarray"]]
+KINDS = {
+    "images": ("image_shape",),
+    "image_lists": ("packed", "unreadable_share"),
+    "tokens": ("sequence_length", "vocabulary_size"),
+    "subset": ("packed",),
+}
+"""What a prepared dataset may be, with the entry's keys that go with it.
+
+images: one array of uint8 images (samples, channels, height, width) a split. image_lists: a list of image files a
+split. tokens: one array of int32 token ids (samples, length) a split. subset: what the dataset is that it is taken
+from.
+"""
+
+COMMON_KEYS = ("title", "format", "classes", "samples")
 
 
-def known_formats() -> list[str]:
-    """Names of the formats that have a module here."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+@dataclass(frozen=True)
+class Format:
+    """One format's FORMAT table."""
+
+    name: str
+    kind: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Every key that an entry of this format may have."""
+        required = [key for keys in self.required for key in keys.split("|")]
+        return tuple(dict.fromkeys((*COMMON_KEYS, *required, *self.optional, *KINDS[self.kind])))
 
 
-def read_dataset(raw_folder: Path, entry: Mapping) -> Arrays:
-    """Read the raw files of a catalogue entry by the module of its format."""
-    return importlib.import_module(f"{__name__}.{entry['format']}").read(raw_folder, entry)
+@dataclass(frozen=True)
+class Folders:
+    """Where a format reads from.
+
+    raw: the downloaded files. unpacked: where it may unpack archives; kept between attempts. base: the prepared
+    folder of the dataset that this one is taken from, or None.
+    """
+
+    raw: Path
+    unpacked: Path
+    base: Path | None = None
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A dataset in arrays: by split, (inputs, labels int64 (samples,)).
+
+    Inputs are uint8 (samples, channels, height, width) for the kind "images" and int32 (samples, length) for
+    "tokens"; anything with `shape`, `dtype` and slices along the first axis will do.
+    """
+
+    splits: "dict[str, tuple[np.ndarray, np.ndarray]]"
+    class_names: list[str]
+    kind: str = "images"
+
+
+@dataclass(frozen=True)
+class ImageLists:
+    """A dataset in image files: by split, (path relative to `root`, label) of each image."""
+
+    root: Path
+    splits: dict[str, list[tuple[str, int]]]
+    class_names: list[str]
+    kind: str = field(default="image_lists", init=False)
+
+
+@cache
+def known_formats() -> dict[str, Format]:
+    """Every format that has a module here, by name."""
+    formats = {}
+    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        table = read_literal(path, "FORMAT")
+        formats[path.stem] = Format(path.stem, table["kind"], tuple(table["required"]), tuple(table["optional"]))
+    return formats
+
+
+def kind_of(name: str, catalogue: Mapping) -> str:
+    """What a dataset of a checked catalogue is once it is prepared: a key of KINDS, and no subset."""
+    kind = known_formats()[catalogue[name]["format"]].kind
+    return kind_of(catalogue[name]["of"], catalogue) if kind == "subset" else kind
+
+
+def sample_shape(name: str, catalogue: Mapping) -> tuple[int, ...]:
+    """Shape of one stored sample: (channels, height, width) of an image, (length,) of token ids."""
+    entry = catalogue[name]
+    if "of" in entry:
+        return sample_shape(entry["of"], catalogue)
+    if kind_of(name, catalogue) == "image_lists":
+        return (3, STORED_SIDE, STORED_SIDE)
+    return tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
+
+
+def class_names_of(entry: Mapping) -> list[str]:
+    """The entry's class names, or the labels themselves where it has none."""
+    return entry.get("class_names") or [str(label) for label in range(entry["classes"])]
+
+
+def read_dataset(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
+    """Read a catalogue entry by the module of its format."""
+    return importlib.import_module(f"{__name__}.{entry['format']}").read(folders, entry)

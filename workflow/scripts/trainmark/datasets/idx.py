@@ -12,10 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from trainmark.datasets import Arrays
+from trainmark.datasets import Arrays, Folders, class_names_of
 from trainmark.errors import DataError
 
+FORMAT = {"kind": "images", "required": ["files", "image_shape", "classes", "samples"], "optional": ["class_names"]}
+
 UNSIGNED_BYTE = 0x08
+LARGEST_HEADER_BYTES = 4 + 4 * 255
 
 FILES = {
     "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
@@ -23,26 +26,34 @@ FILES = {
 }
 
 
-def read(raw_folder: Path, entry: Mapping) -> Arrays:
+def read(folders: Folders, entry: Mapping) -> Arrays:
     """Read the four files of an MNIST-like dataset. Raises DataError where they do not fit one another."""
-    arrays = {}
+    most_bytes = max(entry["samples"].values()) * prod(entry["image_shape"]) + LARGEST_HEADER_BYTES
+    splits = {}
     for split, (image_file, label_file) in FILES.items():
-        images, labels = read_idx(raw_folder / image_file), read_idx(raw_folder / label_file)
+        images = read_idx(folders.raw / image_file, most_bytes)
+        labels = read_idx(folders.raw / label_file, most_bytes)
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise DataError(
-                f"{raw_folder}: {image_file} holds {images.shape} and {label_file} {labels.shape}; "
+                f"{folders.raw}: {image_file} holds {images.shape} and {label_file} {labels.shape}; "
                 "they must hold as many images (samples, height, width) as labels (samples)"
             )
-        arrays[split] = (images[:, np.newaxis], labels.astype(np.int64))
-    return arrays
+        splits[split] = (images[:, np.newaxis], labels.astype(np.int64))
+    return Arrays(splits, class_names_of(entry))
 
 
-def read_idx(path: Path) -> np.ndarray:
-    """The array of one .gz IDX file, uint8. Raises DataError where the file is cut off, damaged or of another type."""
+def read_idx(path: Path, most_bytes: int) -> np.ndarray:
+    """The array of one .gz IDX file, uint8.
+
+    Raises DataError where the file is cut off, damaged, of another type, or unpacks to more than `most_bytes`.
+    """
     try:
-        data = gzip.decompress(path.read_bytes())
+        with gzip.open(path) as stream:
+            data = stream.read(most_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is not a whole gzip file ({error}); delete it and download it again") from error
+    if len(data) > most_bytes:
+        raise DataError(f"{path} unpacks to more than the {most_bytes} bytes that its catalogue entry leaves room for")
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTE:
         raise DataError(f"{path} is not an IDX file of unsigned bytes: it begins with {data[:4].hex() or 'nothing'}")
     header_bytes = 4 + 4 * data[3]

@@ -3,7 +3,6 @@
 The tables are read without being run, so that a dry run knows every framework and imports none.
 """
 
-import ast
 import importlib
 import importlib.util
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainmark.errors import DeviceError
+from trainmark.literals import read_literal
 
 if TYPE_CHECKING:
     from trainmark.frameworks.base import Adapter
@@ -36,21 +36,13 @@ class Framework:
         return [package for package in self.packages if importlib.util.find_spec(package) is None]
 
 
-def _table(path: Path) -> dict:
-    """The literal that is assigned to FRAMEWORKS at the top of an adapter module."""
-    for statement in ast.parse(path.read_text()).body:
-        if isinstance(statement, ast.Assign) and any(getattr(t, "id", None) == "FRAMEWORKS" for t in statement.targets):
-            return ast.literal_eval(statement.value)
-    raise ValueError(f"{path.name} has no FRAMEWORKS table of literals: see CONTRIBUTING, 'A framework'")
-
-
 @cache
 def known_frameworks() -> dict[str, Framework]:
     """Every framework that has an adapter, installed or not, by name."""
     return {
         name: Framework(name, path.stem, tuple(entry["packages"]), tuple(entry["environment"].items()))
         for path in sorted(Path(__file__).parent.glob("*_adapter.py"))
-        for name, entry in _table(path).items()
+        for name, entry in read_literal(path, "FRAMEWORKS").items()
     }
 
 

@@ -117,8 +117,11 @@ def _inline_svg(path: Path) -> Markup:
 
 
 def _dataset(folder: Path) -> dict:
+    """A dataset's manifest, with its mean picture where it has one (texts have none)."""
     manifest = json.loads((folder / "prepared" / "manifest.json").read_text())
-    return {**manifest, "mean_picture": base64.b64encode((folder / "mean.png").read_bytes()).decode()}
+    picture = folder / "mean.png"
+    encoded = None if manifest["kind"] == "tokens" else base64.b64encode(picture.read_bytes()).decode()
+    return {"unreadable": [], **manifest, "mean_picture": encoded}
 
 
 def _machines(runs: pd.DataFrame) -> list[dict]:
@@ -148,7 +151,7 @@ def render(
         run_headings=[METRICS[field] for field in fields],
         setting_keys=[key for key in SETTING if key not in GROUP],
         sections=list(_sections(runs, agreement, config, figures_folder)),
-        datasets=[_dataset(datasets_folder / name) for name in runs["dataset"].unique()],
+        datasets=[_dataset(datasets_folder / name) for name in dict.fromkeys([*runs["dataset"], *config["prepare"]])],
         machines=_machines(runs),
         config=json.dumps(config, indent=2),
         diverged=int((runs["status"] == "diverged").sum()),

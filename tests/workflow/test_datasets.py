@@ -1,0 +1,218 @@
+"""Datasets through the whole workflow, without a run: fetched from a mirror, unpacked, prepared, packed, averaged."""
+
+import hashlib
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+import yaml
+from harness import snakemake, write_config
+from PIL import Image
+
+from trainmark import prepared
+from trainmark.images.packed import open_store
+
+CLASSES = ["cat", "dog", "emu", "fox"]
+WORDS = {word: rank for rank, word in enumerate(["the", "film", "was", "great", "bad"], 1)}
+
+
+def photograph(seed):
+    """A JPEG of a smooth picture, 300x280."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (6, 5, 3), np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(coarse).resize((300, 280), Image.Resampling.BICUBIC).save(stream, "JPEG")
+    return stream.getvalue()
+
+
+def photographs():
+    """{path: content} of an image folder: four classes, three training and two test images each."""
+    return {
+        f"{split}/{name}/{number}.JPEG": photograph([label, number, len(split)])
+        for split, count in (("train", 3), ("val", 2))
+        for label, name in enumerate(CLASSES)
+        for number in range(count)
+    }
+
+
+def tar(files):
+    """A gzip-compressed tar."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def on_mirror(folder, dataset, name, content):
+    """Put a file onto the mirror; return its part of the entry."""
+    put(folder / "mirror" / dataset / name, content)
+    return {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "urls": [], "bytes": len(content)}
+
+
+def config(folder):
+    """Every kind of dataset, from a mirror that is a folder and from a folder of one's own."""
+    for path, content in photographs().items():
+        put(folder / "own" / path, content)
+    archive = on_mirror(folder, "archived", "animals.tgz", tar({f"animals/{k}": v for k, v in photographs().items()}))
+    reviews = {f"aclImdb/{split}/{kind}/{number}_9.txt": f"The film was {word}<br />".encode()
+               for split in ("train", "test") for kind, word in (("pos", "great"), ("neg", "bad"))
+               for number in range(3)}  # fmt: skip
+    return {
+        "mirror": str(folder / "mirror"),
+        "offline": True,
+        "prepare": ["own", "archived", "two", "texts", "colours"],
+        "datasets": {
+            "own": {"title": "Own", "format": "image_folder", "folder": "own", "packed": True},
+            "archived": {"title": "A", "format": "image_folder", "files": [archive], "root": "animals", "classes": 4},
+            "two": {"title": "Two", "format": "class_subset", "of": "archived", "classes": 2, "seed": 1},
+            "texts": {
+                "title": "Texts", "format": "reviews", "classes": 2, "samples": {"train": 6, "test": 6},
+                "sequence_length": 6, "vocabulary_size": 8,
+                "files": [
+                    on_mirror(folder, "texts", "reviews.tar.gz", tar(reviews)),
+                    on_mirror(folder, "texts", "words.json", json.dumps(WORDS).encode()),
+                ],
+            },
+            "colours": {
+                "title": "Colours", "format": "synthetic", "image_shape": [3, 8, 8], "classes": 2,
+                "samples": {"train": 20, "test": 4}, "seed": 5,
+            },
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a finished workflow of all these datasets, and what snakemake printed."""
+    folder = tmp_path_factory.mktemp("datasets")
+    name = write_config(folder, config(folder))
+    process = snakemake(folder, "--cores", "2", "--configfile", name)
+    assert process.returncode == 0, process.printed[-5000:]
+    return folder, process
+
+
+def manifest(folder, dataset):
+    return prepared.read_manifest(folder / "results" / "datasets" / dataset / "prepared")
+
+
+def test_the_end_says_what_there_is(finished):
+    _, process = finished
+    shown = [line for line in process.stderr.splitlines() if ": results/datasets/" in line]
+    assert shown == [
+        "own: 12 training and 8 test samples in 4 classes: results/datasets/own/prepared",
+        "archived: 12 training and 8 test samples in 4 classes: results/datasets/archived/prepared",
+        "two: 6 training and 4 test samples in 2 classes: results/datasets/two/prepared",
+        "texts: 6 training and 6 test samples in 2 classes: results/datasets/texts/prepared",
+        "colours: 20 training and 4 test samples in 2 classes: results/datasets/colours/prepared",
+    ]
+
+
+def test_every_image_counts_the_same_wherever_it_comes_from(finished):
+    folder, _ = finished
+    datasets = folder / "results" / "datasets"
+    assert manifest(folder, "own")["content_sha256"] == manifest(folder, "archived")["content_sha256"]
+    means = [np.load(datasets / name / "mean.npy", allow_pickle=False) for name in ("own", "archived")]
+    assert means[0].dtype == np.float64 and means[0].shape == (3, 256, 256)
+    assert np.array_equal(*means), "one from the packed store, one from the files"
+    store = open_store(datasets / "own" / "packed" / "train.npy")
+    assert store.shape == (12, 256, 256, 3)
+    assert np.array_equal(means[0], np.moveaxis(store.sum(axis=0, dtype=np.int64) / 12, -1, 0))
+    assert not (datasets / "own" / "mean.partial.npz").exists()
+    with Image.open(datasets / "archived" / "mean.png") as picture:
+        assert picture.size == (256, 256)
+
+
+def test_a_choice_of_classes_is_numbered_from_0(finished):
+    folder, _ = finished
+    two = folder / "results" / "datasets" / "two" / "prepared"
+    names = (two / "classes.txt").read_text().split()
+    assert len(names) == 2 and set(names) < set(CLASSES)
+    for line in (two / "train.txt").read_text().splitlines():
+        path, label = line.rsplit(" ", 1)
+        assert path.split("/")[1] == names[int(label)]
+        assert (prepared.image_root(two, manifest(folder, "two")) / path).is_file()
+
+
+def test_texts_have_no_mean_image(finished):
+    folder, _ = finished
+    texts = folder / "results" / "datasets" / "texts"
+    ids, labels = prepared.read_split(texts / "prepared", "train")
+    assert labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert ids[[0, 3]].tolist() == [[1, 4, 5, 6, 2, 2], [1, 4, 5, 6, 7, 2]], "bad and br are beyond eight ids"
+    assert not (texts / "mean.npy").exists()
+
+
+def test_where_files_came_from_is_written_down(finished):
+    folder, _ = finished
+    sources = json.loads((folder / "results" / "datasets" / "archived" / "sources.json").read_text())
+    assert [source["from"] for source in sources] == [str(folder / "mirror" / "archived" / "animals.tgz")]
+    assert manifest(folder, "archived")["sources"] == sources
+
+
+def test_a_second_time_nothing_is_done_and_a_changed_entry_is_done_anew(finished):
+    folder, _ = finished
+    again = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
+    assert again.returncode == 0 and "Nothing to be done" in again.printed
+    changed = yaml.safe_load((folder / "experiment.yaml").read_text())
+    changed["datasets"]["two"]["seed"] = 2
+    plan = snakemake(folder, "-n", "--workflow-profile", "none", "--configfile", write_config(folder, changed))
+    assert plan.returncode == 0
+    asked = {line.split("=")[1] for line in plan.printed.splitlines() if line.strip().startswith("wildcards: dataset=")}
+    assert asked == {"two"}, "the others are as they were"
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------------------
+
+
+def failed(folder, settings):
+    process = snakemake(folder, "--cores", "2", "--configfile", write_config(folder, settings))
+    assert process.returncode != 0
+    assert "Traceback" not in process.printed
+    return process.printed
+
+
+def test_too_many_unreadable_images(tmp_path):
+    settings = config(tmp_path) | {"prepare": ["own"]}
+    put(tmp_path / "own" / "train" / "cat" / "broken.JPEG", photograph(1)[:900])
+    put(tmp_path / "own" / "val" / "dog" / "empty.JPEG", b"")
+    printed = failed(tmp_path, settings)
+    assert "DataError: own: 2 of 22 images can't be decoded, the first of them own/train/cat/broken.JPEG (" in printed
+    assert "allowed: 0 (unreadable_share 0.001)" in printed
+    listed = (tmp_path / "results" / "datasets" / "own" / "unreadable.txt").read_text().splitlines()
+    assert [line.split("\t")[:2] for line in listed] == [
+        ["train", "train/cat/broken.JPEG"], ["test", "val/dog/empty.JPEG"],
+    ]  # fmt: skip
+    settings["datasets"]["own"]["unreadable_share"] = 0.1
+    process = snakemake(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, settings))
+    assert process.returncode == 0, process.printed[-5000:]
+    assert "own: 12 training and 8 test samples in 4 classes, 2 left out as unreadable" in process.printed
+
+
+def test_offline_names_what_is_missing(tmp_path):
+    settings = {"offline": True, "prepare": ["imdb"]}
+    printed = failed(tmp_path, settings)
+    for name in ("aclImdb_v1.tar.gz", "imdb_word_index.json"):
+        assert f"results/datasets/imdb/raw/{name}" in printed
+    assert "offline" in printed
+
+
+def test_a_hostile_archive(tmp_path):
+    settings = config(tmp_path) | {"prepare": ["archived"]}
+    hostile = tar({"animals/train/cat/1.JPEG": photograph(1), "../../../../escaped": b"x"})
+    settings["datasets"]["archived"]["files"] = [on_mirror(tmp_path, "archived", "animals.tgz", hostile)]
+    assert "has the part '..' in its name" in failed(tmp_path, settings)
+    assert not list(tmp_path.rglob("escaped"))
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    settings = {"prepare": ["image-folder"]}
+    assert "DataError: images, the `folder` of Images of your own, is no folder" in failed(tmp_path, settings)

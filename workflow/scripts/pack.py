@@ -1,0 +1,31 @@
+"""Write the packed store of a prepared dataset of image files: uint8 (samples, 256, 256, 3) for each split."""
+
+import argparse
+from pathlib import Path
+
+from trainmark import prepared
+from trainmark.console import keep_log
+from trainmark.errors import run_command
+from trainmark.images import lists as image_lists
+from trainmark.images.packed import pack
+
+
+def main() -> None:
+    """Decode and resize every image of the lists once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
+    parser.add_argument("--workers", type=int, default=1, help="threads that decode")
+    parser.add_argument("--out-folder", required=True, type=Path, help="where train.npy and test.npy go")
+    parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
+    arguments = parser.parse_args()
+    manifest = prepared.read_manifest(arguments.dataset_folder)
+    root = prepared.image_root(arguments.dataset_folder, manifest)
+    arguments.out_folder.mkdir(parents=True, exist_ok=True)
+    with keep_log(arguments.log):
+        for split in prepared.SPLITS:
+            entries = image_lists.read_list(prepared.list_file(arguments.dataset_folder, split))
+            pack(image_lists.paths_of(root, entries), arguments.out_folder / f"{split}.npy", arguments.workers)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,1 @@
+"""Image files: one decoded, lists of them, packed into an array, averaged."""

@@ -1,0 +1,117 @@
+"""The mean image of a training set: exact, by integer sums, whatever the order and the number of workers."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from tqdm import tqdm
+
+from trainmark import prepared
+from trainmark.images import lists as image_lists
+from trainmark.images.lists import CHUNK, load_checked
+from trainmark.images.packed import IMAGE_SHAPE, open_store
+from trainmark.parallel import chunks, in_order
+
+BLOCK = 4096
+"""Images of an array that are summed at a time: bounds memory; integer sums make the result independent of it."""
+
+CHECKPOINT_IMAGES = 1 << 15
+"""Decoded images after which the sum so far is written down: some 20 s of two cores' work."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where the sum over the first images of a list is kept, so that a stopped computation goes on from there.
+
+    key: says what is summed (the content hash of the list); a checkpoint with another key is not used.
+    """
+
+    path: Path
+    key: str
+
+    def load(self) -> tuple[int, np.ndarray]:
+        """(images summed, their sum uint64 IMAGE_SHAPE); zeros where there is no whole checkpoint of this key."""
+        nothing = 0, np.zeros(IMAGE_SHAPE, np.uint64)
+        try:
+            with np.load(self.path, allow_pickle=False) as kept:
+                key, done, total = str(kept["key"]), int(kept["done"]), kept["total"]
+        except Exception:  # none there, or damaged: zipfile and numpy's readers raise whatever they come upon
+            return nothing
+        return (done, total) if key == self.key and total.shape == IMAGE_SHAPE and total.dtype == np.uint64 else nothing
+
+    def save(self, done: int, total: np.ndarray) -> None:
+        """Replace the checkpoint in one step."""
+        part = self.path.with_name(f"{self.path.name}.part")
+        with open(part, "wb") as stream:
+            np.savez(stream, key=self.key, done=done, total=total)
+        os.replace(part, self.path)
+
+
+def mean_of_dataset(folder: Path, packed: Path | None, workers: int, checkpoint: Path) -> np.ndarray:
+    """Mean training image of a prepared dataset, float64 (channels, height, width): the same from files or packed.
+
+    checkpoint: where the sum over files is kept meanwhile; whoever has written the mean may remove it.
+    """
+    manifest = prepared.read_manifest(folder)
+    if manifest["kind"] == "images":
+        return mean_image(prepared.read_split(folder, "train")[0])
+    if packed:
+        return _channels_first(mean_image(open_store(packed)))
+    entries = image_lists.read_list(prepared.list_file(folder, "train"))
+    paths = image_lists.paths_of(prepared.image_root(folder, manifest), entries)
+    return _channels_first(mean_of_files(paths, workers, Checkpoint(checkpoint, manifest["content_sha256"])))
+
+
+def mean_image(images: np.ndarray) -> np.ndarray:
+    """Mean over the first axis of uint8 images, float64. uint64 sums hold 2**56 images; dividing once rounds once."""
+    total = np.zeros(images.shape[1:], np.uint64)
+    for start in tqdm(range(0, len(images), BLOCK), desc="mean image", unit="block", disable=None):
+        total += images[start : start + BLOCK].sum(axis=0, dtype=np.uint64)
+    return total / np.float64(len(images))
+
+
+def mean_of_files(paths: Sequence[Path], workers: int, checkpoint: Checkpoint) -> np.ndarray:
+    """Mean of image files at the stored size, float64 IMAGE_SHAPE, in `workers` threads.
+
+    Goes on from the checkpoint. Raises DataError where a file was damaged after it had been prepared.
+    """
+    done, total = checkpoint.load()
+    saved = done
+    with tqdm(total=len(paths), initial=done, desc="mean image", unit="image", disable=None) as bar:
+        for count, part in _sums(paths[done:], workers):
+            total += part
+            done += count
+            bar.update(count)
+            if done - saved >= CHECKPOINT_IMAGES:
+                checkpoint.save(done, total)
+                saved = done
+    return total / np.float64(len(paths))
+
+
+def _sums(paths: Iterable[Path], workers: int) -> Iterator[tuple[int, np.ndarray]]:
+    """(number of images, sum uint16 IMAGE_SHAPE) of chunk after chunk; uint16 holds 257 images."""
+
+    def sum_of(chunk: list[Path]) -> tuple[int, np.ndarray]:
+        total = np.zeros(IMAGE_SHAPE, np.uint16)
+        for path in chunk:
+            np.add(total, load_checked(path), out=total)
+        return len(chunk), total
+
+    return in_order(sum_of, chunks(paths, CHUNK), workers)
+
+
+def _channels_first(mean: np.ndarray) -> np.ndarray:
+    """(height, width, channels) as (channels, height, width), in memory too."""
+    return np.ascontiguousarray(np.moveaxis(mean, -1, 0))
+
+
+def save_picture(mean: np.ndarray, path: Path) -> None:
+    """The mean image as a PNG a person can look at: grey for one channel, RGB for three; small ones enlarged."""
+    pixels = np.rint(mean).astype(np.uint8)
+    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
+    factor = max(1, 224 // picture.width)
+    size = (picture.width * factor, picture.height * factor)
+    picture.resize(size, Image.Resampling.NEAREST).save(path)
