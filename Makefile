@@ -11,7 +11,7 @@ REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test lint lock expected bench-images torch clean help
+.PHONY: all test test-real-data lint lock expected bench-images torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -25,6 +25,10 @@ lint: $(VENV)/.installed-dev
 # The expected numbers of the README: needs MNIST, from the network or from a mirror (TRAINMARK_MIRROR).
 expected: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
+
+# The tests that need the real data of a mirror beside the repository; `make test` runs them too where it is there.
+test-real-data: $(VENV)/.installed-dev
+	@$(RUN) python -m pytest -m real_data
 
 # Decoding, mean image and packed store, against Pillow and the bare decode: IMAGES is a folder of photographs.
 bench-images: $(VENV)/.installed
@@ -65,6 +69,7 @@ clean:
 help:
 	@echo "make            set up and run the default experiment (CORES=$(CORES))"
 	@echo "make test       set up and run the tests"
+	@echo "make test-real-data   the tests on real data alone (see tests)"
 	@echo "make lint       ruff, snakefmt and snakemake --lint"
 	@echo "make torch      add torch, for the framework keras-torch"
 	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"

@@ -18,6 +18,7 @@ FROM_2 = "a whole number, 2 or more"
 FROM_5 = "a whole number, 5 or more"
 SHA256 = "64 hexadecimal digits in lower case"
 MD5 = "32 hexadecimal digits in lower case"
+ADDRESS = "an http(s):// or file:// address without user name and query; one that holds a key goes into mirror"
 URLS = "a list of http(s):// or file:// addresses"
 ENTRY_FORM = "a mapping of title, format and the keys of that format"
 FORMATS = "class_subset, digits, encoded_reviews, idx, ilsvrc2012, image_folder, reviews, synthetic"
@@ -81,7 +82,22 @@ CATALOGUES = [
     (
         "address that can't be fetched",
         file_entry(urls=["ftp://x"]),
-        "d.files[0].urls[0]: found 'ftp://x' (text); allowed: an http(s):// or file:// address",
+        f"d.files[0].urls[0]: found 'ftp://x' (text); allowed: {ADDRESS}",
+    ),
+    (
+        "address with a password",
+        file_entry(urls=["https://me:pa@ss@example.org/a.gz"]),
+        f"d.files[0].urls[0]: found 'https://...example.org/a.gz' (text); allowed: {ADDRESS}",
+    ),
+    (
+        "address with a key",
+        file_entry(urls=["https://example.org/a.gz?sig=secret"]),
+        f"d.files[0].urls[0]: found 'https://example.org/a.gz?...' (text); allowed: {ADDRESS}",
+    ),
+    (
+        "address with a line break",
+        file_entry(urls=["https://example.org/a.gz\n"]),
+        f"d.files[0].urls[0]: found 'https://example.org/a.gz\\n' (text); allowed: {ADDRESS}",
     ),
     (
         "unknown format, nearest",

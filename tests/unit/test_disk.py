@@ -1,11 +1,14 @@
 """Free disk: asked for before something large is written, and said in words."""
 
+import errno
+import os
 import shutil
 from collections import namedtuple
 
+import numpy as np
 import pytest
 
-from trainmark.disk import RESERVE_BYTES, require_free_disk, shown_bytes
+from trainmark.disk import RESERVE_BYTES, StorageError, new_array, require_free_disk, shown_bytes
 from trainmark.errors import DataError
 
 Usage = namedtuple("Usage", "total used free")
@@ -39,6 +42,26 @@ def test_the_real_disk_is_asked(tmp_path):
     require_free_disk(tmp_path, 1, "a byte")
     with pytest.raises(DataError, match=r"^everything needs 1024\.0 TiB more and a reserve of "):
         require_free_disk(tmp_path, 1 << 50, "everything")
+
+
+def test_a_new_array_has_its_disk_before_it_is_filled(tmp_path):
+    array = new_array(tmp_path / "a.npy", np.uint8, (300, 1000), "the store")
+    assert (tmp_path / "a.npy").stat().st_blocks * 512 >= 300_000, "no hole is left to be filled later"
+    array[:] = 7
+    array.flush()
+    assert (np.load(tmp_path / "a.npy", allow_pickle=False) == 7).all()
+
+
+def test_a_disk_that_another_process_filled_meanwhile(tmp_path, free, monkeypatch):
+    free(1 << 40)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StorageError) as caught:
+        new_array(tmp_path / "a.npy", np.uint8, (300, 1000), "the store")
+    assert str(caught.value) == f"the store does not fit on the disk of {tmp_path} (no room); make room"
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "no room")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,9 @@ def main() -> None:
     with keep_log(arguments.log):
         for split in prepared.SPLITS:
             entries = image_lists.read_list(prepared.list_file(arguments.dataset_folder, split))
-            pack(image_lists.paths_of(root, entries), arguments.out_folder / f"{split}.npy", arguments.workers)
+            title = f"{manifest['dataset']}: packing {split} images"
+            out = arguments.out_folder / f"{split}.npy"
+            pack(image_lists.paths_of(root, entries), out, arguments.workers, title)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,12 @@ def shown(value: object) -> str:
         return "nothing (null)"
     if value in ([], {}):
         return f"an empty {'list' if value == [] else 'mapping'}"
-    return f"{_shortened(as_yaml(value))} ({type_name(value)})"
+    return f"{_shortened(_without_secrets(as_yaml(value)))} ({type_name(value)})"
+
+
+def _without_secrets(text: str) -> str:
+    """The text with what may be a password or a key in its addresses left out."""
+    return re.sub(r"(://)[^/\s'\"]*@|(://[^\s'\"?]*\?)[^\s'\"]*", lambda found: f"{found[1] or found[2]}...", text)
 
 
 def dotted(path: KeyPath, document: object) -> str:

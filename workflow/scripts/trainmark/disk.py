@@ -1,7 +1,11 @@
 """Free disk, asked for before something large is written."""
 
+import os
 import shutil
+from math import prod
 from pathlib import Path
+
+import numpy as np
 
 from trainmark.errors import DataError
 
@@ -22,6 +26,21 @@ def require_free_disk(folder: Path, needed_bytes: int, what: str) -> None:
             f"disk of {folder} has {shown_bytes(free_bytes)} free; make room there, or work in a folder on a larger "
             "disk"
         )
+
+
+def new_array(file: Path, dtype: np.dtype, shape: tuple[int, ...], what: str) -> np.memmap:
+    """An .npy file to be filled in, with all of its disk taken: a memory-mapped write that finds none ends the process.
+
+    Raises StorageError where the disk is too small.
+    """
+    require_free_disk(file.parent, prod(shape) * np.dtype(dtype).itemsize, what)
+    array = np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
+    try:
+        with open(file, "r+b") as stream:
+            os.posix_fallocate(stream.fileno(), 0, os.fstat(stream.fileno()).st_size)
+    except OSError as error:
+        raise StorageError(f"{what} does not fit on the disk of {file.parent} ({error.strerror}); make room") from error
+    return array
 
 
 def shown_bytes(size_bytes: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainmark import prepared
 from trainmark.datasets import Arrays, ImageLists
-from trainmark.disk import require_free_disk
+from trainmark.disk import new_array
 from trainmark.errors import DataError
 from trainmark.images import lists as image_lists
 from trainmark.prepared import SPLITS
@@ -113,10 +113,8 @@ def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> 
 
 def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> None:
     """Write an array block by block and hash its content. Raises DataError where the disk is too small."""
-    sample_bytes = prod(array.shape[1:]) * array.dtype.itemsize
-    require_free_disk(file.parent, len(array) * sample_bytes, str(file))
-    samples = max(1, BLOCK_BYTES // sample_bytes)
-    out = np.lib.format.open_memmap(file, mode="w+", dtype=array.dtype, shape=array.shape)
+    samples = max(1, BLOCK_BYTES // (prod(array.shape[1:]) * array.dtype.itemsize))
+    out = new_array(file, array.dtype, array.shape, str(file))
     for start in range(0, len(array), samples):
         block = np.ascontiguousarray(array[start : start + samples])
         out[start : start + samples] = block
@@ -129,7 +127,7 @@ def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> None:
 
 def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, workers: int) -> dict:
     """Write `<split>.txt`, and beside the folder `unreadable.txt`; return the manifest's part on them."""
-    scanned = image_lists.scan(dataset.root, dataset.splits, workers)
+    scanned = image_lists.scan(dataset.root, dataset.splits, workers, f"{name}: checking images")
     report = folder.parent / "unreadable.txt"  # not in the folder, which goes where preparing fails
     report.write_text("".join("\t".join(image) + "\n" for image in scanned.unreadable), encoding="utf-8")
     _check_unreadable(name, entry, dataset, scanned, report)

@@ -59,14 +59,18 @@ class Scanned:
     content_sha256: str
 
 
-def scan(root: Path, splits: Mapping[str, ImageList], workers: int) -> Scanned:
-    """Decode every image of the lists once, in `workers` threads, and take out what can't be decoded."""
+def scan(root: Path, splits: Mapping[str, ImageList], workers: int, title: str = "checking images") -> Scanned:
+    """Decode every image of the lists once, in `workers` threads, and take out what can't be decoded.
+
+    title: what the progress bar says.
+    """
     digest = hashlib.sha256()
     readable: dict[str, ImageList] = {}
     unreadable = []
     for split, entries in splits.items():
         readable[split] = []
-        for (path, label), (sha256, reason) in zip(entries, _looked_at(root, entries, workers), strict=True):
+        looked_at = _looked_at(root, entries, workers, title)
+        for (path, label), (sha256, reason) in zip(entries, looked_at, strict=True):
             if reason:
                 unreadable.append((split, path, reason))
             else:
@@ -75,13 +79,13 @@ def scan(root: Path, splits: Mapping[str, ImageList], workers: int) -> Scanned:
     return Scanned(readable, unreadable, digest.hexdigest())
 
 
-def _looked_at(root: Path, entries: ImageList, workers: int) -> Iterator[tuple[str, str | None]]:
+def _looked_at(root: Path, entries: ImageList, workers: int, title: str) -> Iterator[tuple[str, str | None]]:
     """(SHA-256, why it can't be decoded or None) of each image."""
 
     def look(chunk: ImageList) -> list[tuple[str, str | None]]:
         return [_look(root / path) for path, _ in chunk]
 
-    with tqdm(total=len(entries), desc="checking images", unit="image", disable=None) as bar:
+    with tqdm(total=len(entries), desc=title, unit=" images", disable=None) as bar:
         for results in in_order(look, chunks(entries, CHUNK), workers):
             yield from results
             bar.update(len(results))

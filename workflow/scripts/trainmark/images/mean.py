@@ -56,31 +56,35 @@ def mean_of_dataset(folder: Path, packed: Path | None, workers: int, checkpoint:
     checkpoint: where the sum over files is kept meanwhile; whoever has written the mean may remove it.
     """
     manifest = prepared.read_manifest(folder)
+    title = f"{manifest['dataset']}: mean image"
     if manifest["kind"] == "images":
-        return mean_image(prepared.read_split(folder, "train")[0])
+        return mean_image(prepared.read_split(folder, "train")[0], title)
     if packed:
-        return _channels_first(mean_image(open_store(packed)))
+        return _channels_first(mean_image(open_store(packed), title))
     entries = image_lists.read_list(prepared.list_file(folder, "train"))
     paths = image_lists.paths_of(prepared.image_root(folder, manifest), entries)
-    return _channels_first(mean_of_files(paths, workers, Checkpoint(checkpoint, manifest["content_sha256"])))
+    return _channels_first(mean_of_files(paths, workers, Checkpoint(checkpoint, manifest["content_sha256"]), title))
 
 
-def mean_image(images: np.ndarray) -> np.ndarray:
-    """Mean over the first axis of uint8 images, float64. uint64 sums hold 2**56 images; dividing once rounds once."""
+def mean_image(images: np.ndarray, title: str = "mean image") -> np.ndarray:
+    """Mean over the first axis of uint8 images, float64. uint64 sums hold 2**56 images; dividing once rounds once.
+
+    title: what the progress bar says.
+    """
     total = np.zeros(images.shape[1:], np.uint64)
-    for start in tqdm(range(0, len(images), BLOCK), desc="mean image", unit="block", disable=None):
+    for start in tqdm(range(0, len(images), BLOCK), desc=title, unit=" blocks", disable=None):
         total += images[start : start + BLOCK].sum(axis=0, dtype=np.uint64)
     return total / np.float64(len(images))
 
 
-def mean_of_files(paths: Sequence[Path], workers: int, checkpoint: Checkpoint) -> np.ndarray:
+def mean_of_files(paths: Sequence[Path], workers: int, checkpoint: Checkpoint, title: str = "mean image") -> np.ndarray:
     """Mean of image files at the stored size, float64 IMAGE_SHAPE, in `workers` threads.
 
     Goes on from the checkpoint. Raises DataError where a file was damaged after it had been prepared.
     """
     done, total = checkpoint.load()
     saved = done
-    with tqdm(total=len(paths), initial=done, desc="mean image", unit="image", disable=None) as bar:
+    with tqdm(total=len(paths), initial=done, desc=title, unit=" images", disable=None) as bar:
         for count, part in _sums(paths[done:], workers):
             total += part
             done += count

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from trainmark.disk import require_free_disk
+from trainmark.disk import new_array
 from trainmark.errors import DataError
 from trainmark.images.lists import CHUNK, load_checked
 from trainmark.parallel import chunks, in_order
@@ -20,22 +20,21 @@ SHOWN_SHAPE = f"(samples, {STORED_SIDE}, {STORED_SIDE}, 3)"
 AGAIN = "delete it and run snakemake again"
 
 
-def pack(paths: Sequence[Path], out: Path, workers: int) -> None:
+def pack(paths: Sequence[Path], out: Path, workers: int, title: str = "packing images") -> None:
     """Write the images, in their order, as uint8 (samples, STORED_SIDE, STORED_SIDE, 3) to an .npy file.
 
-    The real name appears when everything is written. Raises DataError where the disk is too small, before it is filled,
-    and where an image was damaged after it had been prepared.
+    title: what the progress bar says. The real name appears when everything is written. Raises DataError where the disk
+    is too small, before it is filled, and where an image was damaged after it had been prepared.
     """
-    require_free_disk(out.parent, len(paths) * IMAGE_BYTES, f"the packed store {out}")
     part = out.with_name(f"{out.name}.part")
-    store = np.lib.format.open_memmap(part, mode="w+", dtype=np.uint8, shape=(len(paths), *IMAGE_SHAPE))
+    store = new_array(part, np.uint8, (len(paths), *IMAGE_SHAPE), f"the packed store {out}")
 
     def load(numbered: list[tuple[int, Path]]) -> int:
         for number, path in numbered:
             store[number] = load_checked(path)
         return len(numbered)
 
-    with tqdm(total=len(paths), desc=f"packing {out.stem}", unit="image", disable=None) as bar:
+    with tqdm(total=len(paths), desc=title, unit=" images", disable=None) as bar:
         for done in in_order(load, chunks(enumerate(paths), CHUNK), workers):
             bar.update(done)
     store.flush()
