@@ -193,6 +193,12 @@ def test_keep_log_copies_errors_and_adds_the_traceback(tmp_path, capsys):
     assert log.read_text().endswith("DataError: no such file\n")
 
 
+def test_keep_log_writes_names_that_are_no_utf_8(tmp_path):
+    with pytest.raises(DataError), keep_log(tmp_path / "log"):
+        raise DataError("caf\udce9 holds no image")
+    assert (tmp_path / "log").read_text(encoding="utf-8").endswith("DataError: caf\\udce9 holds no image\n")
+
+
 @pytest.mark.parametrize("watched", [True, False])
 def test_keep_log_leaves_it_to_the_stream_whether_somebody_watches(tmp_path, monkeypatch, watched):
     monkeypatch.setattr(sys, "stderr", Terminal() if watched else io.StringIO())

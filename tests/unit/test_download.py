@@ -6,14 +6,19 @@ Every address is a folder of the test's own or a server on 127.0.0.1. How a line
 import functools
 import hashlib
 import http.server
+import json
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import broken_server
 import pytest
 
+from trainmark.config import REPOSITORY
 from trainmark.errors import DataError
-from trainmark.fetching.download import fetch_dataset, verify, without_credentials
+from trainmark.fetching.download import fetch_dataset, read_sources, verify, without_credentials
 
 CONTENT = b"the right file\n" * 100_000  # more than one chunk
 WRONG = b"<html>log in first</html>\n"
@@ -392,10 +397,48 @@ def test_nor_where_nobody_answers(raw, server, address, mirrored):
         ("https://[x/a?x=1", "https://..."),
         ("/data/mirror/a.gz", "/data/mirror/a.gz"),
         ("file:///data/a.gz", "file:///data/a.gz"),
+        ("ftp://user:pw@example.org/a?x=1", "ftp://example.org/a"),
+        ("s3://key:pw@[x/a", "s3://..."),
     ],
 )
 def test_without_credentials(address, shown):
     assert without_credentials(address) == shown
+
+
+def test_an_address_of_another_kind_is_none(raw):
+    assert "(ftp://example.org/set/a.gz: is neither a folder nor a file://, http:// or https:// address);" in (
+        message_of("set", entry(), "ftp://user:pw@example.org", raw)
+    )
+
+
+@pytest.mark.parametrize(("value", "asked"), [("1", False), ("true", False), ("0", True), ("", True)])
+def test_offline_in_the_environment(tmp_path, server, value, asked):
+    put(tmp_path / "web" / NAME)
+    options = {"dataset": "set", "entry": json.dumps(entry(f"{server.url}/{NAME}")), "raw-folder": tmp_path / "raw"}
+    options |= {"out": tmp_path / "sources.json", "log": tmp_path / "log"}
+    arguments = [str(part) for name, option in options.items() for part in (f"--{name}", option)]
+    command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "download.py"), *arguments]
+    done = subprocess.run(command, env=os.environ | {"TRAINMARK_OFFLINE": value}, capture_output=True, text=True)
+    assert (done.returncode == 0) is asked, done.stderr
+    assert bool(server.asked) is asked
+
+
+# --- what was written down ---------------------------------------------------------------------------------------
+
+
+def test_sources_are_read_again(tmp_path):
+    (tmp_path / "sources.json").write_text(json.dumps(came_from("already there")))
+    assert read_sources(tmp_path / "sources.json") == came_from("already there")
+
+
+@pytest.mark.parametrize("content", [b"", b"[{", b"\xff"])
+def test_damaged_sources_are_refused(tmp_path, content):
+    path = tmp_path / "sources.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_sources(path)
+    assert str(caught.value).startswith(f"{path} does not say where the files came from (")
+    assert str(caught.value).endswith("); delete it and run snakemake again")
 
 
 # --- a file that is there already ---------------------------------------------------------------------------------
@@ -446,7 +489,9 @@ def test_verify_what_is_not(raw, content, state):
         put(raw / NAME, content)
     with pytest.raises(DataError) as caught:
         verify(raw, entry())
-    assert str(caught.value) == f"{raw / NAME} {state}; run snakemake --forcerun download_dataset to fetch it again"
+    assert (
+        str(caught.value) == f"{raw / NAME} {state}; run snakemake again with --forcerun download_dataset to fetch it"
+    )
 
 
 def test_verify_looks_at_every_file(raw):

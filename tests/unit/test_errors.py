@@ -1,5 +1,6 @@
 """A TrainmarkError ends a script with status 1 and one sentence; anything else is a bug and keeps its traceback."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ def test_a_command_that_works():
     assert called == [1]
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), KeyError("x"), OSError("x"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [ValueError("x"), KeyError("x"), OSError("x")])
 def test_any_other_error_is_left_alone(error):
     def main():
         raise error
@@ -34,6 +35,26 @@ def test_any_other_error_is_left_alone(error):
     with pytest.raises(type(error)) as caught:
         run_command(main)
     assert caught.value is error
+
+
+@pytest.mark.parametrize(("name", "where"), [("a/b.json", " (a/b.json)"), (None, "")])
+def test_a_full_disk_is_one_sentence(name, where):
+    def main():
+        raise OSError(errno.ENOSPC, "No space left on device", name)
+
+    with pytest.raises(SystemExit) as caught:
+        run_command(main)
+    assert caught.value.code == f"the disk is full{where}: No space left on device; make room, and run it again"
+
+
+def test_ctrl_c_ends_a_command_without_a_word():
+    code = (
+        "import os, signal\nfrom trainmark.errors import *\n"
+        "run_command(lambda: os.kill(os.getpid(), signal.SIGINT))\nprint('not reached')"
+    )
+    folder = str(Path(errors.__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": folder}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_what_a_person_sees():

@@ -122,14 +122,6 @@ def test_the_archives_end_to_end(folders, tmp_path):
     assert not list(folders.unpacked.rglob("*.tar")), "the class archives are not kept a second time"
 
 
-def test_the_archives_are_unpacked_once(folders):
-    said = entry(folders)
-    first = read(folders, said)
-    for name in (TRAIN, TEST, KIT):
-        (folders.raw / name).write_bytes(b"no archive any more")
-    assert read(folders, said) == first
-
-
 def test_a_folder_of_classes(folders, tmp_path):
     for split in ("train", "val"):
         for wnid in reversed(WNIDS):

@@ -106,6 +106,14 @@ def test_class_names_of_the_entry_are_taken(root, folders):
     assert read(folders, own(root, class_names=["Katze", "Hund"])).class_names == ["Katze", "Hund"]
 
 
+@pytest.mark.parametrize("names", [["Katze", "Hund", "Kuh"], ["Katze"]])
+def test_class_names_of_the_entry_are_as_many_as_folders(root, folders, names):
+    assert message_of(read, folders, own(root, class_names=names)) == (
+        f"{root / 'train'} holds 2 classes, and the entry has {len(names)} class_names; give one for each folder, "
+        "in the order of the folders' names"
+    )
+
+
 def test_a_folder_at_home_may_be_written_with_a_tilde(root, folders, monkeypatch):
     monkeypatch.setenv("HOME", str(root.parent))
     assert read(folders, own("~/own")).root == root
@@ -347,10 +355,13 @@ def test_an_archive_end_to_end(packed, folders, tmp_path):
         assert (folders.unpacked / name).read_bytes() == content
 
 
-def test_an_archive_is_unpacked_once(packed, folders):
+def test_what_is_unpacked_is_kept_and_what_is_missing_of_it_is_put_back(packed, folders):
     first = read(folders, packed)
-    (folders.raw / "pictures.tgz").write_bytes(b"no archive any more")
+    kept, lost = (first.root / path for path, _ in first.splits["train"][:2])
+    inode, content = kept.stat().st_ino, lost.read_bytes()
+    lost.unlink()
     assert read(folders, packed) == first
+    assert kept.stat().st_ino == inode and lost.read_bytes() == content
 
 
 def test_unpacking_that_broke_off_is_done_again(packed, folders):
@@ -366,6 +377,25 @@ def test_another_archive_of_the_name_is_not_unpacked_among_the_files_of_the_firs
     packed["files"] = [archive(folders.raw / "pictures.tgz", {"top/train/cat/other.png": png(1)})]
     assert message_of(read, folders, packed) == (
         f"{folders.unpacked} holds an earlier pictures.tgz; delete {folders.unpacked} and run snakemake again"
+    )
+
+
+def test_nor_among_those_of_a_first_whose_unpacking_broke_off(packed, folders):
+    whole = (folders.raw / "pictures.tgz").read_bytes()
+    (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
+    assert "is cut off: it ends at byte" in message_of(read, folders, packed)
+    packed["files"] = [archive(folders.raw / "pictures.tgz", {"top/train/cat/other.png": png(1)})]
+    assert message_of(read, folders, packed) == (
+        f"{folders.unpacked} holds an earlier pictures.tgz; delete {folders.unpacked} and run snakemake again"
+    )
+
+
+def test_an_archive_of_another_name_is_not_unpacked_among_the_files_of_the_first(packed, folders):
+    read(folders, packed)
+    packed["files"] = [archive(folders.raw / "others.tgz", {"top/train/cat/other.png": png(1)})]
+    assert message_of(read, folders, packed) == (
+        f"{folders.unpacked} holds pictures.tgz, which the entry no longer has; delete {folders.unpacked} and run "
+        "snakemake again"
     )
 
 

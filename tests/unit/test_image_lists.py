@@ -177,7 +177,7 @@ def test_an_image_damaged_after_it_was_checked_says_what_to_do(root):
     path.write_bytes(b"")
     assert message_of(load_checked, path) == (
         f"{path}: empty file; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
-        "(snakemake --forcerun prepare_dataset)"
+        "(run snakemake again with --forcerun prepare_dataset)"
     )
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ from PIL import Image
 
 from trainmark.config import REPOSITORY
 from trainmark.datasets import Arrays, ImageLists
+from trainmark.disk import StorageError
 from trainmark.errors import DataError
 from trainmark.images import lists as image_lists
 from trainmark.images import mean as mean_image
 from trainmark.images.decoding import load_stored
 from trainmark.images.lists import CHUNK
-from trainmark.images.mean import BLOCK, Checkpoint, mean_of_dataset, mean_of_files, save_picture
+from trainmark.images.mean import BLOCK, Checkpoint, mean_of_dataset, mean_of_files, save_mean, save_picture
 from trainmark.images.packed import IMAGE_SHAPE, pack
 from trainmark.preparing import prepare
 
@@ -309,6 +311,25 @@ def test_a_checkpoint_is_replaced_in_one_step(checkpoint):
     assert [path.name for path in checkpoint.path.parent.iterdir()] == [checkpoint.path.name]
 
 
+# --- as an array ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    mean = np.random.default_rng(0).uniform(0, 255, (3, 4, 5))
+    save_mean(mean, tmp_path / "mean.npy")
+    found = np.load(tmp_path / "mean.npy", allow_pickle=False)
+    assert found.dtype == np.float64 and np.array_equal(found, mean)
+
+
+def test_a_disk_that_is_too_small(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    with pytest.raises(
+        StorageError, match=r"^the mean image .*/mean\.npy needs 480 bytes more and a reserve of 64\.0 MiB"
+    ):
+        save_mean(np.zeros((3, 4, 5)), tmp_path / "mean.npy")
+    assert not (tmp_path / "mean.npy").exists()
+
+
 # --- as a picture -------------------------------------------------------------------------------------------------
 
 
@@ -330,3 +351,12 @@ def test_the_picture(tmp_path, shape, size, mode):
     factor = size[0] // shape[2]
     channels_last = np.rint(np.moveaxis(mean, 0, -1)).astype(np.uint8)
     assert np.array_equal(pixels.reshape(*size[::-1], shape[0])[::factor, ::factor], channels_last)
+
+
+@pytest.mark.parametrize("channels", [2, 4, 5])
+def test_the_picture_of_other_channels_is_their_grey_mean(tmp_path, channels):
+    mean = np.random.default_rng(0).uniform(0, 255, (channels, 300, 250))
+    save_picture(mean, tmp_path / "mean.png")
+    with Image.open(tmp_path / "mean.png") as picture:
+        assert picture.mode == "L"
+        assert np.array_equal(np.asarray(picture), np.rint(mean.mean(axis=0)))

@@ -72,7 +72,7 @@ def test_a_damaged_image_leaves_no_store_under_the_real_name(paths, out):
     paths[11].write_bytes(b"")
     assert message_of(pack, paths, out, 2) == (
         f"{paths[11]}: empty file; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
-        "(snakemake --forcerun prepare_dataset)"
+        "(run snakemake again with --forcerun prepare_dataset)"
     )
     assert not out.exists()
 

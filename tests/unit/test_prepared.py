@@ -141,6 +141,39 @@ def test_a_dataset_of_image_files_has_no_arrays(tmp_path):
     )
 
 
+@pytest.fixture
+def listed(tmp_path) -> Path:
+    """The prepared folder of a dataset of two image files."""
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    dataset = ImageLists(tmp_path, {"train": [("a.png", 0), ("b.png", 0)], "test": [("a.png", 0)]}, ["a"])
+    prepare(tmp_path / "lists" / "prepared", "mine", {"title": "M", "format": "image_folder"}, dataset, [], 1)
+    return tmp_path / "lists" / "prepared"
+
+
+def test_a_list_is_read_as_it_was_written(listed):
+    assert prepared.checked_list(listed, "train").read_text() == "a.png 0\nb.png 0\n"
+
+
+def test_a_list_with_a_line_less_is_refused(listed):
+    path = listed / "train.txt"
+    path.write_text("a.png 0\n")
+    assert message_of(prepared.checked_list, listed, "train") == f"{path} is damaged; {again(listed)}"
+    assert prepared.checked_list(listed, "test") == listed / "test.txt"
+
+
+def test_a_missing_list_is_refused(listed):
+    (listed / "train.txt").unlink()
+    assert message_of(prepared.checked_list, listed, "train") == f"{listed / 'train.txt'} is missing; {again(listed)}"
+
+
+def test_a_list_that_the_manifest_does_not_know_is_refused(listed):
+    manifest = prepared.read_manifest(listed)
+    del manifest["lists"]
+    (listed / "manifest.json").write_text(json.dumps(manifest))
+    assert message_of(prepared.checked_list, listed, "test") == f"{listed / 'test.txt'} is damaged; {again(listed)}"
+
+
 # --- manifests ----------------------------------------------------------------------------------------------------
 
 

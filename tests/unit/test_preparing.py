@@ -237,6 +237,7 @@ def test_the_files_and_the_manifest_of_image_lists(lists, folder):
         "sample_shape": [3, 256, 256],
         "samples": {"train": 60, "test": 40},
         "root": str(lists.root),
+        "lists": {split: hashlib.sha256((folder / f"{split}.txt").read_bytes()).hexdigest() for split in SPLITS},
         "unreadable": [],
         "content_sha256": manifest["content_sha256"],
         "sources": SOURCES,

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import tarfile
 
 import numpy as np
@@ -170,6 +171,35 @@ def test_a_second_time_nothing_is_done_and_a_changed_entry_is_done_anew(finished
     assert asked == {"two"}, "the others are as they were"
 
 
+def planned(folder, settings):
+    """(rule, dataset) of every job that these settings ask for in a finished workflow."""
+    plan = snakemake(folder, "-n", "--workflow-profile", "none", "--configfile", write_config(folder, settings))
+    assert plan.returncode == 0, plan.printed[-5000:]
+    return set(re.findall(r"rule (\w+):\n(?:    .*\n)*?    wildcards: dataset=(.*)", plan.printed))
+
+
+def test_to_pack_or_not_to_pack_prepares_nothing_anew(finished):
+    folder, _ = finished
+    settings = yaml.safe_load((folder / "experiment.yaml").read_text())
+    settings["prepare"] = ["own", "archived"]
+    settings["datasets"]["own"]["packed"] = False
+    settings["datasets"]["archived"]["packed"] = True
+    assert planned(folder, settings) == {
+        ("compute_mean_image", "own"), ("pack_images", "archived"), ("compute_mean_image", "archived"),
+    }  # fmt: skip
+
+
+def test_a_packed_store_or_a_picture_that_was_deleted_is_made_again(finished):
+    folder, _ = finished
+    settings = yaml.safe_load((folder / "experiment.yaml").read_text())
+    settings["prepare"] = ["own", "archived"]
+    settings["datasets"]["own"]["packed"] = True
+    settings["datasets"]["archived"].pop("packed", None)
+    (folder / "results" / "datasets" / "own" / "packed" / "test.npy").unlink()
+    (folder / "results" / "datasets" / "archived" / "mean.png").unlink()
+    assert {("pack_images", "own"), ("compute_mean_image", "archived")} <= planned(folder, settings)
+
+
 # --- what goes wrong ----------------------------------------------------------------------------------------------
 
 
@@ -203,6 +233,12 @@ def test_offline_names_what_is_missing(tmp_path):
     for name in ("aclImdb_v1.tar.gz", "imdb_word_index.json"):
         assert f"results/datasets/imdb/raw/{name}" in printed
     assert "offline" in printed
+
+
+def test_a_file_that_no_place_has(tmp_path):
+    settings = config(tmp_path) | {"prepare": ["archived"], "mirror": str(tmp_path / "nowhere"), "offline": False}
+    printed = failed(tmp_path, settings)
+    assert "\nDataError: animals.tgz of the dataset archived could be had from none of 1 places (" in printed
 
 
 def test_a_hostile_archive(tmp_path):

@@ -37,6 +37,7 @@ RUNS = expand_runs(SETTINGS, gpu_found=bool(GPUS))
 RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
 GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
 DATASETS = sorted({run.dataset for run in RUNS} | set(SETTINGS["prepare"]))
+FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
 FIGURE_FORMATS = ("pdf", "svg", "png")
 # By environment, not as parameters: where a file came from makes no result stale.
@@ -66,9 +67,16 @@ def setting(key):
     return value
 
 
-def entry_of(wildcards):
-    """The catalogue entry of a dataset, as JSON for the command line."""
-    return json.dumps(CATALOGUE[wildcards.dataset], sort_keys=True)
+def entry_to_fetch(wildcards):
+    """What a dataset's entry says of where its data come from, as JSON: nothing else makes a fetched file stale."""
+    entry = CATALOGUE[wildcards.dataset]
+    return json.dumps({key: entry[key] for key in FETCHING_KEYS if key in entry}, sort_keys=True)
+
+
+def entry_to_prepare(wildcards):
+    """A dataset's entry as JSON, without `packed`: a packed store is made of what is prepared."""
+    entry = CATALOGUE[wildcards.dataset]
+    return json.dumps({key: value for key, value in entry.items() if key != "packed"}, sort_keys=True)
 
 
 def base_of(wildcards):
@@ -78,15 +86,15 @@ def base_of(wildcards):
 
 
 def mean_of(wildcards):
-    """The mean image of a dataset; nothing for texts."""
+    """The mean image of a dataset and its picture; nothing for texts."""
     folder = f"results/datasets/{wildcards.dataset}"
-    return [] if kind_of(wildcards.dataset, CATALOGUE) == "tokens" else [f"{folder}/mean.npy"]
+    return [] if kind_of(wildcards.dataset, CATALOGUE) == "tokens" else [f"{folder}/mean.npy", f"{folder}/mean.png"]
 
 
 def packed_of(wildcards):
-    """The packed training images of a dataset; nothing where its entry does not ask for them."""
-    packed = CATALOGUE[wildcards.dataset].get("packed", False)
-    return [f"results/datasets/{wildcards.dataset}/packed/train.npy"] if packed else []
+    """The packed images of a dataset, training images first; nothing where its entry does not ask for them."""
+    folder = f"results/datasets/{wildcards.dataset}/packed"
+    return [f"{folder}/train.npy", f"{folder}/test.npy"] if CATALOGUE[wildcards.dataset].get("packed", False) else []
 
 
 def option(name, files):

@@ -10,7 +10,7 @@ rule download_dataset:
     output:
         sources="results/datasets/{dataset}/sources.json",
     params:
-        entry=entry_of,
+        entry=entry_to_fetch,
         folder=subpath(output.sources, parent=True),
         script=f"{SCRIPTS}/download.py",
     log:
@@ -33,7 +33,7 @@ rule prepare_dataset:
     output:
         folder=directory("results/datasets/{dataset}/prepared"),
     params:
-        entry=entry_of,
+        entry=entry_to_prepare,
         folder=subpath(input.sources, parent=True),
         base=lambda wildcards, input: option("--base-folder", input.base),
         script=f"{SCRIPTS}/prepare.py",
@@ -78,7 +78,7 @@ rule compute_mean_image:
     """Compute the exact mean of the training images, as an array and as a picture."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        packed=packed_of,
+        packed=lambda wildcards: packed_of(wildcards)[:1],
     output:
         mean="results/datasets/{dataset}/mean.npy",
         picture=report(

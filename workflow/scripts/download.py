@@ -17,8 +17,8 @@ def main() -> None:
     parser.add_argument("--entry", required=True, type=json.loads, help="JSON: its entry of the catalogue")
     mirror_help = "folder or address to ask first (default: the environment variable TRAINMARK_MIRROR)"
     parser.add_argument("--mirror", default=os.environ.get("TRAINMARK_MIRROR"), help=mirror_help)
-    offline_help = "open no connection (default: whether the environment variable TRAINMARK_OFFLINE is 1)"
-    offline = os.environ.get("TRAINMARK_OFFLINE") == "1"
+    offline_help = "open no connection (default: whether the environment variable TRAINMARK_OFFLINE is 1, or any but 0)"
+    offline = os.environ.get("TRAINMARK_OFFLINE", "") not in ("", "0")
     parser.add_argument("--offline", action="store_true", default=offline, help=offline_help)
     parser.add_argument("--raw-folder", required=True, type=Path, help="where the files go")
     parser.add_argument("--out", required=True, type=Path, help="JSON list of files and their sources")

@@ -3,11 +3,9 @@
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from trainmark.console import keep_log
 from trainmark.errors import run_command
-from trainmark.images.mean import mean_of_dataset, save_picture
+from trainmark.images.mean import mean_of_dataset, save_mean, save_picture
 
 
 def main() -> None:
@@ -23,8 +21,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with keep_log(arguments.log):
         mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers, arguments.checkpoint)
-    np.save(arguments.out, mean, allow_pickle=False)
-    save_picture(mean, arguments.picture)
+        save_mean(mean, arguments.out)
+        save_picture(mean, arguments.picture)
     arguments.checkpoint.unlink(missing_ok=True)
 
 

@@ -23,7 +23,7 @@ def main() -> None:
     arguments.out_folder.mkdir(parents=True, exist_ok=True)
     with keep_log(arguments.log):
         for split in prepared.SPLITS:
-            entries = image_lists.read_list(prepared.list_file(arguments.dataset_folder, split))
+            entries = image_lists.read_list(prepared.checked_list(arguments.dataset_folder, split))
             title = f"{manifest['dataset']}: packing {split} images"
             out = arguments.out_folder / f"{split}.npy"
             pack(image_lists.paths_of(root, entries), out, arguments.workers, title)

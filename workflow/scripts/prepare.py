@@ -7,7 +7,7 @@ from pathlib import Path
 from trainmark.console import keep_log
 from trainmark.datasets import Folders, read_dataset
 from trainmark.errors import run_command
-from trainmark.fetching.download import verify
+from trainmark.fetching.download import read_sources, verify
 from trainmark.preparing import prepare
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     with keep_log(arguments.log):
         verify(folders.raw, arguments.entry)
         dataset = read_dataset(folders, arguments.entry)
-        sources = json.loads(arguments.sources.read_text())
+        sources = read_sources(arguments.sources)
         prepare(arguments.out_folder, arguments.dataset, arguments.entry, dataset, sources, arguments.workers)
 
 

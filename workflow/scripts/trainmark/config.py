@@ -49,16 +49,18 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
 
     schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
     catalogue_file = REPOSITORY / "config" / "datasets.yaml"
-    catalogue = read_yaml(catalogue_file)
-    check_catalogue(catalogue, catalogue_file.relative_to(REPOSITORY), schema)
+    shipped = read_yaml(catalogue_file)
+    check_catalogue(shipped, catalogue_file.relative_to(REPOSITORY), schema)
     documents = {str(file): read_yaml(Path(file)) for file in files}
     if overrides:
         documents["--config"] = plain(overrides)
     merged: dict = {}
     for document in documents.values():
         merged = merge(merged, document)
-    check_config(merged, documents, schema, catalogue)
-    catalogue = check_own_datasets(catalogue, merged.get("datasets", {}), documents, schema)
+    check_config(merged, documents, schema, shipped)
+    own = merged.get("datasets", {})
+    catalogue = merge(shipped, own)
+    check_own_datasets(catalogue, shipped, own, documents, schema)
     filled = with_defaults(merged, schema)
     check_fit(filled, documents, catalogue)  # after the defaults: a crop may not fit the default recipe
     return filled, catalogue

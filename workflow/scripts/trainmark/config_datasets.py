@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 
-from trainmark.config import merge
 from trainmark.config_check import Finding, raise_findings, schema_findings
 from trainmark.config_words import nearest, shown
 from trainmark.datasets import Format, kind_of, known_formats
@@ -15,17 +14,17 @@ def check_catalogue(catalogue: Mapping, file: Path, schema: Mapping) -> None:
     raise_findings(_findings(catalogue, catalogue, schema), catalogue, {str(file): catalogue})
 
 
-def check_own_datasets(shipped: Mapping, own: Mapping, documents: Mapping[str, Mapping], schema: Mapping) -> dict:
-    """The catalogue with a config's own entries put over it, key by key.
+def check_own_datasets(
+    catalogue: Mapping, shipped: Mapping, own: Mapping, documents: Mapping[str, Mapping], schema: Mapping
+) -> None:
+    """Raise ConfigError with one line for each thing wrong with a catalogue that configs have put entries over.
 
-    Raises ConfigError with one line for each thing wrong with it. shipped: the checked catalogue. own: the entries that
-    are put over it. documents: the configs, by name, to say in which of them a wrong key stands.
+    shipped: the checked catalogue before that. own: the entries that were put over it. documents: the configs, by name,
+    to say in which of them a wrong key stands.
     """
-    catalogue = merge(shipped, own)
     found = list(_format_findings(shipped, own)) or _findings(catalogue, own, schema)
     findings = [(("datasets", *path), sentence) for path, sentence in found]
     raise_findings(findings, {"datasets": catalogue}, documents)
-    return catalogue
 
 
 def _format_findings(shipped: Mapping, own: Mapping) -> Iterator[Finding]:

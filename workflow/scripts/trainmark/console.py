@@ -63,7 +63,10 @@ def keep_log(log: Path) -> Iterator[None]:
     A shell's `tee` would do it too, but progress bars would take it for a file and fall silent on a terminal.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "w", encoding="utf-8") as stream, redirect_stderr(_Copied(sys.stderr, stream)):
+    with (
+        open(log, "w", encoding="utf-8", errors="backslashreplace") as stream,
+        redirect_stderr(_Copied(sys.stderr, stream)),
+    ):
         try:
             yield
         except Exception:

@@ -1,5 +1,7 @@
 """Errors that a person reads: one sentence that says what, where, what is allowed and what to do."""
 
+import errno
+import signal
 import sys
 from collections.abc import Callable
 
@@ -25,8 +27,18 @@ class RecordError(TrainmarkError):
 
 
 def run_command(main: Callable[[], None]) -> None:
-    """Call a script's `main`; end with exit status 1 and one sentence when it raises a TrainmarkError."""
+    """Call a script's `main`; end with exit status 1 and one sentence when it raises a TrainmarkError.
+
+    So does a full disk. Ctrl-C ends it without a word, with the status that shells give to it.
+    """
     try:
         main()
     except TrainmarkError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        sys.exit(f"the disk is full{where}: {error.strerror}; make room, and run it again")
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

@@ -47,14 +47,18 @@ def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _read_array(folder: Path, described: dict) -> np.ndarray:
     path = folder / described["file"]
-    if not path.is_file():
-        raise DataError(f"{path} is missing; {_again(folder)}")
-    if sha256_of(path) != described["sha256"]:
-        raise DataError(f"{path} is damaged; {_again(folder)}")
+    _expect_sha256(folder, path, described["sha256"])
     try:
         return np.lib.format.open_memmap(path, mode="r")  # refuses what would have to be unpickled
     except ValueError as error:
         raise DataError(f"{path} is no array of numbers ({error}); {_again(folder)}") from error
+
+
+def _expect_sha256(folder: Path, path: Path, sha256: str | None) -> None:
+    if not path.is_file():
+        raise DataError(f"{path} is missing; {_again(folder)}")
+    if sha256_of(path) != sha256:
+        raise DataError(f"{path} is damaged; {_again(folder)}")
 
 
 def image_root(folder: Path, manifest: dict) -> Path:
@@ -65,6 +69,13 @@ def image_root(folder: Path, manifest: dict) -> Path:
 def list_file(folder: Path, split: str) -> Path:
     """The list of a split's images."""
     return folder / f"{split}.txt"
+
+
+def checked_list(folder: Path, split: str) -> Path:
+    """The list of a split's images. Raises DataError where it is not, byte for byte, what was prepared."""
+    path = list_file(folder, split)
+    _expect_sha256(folder, path, read_manifest(folder).get("lists", {}).get(split))
+    return path
 
 
 def _again(folder: Path) -> str:

@@ -137,6 +137,7 @@ def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, w
         "sample_shape": [3, STORED_SIDE, STORED_SIDE],
         "samples": {split: len(scanned.splits[split]) for split in SPLITS},
         "root": _portable(dataset.root, folder),
+        "lists": {split: prepared.sha256_of(prepared.list_file(folder, split)) for split in SPLITS},
         "unreadable": scanned.unreadable,
         "content_sha256": scanned.content_sha256,
     }

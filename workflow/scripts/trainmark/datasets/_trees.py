@@ -1,4 +1,4 @@
-"""What formats of image files share: archives unpacked once, and the images found in folders named like classes."""
+"""What formats of image files share: unpacked archives, and the images found in folders named like classes."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,22 +11,35 @@ from trainmark.fetching.archives import unpack
 TEST_FOLDERS = ("val", "test")
 """What the folder of test images may be called."""
 
+MARK = ".unpacked"
+"""Ending of a file with the checksum of an archive that was unpacked, or begun to be."""
 
-def unpack_once(folders: Folders, file: Mapping, into: str = "", nested: bool = False) -> Path:
-    """Unpack an archive of the entry into a folder of `folders.unpacked`, where that was not done before; the folder.
 
-    Raises DataError where another archive of this name was unpacked there: its files would stay among the new ones.
+def unpack_into(folders: Folders, file: Mapping, into: str = "", nested: bool = False) -> Path:
+    """Unpack an archive of the entry into a folder of `folders.unpacked`; return that folder.
+
+    What is there already is kept, and what is missing of it is put back. Raises DataError where another archive of this
+    name was unpacked there: its files would stay among the new ones.
     """
     target = folders.unpacked / into
-    mark = folders.unpacked / f".{file['name']}.unpacked"
+    mark = folders.unpacked / f".{file['name']}{MARK}"
     digest = file.get("sha256") or file["md5"]
     if mark.is_file() and mark.read_text() != digest:
         raise DataError(f"{target} holds an earlier {file['name']}; delete {folders.unpacked} and run snakemake again")
-    if not mark.is_file():
-        target.mkdir(parents=True, exist_ok=True)
-        unpack(folders.raw / file["name"], target, nested=nested)
-        mark.write_text(digest)
+    target.mkdir(parents=True, exist_ok=True)
+    mark.write_text(digest)
+    unpack(folders.raw / file["name"], target, nested=nested)
     return target
+
+
+def expect_only(folders: Folders, files: Iterable[Mapping]) -> None:
+    """Raise DataError where an archive was unpacked that the entry no longer has: its files would stay."""
+    unpacked = {path.name.removesuffix(MARK).removeprefix(".") for path in folders.unpacked.glob(f".*{MARK}")}
+    if others := sorted(unpacked - {file["name"] for file in files}):
+        raise DataError(
+            f"{folders.unpacked} holds {others[0]}, which the entry no longer has; delete {folders.unpacked} and run "
+            "snakemake again"
+        )
 
 
 def own_folder(entry: Mapping) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.io import loadmat
 
 from trainmark.datasets import Folders, ImageLists
-from trainmark.datasets._trees import checked_name, class_folders, list_images, own_folder, unpack_once
+from trainmark.datasets._trees import checked_name, class_folders, list_images, own_folder, unpack_into
 from trainmark.errors import DataError
 
 FORMAT = {"kind": "image_lists", "required": ["files|folder", "classes"], "optional": []}
@@ -30,9 +30,9 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     if missing := [name for name in (TRAIN, TEST, KIT) if name not in files]:
         raise DataError(f"{entry['title']}: its files lack {', '.join(missing)}; they must keep their names")
     root = folders.unpacked
-    train = unpack_once(folders, files[TRAIN], "train", nested=True)
-    test = unpack_once(folders, files[TEST], "val")
-    kit = unpack_once(folders, files[KIT], "devkit") / "ILSVRC2012_devkit_t12" / "data"
+    train = unpack_into(folders, files[TRAIN], "train", nested=True)
+    test = unpack_into(folders, files[TEST], "val")
+    kit = unpack_into(folders, files[KIT], "devkit") / "ILSVRC2012_devkit_t12" / "data"
     wnids = sorted(path.name for path in train.iterdir() if path.is_dir())
     splits = {"train": list_images(root, train, wnids), "test": _validation(root, test, kit, wnids)}
     return ImageLists(root, splits, wnids)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainmark.datasets import Folders, ImageLists, class_names_of
-from trainmark.datasets._trees import checked_name, class_folders, list_images, own_folder, unpack_once
+from trainmark.datasets._trees import checked_name, class_folders, expect_only, list_images, own_folder, unpack_into
 from trainmark.errors import DataError
 from trainmark.images.lists import ImageList, read_list
 from trainmark.prepared import SPLITS
@@ -21,18 +21,25 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     if "lists" in entry:
         return _from_lists(root, entry)
     splits, class_names = class_folders(root)
+    names = entry.get("class_names") or class_names
+    if len(names) != len(class_names):
+        raise DataError(
+            f"{splits['train']} holds {len(class_names)} classes, and the entry has {len(names)} class_names; "
+            "give one for each folder, in the order of the folders' names"
+        )
     return ImageLists(
         root,
         {split: list_images(root, folder, class_names) for split, folder in splits.items()},
-        entry.get("class_names") or class_names,
+        names,
     )
 
 
 def _top(folders: Folders, entry: Mapping) -> Path:
     if "folder" in entry:
         return own_folder(entry)
+    expect_only(folders, entry["files"])
     for file in entry["files"]:
-        unpack_once(folders, file)
+        unpack_into(folders, file)
     return folders.unpacked
 
 

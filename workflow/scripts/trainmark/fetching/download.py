@@ -1,5 +1,6 @@
 """Fetching the files of a catalogue entry: from a mirror or by address, trusted by their checksums alone."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +32,7 @@ def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Pat
             sources.append(_fetch_file(name, file, mirror, raw_folder, offline))
         except _NowhereError as trouble:
             if not offline:
-                raise
+                raise DataError(str(trouble)) from trouble
             missing.append(str(trouble))
     if missing:
         raise DataError(_offline_message(name, len(sources), missing, mirror))
@@ -114,14 +115,24 @@ def verify(raw_folder: Path, entry: Mapping) -> None:
         path, checksum = raw_folder / file["name"], _checksum(file)
         if not path.is_file() or checksum_of(path, checksum.kind) != checksum:
             state = "is damaged" if path.is_file() else "is missing"
-            raise DataError(f"{path} {state}; run snakemake --forcerun download_dataset to fetch it again")
+            raise DataError(f"{path} {state}; run snakemake again with --forcerun download_dataset to fetch it")
+
+
+def read_sources(path: Path) -> list[dict]:
+    """What `fetch_dataset` returned, from the file that it was written into. Raises DataError where that is damaged."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path} does not say where the files came from ({error}); delete it and run snakemake again"
+        ) from error
 
 
 def without_credentials(address: str) -> str:
     """The address without user name, password and query, which may hold secrets."""
-    if not is_web(address):
-        return address
     scheme, _, _ = address.partition(":")
+    if not is_web(address) and ("://" not in address or scheme == "file"):
+        return address
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname, parts.port  # the port raises where it is no number

@@ -141,6 +141,8 @@ def _receive(chunks: Iterable[bytes], part: PartialFile, total_bytes: int | None
 
 
 def _local_file(address: str, size_bytes: int | None) -> Path:
+    if "://" in address and not address.startswith("file://"):
+        raise DataError("is neither a folder nor a file://, http:// or https:// address")
     path = Path(url2pathname(urlsplit(address).path)) if address.startswith("file://") else Path(address)
     found_bytes = path.stat().st_size
     if not path.is_file():

@@ -107,7 +107,7 @@ def load_checked(path: Path) -> np.ndarray:
     except UnreadableImage as error:
         raise DataError(
             f"{path}: {error}; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
-            "(snakemake --forcerun prepare_dataset)"
+            "(run snakemake again with --forcerun prepare_dataset)"
         ) from error
 
 

@@ -10,6 +10,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from trainmark import prepared
+from trainmark.disk import require_free_disk
 from trainmark.images import lists as image_lists
 from trainmark.images.lists import CHUNK, load_checked
 from trainmark.images.packed import IMAGE_SHAPE, open_store
@@ -61,7 +62,7 @@ def mean_of_dataset(folder: Path, packed: Path | None, workers: int, checkpoint:
         return mean_image(prepared.read_split(folder, "train")[0], title)
     if packed:
         return _channels_first(mean_image(open_store(packed), title))
-    entries = image_lists.read_list(prepared.list_file(folder, "train"))
+    entries = image_lists.read_list(prepared.checked_list(folder, "train"))
     paths = image_lists.paths_of(prepared.image_root(folder, manifest), entries)
     return _channels_first(mean_of_files(paths, workers, Checkpoint(checkpoint, manifest["content_sha256"]), title))
 
@@ -112,10 +113,16 @@ def _channels_first(mean: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(mean, -1, 0))
 
 
+def save_mean(mean: np.ndarray, path: Path) -> None:
+    """Write the mean image as .npy. Raises StorageError where the disk is too small."""
+    require_free_disk(path.parent, mean.nbytes, f"the mean image {path}")
+    np.save(path, mean, allow_pickle=False)
+
+
 def save_picture(mean: np.ndarray, path: Path) -> None:
-    """The mean image as a PNG a person can look at: grey for one channel, RGB for three; small ones enlarged."""
-    pixels = np.rint(mean).astype(np.uint8)
-    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
+    """The mean image as a PNG a person can look at: RGB of three channels, grey of any others; small ones enlarged."""
+    shown = np.moveaxis(mean, 0, -1) if len(mean) == 3 else mean.mean(axis=0)
+    picture = Image.fromarray(np.rint(shown).astype(np.uint8))
     factor = max(1, 224 // picture.width)
     size = (picture.width * factor, picture.height * factor)
     picture.resize(size, Image.Resampling.NEAREST).save(path)
