@@ -44,12 +44,18 @@ def test_the_real_disk_is_asked(tmp_path):
         require_free_disk(tmp_path, 1 << 50, "everything")
 
 
-def test_a_new_array_has_its_disk_before_it_is_filled(tmp_path):
-    array = new_array(tmp_path / "a.npy", np.uint8, (300, 1000), "the store")
-    assert (tmp_path / "a.npy").stat().st_blocks * 512 >= 300_000, "no hole is left to be filled later"
-    array[:] = 7
-    array.flush()
-    assert (np.load(tmp_path / "a.npy", allow_pickle=False) == 7).all()
+@pytest.mark.parametrize(("dtype", "shape"), [(np.uint8, (300, 1000)), (np.int64, (5,)), (np.int32, (7, 40, 11))])
+def test_a_new_array_has_its_disk_before_it_is_filled(tmp_path, dtype, shape):
+    file = tmp_path / "a.npy"
+    values = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    begin = new_array(file, dtype, shape, "the store")
+    assert file.stat().st_size == begin + values.nbytes
+    assert file.stat().st_blocks * 512 >= values.nbytes, "no hole is left to be filled later"
+    with open(file, "r+b") as out:
+        out.seek(begin)
+        out.write(values)
+    found = np.load(file, allow_pickle=False)
+    assert found.dtype == dtype and np.array_equal(found, values)
 
 
 def test_a_disk_that_another_process_filled_meanwhile(tmp_path, free, monkeypatch):

@@ -11,8 +11,9 @@ from PIL import Image
 
 from trainmark.disk import RESERVE_BYTES
 from trainmark.errors import DataError
+from trainmark.images import packed
 from trainmark.images.decoding import load_stored
-from trainmark.images.packed import IMAGE_BYTES, IMAGE_SHAPE, open_store, pack, read_batch
+from trainmark.images.packed import IMAGE_BYTES, IMAGE_SHAPE, open_store, pack, read_batch, read_blocks
 
 AGAIN = "delete it and run snakemake again"
 
@@ -68,6 +69,15 @@ def test_a_batch_comes_in_its_own_order(paths, out):
     assert np.array_equal(batch, [load_stored(paths[number]) for number in (7, 19, 0, 7)])
 
 
+@pytest.mark.parametrize("block_images", [1, 7, 20, 256])
+def test_blocks_are_all_images_in_order(paths, out, monkeypatch, block_images):
+    monkeypatch.setattr(packed, "BLOCK_IMAGES", block_images)
+    pack(paths, out, 2)
+    blocks = list(read_blocks(out))
+    assert {len(block) for block in blocks[:-1]} <= {block_images}
+    assert np.array_equal(np.concatenate(blocks), open_store(out))
+
+
 def test_a_damaged_image_leaves_no_store_under_the_real_name(paths, out):
     paths[11].write_bytes(b"")
     assert message_of(pack, paths, out, 2) == (
@@ -82,6 +92,63 @@ def test_what_an_earlier_attempt_left_does_no_harm(paths, out):
     pack(paths, out, 2)
     assert np.array_equal(open_store(out)[19], load_stored(paths[19]))
     assert [path.name for path in out.parent.iterdir()] == ["train.npy"]
+
+
+@pytest.fixture
+def stopped(paths, out, monkeypatch):
+    """An attempt with the key "k" that an unreadable eleventh image ended, after eight were noted. That image is whole
+    again; gives the paths that are loaded from then on.
+    """
+    monkeypatch.setattr(packed, "NOTED_IMAGES", 4)
+    monkeypatch.setattr(packed, "CHUNK", 2)
+    content = paths[10].read_bytes()
+    paths[10].write_bytes(b"")
+    message_of(pack, paths, out, 1, "k")
+    paths[10].write_bytes(content)
+    loaded = []
+    monkeypatch.setattr(packed, "load_checked", lambda path: loaded.append(path) or load_stored(path))
+    return loaded
+
+
+def whole(paths, out) -> bool:
+    names = [path.name for path in out.parent.iterdir()]
+    return names == ["train.npy"] and np.array_equal(open_store(out), [load_stored(path) for path in paths])
+
+
+def test_a_stopped_attempt_goes_on_where_it_was(paths, out, stopped):
+    assert not out.exists()
+    pack(paths, out, 1, "k")
+    assert stopped == paths[8:]
+    assert whole(paths, out)
+
+
+@pytest.mark.parametrize(
+    "note", ["", "{", "[]", '{"key": "k"}', *(f'{{"key": "k", "done": {done}}}' for done in ("null", -2, 21))]
+)
+def test_a_damaged_note_is_not_believed(paths, out, stopped, note):
+    out.with_name("train.npy.part.json").write_text(note)
+    pack(paths, out, 1, "k")
+    assert stopped == paths
+    assert whole(paths, out)
+
+
+def test_an_attempt_at_something_else_is_not_gone_on_with(paths, out, stopped):
+    pack(paths, out, 1, "another")
+    assert stopped == paths
+    assert whole(paths, out)
+
+
+def test_nor_one_of_another_number_of_images(paths, out, stopped):
+    pack(paths[:15], out, 1, "k")
+    assert stopped == paths[:15]
+    assert whole(paths[:15], out)
+
+
+def test_nor_one_whose_file_is_damaged(paths, out, stopped):
+    out.with_name("train.npy.part").write_bytes(b"half of it")
+    pack(paths, out, 1, "k")
+    assert stopped == paths
+    assert whole(paths, out)
 
 
 def test_a_disk_that_is_too_small_is_not_filled(paths, out, monkeypatch):

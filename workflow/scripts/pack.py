@@ -26,7 +26,8 @@ def main() -> None:
             entries = image_lists.read_list(prepared.checked_list(arguments.dataset_folder, split))
             title = f"{manifest['dataset']}: packing {split} images"
             out = arguments.out_folder / f"{split}.npy"
-            pack(image_lists.paths_of(root, entries), out, arguments.workers, title)
+            key = f"{manifest['content_sha256']} {split}"
+            pack(image_lists.paths_of(root, entries), out, arguments.workers, key, title)
 
 
 if __name__ == "__main__":

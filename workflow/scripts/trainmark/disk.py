@@ -28,19 +28,30 @@ def require_free_disk(folder: Path, needed_bytes: int, what: str) -> None:
         )
 
 
-def new_array(file: Path, dtype: np.dtype, shape: tuple[int, ...], what: str) -> np.memmap:
-    """An .npy file to be filled in, with all of its disk taken: a memory-mapped write that finds none ends the process.
+def new_array(file: Path, dtype: np.dtype, shape: tuple[int, ...], what: str) -> int:
+    """Make an .npy file with all of its disk taken, to be filled in; return the byte at which its values begin.
 
-    Raises StorageError where the disk is too small.
+    It is filled by writing, not by memory-mapping: mapped pages count as the job's memory, and one that finds no disk
+    ends the process. Raises StorageError where the disk is too small, and ValueError for objects, which would have to
+    be pickled.
     """
-    require_free_disk(file.parent, prod(shape) * np.dtype(dtype).itemsize, what)
-    array = np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
-    try:
-        with open(file, "r+b") as stream:
-            os.posix_fallocate(stream.fileno(), 0, os.fstat(stream.fileno()).st_size)
-    except OSError as error:
-        raise StorageError(f"{what} does not fit on the disk of {file.parent} ({error.strerror}); make room") from error
-    return array
+    dtype = np.dtype(dtype)
+    if dtype.hasobject:
+        raise ValueError(f"{what} would hold objects of Python")
+    size_bytes = prod(shape) * dtype.itemsize
+    require_free_disk(file.parent, size_bytes, what)
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    with open(file, "wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        begin = stream.tell()
+        stream.flush()
+        try:
+            os.posix_fallocate(stream.fileno(), 0, begin + size_bytes)
+        except OSError as error:
+            raise StorageError(
+                f"{what} does not fit on the disk of {file.parent} ({error.strerror}); make room"
+            ) from error
+    return begin
 
 
 def shown_bytes(size_bytes: int) -> str:

@@ -114,12 +114,13 @@ def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> 
 def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> None:
     """Write an array block by block and hash its content. Raises DataError where the disk is too small."""
     samples = max(1, BLOCK_BYTES // (prod(array.shape[1:]) * array.dtype.itemsize))
-    out = new_array(file, array.dtype, array.shape, str(file))
-    for start in range(0, len(array), samples):
-        block = np.ascontiguousarray(array[start : start + samples])
-        out[start : start + samples] = block
-        digest.update(block)
-    out.flush()
+    begin = new_array(file, array.dtype, array.shape, str(file))
+    with open(file, "r+b") as out:
+        out.seek(begin)
+        for start in range(0, len(array), samples):
+            block = np.ascontiguousarray(array[start : start + samples])
+            out.write(block)
+            digest.update(block)
 
 
 # --- image files ------------------------------------------------------------------------------------------------

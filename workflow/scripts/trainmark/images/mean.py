@@ -13,7 +13,7 @@ from trainmark import prepared
 from trainmark.disk import require_free_disk
 from trainmark.images import lists as image_lists
 from trainmark.images.lists import CHUNK, load_checked
-from trainmark.images.packed import IMAGE_SHAPE, open_store
+from trainmark.images.packed import IMAGE_SHAPE, open_store, read_blocks
 from trainmark.parallel import chunks, in_order
 
 BLOCK = 4096
@@ -61,21 +61,25 @@ def mean_of_dataset(folder: Path, packed: Path | None, workers: int, checkpoint:
     if manifest["kind"] == "images":
         return mean_image(prepared.read_split(folder, "train")[0], title)
     if packed:
-        return _channels_first(mean_image(open_store(packed), title))
+        return _channels_first(_mean(read_blocks(packed), len(open_store(packed)), title))
     entries = image_lists.read_list(prepared.checked_list(folder, "train"))
     paths = image_lists.paths_of(prepared.image_root(folder, manifest), entries)
     return _channels_first(mean_of_files(paths, workers, Checkpoint(checkpoint, manifest["content_sha256"]), title))
 
 
 def mean_image(images: np.ndarray, title: str = "mean image") -> np.ndarray:
-    """Mean over the first axis of uint8 images, float64. uint64 sums hold 2**56 images; dividing once rounds once.
+    """Mean over the first axis of uint8 images, float64. title: what the progress bar says."""
+    return _mean((images[start : start + BLOCK] for start in range(0, len(images), BLOCK)), len(images), title)
 
-    title: what the progress bar says.
-    """
-    total = np.zeros(images.shape[1:], np.uint64)
-    for start in tqdm(range(0, len(images), BLOCK), desc=title, unit=" blocks", disable=None):
-        total += images[start : start + BLOCK].sum(axis=0, dtype=np.uint64)
-    return total / np.float64(len(images))
+
+def _mean(blocks: Iterable[np.ndarray], samples: int, title: str) -> np.ndarray:
+    """Mean over the first axis of all blocks. uint64 sums hold 2**56 images; dividing once rounds once."""
+    total = np.uint64(0)
+    with tqdm(total=samples, desc=title, unit=" images", disable=None) as bar:
+        for block in blocks:
+            total = total + block.sum(axis=0, dtype=np.uint64)
+            bar.update(len(block))
+    return total / np.float64(samples)
 
 
 def mean_of_files(paths: Sequence[Path], workers: int, checkpoint: Checkpoint, title: str = "mean image") -> np.ndarray:
