@@ -16,7 +16,7 @@ rule all:
     """Every run, table and figure, and the report of the experiments in the config; every dataset that it names."""
     input:
         report="results/report/index.html" if RUNS else [],
-        datasets=prepared_products(),
+        datasets=PRODUCTS,
 
 
 include: "workflow/rules/data.smk"

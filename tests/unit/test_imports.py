@@ -32,13 +32,13 @@ ADAPTER = r"trainmark\.frameworks\.\w+_adapter"
 TRAINING = rf"train|trainmark\.training|{ADAPTER}"
 DRY_RUN = (
     r"trainmark(\.(config|config_check|config_datasets|config_words|strict_yaml|literals|stored|matrix|devices|errors"
-    r"|recipes|architecture|architectures(\..+)?|frameworks|datasets))?"
+    r"|recipes|architecture|architectures(\..+)?|frameworks|datasets|dataset_files))?"
 )
 LEVELS = [
     (r"\w+(?<!^trainmark)", 4),  # the scripts; trainmark itself lies at the bottom
     (rf"trainmark\.training|{REPORTING}", 3),
     (r"trainmark\.(config|config_check|config_datasets|preparing)", 2),
-    (r"trainmark\.(frameworks|datasets)(\..+)?", 1),
+    (r"trainmark\.(dataset_files|(frameworks|datasets)(\..+)?)", 1),
 ]
 
 
@@ -350,7 +350,7 @@ def test_all_that_the_snakefile_imports_is_light():
     found = graph(sources())
     imported = set(re.findall(r"^\s*(?:from|import) (trainmark[\w.]*)", text, re.MULTILINE))
     assert imported == {
-        "trainmark.config", "trainmark.datasets", "trainmark.devices", "trainmark.errors", "trainmark.matrix",
+        "trainmark.config", "trainmark.dataset_files", "trainmark.devices", "trainmark.errors", "trainmark.matrix",
     }  # fmt: skip
     assert [module for module in sorted(loaded_with(imported, found)) if not re.fullmatch(DRY_RUN, module)] == []
 

@@ -3,7 +3,6 @@ import json
 import os
 import shlex
 import sys
-import types
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -12,8 +11,8 @@ from snakemake.exceptions import WorkflowError
 SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
 sys.path.append(SCRIPTS)
 
+import trainmark.dataset_files as dataset_files
 from trainmark.config import load_config
-from trainmark.datasets import kind_of
 from trainmark.devices import find_gpus, no_gpu_message
 from trainmark.errors import ConfigError
 from trainmark.matrix import RUN_FOLDER, expand_runs
@@ -36,8 +35,7 @@ GPUS = find_gpus()
 RUNS = expand_runs(SETTINGS, gpu_found=bool(GPUS))
 RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
 GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
-DATASETS = sorted({run.dataset for run in RUNS} | set(SETTINGS["prepare"]))
-FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
+PRODUCTS = dataset_files.products(sorted({run.dataset for run in RUNS} | set(SETTINGS["prepare"])), CATALOGUE)
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
 FIGURE_FORMATS = ("pdf", "svg", "png")
 # By environment, not as parameters: where a file came from makes no result stale.
@@ -67,46 +65,14 @@ def setting(key):
     return value
 
 
-def entry_to_fetch(wildcards):
-    """What a dataset's entry says of where its data come from, as JSON: nothing else makes a fetched file stale."""
-    entry = CATALOGUE[wildcards.dataset]
-    return json.dumps({key: entry[key] for key in FETCHING_KEYS if key in entry}, sort_keys=True)
-
-
-def entry_to_prepare(wildcards):
-    """A dataset's entry as JSON, without `packed`: a packed store is made of what is prepared."""
-    entry = CATALOGUE[wildcards.dataset]
-    return json.dumps({key: value for key, value in entry.items() if key != "packed"}, sort_keys=True)
-
-
-def base_of(wildcards):
-    """The prepared dataset that a dataset is a choice of classes of; nothing for others."""
-    of = CATALOGUE[wildcards.dataset].get("of")
-    return [f"results/datasets/{of}/prepared"] if of else []
-
-
-def mean_of(wildcards):
-    """The mean image of a dataset and its picture; nothing for texts."""
-    folder = f"results/datasets/{wildcards.dataset}"
-    return [] if kind_of(wildcards.dataset, CATALOGUE) == "tokens" else [f"{folder}/mean.npy", f"{folder}/mean.png"]
-
-
-def packed_of(wildcards):
-    """The packed images of a dataset, training images first; nothing where its entry does not ask for them."""
-    folder = f"results/datasets/{wildcards.dataset}/packed"
-    return [f"{folder}/train.npy", f"{folder}/test.npy"] if CATALOGUE[wildcards.dataset].get("packed", False) else []
+def of_dataset(look_up):
+    """A function of a dataset's name and the catalogue as one of wildcards."""
+    return lambda wildcards: look_up(wildcards.dataset, CATALOGUE)
 
 
 def option(name, files):
     """A command line's option and its file, where there is one."""
     return f"{name} {shlex.quote(str(files))}" if files else ""
-
-
-def prepared_products():
-    """Everything that is made of the datasets of this config, trained on or not."""
-    found = [types.SimpleNamespace(dataset=name) for name in DATASETS]
-    prepared = [f"results/datasets/{name}/prepared" for name in DATASETS]
-    return prepared + [file for dataset in found for file in (*mean_of(dataset), *packed_of(dataset))]
 
 
 def figure_files(name):
@@ -131,16 +97,9 @@ def start_checks():
 def show_results():
     """After the last job: the datasets prepared without a run, the table of results and where the report is."""
     for name in SETTINGS["prepare"]:
-        manifest_file = Path(f"results/datasets/{name}/prepared/manifest.json")
+        manifest_file = Path(dataset_files.prepared_folder(name)) / "manifest.json"
         if manifest_file.exists():
-            manifest = json.loads(manifest_file.read_text())
-            samples, unreadable = manifest["samples"], len(manifest.get("unreadable", []))
-            left_out = f", {unreadable} left out as unreadable" if unreadable else ""
-            print(
-                f"{name}: {samples['train']} training and {samples['test']} test samples in {manifest['classes']} "
-                f"classes{left_out}: {manifest_file.parent}",
-                file=sys.stderr,
-            )
+            print(dataset_files.described(json.loads(manifest_file.read_text())), file=sys.stderr)
     summary = Path("results/tables/summary.txt")
     report_file = Path("results/report/index.html")
     if RUNS and summary.exists() and report_file.exists():

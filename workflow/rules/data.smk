@@ -10,7 +10,7 @@ rule download_dataset:
     output:
         sources="results/datasets/{dataset}/sources.json",
     params:
-        entry=entry_to_fetch,
+        entry=of_dataset(dataset_files.entry_to_fetch),
         folder=subpath(output.sources, parent=True),
         script=f"{SCRIPTS}/download.py",
     log:
@@ -29,11 +29,11 @@ rule prepare_dataset:
     """Turn a dataset's files into memory-mappable arrays, or lists of images that can be decoded, with a manifest."""
     input:
         sources="results/datasets/{dataset}/sources.json",
-        base=base_of,
+        base=of_dataset(dataset_files.base_folder),
     output:
         folder=directory("results/datasets/{dataset}/prepared"),
     params:
-        entry=entry_to_prepare,
+        entry=of_dataset(dataset_files.entry_to_prepare),
         folder=subpath(input.sources, parent=True),
         base=lambda wildcards, input: option("--base-folder", input.base),
         script=f"{SCRIPTS}/prepare.py",
@@ -78,7 +78,7 @@ rule compute_mean_image:
     """Compute the exact mean of the training images, as an array and as a picture."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        packed=lambda wildcards: packed_of(wildcards)[:1],
+        packed=lambda wildcards: dataset_files.packed_files(wildcards.dataset, CATALOGUE)[:1],
     output:
         mean="results/datasets/{dataset}/mean.npy",
         picture=report(

@@ -87,7 +87,7 @@ rule report:
             for name in ("curves", "training_time")
             for kind in FIGURE_FORMATS
         ],
-        datasets=prepared_products(),
+        datasets=PRODUCTS,
     output:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
     params:
