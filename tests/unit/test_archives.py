@@ -294,7 +294,7 @@ def test_progress_counts_the_archives_own_bytes(put, folder, monkeypatch, compre
         bars.append(tqdm(**{**asked, "disable": False, "file": io.StringIO()}))
         return bars[-1]
 
-    monkeypatch.setattr("trainmark.fetching.archives.tqdm", visible)
+    monkeypatch.setattr("trainmark.fetching.partial_file.tqdm", visible)
     archive = put(compress(GOOD))
     unpack(archive, folder, **options)
     (bar,) = bars

@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 import broken_server
+import messages
 import pytest
 
 from trainmark.config import REPOSITORY
@@ -95,10 +96,7 @@ def only_the_file(raw: Path) -> None:
 
 
 def message_of(*arguments, **options) -> str:
-    with pytest.raises(DataError) as caught:
-        fetch_dataset(*arguments, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return messages.message_of(fetch_dataset, *arguments, **options)
 
 
 # --- where a file may come from -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pickle
 import warnings
 import zipfile
 
+import messages
 import numpy as np
 import pytest
 from test_reviews import ENTRY as RAW_ENTRY
@@ -53,10 +54,7 @@ def write_npz(folder, **changed) -> Folders:
 
 
 def message_of(folders) -> str:
-    with pytest.raises(DataError) as caught:
-        encoded_reviews.read(folders, ENTRY)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return messages.message_of(encoded_reviews.read, folders, ENTRY)
 
 
 # --- what is read -------------------------------------------------------------------------------------------------

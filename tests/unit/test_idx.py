@@ -6,10 +6,10 @@ import struct
 
 import numpy as np
 import pytest
+from messages import message_of
 
 from trainmark.datasets import Folders, known_formats, read_dataset
 from trainmark.datasets.idx import FILES, read, read_idx
-from trainmark.errors import DataError
 
 ENTRY = {"format": "idx", "image_shape": [1, 4, 5], "classes": 10, "samples": {"train": 7, "test": 3}}
 PLENTY_BYTES = 1 << 20
@@ -44,13 +44,6 @@ def write_dataset(folder, arrays) -> None:
 
 def folders(raw) -> Folders:
     return Folders(raw, raw / "unpacked")
-
-
-def message_of(function, *arguments) -> str:
-    with pytest.raises(DataError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (4, 28, 28), (0, 3), (2, 1, 3, 2)])

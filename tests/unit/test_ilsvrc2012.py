@@ -7,12 +7,12 @@ import tarfile
 
 import numpy as np
 import pytest
+from messages import message_of
 from PIL import Image
 from scipy.io import savemat
 
 from trainmark.datasets import Folders
 from trainmark.datasets.ilsvrc2012 import KIT, TEST, TRAIN, read
-from trainmark.errors import DataError
 from trainmark.preparing import prepare
 
 WNIDS = ["n01440764", "n02084071", "n03445777"]
@@ -21,13 +21,6 @@ ID_OF_WNID = {"n03445777": 1, "n01440764": 2, "n02084071": 3, "n00001740": 4}
 
 TRUTH = [2, 1, 3, 1]
 DATA = "ILSVRC2012_devkit_t12/data"
-
-
-def message_of(function, *arguments) -> str:
-    with pytest.raises(DataError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def tar(files: dict[str, bytes]) -> bytes:

@@ -6,22 +6,15 @@ import os
 import tarfile
 
 import pytest
+from messages import message_of
 from PIL import Image
 
 from trainmark.datasets import Folders
 from trainmark.datasets.image_folder import read
-from trainmark.errors import DataError
 from trainmark.preparing import prepare
 
 NEWLINE = "new\nline.png"
 NOT_UTF8 = os.fsdecode(b"caf\xe9.png")
-
-
-def message_of(function, *arguments) -> str:
-    with pytest.raises(DataError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def put(root, *names) -> None:

@@ -4,20 +4,13 @@ import os
 
 import numpy as np
 import pytest
+from messages import message_of
 from PIL import Image
 
-from trainmark.errors import DataError
 from trainmark.images.decoding import load_stored
 from trainmark.images.lists import load_checked, paths_of, read_list, scan, write_list
 
 ALLOWED = "a line is a path, a space and a label, a whole number from 0 to 999999"
-
-
-def message_of(function, *arguments) -> str:
-    with pytest.raises(DataError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def save(path, seed: int) -> None:

@@ -7,10 +7,10 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from messages import message_of
 from PIL import Image
 
 from trainmark.disk import RESERVE_BYTES
-from trainmark.errors import DataError
 from trainmark.images import packed
 from trainmark.images.decoding import load_stored
 from trainmark.images.packed import IMAGE_BYTES, IMAGE_SHAPE, open_store, pack, read_batch, read_blocks
@@ -34,13 +34,6 @@ def out(tmp_path):
     folder = tmp_path / "packed"
     folder.mkdir()
     return folder / "train.npy"
-
-
-def message_of(function, *arguments) -> str:
-    with pytest.raises(DataError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from messages import message_of
 from PIL import Image
 
 from trainmark import prepared
 from trainmark.datasets import Arrays, ImageLists
-from trainmark.errors import DataError
 from trainmark.preparing import prepare
 
 ENTRY = {"title": "Small", "format": "idx", "classes": 3, "image_shape": [2, 4, 5]}
@@ -20,13 +20,6 @@ ENTRY = {"title": "Small", "format": "idx", "classes": 3, "image_shape": [2, 4, 
 
 def again(folder) -> str:
     return f"delete {folder} and run snakemake again"
-
-
-def message_of(function, *arguments) -> str:
-    with pytest.raises(DataError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.fixture

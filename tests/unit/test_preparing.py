@@ -8,12 +8,12 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from messages import message_of
 from PIL import Image
 
 from trainmark import preparing
 from trainmark.datasets import Arrays, ImageLists
 from trainmark.disk import RESERVE_BYTES
-from trainmark.errors import DataError
 from trainmark.images.lists import read_list
 from trainmark.prepared import SPLITS, image_root, read_manifest, read_split
 from trainmark.preparing import prepare
@@ -36,13 +36,6 @@ def arrays() -> dict:
 
 def write(folder, splits=None, entry=ENTRY, names=NAMES) -> dict:
     return prepare(folder, "small", entry, Arrays(splits or arrays(), names), SOURCES, 1)
-
-
-def message_of(function, *arguments) -> str:
-    with pytest.raises(DataError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # --- arrays -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import json
 import tarfile
 from collections import Counter
 
+import messages
 import numpy as np
 import pytest
 
@@ -58,10 +59,7 @@ def write_raw(folder, members=None, mode="w:gz") -> Folders:
 
 
 def message_of(folders, entry=ENTRY) -> str:
-    with pytest.raises(DataError) as caught:
-        reviews.read(folders, entry)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return messages.message_of(reviews.read, folders, entry)
 
 
 # --- what is read -------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 from trainmark import prepared
 from trainmark.console import keep_log
 from trainmark.errors import run_command
-from trainmark.images import lists as image_lists
+from trainmark.images.lists import prepared_paths
 from trainmark.images.packed import pack
 
 
@@ -19,15 +19,14 @@ def main() -> None:
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
     manifest = prepared.read_manifest(arguments.dataset_folder)
-    root = prepared.image_root(arguments.dataset_folder, manifest)
     arguments.out_folder.mkdir(parents=True, exist_ok=True)
     with keep_log(arguments.log):
         for split in prepared.SPLITS:
-            entries = image_lists.read_list(prepared.checked_list(arguments.dataset_folder, split))
+            paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"
             out = arguments.out_folder / f"{split}.npy"
             key = f"{manifest['content_sha256']} {split}"
-            pack(image_lists.paths_of(root, entries), out, arguments.workers, key, title)
+            pack(paths, out, arguments.workers, key, title)
 
 
 if __name__ == "__main__":

@@ -227,9 +227,10 @@ def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
             recipe = RECIPES[recipe_name]
             transform = merged_input(recipe, experiment["input"])
             for dataset in experiment["datasets"]:
-                can_crop = recipe.fits_cropped(sample_shape(dataset, catalogue))
+                shape = sample_shape(dataset, catalogue)
+                can_crop = recipe.fits_cropped(shape)
                 key = ("input", "crop") if cropped and can_crop else ("recipes", i)
-                if misfit := recipe.misfit(sample_shape(dataset, catalogue), transform):
+                if misfit := recipe.misfit(shape, transform):
                     yield (
                         ("experiments", name, *key),
                         f"the recipe {recipe_name} does not fit the dataset {dataset}: it {misfit}; "

@@ -88,12 +88,12 @@ def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: i
         _check_inputs(name, split, entry, inputs)
         for part, array in ((dataset.kind, inputs), ("labels", labels)):
             file = folder / f"{split}_{part}.npy"
-            _save(file, array, digest)
+            sha256 = _save(file, array, digest)
             described[f"{split}_{part}"] = {
                 "file": file.name,
                 "shape": list(array.shape),
                 "dtype": str(array.dtype),
-                "sha256": prepared.sha256_of(file),
+                "sha256": sha256,
             }
     return {
         "sample_shape": list(dataset.splits["train"][0].shape[1:]),
@@ -111,16 +111,21 @@ def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> 
         raise DataError(f"{name}, {split}: samples are {inputs.shape[1:]}, and {CATALOGUE} says {wanted}")
 
 
-def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> None:
-    """Write an array block by block and hash its content. Raises DataError where the disk is too small."""
+def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
+    """Write an array block by block; return the file's SHA-256. Its content goes into `digest`, too.
+
+    Raises DataError where the disk is too small.
+    """
     samples = max(1, BLOCK_BYTES // (prod(array.shape[1:]) * array.dtype.itemsize))
     begin = new_array(file, array.dtype, array.shape, str(file))
     with open(file, "r+b") as out:
-        out.seek(begin)
+        whole = hashlib.sha256(out.read(begin))
         for start in range(0, len(array), samples):
             block = np.ascontiguousarray(array[start : start + samples])
             out.write(block)
             digest.update(block)
+            whole.update(block)
+    return whole.hexdigest()
 
 
 # --- image files ------------------------------------------------------------------------------------------------

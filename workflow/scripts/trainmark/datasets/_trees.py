@@ -7,6 +7,7 @@ from pathlib import Path
 from trainmark.datasets import Folders
 from trainmark.errors import DataError
 from trainmark.fetching.archives import unpack
+from trainmark.fetching.partial_file import Checksum
 
 TEST_FOLDERS = ("val", "test")
 """What the folder of test images may be called."""
@@ -23,7 +24,7 @@ def unpack_into(folders: Folders, file: Mapping, into: str = "", nested: bool = 
     """
     target = folders.unpacked / into
     mark = folders.unpacked / f".{file['name']}{MARK}"
-    digest = file.get("sha256") or file["md5"]
+    digest = Checksum.said_of(file).digest
     if mark.is_file() and mark.read_text() != digest:
         raise DataError(f"{target} holds an earlier {file['name']}; delete {folders.unpacked} and run snakemake again")
     target.mkdir(parents=True, exist_ok=True)

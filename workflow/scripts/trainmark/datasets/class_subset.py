@@ -40,7 +40,7 @@ def choose(names: list[str], classes: int, seed: int, of: str) -> list[str]:
 
 
 def _entries(folders: Folders, split: str, new_labels: dict[int, int]) -> image_lists.ImageList:
-    entries = image_lists.read_list(prepared.checked_list(folders.base, split))
+    entries = image_lists.prepared_list(folders.base, split)
     return [(path, new_labels[label]) for path, label in entries if label in new_labels]
 
 

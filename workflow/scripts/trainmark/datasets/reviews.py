@@ -13,6 +13,7 @@ import numpy as np
 from trainmark.datasets import Arrays, Folders
 from trainmark.errors import DataError
 from trainmark.fetching.archives import open_tar
+from trainmark.prepared import SPLITS
 from trainmark.tokens import Vocabulary, read_word_index
 
 FORMAT = {
@@ -23,7 +24,6 @@ FORMAT = {
 
 CLASS_NAMES = ["negative", "positive"]
 LABELS = {"neg": 0, "pos": 1}
-SPLITS = ("train", "test")
 
 REVIEW = re.compile(r"(?:\./)?aclImdb/(train|test)/(neg|pos)/([0-9]{1,9})_[0-9]{1,2}\.txt")
 """Split, class and number of a review, in its member's name; the rating after the number is not used."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from trainmark.datasets import Arrays, Folders, class_names_of
+from trainmark.prepared import SPLITS
 
 FORMAT = {"kind": "images", "required": ["image_shape", "classes", "samples", "seed"], "optional": ["class_names"]}
 
@@ -46,7 +47,7 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
     seed = entry["seed"]
     patterns = _patterns(entry["classes"], entry["image_shape"], seed)
     splits = {}
-    for number, split in enumerate(("train", "test")):
+    for number, split in enumerate(SPLITS):
         labels = np.arange(entry["samples"][split], dtype=np.int64) % entry["classes"]
         splits[split] = (Images(patterns, labels, (seed, 1, number)), labels)
     return Arrays(splits, class_names_of(entry))

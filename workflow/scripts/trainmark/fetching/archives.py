@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
 from trainmark.errors import DataError
 from trainmark.fetching.archive_source import Source
+from trainmark.fetching.partial_file import progress_bar
 from trainmark.fetching.tar_members import Member, Tar
 
 
@@ -38,7 +37,7 @@ def open_tar(archive: Path, description: str) -> Iterator[Tar]:
     """A tar archive, plain or compressed, to be read member by member; with a progress bar. Raises OSError."""
     with (
         open(archive, "rb") as file,
-        tqdm(desc=description, total=archive.stat().st_size, unit="B", unit_scale=True, disable=None) as bar,
+        progress_bar(description, archive.stat().st_size) as bar,
     ):
         yield Tar(Source(archive, file, bar))
 

@@ -45,7 +45,7 @@ def _files(entry: Mapping) -> list[Mapping]:
 
 
 def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, offline: bool) -> dict:
-    target, checksum = raw_folder / file["name"], _checksum(file)
+    target, checksum = raw_folder / file["name"], Checksum.said_of(file)
     known = {"file": file["name"], checksum.kind: checksum.digest}
     if target.is_file() and checksum_of(target, checksum.kind) == checksum:
         part_of(target).unlink(missing_ok=True)
@@ -65,12 +65,6 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, 
     if offline:
         raise _NowhereError(_put_by_hand(target, checksum, troubles))
     raise _NowhereError(_online_message(name, target, troubles))
-
-
-def _checksum(file: Mapping) -> Checksum:
-    """The catalogue's checksum of a file: MD5 only where its publisher gives no SHA-256."""
-    kind = "sha256" if "sha256" in file else "md5"
-    return Checksum(kind, file[kind])
 
 
 def _online_message(name: str, target: Path, troubles: list[str]) -> str:
@@ -112,7 +106,7 @@ def _mirrored(mirror: str | None, path: str) -> list[str]:
 def verify(raw_folder: Path, entry: Mapping) -> None:
     """Raise DataError where a raw file is missing or is no longer what was downloaded."""
     for file in _files(entry):
-        path, checksum = raw_folder / file["name"], _checksum(file)
+        path, checksum = raw_folder / file["name"], Checksum.said_of(file)
         if not path.is_file() or checksum_of(path, checksum.kind) != checksum:
             state = "is damaged" if path.is_file() else "is missing"
             raise DataError(f"{path} {state}; run snakemake again with --forcerun download_dataset to fetch it")

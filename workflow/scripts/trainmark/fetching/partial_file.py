@@ -4,7 +4,7 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
@@ -23,6 +23,12 @@ class Checksum(NamedTuple):
 
     kind: str
     digest: str
+
+    @classmethod
+    def said_of(cls, file: Mapping) -> Self:
+        """The catalogue's checksum of a file: MD5 only where its publisher gives no SHA-256."""
+        kind = "sha256" if "sha256" in file else "md5"
+        return cls(kind, file[kind])
 
     def __str__(self) -> str:
         return f"{CHECKSUM_NAMES[self.kind]} {self.digest}"

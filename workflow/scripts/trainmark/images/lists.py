@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from trainmark import prepared
 from trainmark.errors import DataError
 from trainmark.images.decoding import UnreadableImage, decode_stored, load_stored, read_file
 from trainmark.parallel import chunks, in_order
@@ -109,6 +110,16 @@ def load_checked(path: Path) -> np.ndarray:
             f"{path}: {error}; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
             "(run snakemake again with --forcerun prepare_dataset)"
         ) from error
+
+
+def prepared_list(folder: Path, split: str) -> ImageList:
+    """A split's list of a prepared dataset. Raises DataError where it is no longer what was prepared."""
+    return read_list(prepared.checked_list(folder, split))
+
+
+def prepared_paths(folder: Path, split: str) -> list[Path]:
+    """The image files of a split of a prepared dataset. Raises DataError like `prepared_list`."""
+    return paths_of(prepared.image_root(folder, prepared.read_manifest(folder)), prepared_list(folder, split))
 
 
 def paths_of(root: Path, entries: Iterable[tuple[str, int]]) -> list[Path]:

@@ -11,8 +11,7 @@ from tqdm import tqdm
 
 from trainmark import prepared
 from trainmark.disk import require_free_disk
-from trainmark.images import lists as image_lists
-from trainmark.images.lists import CHUNK, load_checked
+from trainmark.images.lists import CHUNK, load_checked, prepared_paths
 from trainmark.images.packed import IMAGE_SHAPE, open_store, read_blocks
 from trainmark.parallel import chunks, in_order
 
@@ -62,8 +61,7 @@ def mean_of_dataset(folder: Path, packed: Path | None, workers: int, checkpoint:
         return mean_image(prepared.read_split(folder, "train")[0], title)
     if packed:
         return _channels_first(_mean(read_blocks(packed), len(open_store(packed)), title))
-    entries = image_lists.read_list(prepared.checked_list(folder, "train"))
-    paths = image_lists.paths_of(prepared.image_root(folder, manifest), entries)
+    paths = prepared_paths(folder, "train")
     return _channels_first(mean_of_files(paths, workers, Checkpoint(checkpoint, manifest["content_sha256"]), title))
 
 
