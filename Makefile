@@ -11,7 +11,7 @@ REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test test-real-data lint lock expected bench-images torch clean help
+.PHONY: all test test-real-data lint lock expected bench-images bench-ledger bench-twins torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -33,6 +33,14 @@ test-real-data: $(VENV)/.installed-dev
 # Decoding, mean image and packed store, against Pillow and the bare decode: IMAGES is a folder of photographs.
 bench-images: $(VENV)/.installed
 	@$(RUN) PYTHONPATH=workflow/scripts python tests/benchmarks/image_pipeline.py $(IMAGES)
+
+# Do a run's phases sum to its wall time? Fifty runs, measured from outside; some minutes.
+bench-ledger: $(VENV)/.installed-dev
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/wall_times.py
+
+# One setting under two names, and one slowed by 10 %: what does the report say? Some minutes.
+bench-twins: $(VENV)/.installed-dev
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/twins.py
 
 # keras-torch is an extra: torch from the index brings several GB of CUDA along.
 torch: $(VENV)/.installed
@@ -74,5 +82,7 @@ help:
 	@echo "make torch      add torch, for the framework keras-torch"
 	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"
 	@echo "make bench-images IMAGES=<folder>   speed of decoding, mean image and packed store on your photographs"
+	@echo "make bench-ledger   do the phases of 50 runs sum to their wall times, measured from outside?"
+	@echo "make bench-twins    is one setting under two names told apart, and one slowed by 10 %?"
 	@echo "make lock       renew the pinned requirements (needs uv)"
 	@echo "make clean      remove the environment and caches; results stay"

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 TOP_KEYS = "mirror, offline, prepare, datasets, experiments"
 EXPERIMENT_KEYS = (
-    "description, recipes, datasets, frameworks, devices, epochs, repeats, seed, batch_size, step_losses, input"
+    "description, recipes, datasets, frameworks, devices, epochs, repeats, seed, batch_size, step_losses, "
+    "memory_limit_mib, input"
 )
 INPUT_KEYS = "scale, subtract_mean, crop, mean_window"
 RECIPES = "mnist-mlp-chainer, mnist-mlp-keras, mnist-mlp-flux"

@@ -10,7 +10,7 @@ import yaml
 
 from trainmark.config import REPOSITORY, load_config, merge, plain, read_yaml, with_defaults
 from trainmark.datasets import known_formats
-from trainmark.recipes import InputTransform
+from trainmark.recipe import InputTransform
 
 SCHEMA = read_yaml(REPOSITORY / "config" / "schema.yaml")
 EXPERIMENT = SCHEMA["$defs"]["experiment"]["properties"]

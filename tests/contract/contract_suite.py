@@ -8,10 +8,11 @@ from reference import Reference
 
 from trainmark.architecture import chain
 from trainmark.batches import EpochFeed
+from trainmark.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.errors import DeviceError
 from trainmark.frameworks import create_adapter, known_frameworks
 from trainmark.frameworks.base import EVALUATION_BATCH_SIZE
-from trainmark.recipes import Optimizer
+from trainmark.recipe import Optimizer
 from trainmark.weights import first_weights
 
 INPUT_SHAPE, CLASSES = (1, 4, 5), 3
@@ -211,18 +212,58 @@ def test_training_is_deterministic_to_the_last_bit(built):
 
 
 @pytest.mark.parametrize("rule", ["adam", "rmsprop"])
-def test_save_and_restore_continue_to_the_last_bit(built, rule, tmp_path):
-    """A fresh adapter that restores goes on as the one that was never stopped: weights, optimizer and dropout."""
+def test_a_state_goes_on_to_the_last_bit(built, rule, tmp_path):
+    """A fresh adapter that is given the state goes on as the one that was never stopped, with dropout too."""
     adapter = built("float32", rule, network(dropout=0.2))[0]
     adapter.train_epoch(feed(range(10), 3, 1))
-    adapter.save(tmp_path / "state.npz")
+    write_checkpoint(tmp_path, "run", Checkpoint(1, adapter.state(), {}))
     wanted = [adapter.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)]
     fresh = built("float32", rule, network(dropout=0.2))[0]
-    fresh.restore(tmp_path / "state.npz")
+    fresh.set_state(newest_checkpoint(tmp_path, "run").state)
     np.testing.assert_array_equal([fresh.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)], wanted)
     for name, array in adapter.weights().items():
         np.testing.assert_array_equal(fresh.weights()[name], array)
-    assert [path.name for path in tmp_path.iterdir()] == ["state.npz"]
+
+
+@pytest.mark.parametrize("rule", list(OPTIMIZERS))
+def test_compiling_leaves_no_trace_once_the_state_is_put_back(built, rule):
+    """The state holds all that a step changes, already before the first one."""
+    order = np.random.default_rng(3).permutation(10)
+    plain, compiled = (built("float32", rule, network(dropout=0.2))[0] for _ in range(2))
+    state = compiled.state()
+    compiled.compile(feed(order, 3))
+    assert any(not np.array_equal(state[name], array) for name, array in compiled.state().items())
+    compiled.set_state(state)
+    for epoch in (1, 2):
+        np.testing.assert_array_equal(
+            compiled.train_epoch(feed(order, 3, epoch)), plain.train_epoch(feed(order, 3, epoch))
+        )
+
+
+def test_a_state_is_a_copy(built):
+    adapter = built("float32")[0]
+    state = adapter.state()
+    kept = {name: array.copy() for name, array in state.items()}
+    adapter.train_epoch(feed(range(10), 3))
+    for name, array in state.items():
+        np.testing.assert_array_equal(array, kept[name])
+
+
+def test_a_run_on_the_cpu_holds_no_memory_of_a_gpu(built):
+    assert built("float32")[0].device_memory_mib() is None
+
+
+def test_threads_are_those_that_were_given(built):
+    """Of every pool that the framework tells about."""
+    adapter = built("float32")[0]
+    adapter.train_epoch(feed(range(10), 3))
+    assert {pool["threads"] for pool in adapter.thread_pools()} <= {2}
+
+
+def test_memory_that_ran_out_is_told_from_other_errors(framework):
+    adapter = create_adapter(framework, threads=2)
+    assert adapter.is_out_of_memory(MemoryError())
+    assert not adapter.is_out_of_memory(ValueError("RESOURCE"))
 
 
 def test_a_diverging_training_returns_its_losses(built):

@@ -3,7 +3,8 @@
 import pytest
 
 from trainmark.architecture import OPS, Architecture, Node, Parameter, chain
-from trainmark.recipes import RECIPES, InputTransform, merged_input
+from trainmark.recipe import InputTransform, merged_input
+from trainmark.recipes import RECIPES
 
 IMAGE = (1, 28, 28)
 

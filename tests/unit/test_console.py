@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from trainmark import console
-from trainmark.console import RunDisplay, keep_log, place_in_plan
+from trainmark.console import RunDisplay, keep_log, place_in_order
 from trainmark.errors import DataError
-from trainmark.matrix import Run
+from trainmark.run import Run
 
 RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
+ORDER = {"place": 7, "of": 18}
 TITLE = "run 7 of 18: mnist-mlp-keras on digits, chainer, cpu, repeat 3"
 
 
@@ -28,13 +29,15 @@ def entry(epoch: int, loss: float | str = 0.5, test_loss: float | str = 0.25) ->
     return {"epoch": epoch, "seconds": 1.23456, "batch_loss": loss, "evaluations": evaluations}
 
 
-def record(diverged: dict | None = None, test_loss: float | str = 0.123456) -> dict:
+def record(diverged: dict | None = None, test_loss: float | str = 0.123456, out_of_memory: dict | None = None) -> dict:
     result = {"test_loss": test_loss, "test_accuracy": 0.98765, "training_seconds": 12.3456}
-    return {"result": result, "diverged": diverged}
+    if out_of_memory and out_of_memory["epoch"] is None:
+        result = dict.fromkeys(result)
+    return {"result": result, "diverged": diverged, "out_of_memory": out_of_memory}
 
 
 def show(terminal: io.StringIO, ended: dict) -> str:
-    display = RunDisplay(RUN, "run 7 of 18", terminal)
+    display = RunDisplay(RUN, ORDER, terminal)
     display.start()
     display.epoch_done(entry(1))
     display.epoch_done(entry(2))
@@ -48,34 +51,34 @@ def show(terminal: io.StringIO, ended: dict) -> str:
 @pytest.mark.parametrize(
     ("ids", "place"),
     [
-        ([RUN.id], "run 1 of 1"),
-        (["x", "y", RUN.id, "z"], "run 3 of 4"),
-        (["x", "y"], "run"),
-        ([], "run"),
+        ([RUN.id], {"place": 1, "of": 1}),
+        (["x", "y", RUN.id, "z"], {"place": 3, "of": 4}),
+        (["x", "y"], None),
+        ([], None),
     ],
 )
-def test_place_in_plan(tmp_path, ids, place):
+def test_place_in_order(tmp_path, ids, place):
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"config": {}, "runs": ids}))
-    assert place_in_plan(RUN, plan) == place
+    plan.write_text(json.dumps({"config": {}, "runs": sorted(ids), "order": ids}))
+    assert place_in_order(RUN, plan) == place
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        "", "{", "not json", "[]", "null", "3", '"runs"', "{}",
-        '{"runs": null}', '{"runs": 3}', '{"runs": {"a": 1}}', json.dumps({"runs": RUN.id}),
+        "", "{", "not json", "[]", "null", "3", '"order"', "{}",
+        '{"order": null}', '{"order": 3}', '{"order": {"a": 1}}', json.dumps({"order": RUN.id}),
     ],
 )  # fmt: skip
 def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
     plan = tmp_path / "plan.json"
     plan.write_text(content)
-    assert place_in_plan(RUN, plan) == "run"
+    assert place_in_order(RUN, plan) is None
 
 
 def test_no_plan(tmp_path):
-    assert place_in_plan(RUN, None) == "run"
-    assert place_in_plan(RUN, tmp_path / "plan.json") == "run"
+    assert place_in_order(RUN, None) is None
+    assert place_in_order(RUN, tmp_path / "plan.json") is None
 
 
 # --- the display --------------------------------------------------------------------------------------------------
@@ -100,13 +103,61 @@ def test_a_diverged_run_says_so(capsys):
     ]
 
 
+@pytest.mark.parametrize(
+    ("phase", "epoch", "line"),
+    [
+        ("steady", 3, "run 7 of 18: out of memory in epoch 3: the limit, 12.35 s of training"),
+        ("data_load", None, "run 7 of 18: out of memory in data load: the limit"),
+    ],
+)
+def test_a_run_out_of_memory_says_where(capsys, phase, epoch, line):
+    where = {"phase": phase, "epoch": epoch, "resident_mib": 99.5, "message": "the limit"}
+    assert show(io.StringIO(), record(out_of_memory=where)).splitlines()[1:] == [line]
+
+
+def test_a_run_that_goes_on_says_after_which_epoch(capsys):
+    terminal = io.StringIO()
+    display = RunDisplay(RUN, ORDER, terminal)
+    display.start()
+    display.went_on(1)
+    display.epoch_done(entry(2))
+    display.finish(record())
+    assert terminal.getvalue().splitlines()[1] == "run 7 of 18: going on after epoch 1 of 2"
+    assert capsys.readouterr().out.splitlines()[0] == "going on after epoch 1"
+
+
+def test_on_a_terminal_the_bar_goes_on_too(monkeypatch):
+    monkeypatch.setattr(console, "tqdm", partial(console.tqdm, mininterval=0))
+    display = RunDisplay(RUN, ORDER, terminal := Terminal())
+    display.start()
+    display.went_on(1)
+    display.epoch_done(entry(2))
+    assert "| 1/2 [" in terminal.getvalue()
+    assert "| 2/2 [" in terminal.getvalue()
+
+
+def test_a_run_that_somebody_else_did_says_so():
+    display = RunDisplay(RUN, ORDER, terminal := io.StringIO())
+    display.start()
+    display.done_elsewhere()
+    assert terminal.getvalue().splitlines()[1] == "run 7 of 18: done by an earlier process that was still at work"
+
+
+def test_a_stopped_run_says_so_past_any_line_under_way(tmp_path):
+    with open(tmp_path / "terminal", "w") as terminal:
+        RunDisplay(RUN, ORDER, terminal).stopped("SIGTERM")
+    assert (tmp_path / "terminal").read_text() == (
+        f"\n{TITLE}: stopped by SIGTERM; the next snakemake goes on after the last checkpoint\n"
+    )
+
+
 def test_a_loss_that_is_no_number_is_shown_as_it_is(capsys):
-    display = RunDisplay(RUN, "run 7 of 18", io.StringIO())
+    display = RunDisplay(RUN, ORDER, io.StringIO())
     display.start()
     display.epoch_done(entry(1, loss="Infinity", test_loss="NaN"))
     assert capsys.readouterr().out == "epoch 1: loss Infinity, test {'loss': 'NaN', 'accuracy': 0.9375}, 1.235 s\n"
     terminal = io.StringIO()
-    display = RunDisplay(RUN, "run", terminal)
+    display = RunDisplay(RUN, None, terminal)
     display.start()
     display.finish(record(test_loss="NaN"))
     assert "test loss NaN, test accuracy 0.9877" in terminal.getvalue()
@@ -138,7 +189,7 @@ def test_on_a_terminal_a_diverged_run_says_so_below_the_bar(capsys):
 )
 def test_a_failed_run_says_why_and_where_to_read_on(log, line):
     terminal = io.StringIO()
-    RunDisplay(RUN, "run 7 of 18", terminal).fail("no memory", log)
+    RunDisplay(RUN, ORDER, terminal).fail("no memory", log)
     assert terminal.getvalue() == line
 
 

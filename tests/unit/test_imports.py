@@ -27,17 +27,20 @@ REPORTING_PACKAGES = {"pandas", "matplotlib", "jinja2", "pyarrow", "tabulate"}
 DECODER_PACKAGES = {"cv2", "simplejpeg"}
 DRY_RUN_PACKAGES = {"yaml", "jsonschema"}
 
-REPORTING = r"trainmark\.(tables|figures|statistics|report)(\..+)?|(collect|plot|report|compare)"
+REPORTING = (
+    r"trainmark\.(tables|comparisons|mixtures|shown|terminal|figures|statistics|report)(\..+)?"
+    r"|(collect|plot|report|compare)"
+)
 ADAPTER = r"trainmark\.frameworks\.\w+_adapter"
-TRAINING = rf"train|trainmark\.training|{ADAPTER}"
+TRAINING = rf"train|trainmark\.(training|account|clock_check)|{ADAPTER}"
 DRY_RUN = (
-    r"trainmark(\.(config|config_check|config_datasets|config_words|strict_yaml|literals|stored|matrix|devices|errors"
-    r"|recipes|architecture|architectures(\..+)?|frameworks|datasets|dataset_files))?"
+    r"trainmark(\.(config|config_check|config_datasets|config_words|strict_yaml|literals|stored|matrix|run|devices"
+    r"|errors|recipe|recipes|sources|job_code|architecture|architectures(\..+)?|frameworks|datasets|dataset_files))?"
 )
 LEVELS = [
     (r"\w+(?<!^trainmark)", 4),  # the scripts; trainmark itself lies at the bottom
     (rf"trainmark\.training|{REPORTING}", 3),
-    (r"trainmark\.(config|config_check|config_datasets|preparing)", 2),
+    (r"trainmark\.(config|config_check|config_datasets|preparing|job_code|clock_check)", 2),
     (r"trainmark\.(dataset_files|(frameworks|datasets)(\..+)?)", 1),
 ]
 
@@ -350,9 +353,21 @@ def test_all_that_the_snakefile_imports_is_light():
     found = graph(sources())
     imported = set(re.findall(r"^\s*(?:from|import) (trainmark[\w.]*)", text, re.MULTILINE))
     assert imported == {
-        "trainmark.config", "trainmark.dataset_files", "trainmark.devices", "trainmark.errors", "trainmark.matrix",
+        "trainmark.config", "trainmark.dataset_files", "trainmark.devices", "trainmark.errors", "trainmark.job_code",
+        "trainmark.matrix", "trainmark.recipes", "trainmark.run", "trainmark.sources",
     }  # fmt: skip
     assert [module for module in sorted(loaded_with(imported, found)) if not re.fullmatch(DRY_RUN, module)] == []
+
+
+def test_nothing_that_reads_its_threads_is_loaded_before_a_run_has_its_slot():
+    """numpy and the frameworks make their threads when they are imported: `train` must have its CPUs before."""
+    heavy = {"numpy", "scipy", "pandas", *FRAMEWORK_PACKAGES}
+    found = graph(sources())
+    early = {
+        module: sorted({package(one.target) for one in found[module] if not (one.lazy or one.typing)} & heavy)
+        for module in loaded_with(["train"], found)
+    }
+    assert {module: packages for module, packages in early.items() if packages} == {}
 
 
 def test_a_config_is_checked_and_expanded_without_numpy_or_any_framework():
@@ -366,12 +381,17 @@ def test_a_config_is_checked_and_expanded_without_numpy_or_any_framework():
         "from trainmark.config import load_config\n"
         "from trainmark.datasets import kind_of\n"
         "from trainmark.devices import find_gpus, no_gpu_message\n"
-        "from trainmark.matrix import expand_runs\n"
+        "from trainmark.job_code import preparing_code, training_code\n"
+        "from trainmark.matrix import expand_runs, trained_order\n"
+        "from trainmark.recipes import RECIPES\n"
+        "from trainmark.sources import digest\n"
         "own = {'title': 'T', 'format': 'class_subset', 'of': 'imagenette', 'classes': 2, 'seed': 1}\n"
         "changes = {'prepare': ['imdb', 'mine'], 'datasets': {'mine': own}}\n"
         "config, catalogue = load_config(['config/config.yaml'], changes)\n"
         "assert [kind_of(name, catalogue) for name in config['prepare']] == ['tokens', 'image_lists']\n"
         "find_gpus(); no_gpu_message('x')\n"
+        "digest(*training_code(RECIPES['mnist-mlp-keras'], 'chainer')); digest(*preparing_code('idx'))\n"
+        "trained_order(expand_runs(config, gpu_found=False), config)\n"
         "print(len(expand_runs(config, gpu_found=False)), sorted(catalogue))\n"
     )
     done = subprocess.run(

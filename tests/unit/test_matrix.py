@@ -1,8 +1,11 @@
 """From a config to its runs: how many, in which order, under which ids."""
 
+from itertools import pairwise
+
 import pytest
 
-from trainmark.matrix import RUN_FOLDER, Run, devices_of, expand_runs
+from trainmark.matrix import devices_of, expand_runs, trained_order
+from trainmark.run import RUN_FOLDER, Run
 
 EXPERIMENT = {
     "recipes": ["r1", "r2"],
@@ -83,3 +86,53 @@ def test_the_config_is_left_as_it_is():
     experiment = {"devices": ["cpu"]}
     devices_of(experiment, True).append("gpu")
     assert experiment == {"devices": ["cpu"]}
+
+
+# --- the order of training ----------------------------------------------------------------------------------------
+
+
+def order(**experiments) -> list[Run]:
+    settings = config(**{name: {"seed": 1} | changes for name, changes in experiments.items()})
+    return trained_order(expand_runs(settings, gpu_found=False), settings)
+
+
+def test_every_run_has_a_place_in_the_order():
+    runs = expand_runs(config(e={}, f={}), gpu_found=False)
+    assert sorted(run.id for run in order(e={}, f={})) == sorted(run.id for run in runs)
+
+
+def test_repeats_are_blocks_in_the_order():
+    """So that runs that are compared lie near each other, over all experiments."""
+    assert [run.repeat for run in order(e={}, f={})] == [1] * 48 + [2] * 48
+
+
+def test_frameworks_devices_epochs_and_experiments_are_mixed_within_a_block():
+    block = order(e={}, f={})[:48]
+    for name in ("framework", "device", "epochs", "experiment"):
+        values = [getattr(run, name) for run in block]
+        changes = sum(a != b for a, b in pairwise(values))
+        assert changes > 2 * len(set(values)), name
+
+
+def test_blocks_are_mixed_each_in_its_own_way():
+    runs = order(e={})
+    first, second = (
+        [(run.framework, run.device, run.epochs, run.recipe) for run in block] for block in (runs[:24], runs[24:])
+    )
+    assert sorted(first) == sorted(second)
+    assert first != second
+
+
+def test_the_order_is_that_of_the_seed():
+    assert order(e={}) == order(e={})
+    assert order(e={}) != order(e={"seed": 2})
+
+
+def test_an_experiment_that_is_added_changes_no_others_order():
+    assert [run for run in order(e={}, f={}) if run.experiment == "e"] == order(e={})
+
+
+def test_the_order_is_the_same_everywhere():
+    """It is part of what is published: no generator of another library's version may change it."""
+    runs = order(e={"recipes": ["r1"], "epochs": [10], "repeats": 1, "devices": ["cpu"]})
+    assert [run.framework for run in runs] == ["f1", "f3", "f2"]

@@ -6,110 +6,42 @@ import math
 import os
 
 import pytest
+import records_for_tests
+from records_for_tests import record
 
 from trainmark.errors import RecordError
+from trainmark.ledger import PHASES
 from trainmark.records import SCHEMA_FILE, decode_loss, encode_loss, read_record, write_record
 
-RUN = {
-    "experiment": "e", "recipe": "mnist-mlp-keras", "dataset": "digits", "framework": "chainer", "device": "cpu",
-    "epochs": 2, "repeat": 1, "workers": 1, "loop": "stock",
-}  # fmt: skip
-
-
-def curve(epoch: int, loss: float | str = 0.5) -> dict:
-    return {
-        "epoch": epoch,
-        "seconds": 0.25,
-        "batch_loss": loss,
-        "evaluations": {"test": {"loss": loss, "accuracy": 0.75}},
-    }
-
-
-def good() -> dict:
-    """A record of two epochs that is ok."""
-    return {
-        "schema_version": 1,
-        "run": {"id": "e/mnist-mlp-keras/digits/chainer/cpu/epochs-2/repeat-1", **RUN},
-        "settings": {
-            "seed": 1,
-            "architecture": "mlp-512-512-dropout",
-            "parameters": 669706,
-            "dropout": True,
-            "initializer": "glorot_uniform",
-            "optimizer": {"rule": "rmsprop", "learning_rate": 0.001, "rho": 0.9, "epsilon": 1e-8},
-            "batch_size": 128,
-            "dtype": "float32",
-            "input": {"scale": 1 / 255, "subtract_mean": True, "crop": None, "mean_window": "same"},
-        },
-        "dataset": {"name": "digits", "content_sha256": "0" * 64, "samples": {"train": 1438, "test": 359}},
-        "status": "ok",
-        "diverged": None,
-        "curves": [curve(1), curve(2)],
-        "step_losses": [2.3, 0.1 + 0.2],
-        "result": {
-            "epochs_trained": 2,
-            "training_seconds": 0.5,
-            "first_epoch_seconds": 0.25,
-            "steady_epoch_seconds": 0.25,
-            "test_loss": 0.5,
-            "test_accuracy": 0.75,
-            "train_loss": None,
-            "train_accuracy": None,
-        },
-        "phases_seconds": {"training": 0.5, "other": 0.5},
-        "wall_seconds": 1.0,
-        "provenance": {
-            "host": "h",
-            "cpu_model": "c",
-            "cpu_cores": 2,
-            "threads": 1,
-            "device": {"kind": "cpu", "name": "c"},
-            "versions": {"chainer": "7.8.1"},
-            "python": "3.11",
-            "trainmark": "0.1.0",
-            "started": "2025-01-01T00:00:00+00:00",
-        },
-    }
-
-
-def diverged() -> dict:
-    record = good()
-    record["status"] = "diverged"
-    record["diverged"] = {"kind": "inf", "epoch": 1, "step": 2, "last_finite_loss": 2.3}
-    record["curves"] = [curve(1, "Infinity")]
-    record["step_losses"] = [2.3, "Infinity", "NaN"]
-    record["result"] |= {"epochs_trained": 1, "steady_epoch_seconds": None, "test_loss": "NaN"}
-    return record
+KINDS = {
+    "ok": record(),
+    "on a gpu": record(device="gpu"),
+    "nan": records_for_tests.diverged(),
+    "inf": records_for_tests.diverged(kind="inf"),
+    "out of memory": records_for_tests.out_of_memory(),
+    "resumed": record(changes={"sessions": [records_for_tests.session()] * 2, "resumes": 1}),
+    "in an order": record(changes={"order": {"place": 3, "of": 14}}),
+}
 
 
 def changed(path: str, value) -> dict:
     """A good record with one value changed; the value `...` takes the key away."""
-    record = good()
-    *outer, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    place = record
-    for part in outer:
-        place = place[part]
-    if value is ...:
-        del place[last]
-    else:
-        place[last] = value
-    return record
+    return record(changes={path: value})
 
 
-@pytest.mark.parametrize("record", [good(), diverged()], ids=["ok", "diverged"])
-def test_round_trip(tmp_path, record):
+@pytest.mark.parametrize("kind", KINDS)
+def test_round_trip(tmp_path, kind):
     path = tmp_path / "deep" / "er" / "record.json"
-    before = copy.deepcopy(record)
-    write_record(record, path)
-    assert read_record(path) == record == before
+    before = copy.deepcopy(KINDS[kind])
+    write_record(KINDS[kind], path)
+    assert read_record(path) == KINDS[kind] == before
     assert [entry.name for entry in path.parent.iterdir()] == ["record.json"]
 
 
 def test_numbers_come_back_to_the_last_bit(tmp_path):
-    record = good()
-    record["step_losses"] = [0.1 + 0.2, 1e-300, 5e-324, 1.7976931348623157e308]
-    write_record(record, tmp_path / "r.json")
-    assert read_record(tmp_path / "r.json")["step_losses"] == record["step_losses"]
+    numbers = [0.1 + 0.2, 1e-300, 5e-324, 1.7976931348623157e308]
+    write_record(changed("step_losses", numbers), tmp_path / "r.json")
+    assert read_record(tmp_path / "r.json")["step_losses"] == numbers
 
 
 @pytest.mark.parametrize(
@@ -128,45 +60,59 @@ def test_no_loss_stays_none():
 
 
 WRONG = [
-    ("schema_version", 2, "schema_version"),
+    ("schema_version", 1, "schema_version"),
     ("run", ..., "top level"),
     ("run.id", ..., "run"),
     ("run.device", "tpu", "run.device"),
     ("run.epochs", 0, "run.epochs"),
     ("run.colour", "red", "run"),
     ("surprise", 1, "top level"),
+    ("order", {"place": 0, "of": 3}, "order.place"),
     ("settings.dtype", "float16", "settings.dtype"),
     ("settings.parameters", 1.5, "settings.parameters"),
     ("settings.input.scale", ..., "settings.input"),
+    ("settings.memory_limit_mib", 0, "settings.memory_limit_mib"),
     ("dataset.content_sha256", "abc", "dataset.content_sha256"),
     ("status", "fine", "status"),
     ("diverged", {"kind": "nan"}, "diverged"),
-    ("curves", [], "curves"),
+    ("out_of_memory", {"phase": "warm_up"}, "out_of_memory"),
+    ("out_of_memory", records_for_tests.OUT_OF_MEMORY | {"phase": "training"}, "out_of_memory.phase"),
     ("curves.1.seconds", -0.5, "curves.1.seconds"),
+    ("curves.0.part", "training", "curves.0.part"),
     ("curves.0.batch_loss", "nan", "curves.0.batch_loss"),
     ("curves.0.evaluations", {}, "curves.0.evaluations"),
     ("curves.0.evaluations.test.accuracy", 1.5, "curves.0.evaluations.test.accuracy"),
     ("curves.0.evaluations.val", {"loss": 1, "accuracy": 1}, "curves.0.evaluations"),
     ("step_losses.1", None, "step_losses.1"),
-    ("result.test_accuracy", None, "result.test_accuracy"),
+    ("result.test_accuracy", 1.5, "result.test_accuracy"),
+    ("result.first_epoch_seconds", 1.0, "result"),
     ("phases_seconds", {}, "phases_seconds"),
+    ("phases_seconds.training", 1.0, "phases_seconds"),
+    ("phases_seconds.steady", -0.5, "phases_seconds.steady"),
     ("wall_seconds", "1", "wall_seconds"),
+    ("resumes", -1, "resumes"),
+    ("sessions", [], "sessions"),
+    ("sessions.0.held_seconds", [1.0], "sessions.0.held_seconds"),
+    ("energy.source", "a guess", "energy.source"),
+    ("energy.training_joules", -1, "energy.training_joules"),
+    ("memory.peak_host_mib", None, "memory.peak_host_mib"),
     ("provenance.host", ..., "provenance"),
     ("provenance.device.kind", "tpu", "provenance.device.kind"),
+    ("provenance.code.sha256", "abc", "provenance.code.sha256"),
 ]
 
 
 @pytest.mark.parametrize(("path", "value", "where"), WRONG, ids=[f"{path}={value}" for path, value, _ in WRONG])
 def test_a_record_that_does_not_fit_is_neither_written_nor_read(tmp_path, path, value, where):
-    record = changed(path, value)
+    wrong = changed(path, value)
     file = tmp_path / "new" / "record.json"
     begins = f"{file} is not a record of this version of trainmark: {where}: "
     with pytest.raises(RecordError) as on_write:
-        write_record(record, file)
+        write_record(wrong, file)
     assert str(on_write.value).startswith(begins)
     assert not file.parent.exists(), "nothing is left behind"
     file.parent.mkdir()
-    file.write_text(json.dumps(record))
+    file.write_text(json.dumps(wrong))
     with pytest.raises(RecordError) as on_read:
         read_record(file)
     assert str(on_read.value).startswith(begins)
@@ -175,10 +121,10 @@ def test_a_record_that_does_not_fit_is_neither_written_nor_read(tmp_path, path, 
 
 def test_a_refused_record_leaves_the_old_one(tmp_path):
     file = tmp_path / "record.json"
-    write_record(good(), file)
+    write_record(record(), file)
     with pytest.raises(RecordError):
         write_record(changed("status", "fine"), file)
-    assert read_record(file) == good()
+    assert read_record(file) == record()
 
 
 def test_a_long_value_does_not_fill_the_screen(tmp_path):
@@ -188,7 +134,8 @@ def test_a_long_value_does_not_fill_the_screen(tmp_path):
 
 
 NUMBERS_ANYWHERE = [
-    "phases_seconds.training", "wall_seconds", "step_losses.0", "curves.0.evaluations.test.loss", "result.test_loss",
+    "phases_seconds.warm_up", "wall_seconds", "sessions.0.held_seconds.0",
+    "step_losses.0", "curves.0.evaluations.test.loss", "result.test_loss",
     "settings.optimizer.rho", "settings.optimizer.new", "settings.input.scale",
 ]  # fmt: skip
 
@@ -208,10 +155,10 @@ def test_what_is_said_of_such_a_number(tmp_path):
         f"{file} is not a record of this version of trainmark: it holds NaN or Infinity as a number; delete it, "
         "and snakemake trains the run again"
     )
-    record = changed("settings.optimizer.rho", math.nan)
+    wrong = changed("settings.optimizer.rho", math.nan)
     with pytest.raises(RecordError) as on_write:
-        write_record(record, file)
-    file.write_text(json.dumps(record))
+        write_record(wrong, file)
+    file.write_text(json.dumps(wrong))
     with pytest.raises(RecordError) as on_read:
         read_record(file)
     assert str(on_write.value) == str(on_read.value) == message
@@ -271,7 +218,7 @@ def test_a_list_is_no_record(tmp_path):
 
 def test_a_write_that_is_cut_off_leaves_the_old_record(tmp_path, monkeypatch):
     file = tmp_path / "record.json"
-    write_record(good(), file)
+    write_record(record(), file)
     seen = []
 
     def stop(source, target):
@@ -280,16 +227,23 @@ def test_a_write_that_is_cut_off_leaves_the_old_record(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", stop)
     with pytest.raises(OSError, match="disk gone"):
-        write_record(diverged(), file)
-    assert read_record(file) == good(), "the old one is untouched until the new one is whole"
-    assert seen == [(diverged(), str(file))], "the new one was whole before it took the name"
+        write_record(KINDS["nan"], file)
+    assert read_record(file) == record(), "the old one is untouched until the new one is whole"
+    assert seen == [(KINDS["nan"], str(file))], "the new one was whole before it took the name"
 
 
 def test_the_schema_refuses_unknown_keys_and_lists_what_it_requires():
-    schema = json.loads(SCHEMA_FILE.read_text())
+    schema, good = json.loads(SCHEMA_FILE.read_text()), record()
     assert schema["additionalProperties"] is False
-    assert set(schema["required"]) == set(schema["properties"]) == set(good())
-    for part in ("run", "settings", "dataset", "result"):
+    assert set(schema["required"]) == set(schema["properties"]) == set(good)
+    for part in ("run", "settings", "dataset", "result", "phases_seconds", "energy", "memory"):
         inner = schema["properties"][part]
         assert inner["additionalProperties"] is False
-        assert set(inner["required"]) == set(inner["properties"]) == set(good()[part])
+        assert set(inner["required"]) == set(inner["properties"]) == set(good[part])
+
+
+def test_the_schema_knows_the_phases_of_the_ledger():
+    schema = json.loads(SCHEMA_FILE.read_text())
+    assert (
+        set(schema["properties"]["phases_seconds"]["required"]) == set(schema["$defs"]["phase"]["enum"]) == set(PHASES)
+    )

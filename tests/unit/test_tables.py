@@ -1,181 +1,175 @@
-"""Statistics and tables: medians over finished runs, words where there is no figure, agreement pair by pair."""
+"""Tables: one row a run, an epoch, a setting; medians over the runs that are ok, words where there is no figure."""
 
 import csv
 import io
-import json
 import math
 
+import pandas as pd
 import pytest
+from records_for_tests import changed, diverged, out_of_memory, record, session, written_tables
 
 from trainmark import tables
-from trainmark.figures import FIGURES, save_figure
-from trainmark.statistics import largest_relative_difference, median_and_range
-
-
-def record(framework, repeat, epochs=2, losses=(2.0, 1.0), test_loss=0.5, seconds=3.0, diverged=None, dropout=False):
-    """A record with what the tables read."""
-    run = {"id": f"e/r/d/{framework}/{epochs}/{repeat}", "experiment": "e", "recipe": "r", "dataset": "d"}
-    run |= {"framework": framework, "device": "cpu", "epochs": epochs, "repeat": repeat, "workers": 1, "loop": "stock"}
-    result = {"epochs_trained": epochs, "training_seconds": seconds, "first_epoch_seconds": 2.0}
-    result |= {"steady_epoch_seconds": None, "test_loss": test_loss, "test_accuracy": 0.875}
-    result |= {"train_loss": None, "train_accuracy": None}
-    evaluations = {"test": {"loss": test_loss, "accuracy": 0.875}}
-    provenance = {
-        "host": "h",
-        "cpu_model": "c",
-        "threads": 2,
-        "device": {"kind": "cpu", "name": "n"},
-        "versions": {"x": "1"},
-    }
-    provenance |= {"python": "3", "platform": "p", "trainmark": "0", "git_commit": None, "started": "s"}
-    return {
-        "run": run,
-        "settings": {"parameters": 1, "batch_size": 1, "seed": 1, "dropout": dropout},
-        "status": "diverged" if diverged else "ok",
-        "diverged": diverged,
-        "result": result,
-        "curves": [
-            {"epoch": i, "seconds": 1.0, "batch_loss": losses[0], "evaluations": evaluations}
-            for i in range(1, epochs + 1)
-        ],
-        "step_losses": list(losses),
-        "phases_seconds": {"evaluation": 1.0},
-        "wall_seconds": 5.0,
-        "provenance": provenance,
-    }
+from trainmark.errors import RecordError
+from trainmark.ledger import PHASES
 
 
 @pytest.fixture
-def table(tmp_path):
-    """A function that writes records to files and gives (records by path, runs table)."""
-
-    def make(*records):
-        by_path = {}
-        for i, content in enumerate(records):
-            path = tmp_path / f"{i}.json"
-            path.write_text(json.dumps(content))
-            by_path[str(path)] = content
-        return by_path, tables.runs_table(by_path)
-
-    return make
+def runs_of(tmp_path):
+    """A function that gives the table of the runs of these records."""
+    return lambda *records: written_tables(tmp_path, *records)[1]
 
 
-DIVERGED = {"kind": "nan", "epoch": 1, "step": 1, "last_finite_loss": None}
+# --- one row a run ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("values", "wanted"), [([3.0], (3, 3, 3)), ([1.0, 9.0, 2.0], (2, 1, 9)), ([1.0, 2.0], (1.5, 1, 2))]
-)
-def test_median_and_range(values, wanted):
-    assert median_and_range(values) == wanted
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "wanted"),
-    [
-        ([1.0, 2.0], [1.0, 2.0], (0.0, 2)),
-        ([1.0, 2.0], [1.0, 1.0, 5.0], (0.5, 2)),
-        ([0.0], [0.0], (0.0, 1)),
-        ([1.0], [-1.0], (2.0, 1)),
-        ([1.0], [math.nan], (math.inf, 1)),
-        ([math.inf], [math.inf], (math.inf, 1)),
-        ([], [1.0], (0.0, 0)),
-    ],
-)
-def test_largest_relative_difference(first, second, wanted):
-    assert largest_relative_difference(first, second) == wanted
-
-
-def test_summary_leaves_diverged_runs_out_of_medians_and_counts_them(table):
-    _, runs = table(
-        record("a", 1, test_loss=0.5, seconds=1.0),
-        record("a", 2, test_loss=0.7, seconds=5.0),
-        record("a", 3, test_loss="NaN", seconds=0.1, diverged=DIVERGED),
-    )
-    (row,) = tables.summary_table(runs).to_dict("records")
-    assert (row["runs"], row["diverged"]) == (3, 1)
-    assert (row["test_loss_median"], row["test_loss_min"], row["test_loss_max"]) == pytest.approx((0.6, 0.5, 0.7))
-    assert row["training_seconds_median"] == 3.0
-    assert row["run_numbers"] == "1 2 3"
-
-
-def test_csv_says_why_a_figure_is_absent(table):
-    _, runs = table(record("a", 1), record("b", 1, test_loss="Infinity", diverged=DIVERGED))
-    ok, diverged = csv.DictReader(io.StringIO(tables.csv_text(tables.summary_table(runs))))
-    assert ok["test_loss_median"] == "0.5"
-    assert ok["train_loss_median"] == "not measured"
-    assert ok["steady_epoch_seconds_max"] == "not measured"
-    assert diverged["test_loss_median"] == "diverged"
-
-
-def test_runs_keep_their_order_and_name_their_record(table):
-    by_path, runs = table(record("b", 1), record("a", 1))
-    assert list(runs["framework"]) == ["b", "a"]
-    assert list(runs["number"]) == [1, 2]
+def test_runs_keep_their_order_and_are_numbered_by_the_order_of_training(tmp_path):
+    by_path, _ = written_tables(tmp_path, record("b"), record("a"), record("c"))
+    ids = [one["run"]["id"] for one in by_path.values()]
+    runs = tables.runs_table(by_path, [ids[2], ids[0], ids[1]])
+    assert list(runs["framework"]) == ["b", "a", "c"]
+    assert list(runs["number"]) == [2, 3, 1]
     assert list(runs["record"]) == list(by_path)
     assert runs["record_sha256"].str.fullmatch("[0-9a-f]{64}").all()
 
 
-def test_agreement_compares_equal_settings_alone(table):
-    by_path, _ = table(
-        record("a", 1, losses=(1.0, 1.0)),
-        record("a", 2, losses=(1.0, 1.0)),
-        record("b", 1, losses=(1.0, 0.9)),
-        record("b", 2, losses=(1.0, 0.5)),
-        record("b", 3, losses=(1.0, 0.1)),  # no partner
-        record("b", 1, epochs=9, losses=(1.0, 0.1)),  # another epoch setting
+def test_a_run_that_is_planned_and_has_no_record_is_refused(tmp_path):
+    with pytest.raises(RecordError, match="there is no such record"):
+        tables.read_records(tmp_path, ["nobody"])
+
+
+def test_a_run_has_every_metric_and_phase(runs_of):
+    runs = runs_of(record(device="gpu", epochs=3, seconds=0.5))
+    (run,) = tables.rows_of(runs)
+    assert {*tables.METRICS, *tables.PHASE_METRICS} <= run.keys()
+    assert run["training_seconds"] == 0.5 + 3 * 0.5
+    assert run["samples_per_second"] == 1438 / 0.5
+    assert run["peak_device_mib"] == 64.25
+    assert sum(run[f"phases.{phase}"] for phase in PHASES) == run["wall_seconds"]
+
+
+def test_a_censored_run_says_how_it_ended(runs_of):
+    first, second = tables.rows_of(runs_of(diverged("a", kind="inf"), out_of_memory("b")))
+    assert (first["status"], first["diverged_kind"], first["diverged_step"]) == ("diverged", "inf", 1)
+    assert first["out_of_memory_phase"] is None
+    assert first["test_loss"] == math.inf
+    assert (second["status"], second["out_of_memory_phase"], second["out_of_memory_epoch"]) == (
+        "out_of_memory", "warm_up", 1,
+    )  # fmt: skip
+    assert "601 MiB" in second["out_of_memory_message"]
+    assert second["training_seconds"] is None
+
+
+def test_a_run_that_went_on_elsewhere_names_its_machines(runs_of):
+    same, host, gpu = runs_of(
+        record("a", changes={"sessions": [session("h"), session("h", first_epoch=2)], "resumes": 1}),
+        record("b", changes={"sessions": [session("h"), session("g"), session("h")], "resumes": 2}),
+        record("c", changes={"sessions": [session("h", "GPU-1"), session("h", "GPU-2")], "resumes": 1}),
+    ).to_dict("records")
+    assert (same["machines"], same["session_machines"], same["resumes"]) == (1, "h", 1)
+    assert (host["machines"], host["session_machines"], host["resumes"]) == (2, "h and g", 2)
+    assert (gpu["machines"], gpu["session_machines"]) == (2, "h GPU-1 and h GPU-2")
+
+
+def test_a_run_says_where_and_with_what_it_was_trained(runs_of):
+    job = {"provenance.scheduler": {"name": "slurm", "job_id": "7"}, "provenance.cpus": [0, 1, 2, 5]}
+    gpu = {"provenance.gpu": {"uuid": "GPU-1", "reason": "NVML is not there"}}
+    no_name = {"provenance.environment.name": None}
+    (run,) = runs_of(record("a", device="gpu", changes=job | gpu | no_name)).to_dict("records")
+    assert (run["scheduler"], run["job_id"], run["cpus"]) == ("slurm", "7", "0-2, 5")
+    assert (run["gpu"], run["environment"], run["versions"]) == ("NVML is not there", "venv", "a 1.0")
+    (run,) = runs_of(record("a", device="gpu")).to_dict("records")
+    assert run["gpu"] == "G, driver 1, 1024 MiB"
+
+
+def test_tables_survive_their_file(tmp_path):
+    """Where no run has a figure too, and in a column of words where none has a word."""
+    by_path, runs = written_tables(tmp_path, out_of_memory("a"), out_of_memory("b"))
+    runs.to_parquet(tmp_path / "runs.parquet")
+    tables.curves_table(by_path).to_parquet(tmp_path / "curves.parquet")
+    again = pd.read_parquet(tmp_path / "runs.parquet")
+    assert tables.rows_of(again) == tables.rows_of(runs)
+    pd.testing.assert_frame_equal(tables.summary_table(again), tables.summary_table(runs))
+    assert list(pd.read_parquet(tmp_path / "curves.parquet").columns) == list(tables.curves_table(by_path).columns)
+
+
+# --- one row a run and epoch --------------------------------------------------------------------------------------
+
+
+def test_curves_have_a_row_an_epoch_and_none_of_a_run_without_any(tmp_path):
+    trained = changed(record("a", epochs=3), {"curves.2.evaluations.train": {"loss": 0.25, "accuracy": 1.0}})
+    by_path, _ = written_tables(tmp_path, trained, out_of_memory("b"), diverged("c"))
+    curves = tables.curves_table(by_path)
+    of_a, of_c = (curves[curves["id"].str.contains(f"/{name}/")] for name in "ac")
+    assert len(curves) == 3 + 1
+    assert list(of_a["epoch"]) == [1, 2, 3]
+    assert list(of_a["part"]) == ["warm_up", "steady", "steady"]
+    assert list(of_a["train_loss"].dropna()) == [0.25]
+    assert of_c["test_loss"].isna().all()
+
+
+def test_curves_of_runs_without_any_epoch_have_their_columns(tmp_path):
+    by_path, _ = written_tables(tmp_path, out_of_memory("a"))
+    curves = tables.curves_table(by_path)
+    assert curves.empty
+    assert curves["test_loss"].dtype == "float64"
+    assert curves["epoch"].dtype == "int64"
+
+
+# --- one row a setting --------------------------------------------------------------------------------------------
+
+
+def test_summary_leaves_censored_runs_out_of_medians_and_counts_them(runs_of):
+    runs = runs_of(
+        record("a", 1, loss=0.5, seconds=1.0),
+        record("a", 2, loss=0.7, seconds=5.0),
+        diverged("a", 3, seconds=0.1),
+        out_of_memory("a", 4),
     )
-    (row,) = tables.agreement_table(by_path).to_dict("records")
-    assert (row["first"], row["second"]) == ("a on cpu", "b on cpu")
-    assert (row["steps"], row["pairs"]) == (2, 2)
-    assert row["largest"] == 0.5
-    assert row["median"] == pytest.approx(0.3)
-    assert row["run_ids"] == "e/r/d/a/2/1 e/r/d/b/2/1 e/r/d/a/2/2 e/r/d/b/2/2"
+    (row,) = tables.summary_table(runs).to_dict("records")
+    assert (row["runs"], row["diverged"], row["out_of_memory"]) == (4, 1, 1)
+    assert (row["test_loss_median"], row["test_loss_min"], row["test_loss_max"]) == pytest.approx((0.6, 0.5, 0.7))
+    assert row["steady_epoch_seconds_median"] == 3.0
+    assert row["run_numbers"] == "1 2 3 4"
 
 
-@pytest.mark.parametrize("left_out", [{"dropout": True}, {"diverged": DIVERGED, "test_loss": "NaN"}])
-def test_agreement_leaves_out_dropout_and_diverged_runs(table, left_out):
-    by_path, _ = table(record("a", 1), record("b", 1, **left_out))
-    assert tables.agreement_table(by_path).empty
+def test_a_median_skips_runs_without_the_figure(runs_of):
+    with_energy = {"energy": {"training_joules": 8.0, "source": "rapl", "reason": None}}
+    (row,) = tables.summary_table(runs_of(record("a", 1), record("a", 2, changes=with_energy))).to_dict("records")
+    assert row["training_joules_median"] == row["training_joules_min"] == 8.0
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "text"),
-    [
-        ("training_seconds", 0.11, "0.110"),
-        ("training_seconds", 99.949, "99.9"),
-        ("training_seconds", 99.96, "100"),
-        ("training_seconds", 1234.5, "1234"),
-        ("test_accuracy", 0.98349, "98.35 %"),
-        ("test_loss", 0.12345, "0.1235"),
-    ],
-)
-def test_figures_as_people_read_them(metric, value, text):
-    assert tables.shown_figure(metric, value) == text
+def test_phases_are_summed_up_like_any_metric(runs_of):
+    runs = runs_of(*(record("a", repeat, seconds=seconds) for repeat, seconds in ((1, 1.0), (2, 2.0), (3, 9.0))))
+    (row,) = tables.summary_table(runs, tables.PHASE_METRICS).to_dict("records")
+    assert (row["phases.warm_up_median"], row["phases.steady_max"], row["phases.start_min"]) == (2.0, 9.0, 0.125)
+    assert "test_loss_median" not in row
 
 
-def test_terminal_table_names_what_diverged(table):
-    by_path, runs = table(record("a", 1), record("a", 2, test_loss="NaN", diverged=DIVERGED))
-    text = tables.terminal_text(tables.summary_table(runs), tables.agreement_table(by_path))
-    assert "e: r on d" in text
-    assert "1 of 2 diverged" in text
+def test_summary_counts_the_versions_of_the_code_of_a_section(runs_of):
+    other = {"provenance.code.modules": {"trainmark.training": "f" * 16}}
+    runs = runs_of(record("a"), record("b", changes=other), record("a", experiment="f"), record("b", experiment="f"))
+    assert list(tables.summary_table(runs)["code_versions"]) == [2, 2, 1, 1]
 
 
-@pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize("losses", [("NaN",), (0.5, "Infinity"), (0.5,), (0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.7)])
-def test_figures_are_drawn_and_are_the_same_each_time(table, tmp_path, name, losses):
-    """Of runs that all diverged, of some, and of more frameworks than there are colours."""
-    finite = [loss for loss in losses if isinstance(loss, float)]
-    records = [
-        record(f"f{i}", 1, test_loss=loss, diverged=None if loss in finite else DIVERGED)
-        for i, loss in enumerate(losses)
-    ]
-    by_path, runs = table(*records)
-    written = []
-    for folder in (tmp_path / "one", tmp_path / "two"):
-        folder.mkdir()
-        files = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
-        save_figure(name, runs, tables.curves_table(by_path), files)
-        written.append([file.read_bytes() for file in files])
-    assert written[0] == written[1]
-    assert all(len(content) > 1000 for content in written[0])
+def test_csv_says_why_a_figure_is_absent(runs_of):
+    runs = runs_of(
+        record("a", epochs=1), diverged("b", kind="inf"), out_of_memory("c"), diverged("d", 1), out_of_memory("d", 2)
+    )
+    ok, inf, memory, both = csv.DictReader(io.StringIO(tables.csv_text(tables.summary_table(runs))))
+    assert ok["test_loss_median"] == "0.5"
+    assert ok["train_loss_median"] == ok["steady_epoch_seconds_max"] == "not measured"
+    assert inf["test_loss_median"] == "diverged"
+    assert memory["training_seconds_median"] == "out of memory"
+    assert both["training_seconds_median"] == "diverged or out of memory"
+    assert all(value for row in (ok, inf, memory, both) for value in row.values())
+
+
+def test_of_group_gives_one_section(runs_of):
+    runs = runs_of(record("a"), record("a", experiment="f"), record("a", dataset="other"))
+    assert list(tables.of_group(runs, ["f", "mnist-mlp-flux", "digits"])["experiment"]) == ["f"]
+
+
+def test_rows_have_none_for_what_is_not_there(runs_of):
+    (row,) = tables.rows_of(runs_of(record("a")))
+    assert row["train_loss"] is row["diverged_step"] is row["scheduler"] is row["gpu"] is None
+    assert row["number"] == 1

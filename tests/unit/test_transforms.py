@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainmark.recipes import InputTransform
+from trainmark.recipe import InputTransform
 from trainmark.transforms import apply, centre_window
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 2, 7, 9), dtype=np.uint8)

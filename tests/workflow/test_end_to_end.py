@@ -4,56 +4,24 @@ import csv
 import hashlib
 import json
 import re
-import statistics
 import subprocess
 import sys
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
 from harness import FRAMEWORKS, REPOSITORY, SECRET, TINY, environment, snakemake
+from report_figures import AGREEMENT, Figures, check_figures
 
-from trainmark.records import decode_loss, read_record
+from trainmark.records import read_record
 
-RUNS = len(FRAMEWORKS) * 2 * 2 + 2
-
-
-class Figures(HTMLParser):
-    """Collects the elements that show a figure, every cell of class figure, links, and what the page would load."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.shown, self.bare, self.links, self.loaded, self.ids = [], [], [], [], []
-        self._cell = None
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        self.ids.append(attributes.get("id"))
-        if "data-statistic" in attributes:
-            self.shown.append(attributes)
-            self._cell = None
-        elif tag == "td" and attributes.get("class") == "figure":
-            self._cell = tag
-        if tag == "a":
-            self.links.append(attributes["href"])
-        self.loaded += [attributes[key] for key in ("src", "data", "srcset") if key in attributes]
-        if tag == "link":
-            self.loaded.append(attributes["href"])
-
-    def handle_data(self, data):
-        if self._cell and any(character.isdigit() for character in data):
-            self.bare.append(data)
-
-    def handle_endtag(self, tag):
-        if tag == self._cell:
-            self._cell = None
+OK, CENSORED = len(FRAMEWORKS) * 2 * 2, 3 * 2
+RUNS = OK + CENSORED
 
 
 @pytest.fixture(scope="module")
 def records(tiny):
     """The records by run number, as the report counts them, each read from its file."""
-    ids = json.loads((tiny.results / "plan.json").read_text())["runs"]
+    ids = json.loads((tiny.results / "plan.json").read_text())["order"]
     return {
         str(i): read_record(tiny.results / "runs" / run_id / "record.json") for i, run_id in enumerate(ids, start=1)
     }
@@ -68,7 +36,8 @@ def test_every_run_left_a_record(records):
     assert len(records) == RUNS
     assert {record["run"]["framework"] for record in records.values()} == set(FRAMEWORKS)
     for record in records.values():
-        assert record["provenance"]["device"]["kind"] == "cpu"
+        device = record["provenance"]["device"]
+        assert device is None if record["status"] == "out_of_memory" else device["kind"] == "cpu"
         assert sum(record["phases_seconds"].values()) == pytest.approx(record["wall_seconds"], rel=1e-9)
         assert min(record["phases_seconds"].values()) >= 0
 
@@ -83,44 +52,35 @@ def test_frameworks_trained_the_same(records):
             assert record["step_losses"][0] == pytest.approx(group[0]["step_losses"][0], rel=1e-6)
 
 
-def test_a_diverging_run_is_a_result(records):
-    diverging = [record for record in records.values() if record["run"]["experiment"] == "diverging"]
+@pytest.mark.parametrize("kind", ["nan", "inf"])
+def test_a_diverging_run_is_a_result(records, kind):
+    """NaN and infinity are told apart, with the step."""
+    diverging = [record for record in records.values() if record["run"]["experiment"] == f"diverging-{kind}"]
     assert [record["status"] for record in diverging] == ["diverged", "diverged"]
     for record in diverging:
-        assert record["diverged"]["kind"] in ("nan", "inf")
-        assert record["diverged"]["step"] == 1
-        assert isinstance(record["result"]["test_loss"], str)
+        assert record["diverged"] == {"kind": kind, "epoch": 1, "step": 1, "last_finite_loss": None}
+        assert record["step_losses"] == [{"nan": "NaN", "inf": "Infinity"}[kind]]
+        assert len(record["curves"]) == 1
 
 
-def _field(record, name):
-    value = record["result"][name]
-    return decode_loss(value)
-
-
-def _expected(statistic, field, runs, records):
-    """The value that a figure of the report must have, computed anew from the records."""
-    if field == "step_losses":
-        pairs = list(zip(runs[::2], runs[1::2], strict=True))
-        losses = [[records[run]["step_losses"] for run in pair] for pair in pairs]
-        worst = [
-            max(abs(a - b) / max(abs(a), abs(b)) for a, b in zip(first, second, strict=True))
-            for first, second in losses
-        ]
-        of_pairs = {"pairs": len(pairs), "steps": max(len(first) for first, _ in losses)}
-        return of_pairs.get(statistic) or {"median": statistics.median, "largest": max}[statistic](worst)
-    values = [_field(records[run], field) for run in runs if statistic == "value" or records[run]["status"] == "ok"]
-    return {"median": statistics.median, "min": min, "max": max, "value": lambda found: found[0]}[statistic](values)
+def test_a_run_that_exceeds_its_memory_limit_is_a_result(records):
+    exceeding = [record for record in records.values() if record["run"]["experiment"] == "out-of-memory"]
+    assert [record["status"] for record in exceeding] == ["out_of_memory", "out_of_memory"]
+    for record in exceeding:
+        where = record["out_of_memory"]
+        assert where["resident_mib"] > record["settings"]["memory_limit_mib"] == 40
+        assert where["message"] == f"{where['resident_mib']:.1f} MiB exceed the limit of 40 MiB"
+        assert (where["phase"], where["epoch"], record["curves"]) == ("import", None, [])
 
 
 def test_every_figure_of_the_report_comes_from_records(page, records):
-    figures = Figures(page)
-    assert figures.bare == []
-    with_value = [cell for cell in figures.shown if "data-value" in cell]
-    # 6 settings x 5 metrics x (median, min, max) at the least, 14 runs x 5, 3 pairs x 4
-    assert len(with_value) >= 6 * 5 * 3 + 12 * 5 + 3 * 4
-    for cell in with_value:
-        expected = _expected(cell["data-statistic"], cell["data-field"], cell["data-runs"].split(), records)
-        assert float(cell["data-value"]) == pytest.approx(expected, rel=1e-12), cell
+    shown = check_figures(page, records)
+    # 6 settings that are ok x (5 metrics x (median, min, max) + 13 phases), all runs x 4, at the least
+    assert len(shown) >= 6 * (5 * 3 + 13) + RUNS * 4
+    # 3 pairs of frameworks x 2 epoch settings x 2 times, of 2 repeats: a ratio, and no verdict
+    compared = [cell for cell in shown if cell["data-statistic"] == "verdict"]
+    assert {"not measured", "too few pairs (2, needs 6)"} <= {cell["data-value"] for cell in compared}
+    assert {cell["data-statistic"] for cell in shown if cell["data-field"] == "step_losses"} == AGREEMENT
 
 
 def test_report_names_each_record_with_its_hash(page, tiny):
@@ -144,20 +104,29 @@ def test_report_works_offline_and_escapes(page, tiny):
     assert len(named) == len(set(named))
 
 
-def test_diverged_runs_are_shown_as_such(page, tiny):
-    assert "14 runs: 12 ok, 2 diverged" in page
-    assert len(re.findall(r'class="warning"', page)) == 2
+def test_censored_runs_are_shown_as_such(page, tiny):
+    assert f"{RUNS} runs: {OK} ok, 4 diverged, 2 out of memory" in page
+    assert len(re.findall(r'class="warning"', page)) == CENSORED
     rows = list(csv.DictReader((tiny.results / "tables" / "summary.csv").open()))
-    diverging = [row for row in rows if row["experiment"] == "diverging"]
-    assert {row["test_loss_median"] for row in diverging} == {"diverged"}
-    assert {row["diverged"] for row in diverging} == {"1"}
-    assert "diverged" in (tiny.results / "tables" / "summary.txt").read_text()
+    censored = {row["experiment"]: row for row in rows if row["experiment"] != "tiny"}
+    shown = {name: (row["test_loss_median"], row["diverged"], row["out_of_memory"]) for name, row in censored.items()}
+    assert shown == {
+        "diverging-nan": ("diverged", "1", "0"),
+        "diverging-inf": ("diverged", "1", "0"),
+        "out-of-memory": ("out of memory", "0", "1"),
+    }
+    text = (tiny.results / "tables" / "summary.txt").read_text()
+    assert "1 of 1 diverged" in text
+    assert "1 of 1 out of memory" in text
 
 
-def test_summary_has_no_blank_cell(tiny):
-    rows = list(csv.DictReader((tiny.results / "tables" / "summary.csv").open()))
-    assert len(rows) == 6 + 2
-    assert all(value != "" for row in rows for value in row.values())
+@pytest.mark.parametrize(
+    ("table", "rows"), [("summary", 6 + CENSORED), ("comparisons", 3 * 2 * 2 + CENSORED), ("agreement", 3)]
+)
+def test_tables_have_no_blank_cell(tiny, table, rows):
+    found = list(csv.DictReader((tiny.results / "tables" / f"{table}.csv").open()))
+    assert len(found) == rows
+    assert all(value != "" for row in found for value in row.values())
 
 
 def test_figures_are_in_three_formats(tiny):
@@ -173,8 +142,10 @@ def test_person_sees_each_run_and_the_results(tiny):
     printed = tiny.process.printed
     for i in range(1, RUNS + 1):
         assert len(re.findall(rf"^run {i} of {RUNS}: .*training \d epochs?$", printed, re.M)) == 1
-    assert len(re.findall(r"test accuracy 0\.\d+, [\d.]+ s of training", printed)) == 12
-    assert "diverged: loss is" in printed
+    assert len(re.findall(r"test accuracy 0\.\d+, [\d.]+ s of training", printed)) == OK
+    assert "diverged: loss is nan at step 1" in printed
+    assert "diverged: loss is inf at step 1" in printed
+    assert "out of memory in import: " in printed
     assert (tiny.results / "tables" / "summary.txt").read_text().strip() in printed
     assert str(tiny.results / "report" / "index.html") in printed
     assert "Traceback" not in printed

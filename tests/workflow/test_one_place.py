@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness import REPOSITORY, environment, write_config
+from harness import copy_of_repository, edit, environment, write_config
 
 from trainmark.records import read_record
 
@@ -47,24 +47,10 @@ digits-32:
 """
 
 
-def edit(path, old, new):
-    """Replace one place in a file."""
-    text = path.read_text()
-    assert text.count(old) == 1, (path, old)
-    path.write_text(text.replace(old, new))
-
-
 @pytest.fixture
 def extended(tmp_path):
     """A copy of the repository with a framework, a network and a dataset added."""
-    copy = tmp_path / "copy"
-    files = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=REPOSITORY, capture_output=True, text=True
-    )
-    for name in files.stdout.split():
-        if (REPOSITORY / name).exists():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPOSITORY / name, copy / name)
+    copy = copy_of_repository(tmp_path / "copy")
     library = copy / "workflow" / "scripts" / "trainmark"
     example = Path(__file__).parent / "example" / "numpy_adapter.py"
     shutil.copy(example, library / "frameworks")

@@ -15,8 +15,13 @@ import trainmark.dataset_files as dataset_files
 from trainmark.config import load_config
 from trainmark.devices import find_gpus, no_gpu_message
 from trainmark.errors import ConfigError
-from trainmark.matrix import RUN_FOLDER, expand_runs
+from trainmark.job_code import preparing_code, recipe_values, training_code
+from trainmark.matrix import expand_runs, trained_order
+from trainmark.recipes import RECIPES
+from trainmark.run import RUN_FOLDER
+from trainmark.sources import digest
 
+HELD = []
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 
@@ -33,11 +38,14 @@ def checked_config():
 SETTINGS, CATALOGUE = checked_config()
 GPUS = find_gpus()
 RUNS = expand_runs(SETTINGS, gpu_found=bool(GPUS))
+ORDER = [run.id for run in trained_order(RUNS, SETTINGS)]
 RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
 GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
 PRODUCTS = dataset_files.products(sorted({run.dataset for run in RUNS} | set(SETTINGS["prepare"])), CATALOGUE)
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
 FIGURE_FORMATS = ("pdf", "svg", "png")
+TURNS = {run_id: turn for turn, run_id in enumerate(reversed(ORDER), start=1)}
+DATA_FIRST = len(ORDER) + 1  # a priority above every run's
 # By environment, not as parameters: where a file came from makes no result stale.
 if SETTINGS["mirror"]:
     os.environ.update(TRAINMARK_MIRROR=SETTINGS["mirror"])
@@ -65,6 +73,21 @@ def setting(key):
     return value
 
 
+def code_of_run(wildcards):
+    """Digest of the code that trains a run: where it changes, the run is stale."""
+    return digest(*training_code(RECIPES[wildcards.recipe], wildcards.framework))
+
+
+def recipe_of_run(wildcards):
+    """What the recipe decides of a run: where it changes, the run is stale."""
+    return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
+
+
+def turn_of_run(wildcards):
+    """Priority of a run: the earlier its place in the order, the higher."""
+    return TURNS[RUN_FOLDER.format_map(wildcards)]
+
+
 def of_dataset(look_up):
     """A function of a dataset's name and the catalogue as one of wildcards."""
     return lambda wildcards: look_up(wildcards.dataset, CATALOGUE)
@@ -82,14 +105,27 @@ def figure_files(name):
     return files | {"svg": report(files["svg"], category="Figures", caption=f"../report/{name}.rst", labels=labels)}
 
 
+def hold_directory():
+    """Keep a second snakemake from working in this directory, until this process ends, however it ends."""
+    from filelock import FileLock, Timeout  # not before: a dry run needs nothing but Snakemake
+
+    try:
+        HELD.append(FileLock(".snakemake/trainmark.lock", timeout=0, fallback_to_soft=False).acquire())
+    except Timeout:
+        raise WorkflowError(
+            f"another snakemake is at work in {os.getcwd()}: wait for it, or name another folder with --directory"
+        ) from None
+
+
 def start_checks():
-    """Before the first job: stop where a GPU is asked for that can't be there; write down the plan."""
+    """Before the first job: stop where another workflow or a missing GPU is in the way; write down the plan."""
+    hold_directory()
     asking = [name for name, part in SETTINGS["experiments"].items() if "gpu" in part["devices"]]
     if asking and workflow.local_exec and not GPUS:
         raise WorkflowError(no_gpu_message(f"the experiment {asking[0]}"))
     # Without the mirror, whose address may hold a key: sources.json says where each file came from.
     shown = {key: SETTINGS[key] for key in ("experiments", "prepare", "datasets")}
-    plan = {"config": shown, "runs": [run.id for run in RUNS]}
+    plan = {"config": shown, "runs": [run.id for run in RUNS], "order": ORDER}
     Path(PLAN_FILE).parent.mkdir(parents=True, exist_ok=True)
     Path(PLAN_FILE).write_text(json.dumps(plan, indent=2) + "\n")
 

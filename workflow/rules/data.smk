@@ -15,6 +15,7 @@ rule download_dataset:
         script=f"{SCRIPTS}/download.py",
     log:
         "results/logs/download_dataset/{dataset}.log",
+    priority: DATA_FIRST
     conda:
         "../../envs/data.yaml"
     threads: 1
@@ -36,9 +37,11 @@ rule prepare_dataset:
         entry=of_dataset(dataset_files.entry_to_prepare),
         folder=subpath(input.sources, parent=True),
         base=lambda wildcards, input: option("--base-folder", input.base),
+        code=lambda wildcards: digest(*preparing_code(CATALOGUE[wildcards.dataset]["format"])),
         script=f"{SCRIPTS}/prepare.py",
     log:
         "results/logs/prepare_dataset/{dataset}.log",
+    priority: DATA_FIRST
     conda:
         "../../envs/data.yaml"
     threads: 4
@@ -60,9 +63,11 @@ rule pack_images:
         test="results/datasets/{dataset}/packed/test.npy",
     params:
         folder=subpath(output.train, parent=True),
+        code=digest("pack"),
         script=f"{SCRIPTS}/pack.py",
     log:
         "results/logs/pack_images/{dataset}.log",
+    priority: DATA_FIRST
     conda:
         "../../envs/data.yaml"
     threads: 4
@@ -89,9 +94,11 @@ rule compute_mean_image:
     params:
         packed=lambda wildcards, input: option("--packed", input.packed),
         folder=subpath(output.mean, parent=True),
+        code=digest("mean_image"),
         script=f"{SCRIPTS}/mean_image.py",
     log:
         "results/logs/compute_mean_image/{dataset}.log",
+    priority: DATA_FIRST
     conda:
         "../../envs/data.yaml"
     threads: 4

@@ -13,11 +13,13 @@ rule collect_records:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
         summary=report("results/tables/summary.csv", category="Tables", labels={"table": "summary"}),
+        comparisons=report("results/tables/comparisons.csv", category="Tables", labels={"table": "comparisons"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
         text="results/tables/summary.txt",
     params:
         plan=PLAN_FILE,
         folder=subpath(output.runs, parent=True),
+        code=digest("collect"),
         script=f"{SCRIPTS}/collect.py",
     log:
         "results/logs/collect_records.log",
@@ -39,6 +41,7 @@ rule plot_curves:
     output:
         **figure_files("curves"),
     params:
+        code=digest("plot"),
         script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_curves/{experiment}/{recipe}/{dataset}.log",
@@ -61,6 +64,7 @@ rule plot_training_time:
     output:
         **figure_files("training_time"),
     params:
+        code=digest("plot"),
         script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_training_time/{experiment}/{recipe}/{dataset}.log",
@@ -79,6 +83,7 @@ rule report:
     """Write the report: one HTML file that works offline."""
     input:
         runs="results/tables/runs.parquet",
+        comparisons="results/tables/comparisons.csv",
         agreement="results/tables/agreement.csv",
         records=RECORDS,
         figures=[
@@ -93,6 +98,7 @@ rule report:
     params:
         plan=PLAN_FILE,
         descriptions=[part["description"] for part in SETTINGS["experiments"].values()],
+        code=digest("report"),
         script=f"{SCRIPTS}/report.py",
     log:
         "results/logs/report.log",
@@ -102,5 +108,6 @@ rule report:
     resources:
         mem_mb=1000,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --runs {input.runs:q} --agreement {input.agreement:q}"
-        " --figures-folder results/figures --datasets-folder results/datasets --out {output.page:q} 2> >(tee {log:q} >&2)"
+        "python {params.script:q} --plan {params.plan:q} --runs {input.runs:q} --comparisons {input.comparisons:q}"
+        " --agreement {input.agreement:q} --figures-folder results/figures --datasets-folder results/datasets"
+        " --out {output.page:q} 2> >(tee {log:q} >&2)"

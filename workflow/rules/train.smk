@@ -3,7 +3,7 @@
 
 
 rule train:
-    """Train one run from a fresh model and write its record."""
+    """Train one run from a fresh model, or go on from its checkpoint, and write its record."""
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean="results/datasets/{dataset}/mean.npy",
@@ -14,10 +14,14 @@ rule train:
         batch_size=setting("batch_size"),
         input=setting("input"),
         step_losses=setting("step_losses"),
+        memory_limit=lambda wildcards: option("--memory-limit-mib", setting("memory_limit_mib")(wildcards)),
+        recipe=recipe_of_run,
+        code=code_of_run,
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/train.py",
     log:
         f"results/logs/train/{RUN_FOLDER}.log",
+    priority: turn_of_run
     conda:
         "../../envs/{framework}.yaml"
     threads: 2
@@ -31,5 +35,5 @@ rule train:
         " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} --mean {input.mean:q}"
         " --framework {wildcards.framework} --device {wildcards.device} --epochs {wildcards.epochs}"
         " --repeat {wildcards.repeat} --seed {params.seed} --batch-size {params.batch_size} --input {params.input:q}"
-        " --step-losses {params.step_losses} --threads {threads} --plan {params.plan:q} --log {log:q}"
+        " --step-losses {params.step_losses} {params.memory_limit} --threads {threads} --plan {params.plan:q} --log {log:q}"
         " --out {output.record:q}"

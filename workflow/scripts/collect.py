@@ -4,28 +4,32 @@ import argparse
 import json
 from pathlib import Path
 
-from trainmark import tables
+from trainmark import comparisons, tables
 from trainmark.errors import run_command
+from trainmark.terminal import terminal_text
 
 
 def main() -> None:
     """Read every record against its schema; write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plan", required=True, type=Path, help="JSON with the ids of the runs")
+    parser.add_argument("--plan", required=True, type=Path, help="JSON with the ids of the runs, and their order")
     parser.add_argument("--runs-folder", required=True, type=Path, help="where the records lie")
     parser.add_argument("--out-folder", required=True, type=Path, help="where the tables go")
     arguments = parser.parse_args()
-    records = tables.read_records(arguments.runs_folder, json.loads(arguments.plan.read_text())["runs"])
-    runs = tables.runs_table(records)
+    plan = json.loads(arguments.plan.read_text())
+    records = tables.read_records(arguments.runs_folder, plan["runs"])
+    runs = tables.runs_table(records, plan["order"])
     summary = tables.summary_table(runs)
-    agreement = tables.agreement_table(records)
+    compared = comparisons.comparisons_table(runs)
+    agreement = comparisons.agreement_table(records)
     folder = arguments.out_folder
     folder.mkdir(parents=True, exist_ok=True)
     runs.to_parquet(folder / "runs.parquet", index=False)
     tables.curves_table(records).to_parquet(folder / "curves.parquet", index=False)
     (folder / "summary.csv").write_text(tables.csv_text(summary))
+    (folder / "comparisons.csv").write_text(comparisons.comparisons_csv(compared))
     agreement.to_csv(folder / "agreement.csv", index=False)
-    (folder / "summary.txt").write_text(tables.terminal_text(summary, agreement))
+    (folder / "summary.txt").write_text(terminal_text(runs, summary, compared, agreement))
 
 
 if __name__ == "__main__":

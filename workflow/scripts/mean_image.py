@@ -6,6 +6,7 @@ from pathlib import Path
 from trainmark.console import keep_log
 from trainmark.errors import run_command
 from trainmark.images.mean import mean_of_dataset, save_mean, save_picture
+from trainmark.slots import cpus_beside_runs
 
 
 def main() -> None:
@@ -19,7 +20,7 @@ def main() -> None:
     parser.add_argument("--picture", required=True, type=Path, help="mean.png")
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
-    with keep_log(arguments.log):
+    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
         mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers, arguments.checkpoint)
         save_mean(mean, arguments.out)
         save_picture(mean, arguments.picture)

@@ -8,6 +8,7 @@ from trainmark.console import keep_log
 from trainmark.errors import run_command
 from trainmark.images.lists import prepared_paths
 from trainmark.images.packed import pack
+from trainmark.slots import cpus_beside_runs
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     arguments = parser.parse_args()
     manifest = prepared.read_manifest(arguments.dataset_folder)
     arguments.out_folder.mkdir(parents=True, exist_ok=True)
-    with keep_log(arguments.log):
+    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
         for split in prepared.SPLITS:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"

@@ -9,6 +9,7 @@ from trainmark.datasets import Folders, read_dataset
 from trainmark.errors import run_command
 from trainmark.fetching.download import read_sources, verify
 from trainmark.preparing import prepare
+from trainmark.slots import cpus_beside_runs
 
 
 def main() -> None:
@@ -25,7 +26,7 @@ def main() -> None:
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
     folders = Folders(arguments.raw_folder, arguments.unpacked_folder, arguments.base_folder)
-    with keep_log(arguments.log):
+    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
         verify(folders.raw, arguments.entry)
         dataset = read_dataset(folders, arguments.entry)
         sources = read_sources(arguments.sources)

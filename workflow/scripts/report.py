@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from trainmark.comparisons import read_comparisons
 from trainmark.errors import run_command
 from trainmark.report import render
 
@@ -15,6 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plan", required=True, type=Path, help="JSON with the checked config")
     parser.add_argument("--runs", required=True, type=Path, help="runs.parquet")
+    parser.add_argument("--comparisons", required=True, type=Path, help="comparisons.csv")
     parser.add_argument("--agreement", required=True, type=Path, help="agreement.csv")
     parser.add_argument("--figures-folder", required=True, type=Path)
     parser.add_argument("--datasets-folder", required=True, type=Path)
@@ -22,6 +24,7 @@ def main() -> None:
     arguments = parser.parse_args()
     page = render(
         pd.read_parquet(arguments.runs),
+        read_comparisons(arguments.comparisons),
         pd.read_csv(arguments.agreement),
         json.loads(arguments.plan.read_text())["config"],
         arguments.figures_folder,

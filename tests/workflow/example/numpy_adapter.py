@@ -60,6 +60,10 @@ class NumpyAdapter(Adapter):
         """See `base.Adapter.describe_device`."""
         return {"kind": "cpu", "name": "numpy"}
 
+    def device_memory_mib(self):
+        """See `base.Adapter.device_memory_mib`."""
+        return None
+
     def versions(self):
         """See `base.Adapter.versions`."""
         return {"numpy": np.__version__}

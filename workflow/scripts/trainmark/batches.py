@@ -1,6 +1,7 @@
 """The order in which samples are trained on, the same for every framework."""
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -32,6 +33,18 @@ class EpochFeed:
         sizes = np.full(self.steps, self.batch_size)
         sizes[-1] = self.samples - self.batch_size * (self.steps - 1)
         return sizes
+
+    def one_of_each_size(self) -> "EpochFeed":
+        """A feed of one batch of each size that this one has: the first and, where the last is smaller, one like it."""
+        last = self.samples % self.batch_size
+        count = min(self.samples, self.batch_size + last)
+        return replace(self, order=None if self.order is None else self.order[:count], samples=count)
+
+    def sha256(self) -> str:
+        """Digest of everything that the feed decides: two feeds that train differently have different ones."""
+        order = b"" if self.order is None else self.order.astype("<i8").tobytes()
+        text = f"{self.batch_size} {self.samples} {self.dropout_seed} "
+        return hashlib.sha256(text.encode() + order).hexdigest()
 
 
 def run_seed(seed: int, repeat: int) -> tuple[int, int]:

@@ -14,7 +14,8 @@ from trainmark.config_words import KeyPath, as_yaml, dotted, nearest, place, sho
 from trainmark.datasets import sample_shape
 from trainmark.errors import ConfigError
 from trainmark.frameworks import known_frameworks
-from trainmark.recipes import RECIPES, InputTransform, Recipe, merged_input
+from trainmark.recipe import InputTransform, Recipe, merged_input
+from trainmark.recipes import RECIPES
 from trainmark.strict_yaml import StrictLoader
 
 Finding = tuple[KeyPath, str]

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from trainmark.matrix import Run
+from trainmark.run import Run
 
 
 def redirect_output(log: Path | None) -> TextIO:
@@ -74,29 +74,31 @@ def keep_log(log: Path) -> Iterator[None]:
             raise
 
 
-def place_in_plan(run: Run, plan: Path | None) -> str:
-    """Which run of how many, as "run 7 of 18", from the list that the workflow wrote; "run" where there is none."""
-    ids = _planned_runs(plan) if plan else []
-    return f"run {ids.index(run.id) + 1} of {len(ids)}" if run.id in ids else "run"
+def place_in_order(run: Run, plan: Path | None) -> dict | None:
+    """Where a run stands in the order of its workflow, as the record keeps it; None where no plan lists it."""
+    ids = _planned_order(plan) if plan else []
+    return {"place": ids.index(run.id) + 1, "of": len(ids)} if run.id in ids else None
 
 
-def _planned_runs(plan: Path) -> list:
+def _planned_order(plan: Path) -> list:
     """The list in the plan; empty where the file holds anything else: a title is no reason for a run to fail."""
     try:
         content = json.loads(plan.read_text())
     except (OSError, ValueError):
         return []
-    ids = content.get("runs") if isinstance(content, dict) else None
+    ids = content.get("order") if isinstance(content, dict) else None
     return ids if isinstance(ids, list) else []
 
 
 class RunDisplay:
     """A line at the start and at the end of a run, and between them a bar where the output is a terminal."""
 
-    def __init__(self, run: Run, place: str, terminal: TextIO) -> None:
+    def __init__(self, run: Run, order: dict | None, terminal: TextIO) -> None:
         self._terminal = terminal
-        self._place = place
-        self._title = f"{place}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
+        self._place = f"run {order['place']} of {order['of']}" if order else "run"
+        self._title = (
+            f"{self._place}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
+        )
         self._epochs = run.epochs
         self._bar: tqdm | None = None
 
@@ -114,6 +116,13 @@ class RunDisplay:
             leave=False,
         )
 
+    def went_on(self, epoch: int) -> None:
+        """Say that an earlier process trained the epochs up to this one."""
+        print(f"{self._place}: going on after epoch {epoch} of {self._epochs}", file=self._terminal)
+        print(f"going on after epoch {epoch}", flush=True)
+        self._bar.initial = self._bar.n = epoch
+        self._bar.refresh()
+
     def epoch_done(self, entry: dict) -> None:
         """Show an epoch's entry of the curves; print it to the log as well."""
         loss, test = entry["batch_loss"], entry["evaluations"]["test"]
@@ -124,17 +133,35 @@ class RunDisplay:
     def finish(self, record: dict) -> None:
         """Say how the run ended."""
         self._bar.close()
-        result, diverged = record["result"], record["diverged"]
-        if diverged:
-            outcome = f"diverged: loss is {diverged['kind']} at step {diverged['step']}, epoch {diverged['epoch']}"
-        else:
-            outcome = f"done, test loss {_short(result['test_loss'])}, test accuracy {_short(result['test_accuracy'])}"
-        print(f"{self._place}: {outcome}, {result['training_seconds']:.2f} s of training", file=self._terminal)
+        seconds = record["result"]["training_seconds"]
+        trained = "" if seconds is None else f", {seconds:.2f} s of training"
+        print(f"{self._place}: {_outcome(record)}{trained}", file=self._terminal)
+
+    def done_elsewhere(self) -> None:
+        """Say that another process wrote the record while this one waited."""
+        self._bar.close()
+        print(f"{self._place}: done by an earlier process that was still at work", file=self._terminal)
+
+    def stopped(self, signal_name: str) -> None:
+        """Say that a signal ends the run. Callable in the middle of another line: it goes past the stream."""
+        text = f"\n{self._title}: stopped by {signal_name}; the next snakemake goes on after the last checkpoint\n"
+        os.write(self._terminal.fileno(), text.encode())
 
     def fail(self, reason: str, log: Path | None) -> None:
         """Say that the run failed and where to read why."""
         where = f"; log: {log}" if log else ""
         print(f"{self._title}: failed: {reason}{where}", file=self._terminal)
+
+
+def _outcome(record: dict) -> str:
+    """How a run ended, in words."""
+    result, diverged, exceeded = record["result"], record["diverged"], record["out_of_memory"]
+    if diverged:
+        return f"diverged: loss is {diverged['kind']} at step {diverged['step']}, epoch {diverged['epoch']}"
+    if exceeded:
+        when = f"epoch {exceeded['epoch']}" if exceeded["epoch"] else exceeded["phase"].replace("_", " ")
+        return f"out of memory in {when}: {exceeded['message']}"
+    return f"done, test loss {_short(result['test_loss'])}, test accuracy {_short(result['test_accuracy'])}"
 
 
 def _short(value: float | str) -> str:

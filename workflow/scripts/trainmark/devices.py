@@ -1,15 +1,10 @@
-"""What a run is timed on: finding a GPU, and taking the CPU or the GPU for one run at a time.
-
-Standard library and filelock only: it is called before any framework, and numpy, is imported.
-"""
+"""What a run is timed on: the GPUs that there are, and the threads that it may use. Standard library only."""
 
 import os
+import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 DEVICES = ("cpu", "gpu")
 
@@ -26,15 +21,12 @@ THREAD_VARIABLES = (
 HIDING = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide every GPU."""
 
-HOST_FOLDER = Path("/tmp")  # noqa: S108 (the folder in it is the user's own)
-"""Where locks lie. Not TMPDIR: a batch system sets one for each job, and each would have a lock of its own."""
-
 
 def find_gpus() -> list[str]:
-    """Names of this machine's NVIDIA GPUs, as `nvidia-smi -L` lists them; [] where there is none.
+    """The machine's NVIDIA GPUs, as `nvidia-smi -L` lists them; [] where there is none.
 
     CUDA_VISIBLE_DEVICES set to nothing or to -1 hides them all, as it does for the frameworks. Set to some of them, it
-    leaves this list as it is: which of them a run sees is then for CUDA to say.
+    leaves this list as it is: `visible_gpus` says which.
     """
     if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
@@ -48,6 +40,40 @@ def find_gpus() -> list[str]:
     return [line.strip() for line in listing.stdout.splitlines() if line.startswith("GPU ")]
 
 
+def visible_gpus() -> list[str]:
+    """UUIDs of the GPUs that this process was given: those of CUDA_VISIBLE_DEVICES, or all of the machine's.
+
+    A scheduler's assignment comes in that variable, as numbers (in nvidia-smi's order), UUIDs or beginnings of them.
+    As in CUDA, the first entry that is no GPU here ends the list; so does a GPU that is named twice. An instance of a
+    divided GPU ("MIG-...") is taken as it is.
+    """
+    uuids = [_uuid(line) for line in find_gpus()]
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is None or not uuids:
+        return uuids
+    visible: list[str] = []
+    for entry in (part.strip() for part in given.split(",")):
+        uuid = entry if entry.startswith("MIG-") else _named(entry, uuids)
+        if uuid is None or uuid in visible:
+            break
+        visible.append(uuid)
+    return visible
+
+
+def _uuid(line: str) -> str:
+    """UUID in a line such as "GPU 0: NVIDIA H200 (UUID: GPU-0a...)"; its number where there is none."""
+    found = re.search(r"\(UUID: (\S+)\)", line) or re.match(r"GPU (\d+)", line)
+    return found[1] if found else line
+
+
+def _named(entry: str, uuids: Sequence[str]) -> str | None:
+    """The GPU that a number, a UUID or the beginning of exactly one means."""
+    if entry.isdecimal():
+        return uuids[int(entry)] if int(entry) < len(uuids) else None
+    matching = [uuid for uuid in uuids if entry and uuid.startswith(entry)]
+    return matching[0] if len(matching) == 1 else None
+
+
 def no_gpu_message(asked_by: str) -> str:
     """The sentence for a GPU that was asked for and isn't there."""
     return (
@@ -59,41 +85,23 @@ def no_gpu_message(asked_by: str) -> str:
 
 def _where_looked() -> str:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    found_command = shutil.which("nvidia-smi") is not None
-    if found_command and visible in HIDING:
+    if shutil.which("nvidia-smi") is None:
+        looked = "there is no nvidia-smi on the PATH"
+    elif visible in HIDING:
         return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU"
-    looked = "nvidia-smi -L listed no NVIDIA GPU" if found_command else "there is no nvidia-smi on the PATH"
+    elif find_gpus():
+        looked = "nvidia-smi -L lists no such GPU"
+    else:
+        looked = "nvidia-smi -L listed no NVIDIA GPU"
     return looked if visible is None else f"{looked}, with CUDA_VISIBLE_DEVICES={visible!r}"
 
 
-def limit_threads(threads: int) -> None:
-    """Hold this process to `threads` CPUs and threads: before numpy or a framework is imported, or it has no effect.
+def limit_threads(cpus: Sequence[int]) -> None:
+    """Hold this process to these CPUs, a thread each: before numpy or a framework is imported, or it has no effect.
 
     JAX reads no variable: it makes as many threads as the process may use CPUs, hence the affinity.
     """
     for variable in THREAD_VARIABLES:
-        os.environ[variable] = str(threads)
+        os.environ[variable] = str(len(cpus))
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-
-
-@contextmanager
-def device_slot(device: str, lock_folder: Path | None = None) -> Iterator[None]:
-    """Hold the host's CPU or its GPU for one timed run; wait while another run of this user has it.
-
-    No --cores or --resources value can then make two timed runs share a device. The lock is the operating
-    system's and goes with the process. CPU runs see no GPU at all.
-    """
-    from filelock import FileLock  # the dry run reads this module and has no need of it
-
-    if device == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    folder = lock_folder or _lock_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with FileLock(folder / f"{device}.lock"):
-        yield
-
-
-def _lock_folder() -> Path:
-    host_folder = HOST_FOLDER if os.access(HOST_FOLDER, os.W_OK) else Path(tempfile.gettempdir())
-    return host_folder / f"trainmark-{os.getuid()}"
+        os.sched_setaffinity(0, cpus)

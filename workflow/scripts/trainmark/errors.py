@@ -22,6 +22,10 @@ class DeviceError(TrainmarkError):
     """The device that was asked for is not there."""
 
 
+class MeasurementError(TrainmarkError):
+    """A time would be measured wrongly."""
+
+
 class RecordError(TrainmarkError):
     """A record does not fit its schema."""
 

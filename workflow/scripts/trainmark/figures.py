@@ -35,6 +35,8 @@ LINE_WIDTHS = (4.5, 2.6, 1.2)
 DEVICE_STYLES = {"cpu": ("-", "o"), "gpu": ("--", "^")}
 """Line and marker of each device."""
 
+NOTHING_LEFT = "every run diverged or ran out of memory"
+
 
 def _looks(runs: pd.DataFrame) -> dict[str, tuple[str, float]]:
     """(colour, line width) of each framework, the same in all figures of an experiment."""
@@ -52,7 +54,8 @@ def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Loss and accuracy on the test set by epoch: median over repeats, and the range between them as a band.
 
     Epoch settings share their beginning (same seeds), so each line is that of the longest setting. A run that
-    diverged ends in a cross. Training losses (mean over each epoch's batches) are dotted.
+    diverged ends in a cross; one that ran out of memory just ends. Training losses (mean over each epoch's batches) are
+    dotted.
     """
     figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.0), sharex=True)
     looks = _looks(runs)
@@ -73,7 +76,7 @@ def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     if (curves["test_loss"] > 0).any():
         axes[0].set_yscale("log")
     else:
-        _say(axes[0], "no loss is finite: every run diverged")
+        _say(axes[0], NOTHING_LEFT)
     axes[1].legend(loc="lower right")
     return figure
 
@@ -103,13 +106,14 @@ def _mark_divergence(axis: Axes, curves: pd.DataFrame, diverged: pd.DataFrame, c
 def training_time_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Seconds of training by epoch setting: every run a dot, the median of a setting a line's corner.
 
-    A diverged run stopped before its last epoch: its time is not that of its setting, and is left out.
+    A run that diverged or ran out of memory stopped before its last epoch: its time is not that of its setting, and is
+    left out.
     """
     figure, axis = plt.subplots(figsize=(7.2, 3.2))
     looks = _looks(runs)
     runs = runs[runs["status"] == "ok"]
     if runs.empty:
-        _say(axis, "every run diverged")
+        _say(axis, NOTHING_LEFT)
         return figure
     pairs = list(runs.groupby(["framework", "device"], sort=False))
     for i, ((framework, device), group) in enumerate(pairs):

@@ -1,9 +1,43 @@
 """Where a run's wall time went: named phases that sum to it."""
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+PHASES = (
+    "start",
+    "device_wait",
+    "import",
+    "data_load",
+    "build",
+    "transfer",
+    "compilation",
+    "warm_up",
+    "steady",
+    "evaluation",
+    "checkpoint",
+    "other",
+)
+"""Every phase there is; record.schema.json says what each means. "other" is what lies between the others."""
+
+PROCESS_STAT = Path("/proc/self/stat")
+
+
+def process_start() -> float:
+    """When this process was created, on the clock of `time.monotonic`: before the interpreter itself was loaded.
+
+    Linux tells it to 10 ms (field 22 of /proc/self/stat, proc(5): ticks since boot). Elsewhere: now.
+    """
+    try:
+        after_name = PROCESS_STAT.read_text().rpartition(")")[2].split()  # a process's name may hold anything
+        created_seconds = int(after_name[19]) / os.sysconf("SC_CLK_TCK")
+        age_seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - created_seconds
+    except (OSError, AttributeError, ValueError, IndexError):
+        age_seconds = 0.0
+    return time.monotonic() - max(age_seconds, 0.0)
 
 
 @dataclass
@@ -13,37 +47,80 @@ class Clock:
     seconds: float = 0.0
 
 
+def _nothing() -> None:
+    """Synchronizes what computes before it returns."""
+
+
 class Ledger:
     """Seconds by phase, on a monotonic clock, from `start` (a `time.monotonic()` value) on.
 
-    Whoever times work on a device synchronizes it before the phase ends. Phases don't nest: RuntimeError.
+    Phases don't nest: RuntimeError. A name that is no phase: KeyError.
     """
 
     def __init__(self, start: float) -> None:
         self._start = start
-        self._seconds: dict[str, float] = {}
-        self._open: str | None = None
+        self._seconds = dict.fromkeys(PHASES, 0.0)
+        self._open: tuple[str, float] | None = None
+        self._last = "start"
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[Clock]:
-        """Add the time of the body to the phase `name`, and leave it in the clock that this gives."""
+    def phase(self, name: str, synchronize: Callable[[], None] = _nothing) -> Iterator[Clock]:
+        """Add the time of the body to the phase `name`, and leave it in the clock that this gives.
+
+        synchronize: returns when a device has done all that it was given. It is called before each reading of the
+        clock: else what the device still has to do would count as the next phase's.
+        """
         if self._open:
-            raise RuntimeError(f"phase {name!r} began inside phase {self._open!r}: a second would count twice")
-        self._open, begin, clock = name, time.monotonic(), Clock()
+            raise RuntimeError(f"phase {name!r} began inside phase {self._open[0]!r}: a second would count twice")
+        if name not in self._seconds:
+            raise KeyError(name)
+        synchronize()
+        clock = Clock()
+        begin = time.monotonic()
+        self._open, self._last = (name, begin), name
         try:
             yield clock
+            synchronize()
         finally:
             self._open = None
             clock.seconds = time.monotonic() - begin
-            self.add(name, clock.seconds)
+            self._seconds[name] += clock.seconds
 
     def add(self, name: str, seconds: float) -> None:
         """Add seconds that were measured elsewhere, such as before this ledger could be imported."""
-        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+        self._seconds[name] += seconds
+
+    @property
+    def place(self) -> str:
+        """The phase under way, or the last one."""
+        return self._last
 
     def close(self) -> tuple[dict[str, float], float]:
-        """(seconds by phase, wall seconds); the phase "other" is what no named phase took."""
-        wall_seconds = time.monotonic() - self._start
+        """(seconds by phase, wall seconds) until now. A phase under way counts until now.
+
+        Another thread may call it. In this order of reading, a phase that begins or ends meanwhile is never counted
+        twice; at worst its seconds count as "other".
+        """
         phases = dict(self._seconds)
-        phases["other"] = wall_seconds - sum(phases.values())
+        under_way = self._open
+        now = time.monotonic()
+        if under_way:
+            name, begin = under_way
+            phases[name] += now - begin
+        wall_seconds = now - self._start
+        # Measured as the rest, not on a clock of its own: never negative but for the last bit's rounding.
+        phases["other"] += max(wall_seconds - sum(phases.values()), 0.0)
         return phases, wall_seconds
+
+    def go_on(self, earlier: Mapping[str, float]) -> float:
+        """Put an earlier process's phases in place of this one's, and count on from them. RuntimeError in a phase.
+
+        Returns the seconds from the start until now, which belong to no phase: they were spent on starting again.
+        """
+        if self._open:
+            raise RuntimeError(f"the ledger of an earlier process can't be taken over inside phase {self._open[0]!r}")
+        now = time.monotonic()
+        restart_seconds = now - self._start
+        self._seconds = dict.fromkeys(PHASES, 0.0) | dict(earlier)
+        self._start = now - sum(self._seconds.values())
+        return restart_seconds

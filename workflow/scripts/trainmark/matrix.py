@@ -1,29 +1,10 @@
 """From a checked config to its runs. Standard library only: a dry run needs no framework."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
-RUN_FOLDER = "{experiment}/{recipe}/{dataset}/{framework}/{device}/epochs-{epochs}/repeat-{repeat}"
-"""Where a run's record lies under results/runs; also the run's id."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training: a cell of an experiment's matrix."""
-
-    experiment: str
-    recipe: str
-    dataset: str
-    framework: str
-    device: str
-    epochs: int
-    repeat: int
-
-    @property
-    def id(self) -> str:
-        """The run's name, and its folder under results/runs."""
-        return RUN_FOLDER.format_map(vars(self))
+from trainmark.run import Run
 
 
 def devices_of(experiment: Mapping, gpu_found: bool) -> list[str]:
@@ -34,7 +15,6 @@ def devices_of(experiment: Mapping, gpu_found: bool) -> list[str]:
 
 
 def _runs_of(name: str, experiment: Mapping, gpu_found: bool) -> Iterator[Run]:
-    # Repeats turn slowest and frameworks fastest, so that a machine that slows down favours no framework.
     for repeat, epochs, recipe, dataset, device, framework in product(
         range(1, experiment["repeats"] + 1),
         experiment["epochs"],
@@ -47,5 +27,20 @@ def _runs_of(name: str, experiment: Mapping, gpu_found: bool) -> Iterator[Run]:
 
 
 def expand_runs(config: Mapping, gpu_found: bool) -> list[Run]:
-    """All runs of a checked config, experiment by experiment."""
+    """All runs of a checked config, experiment by experiment: the order in which tables list them."""
     return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment, gpu_found)]
+
+
+def trained_order(runs: Iterable[Run], config: Mapping) -> list[Run]:
+    """The runs in the order in which they are trained: a block for each repeat, mixed within by the experiments' seeds.
+
+    Experiments, frameworks, devices and epoch settings are interleaved, so that a machine that slows down or warms up
+    favours none of them; and runs of one repeat, which are compared with each other, lie near each other. The place
+    in a block is that of SHA-256(seed, id): the same everywhere, and an experiment that is added changes no other's.
+    """
+
+    def place(run: Run) -> tuple[int, str]:
+        seed = config["experiments"][run.experiment]["seed"]
+        return run.repeat, hashlib.sha256(f"{seed}:{run.id}".encode()).hexdigest()
+
+    return sorted(runs, key=place)

@@ -10,6 +10,8 @@ import jsonschema
 
 from trainmark.errors import RecordError
 
+SCHEMA_VERSION = 2
+
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 
 

@@ -1,194 +1,203 @@
 """The only place that runs a training: from a run's settings and a prepared dataset to its record."""
 
-import statistics
+import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from contextlib import suppress
 
 import numpy as np
 
-from trainmark import prepared, transforms
-from trainmark.architecture import Architecture
-from trainmark.batches import epoch_feed, run_seed
+from trainmark import nvidia, prepared, transforms
+from trainmark.account import DTYPE, Account, Job, Settings
+from trainmark.batches import EpochFeed, epoch_feed, run_seed
+from trainmark.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
+from trainmark.clock_check import ClockCheck
 from trainmark.errors import DeviceError
 from trainmark.frameworks import create_adapter
 from trainmark.frameworks.base import Adapter
 from trainmark.ledger import Ledger
-from trainmark.matrix import Run
-from trainmark.provenance import describe_host
-from trainmark.recipes import InputTransform, Recipe
-from trainmark.records import encode_loss
+from trainmark.memory import resident_mib
+from trainmark.outcomes import divergence
+from trainmark.provenance import thread_pools
+from trainmark.recipe import Recipe
+from trainmark.run import Run
 from trainmark.weights import first_weights
 
-DTYPE = "float32"
+CHECKPOINT_SHARE = 0.05
+"""A checkpoint is written when the last one's cost is at most this share of the time since it."""
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What decides a run's arithmetic, besides the run's place in the matrix.
-
-    batch_size: samples a step, None for the whole training set. step_losses: how many of them the record keeps.
-    """
-
-    seed: int
-    batch_size: int | None
-    input: InputTransform
-    step_losses: int
-
-
-Splits = dict[str, tuple[np.ndarray, np.ndarray]]
-"""(images, labels) by split, as the network sees them."""
-
-Progress = Callable[[dict], None]
+EpochShown = Callable[[dict], None]
 """Called after each epoch with its entry of the curves."""
 
-
-def run_training(
-    run: Run,
-    recipe: Recipe,
-    settings: Settings,
-    dataset_folder: Path,
-    mean_file: Path,
-    threads: int,
-    ledger: Ledger,
-    progress: Progress,
-) -> dict:
-    """Train one run from a fresh model and return its record. A diverged run is a result, not an error.
-
-    Raises DeviceError where the framework is not installed, does not see the run's device, or trains on another.
-    """
-    manifest = prepared.read_manifest(dataset_folder)
-    with ledger.phase("import"):
-        adapter = create_adapter(run.framework, threads)
-    with ledger.phase("data_load"):
-        splits = _transformed_splits(dataset_folder, mean_file, settings.input)
-    architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
-    with ledger.phase("build"):
-        _build(adapter, architecture, run, recipe, settings, splits)
-    samples = len(splits["train"][1])
-    curves, losses = _train(adapter, run, recipe, settings, samples, ledger, progress)
-    diverged = _divergence(losses, curves)
-    provenance = {**describe_host(threads), "device": adapter.describe_device(), "versions": adapter.versions()}
-    phases_seconds, wall_seconds = ledger.close()
-    return {
-        "schema_version": 1,
-        "run": {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"},
-        "settings": _settings_of_record(architecture, recipe, settings, samples),
-        "dataset": {
-            "name": run.dataset,
-            "content_sha256": manifest["content_sha256"],
-            "samples": manifest["samples"],
-        },
-        "status": "diverged" if diverged else "ok",
-        "diverged": diverged,
-        "curves": curves,
-        "step_losses": [encode_loss(loss) for loss in losses[: settings.step_losses]],
-        "result": _result(curves),
-        "phases_seconds": phases_seconds,
-        "wall_seconds": wall_seconds,
-        "provenance": provenance,
-    }
+WentOn = Callable[[int], None]
+"""Called with the last epoch of an earlier process, where training goes on from its checkpoint."""
 
 
-def _build(
-    adapter: Adapter, architecture: Architecture, run: Run, recipe: Recipe, settings: Settings, splits: Splits
-) -> None:
-    """Give the adapter network, weights and data; DeviceError where they did not come to lie on the run's device."""
-    weights = first_weights(architecture, recipe.initializer, run_seed(settings.seed, run.repeat))
-    adapter.build(
-        architecture=architecture, weights=weights, optimizer=recipe.optimizer, device=run.device, dtype=DTYPE
-    )
-    for split, (images, labels) in splits.items():
-        adapter.load(split=split, images=images, labels=labels)
-    adapter.synchronize()
-    if (found := adapter.describe_device())["kind"] != run.device:
-        raise DeviceError(f"{run.framework} was asked for the device {run.device} and put its arrays on {found}")
+class Training:
+    """One run: `train` trains it and returns its record."""
 
+    def __init__(self, run: Run, recipe: Recipe, settings: Settings, job: Job, ledger: Ledger) -> None:
+        self.run, self.recipe, self.settings, self.job, self.ledger = run, recipe, settings, job, ledger
+        self.account = Account(run, recipe, settings, job, ledger)
+        self._adapter: Adapter | None = None
 
-def _settings_of_record(architecture: Architecture, recipe: Recipe, settings: Settings, samples: int) -> dict:
-    return {
-        "seed": settings.seed,
-        "architecture": architecture.name,
-        "parameters": architecture.parameter_count(),
-        "dropout": any(node.op == "Dropout" for node in architecture.nodes),
-        "initializer": recipe.initializer,
-        "optimizer": recipe.optimizer.as_dict(),
-        "batch_size": min(settings.batch_size or samples, samples),
-        "dtype": DTYPE,
-        "input": asdict(settings.input),
-    }
+    def train(self, shown: EpochShown, went_on: WentOn) -> dict:
+        """Train from a fresh model, or go on from the newest checkpoint, and return the record.
 
+        A diverged run, and one that runs out of memory, is a result, not an error. Raises DeviceError where the
+        framework is not installed, does not see the run's device, or trains on another, and MeasurementError where the
+        adapter does not wait for its device.
+        """
+        try:
+            self._prepare(went_on)
+            diverged = self._train_epochs(shown)
+        except Exception as error:
+            if not (self._adapter.is_out_of_memory(error) if self._adapter else isinstance(error, MemoryError)):
+                raise
+            return self._out_of_memory(resident_mib(), f"{type(error).__name__}: {error}"[:500])
+        return self.account.record(diverged=diverged, device_mib=self._device_memory_mib())
 
-def _transformed_splits(dataset_folder: Path, mean_file: Path, transform: InputTransform) -> Splits:
-    mean = np.load(mean_file, allow_pickle=False)
-    splits = {split: prepared.read_split(dataset_folder, split) for split in prepared.SPLITS}
-    return {
-        split: (transforms.apply(images, mean, transform, DTYPE), np.asarray(labels))
-        for split, (images, labels) in splits.items()
-    }
-
-
-def _train(
-    adapter: Adapter, run: Run, recipe: Recipe, settings: Settings, samples: int, ledger: Ledger, progress: Progress
-) -> tuple[list[dict], list[float]]:
-    """(curves, loss of every step). Stops after the first epoch in which the loss is not finite."""
-    curves: list[dict] = []
-    losses: list[float] = []
-    for epoch in range(1, run.epochs + 1):
-        feed = epoch_feed(samples, settings.batch_size, run_seed(settings.seed, run.repeat), epoch)
-        with ledger.phase("training") as clock:
-            epoch_losses = adapter.train_epoch(feed)
-            adapter.synchronize()
-        with ledger.phase("evaluation"):
-            evaluations = {split: adapter.evaluate(split) for split in recipe.evaluated_splits}
-        losses += epoch_losses.tolist()
-        curves.append(
-            {
-                "epoch": epoch,
-                "seconds": clock.seconds,
-                "batch_loss": encode_loss(float(np.average(epoch_losses, weights=feed.batch_sizes()))),
-                "evaluations": {
-                    split: {"loss": encode_loss(loss), "accuracy": accuracy}
-                    for split, (loss, accuracy) in evaluations.items()
-                },
-            }
+    def over_limit(self, resident_mib: float) -> dict:
+        """The record of a run whose process was just found to hold more than its limit: for a watching thread."""
+        return self._out_of_memory(
+            resident_mib, f"{resident_mib:.1f} MiB exceed the limit of {self.settings.memory_limit_mib:g} MiB"
         )
-        progress(curves[-1])
-        if not _finite(epoch_losses, evaluations):
-            break
-    return curves, losses
 
+    def _out_of_memory(self, resident_mib: float, message: str) -> dict:
+        where = {
+            "phase": self.ledger.place,
+            "epoch": self.account.epoch,
+            "resident_mib": resident_mib,
+            "message": message,
+        }
+        return self.account.record(out_of_memory=where, device_mib=self._device_memory_mib())
 
-def _finite(epoch_losses: np.ndarray, evaluations: dict[str, tuple[float, float]]) -> bool:
-    return bool(np.isfinite(epoch_losses).all() and np.isfinite([loss for loss, _ in evaluations.values()]).all())
+    def _device_memory_mib(self) -> float | None:
+        """None on the CPU, and where a run out of memory can no longer tell."""
+        with suppress(Exception):
+            return self._adapter.device_memory_mib() if self._adapter else None
+        return None
 
+    # --- before the first epoch ---------------------------------------------------------------------------------
 
-def _divergence(losses: list[float], curves: list[dict]) -> dict | None:
-    """The first step whose loss is not finite; or the last step, where only the evaluation after it is not."""
-    wrong = next((step for step, loss in enumerate(losses) if not np.isfinite(loss)), None)
-    if wrong is not None:
-        kind = "nan" if np.isnan(losses[wrong]) else "inf"
-        last_finite = losses[wrong - 1] if wrong else None
-    else:
-        texts = [entry["loss"] for entry in curves[-1]["evaluations"].values() if isinstance(entry["loss"], str)]
-        if not texts:
+    def _prepare(self, went_on: WentOn) -> None:
+        """Load the framework and the data, build, compile; put the newest checkpoint's state in where there is one."""
+        ledger, account = self.ledger, self.account
+        with ledger.phase("import"):
+            adapter = create_adapter(self.run.framework, len(self.job.slot.cpus))
+        self._adapter = adapter
+        account.provenance["versions"] = adapter.versions()
+        with ledger.phase("data_load"):
+            splits = self._splits()
+        with ledger.phase("build"):
+            adapter.build(
+                architecture=account.architecture,
+                weights=first_weights(account.architecture, self.recipe.initializer, self._seed),
+                optimizer=self.recipe.optimizer,
+                device=self.run.device,
+                dtype=DTYPE,
+            )
+            adapter.synchronize()
+        with ledger.phase("transfer", adapter.synchronize):
+            for split, (images, labels) in splits.items():
+                adapter.load(split=split, images=images, labels=labels)
+        self._check_device()
+        checkpoint = self._newest_checkpoint()
+        state = checkpoint.state if checkpoint else adapter.state()
+        with ledger.phase("compilation", adapter.synchronize) as clock:
+            adapter.compile(self._feed(1))
+        account.provenance["thread_pools"] = thread_pools() + adapter.thread_pools()  # all are loaded now
+        adapter.set_state(state)
+        if checkpoint:
+            account.go_on(checkpoint.epoch, checkpoint.progress)
+            went_on(checkpoint.epoch)
+        else:
+            account.begin(clock.seconds)
+
+    @property
+    def _seed(self) -> tuple[int, int]:
+        return run_seed(self.settings.seed, self.run.repeat)
+
+    def _feed(self, epoch: int) -> EpochFeed:
+        return epoch_feed(self.account.samples, self.settings.batch_size, self._seed, epoch)
+
+    def _splits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """(images, labels) by split, as the network sees them."""
+        mean = np.load(self.job.mean_file, allow_pickle=False)
+        splits = {split: prepared.read_split(self.job.dataset_folder, split) for split in prepared.SPLITS}
+        return {
+            split: (transforms.apply(images, mean, self.settings.input, DTYPE), np.asarray(labels))
+            for split, (images, labels) in splits.items()
+        }
+
+    def _check_device(self) -> None:
+        """DeviceError where the arrays did not come to lie on the run's device."""
+        found = self._adapter.describe_device()
+        if found["kind"] != self.run.device:
+            raise DeviceError(
+                f"{self.run.framework} was asked for the device {self.run.device} and put its arrays on {found}"
+            )
+        provenance = self.account.provenance
+        provenance["device"] = found
+        if self.job.slot.gpu:
+            provenance["gpu"] |= {"at_start": nvidia.state(self.job.slot.gpu)}
+
+    # --- checkpoints --------------------------------------------------------------------------------------------
+
+    def _newest_checkpoint(self) -> Checkpoint | None:
+        if not self.job.checkpoint_folder:
             return None
-        wrong, kind, last_finite = len(losses) - 1, "nan" if "NaN" in texts else "inf", losses[-1]
-    steps_an_epoch = len(losses) // len(curves)
-    return {"kind": kind, "epoch": wrong // steps_an_epoch + 1, "step": wrong + 1, "last_finite_loss": last_finite}
+        return newest_checkpoint(self.job.checkpoint_folder, self._identity())
 
+    def _identity(self) -> str:
+        """Of the run and its batches: numpy could come to draw others from the same seed."""
+        return self.account.identity(self._feed(1).sha256())
 
-def _result(curves: list[dict]) -> dict:
-    seconds = [entry["seconds"] for entry in curves]
-    last = curves[-1]["evaluations"]
-    train = last.get("train", {"loss": None, "accuracy": None})
-    return {
-        "epochs_trained": len(curves),
-        "training_seconds": sum(seconds),
-        "first_epoch_seconds": seconds[0],
-        "steady_epoch_seconds": statistics.median(seconds[1:]) if len(seconds) > 1 else None,
-        "test_loss": last["test"]["loss"],
-        "test_accuracy": last["test"]["accuracy"],
-        "train_loss": train["loss"],
-        "train_accuracy": train["accuracy"],
-    }
+    def _write_checkpoint(self, epoch: int) -> float:
+        """Seconds that it took. A disk that takes none is no reason for a run to fail: the log says it."""
+        with self.ledger.phase("checkpoint") as clock:
+            checkpoint = Checkpoint(epoch, self._adapter.state(), self.account.snapshot())
+            try:
+                write_checkpoint(self.job.checkpoint_folder, self._identity(), checkpoint)
+            except OSError as error:
+                print(f"no checkpoint was written after epoch {epoch}: {error}; training goes on", flush=True)
+        return clock.seconds
+
+    # --- training -----------------------------------------------------------------------------------------------
+
+    def _train_epochs(self, shown: EpochShown) -> dict | None:
+        """Train the epochs that are left; return where the loss stopped being finite, which ends it, or None."""
+        first = len(self.account.progress.curves) + 1
+        check = ClockCheck(self._adapter)
+        written, cost_seconds = time.monotonic(), 0.0
+        for epoch in range(first, self.run.epochs + 1):
+            self.account.epoch = epoch
+            entry, diverged = self._train_epoch(epoch, "warm_up" if epoch == first else "steady", check)
+            shown(entry)
+            if epoch == first:
+                self._check_device_memory()
+            if diverged:
+                return diverged
+            due_seconds = max(self.job.checkpoint_seconds, cost_seconds / CHECKPOINT_SHARE)
+            if self.job.checkpoint_folder and epoch < self.run.epochs and time.monotonic() - written >= due_seconds:
+                cost_seconds = self._write_checkpoint(epoch)
+                written = time.monotonic()
+        return None
+
+    def _train_epoch(self, epoch: int, part: str, check: ClockCheck) -> tuple[dict, dict | None]:
+        """(the epoch's entry of the curves, where its loss stopped being finite)."""
+        adapter, progress = self._adapter, self.account.progress
+        feed = self._feed(epoch)
+        joules = self.account.meter.joules()
+        with self.ledger.phase(part, adapter.synchronize) as clock:
+            losses = adapter.train_epoch(feed)
+        self.account.add_energy(joules)
+        check.after_epoch(clock.seconds)
+        with self.ledger.phase("evaluation", adapter.synchronize):
+            evaluations = {split: adapter.evaluate(split) for split in self.recipe.evaluated_splits}
+        diverged = divergence(epoch, progress.steps, losses, progress.last_loss, evaluations)
+        return self.account.add_epoch(feed, part, clock.seconds, losses, evaluations), diverged
+
+    def _check_device_memory(self) -> None:
+        """DeviceError where a GPU run's framework holds no memory of the GPU: then it did not train there."""
+        if self.run.device == "gpu" and not self._adapter.device_memory_mib():
+            raise DeviceError(f"{self.run.framework} was asked for the device gpu and used none of its memory")

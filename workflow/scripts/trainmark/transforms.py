@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trainmark.recipes import InputTransform
+from trainmark.recipe import InputTransform
 
 
 def centre_window(image_shape: tuple[int, int], crop: tuple[int, int] | None) -> tuple[int, int, int, int]:

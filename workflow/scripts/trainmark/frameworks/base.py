@@ -1,14 +1,12 @@
 """The contract that every adapter fulfils, and what all adapters share."""
 
-import os
 from abc import ABC, abstractmethod
-from pathlib import Path
 
 import numpy as np
 
 from trainmark.architecture import Architecture
 from trainmark.batches import EpochFeed
-from trainmark.recipes import Optimizer
+from trainmark.recipe import Optimizer
 from trainmark.weights import Weights
 
 EVALUATION_BATCH_SIZE = 1000
@@ -35,6 +33,13 @@ class Adapter(ABC):
     @abstractmethod
     def load(self, *, split: str, images: np.ndarray, labels: np.ndarray) -> None:
         """Put a split where it is trained from, once: images (samples, channels, height, width), labels (samples,)."""
+
+    def compile(self, feed: EpochFeed) -> None:
+        """Train one step of each batch size of `feed`, so that what the framework compiles for them is compiled.
+
+        It changes the state: whoever calls it keeps `state` and puts it back.
+        """
+        self.train_epoch(feed.one_of_each_size())
 
     @abstractmethod
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
@@ -72,21 +77,21 @@ class Adapter(ABC):
     def versions(self) -> dict[str, str]:
         """Versions of the libraries that train, by package."""
 
+    @abstractmethod
+    def device_memory_mib(self) -> float | None:
+        """Most memory of the GPU that the framework held so far, MiB; None on the CPU."""
+
+    def thread_pools(self) -> list[dict]:
+        """The framework's own pools of threads, as "library" and "threads", where it has any and tells."""
+        return []
+
+    def is_out_of_memory(self, error: Exception) -> bool:
+        """Whether an exception says that memory ran out, the host's or the device's."""
+        return isinstance(error, MemoryError)
+
     def evaluate(self, split: str) -> tuple[float, float]:
         """(mean cross entropy, accuracy) over a loaded split; from the logits, the same arithmetic everywhere."""
         return cross_entropy_and_accuracy(self.predict(split), self.labels[split])
-
-    def save(self, path: Path) -> None:
-        """Write `state` to an .npz file; the file is whole or not there at all."""
-        part = path.with_name(path.name + ".part")
-        with open(part, "wb") as stream:
-            np.savez(stream, **self.state())
-        os.replace(part, path)
-
-    def restore(self, path: Path) -> None:
-        """Put back what `save` wrote. Nothing in the file is unpickled."""
-        with np.load(path, allow_pickle=False) as arrays:
-            self.set_state(dict(arrays))
 
 
 def cross_entropy_and_accuracy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from trainmark.batches import EpochFeed
 from trainmark.errors import DeviceError
 from trainmark.frameworks import chainer_compat  # noqa: F401  (before chainer)
 from trainmark.frameworks.base import EVALUATION_BATCH_SIZE, Adapter
-from trainmark.recipes import Optimizer
+from trainmark.recipe import Optimizer
 from trainmark.weights import Weights
 
 with warnings.catch_warnings():
@@ -86,6 +86,8 @@ class ChainerAdapter(Adapter):
         self._network.to_device(self._device)
         constants = optimizer.as_dict()
         self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants).setup(self._network)
+        for parameter in self._network.params():
+            parameter.update_rule._init_states(parameter)  # else at the first update: `state` would lack it before
 
     def load(self, *, split: str, images: np.ndarray, labels: np.ndarray) -> None:
         """See `base.Adapter.load`. The arrays stay on the host: the stock updater moves each batch."""
@@ -155,6 +157,19 @@ class ChainerAdapter(Adapter):
             return {"kind": "cpu", "name": "numpy"}
         properties = chainer.backends.cuda.cupy.cuda.runtime.getDeviceProperties(0)
         return {"kind": "gpu", "name": properties["name"].decode()}
+
+    def device_memory_mib(self) -> float | None:
+        """See `base.Adapter.device_memory_mib`. CuPy's pool gives nothing back by itself: what it holds is its most."""
+        if self._device.xp is np:
+            return None
+        return chainer.backends.cuda.memory_pool.total_bytes() / 2**20
+
+    def is_out_of_memory(self, error: Exception) -> bool:
+        """See `base.Adapter.is_out_of_memory`."""
+        kinds = [MemoryError]
+        if chainer.backends.cuda.available:
+            kinds.append(chainer.backends.cuda.cupy.cuda.memory.OutOfMemoryError)
+        return isinstance(error, tuple(kinds))
 
     def versions(self) -> dict[str, str]:
         """See `base.Adapter.versions`."""

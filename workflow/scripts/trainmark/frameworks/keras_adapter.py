@@ -13,7 +13,7 @@ from trainmark.architecture import Architecture
 from trainmark.batches import EpochFeed
 from trainmark.errors import DeviceError
 from trainmark.frameworks.base import EVALUATION_BATCH_SIZE, Adapter
-from trainmark.recipes import Optimizer
+from trainmark.recipe import Optimizer
 from trainmark.weights import Weights
 
 FRAMEWORKS = {
@@ -41,6 +41,9 @@ class Backend(NamedTuple):
     wait: Callable[..., object]  # (module, an array that the last work wrote)
     data: Callable[..., object] = lambda module, array: array  # (module, numpy array) -> what fit and predict are given
     seed: Callable[..., object] = lambda module, seed: None  # (module, seed), of a global generator
+    limit_threads: Callable[..., object] = lambda module, threads: None  # JAX goes by the CPUs that the process may use
+    thread_pools: Callable[..., dict[str, int]] = lambda module: {}
+    peak_bytes: Callable[..., int] = lambda module, gpu: 0  # most memory held on a GPU
 
 
 BACKENDS = {
@@ -48,11 +51,21 @@ BACKENDS = {
         gpus=lambda tf: tf.config.list_physical_devices("GPU"),
         gpu_name=lambda tf, gpu: tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name),
         wait=lambda tf, array: array.numpy(),
+        limit_threads=lambda tf, threads: (
+            tf.config.threading.set_intra_op_parallelism_threads(threads),
+            tf.config.threading.set_inter_op_parallelism_threads(threads),
+        ),
+        thread_pools=lambda tf: {
+            "tensorflow intra-op": tf.config.threading.get_intra_op_parallelism_threads(),
+            "tensorflow inter-op": tf.config.threading.get_inter_op_parallelism_threads(),
+        },
+        peak_bytes=lambda tf, gpu: tf.config.experimental.get_memory_info("GPU:0")["peak"],
     ),
     "jax": Backend(
         gpus=lambda jax: [device for device in jax.devices() if device.platform == "gpu"],
         gpu_name=lambda jax, gpu: gpu.device_kind,
         wait=lambda jax, array: jax.block_until_ready(array),
+        peak_bytes=lambda jax, gpu: gpu.memory_stats()["peak_bytes_in_use"],
     ),
     "torch": Backend(
         gpus=lambda torch: list(range(torch.cuda.device_count())),
@@ -60,8 +73,14 @@ BACKENDS = {
         wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
         data=lambda torch, array: torch.as_tensor(array),  # Keras makes float32 of numpy arrays for torch
         seed=lambda torch, seed: torch.manual_seed(seed),
+        limit_threads=lambda torch, threads: torch.set_num_threads(threads),
+        thread_pools=lambda torch: {"torch": torch.get_num_threads()},
+        peak_bytes=lambda torch, gpu: torch.cuda.max_memory_allocated(),
     ),
 }
+
+OUT_OF_MEMORY = {"ResourceExhaustedError": "", "OutOfMemoryError": "", "JaxRuntimeError": "RESOURCE_EXHAUSTED"}
+"""Exceptions that say that memory ran out, by class name (TensorFlow, torch, JAX), with what their text must hold."""
 
 
 class Adam(keras.optimizers.Adam):
@@ -148,6 +167,7 @@ class KerasAdapter(Adapter):
         super().__init__(framework, threads)
         self._module = importlib.import_module(keras.backend.backend())
         self._backend = BACKENDS[keras.backend.backend()]
+        self._backend.limit_threads(self._module, threads)
 
     def build(
         self, *, architecture: Architecture, weights: Weights, optimizer: Optimizer, device: str, dtype: str
@@ -157,6 +177,8 @@ class KerasAdapter(Adapter):
             raise DeviceError(f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}")
         if dtype == "float64" and keras.backend.backend() == "jax":
             self._module.config.update("jax_enable_x64", True)
+        keras.config.set_max_epochs(None)  # environment variables set them, and would cut training short in silence
+        keras.config.set_max_steps_per_epoch(None)
         keras.config.set_floatx(dtype)
         keras.config.set_dtype_policy(dtype)  # once read, it does not follow floatx
         keras.config.set_image_data_format("channels_first")
@@ -178,9 +200,14 @@ class KerasAdapter(Adapter):
         )
         self.labels[split] = labels
 
+    def compile(self, feed: EpochFeed) -> None:
+        """See `base.Adapter.compile`."""
+        self._make_room(feed.steps)  # else for the few steps, and again for the whole epoch
+        super().compile(feed)
+
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `base.Adapter.train_epoch`."""
-        self._compile(feed.steps)
+        self._make_room(feed.steps)
         # In a callback: on torch, fit first dry-runs the network, which would draw from the generator.
         seeding = keras.callbacks.LambdaCallback(
             on_epoch_begin=lambda epoch, logs: self._seed_dropout(feed.dropout_seed)
@@ -219,14 +246,30 @@ class KerasAdapter(Adapter):
             return {"kind": "cpu", "name": keras.backend.backend()}
         return {"kind": "gpu", "name": str(self._backend.gpu_name(self._module, gpus[0]))}
 
+    def device_memory_mib(self) -> float | None:
+        """See `base.Adapter.device_memory_mib`."""
+        if self.describe_device()["kind"] == "cpu":
+            return None
+        return self._backend.peak_bytes(self._module, self._backend.gpus(self._module)[0]) / 2**20
+
+    def thread_pools(self) -> list[dict]:
+        """See `base.Adapter.thread_pools`."""
+        pools = self._backend.thread_pools(self._module)
+        return [{"library": library, "threads": threads} for library, threads in pools.items()]
+
+    def is_out_of_memory(self, error: Exception) -> bool:
+        """See `base.Adapter.is_out_of_memory`."""
+        said = OUT_OF_MEMORY.get(type(error).__name__)
+        return super().is_out_of_memory(error) or (said is not None and said in str(error))
+
     def versions(self) -> dict[str, str]:
         """See `base.Adapter.versions`."""
         modules = (keras, self._module, np)
         return {module.__name__: module.__version__ for module in modules}
 
-    def _compile(self, steps: int) -> None:
-        """Compile once an epoch length: the metric has room for that many losses."""
-        if self._metric is None or self._metric.losses.shape[0] != steps:
+    def _make_room(self, steps: int) -> None:
+        """Have the model compiled with a metric that has room for so many losses; anew only where it has less."""
+        if self._metric is None or self._metric.losses.shape[0] < steps:
             self._metric = StepLosses(steps)
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
             self._model.compile(optimizer=self._optimizer, loss=loss, metrics=[self._metric])

@@ -1,0 +1,37 @@
+"""The benchmarks of the ledger and of the verdicts run and print each of their figures; what they say is not tested."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SEARCH_PATH = os.pathsep.join(str(HERE.parents[1] / folder) for folder in ("workflow/scripts", "tests"))
+
+
+def printed(script, *arguments):
+    """What a benchmark prints; it may end with status 1, where a busy machine's figures are not good enough."""
+    command = [sys.executable, str(HERE / script), *arguments]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": SEARCH_PATH}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def test_the_ledgers_benchmark_prints_its_figures():
+    shown = printed("wall_times.py", "--repeats", "1", "--epochs", "2", "--recipes", "mnist-mlp-flux")
+    assert "runs: 5, of them 2 censored" in shown
+    for figure in ("wall time from outside: ", "not in any phase, keras-jax: ", "largest difference of any run: "):
+        assert figure in shown
+    assert "smallest phase of any run: 0 s" in shown
+
+
+def test_the_twins_benchmark_prints_the_reports_verdicts():
+    shown = printed("twins.py", "--repeats", "1", "--epochs", "2")
+    for experiment, second in (("same", "twin-two"), ("slowed", "twin-slowed")):
+        for metric in ("training_seconds", "steady_epoch_seconds"):
+            assert f"{experiment}, {metric}: {second} on cpu against twin-one on cpu: " in shown
+    assert shown.count("too few pairs (1, needs 6)") == 4
+    assert "as it should be: no" in shown

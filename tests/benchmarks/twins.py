@@ -1,0 +1,93 @@
+"""Is one setting under two names told apart, and is a slowdown of 10 % found? The report's own verdicts, on real runs.
+
+Run: make bench-twins. In a copy of the repository Chainer's adapter goes under three names: two that are the same, and
+one that rests after each epoch for a tenth of the epoch's time. Ten repeats of each go through the workflow, in its own
+order, and what the report says is printed. Exit status 1 where it says anything else than it should.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+from harness import copy_of_repository, snakemake, write_config
+
+SLOWDOWN = 0.1
+
+ADAPTER = f'''"""Chainer's adapter under three names."""
+
+import time
+
+from trainmark.frameworks.chainer_adapter import ChainerAdapter
+
+FRAMEWORKS = {{
+    "twin-one": {{"packages": ["chainer"], "environment": {{}}}},
+    "twin-two": {{"packages": ["chainer"], "environment": {{}}}},
+    "twin-slowed": {{"packages": ["chainer"], "environment": {{}}}},
+}}
+
+
+def create(framework, threads):
+    return Slowed(framework, threads) if framework == "twin-slowed" else ChainerAdapter(framework, threads)
+
+
+class Slowed(ChainerAdapter):
+    def train_epoch(self, feed):
+        begin = time.monotonic()
+        losses = super().train_epoch(feed)
+        time.sleep({SLOWDOWN} * (time.monotonic() - begin))
+        return losses
+'''
+
+WANTED = {"same": "not distinguishable", "slowed": "slower"}
+
+
+def config(repeats: int, epochs: int) -> dict:
+    """Two experiments: the same setting twice, and one of them slowed."""
+    experiment = {"recipes": ["mnist-mlp-keras"], "devices": ["cpu"], "epochs": [epochs], "repeats": repeats}
+    return {
+        "experiments": {
+            "same": experiment | {"frameworks": ["twin-one", "twin-two"]},
+            "slowed": experiment | {"frameworks": ["twin-one", "twin-slowed"]},
+        }
+    }
+
+
+def comparisons(folder: Path, repeats: int, epochs: int) -> pd.DataFrame:
+    """The table of comparisons of a finished workflow; its terminal output and its report say the same."""
+    copy_of_repository(folder)
+    (folder / "workflow" / "scripts" / "trainmark" / "frameworks" / "twin_adapter.py").write_text(ADAPTER)
+    for name in ("one", "two", "slowed"):
+        (folder / "envs" / f"twin-{name}.yaml").write_text("dependencies: [chainer]\n")
+    process = snakemake(folder, "--cores", "2", "--configfile", write_config(folder, config(repeats, epochs)))
+    if process.returncode:
+        sys.exit(process.printed[-5000:])
+    print((folder / "results" / "tables" / "summary.txt").read_text())
+    return pd.read_csv(folder / "results" / "tables" / "comparisons.csv")
+
+
+def main() -> None:
+    """Run both experiments and print the verdicts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=10, help="of each setting")
+    parser.add_argument("--epochs", type=int, default=30)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        table = comparisons(Path(folder), arguments.repeats, arguments.epochs)
+    right = []
+    for row in table.to_dict("records"):
+        print(
+            f"{row['experiment']}, {row['metric']}: {row['second']} against {row['first']}: "
+            f"{row['ratio']} ({row['low']} to {row['high']}), {row['pairs']} pairs: {row['verdict']}"
+        )
+        right.append(row["verdict"] == WANTED[row["experiment"]])
+        if row["experiment"] == "slowed" and row["verdict"] == "slower":
+            right.append(float(row["low"]) <= 1 + SLOWDOWN <= float(row["high"]))
+            print(f"  holds {1 + SLOWDOWN:g}: {'yes' if right[-1] else 'no'}")
+    print(f"as it should be: {'yes' if all(right) else 'no'}")
+    sys.exit(not all(right))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Stands before `python` on a workflow's PATH: kills trainings at random moments of the phases that a plan names.
+
+The folder KILLS holds a file for each record that is to be written, with a line for each kill that is still to come:
+signal and phase. Functions are wrapped in the training's own process, so that a kill falls where it is meant to.
+"""
+
+import os
+import random
+import runpy
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+ADAPTER_FUNCTIONS = {"training": "train_epoch", "evaluation": "evaluate"}
+
+
+def plan_of(record):
+    """The file of the kills of the run that writes this record."""
+    return Path(os.environ["KILLS"]) / str(record).replace("/", "+")
+
+
+def kill_within(seconds, signal_name, note):
+    """Send this process the signal at a random moment of the next `seconds`, while whatever it does goes on."""
+
+    def strike():
+        time.sleep(random.uniform(0, seconds))
+        with open(Path(os.environ["KILLS"]) / "done", "a") as log:
+            log.write(f"{note}\n")
+        os.kill(os.getpid(), signal.Signals[signal_name])
+
+    threading.Thread(target=strike, daemon=True).start()
+
+
+def kill_inside(owner, name, last_call, signal_name, note):
+    """Kill inside one of the first calls of owner.name, at a random moment of the time that the call before it took."""
+    inner = getattr(owner, name)
+    calls = [random.randint(1, last_call)]
+    took_seconds = 0.02
+
+    def wrapped(*arguments, **named):
+        nonlocal took_seconds
+        calls[0] -= 1
+        begin = time.monotonic()
+        if calls[0] == 0:
+            kill_within(took_seconds, signal_name, note)
+        result = inner(*arguments, **named)
+        took_seconds = time.monotonic() - begin
+        while calls[0] == 0:
+            time.sleep(0.01)  # until the kill comes: the phase is still this one
+        return result
+
+    setattr(owner, name, wrapped)
+
+
+def arm(signal_name, phase, note):
+    """Have this process killed in a phase: start, training, evaluation or checkpoint."""
+    from trainmark import frameworks
+
+    create_adapter = frameworks.create_adapter
+
+    def watched(*arguments):
+        adapter = create_adapter(*arguments)
+        if phase == "checkpoint":
+            kill_inside(sys.modules["trainmark.training"], "write_checkpoint", 2, signal_name, note)
+        else:
+            kill_inside(adapter, ADAPTER_FUNCTIONS[phase], 8, signal_name, note)
+        return adapter
+
+    if phase == "start":
+        kill_within(1.0, signal_name, note)
+    else:
+        frameworks.create_adapter = watched
+
+
+def main():
+    """Run the command as python would; a train.py with a kill first."""
+    arguments = sys.argv[1:]
+    os.environ["PATH"] = os.environ["PATH"].partition(os.pathsep)[2]  # without the folder of this stand-in
+    if not arguments or Path(arguments[0]).name != "train.py":
+        os.execvp("python", ["python", *arguments])
+    sys.argv = arguments
+    sys.path[0] = str(Path(arguments[0]).parent.resolve())
+    record = arguments[arguments.index("--out") + 1]
+    plan = plan_of(record)
+    kills = plan.read_text().splitlines() if plan.exists() else []
+    if kills:
+        plan.write_text("\n".join(kills[1:]))
+        arm(*kills[0].split(), note=f"{kills[0]} {record}")
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

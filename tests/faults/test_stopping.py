@@ -1,0 +1,105 @@
+"""A whole workflow that is stopped: the next call of snakemake finishes it, without any unlocking."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from harness import environment, snakemake, snakemake_command, write_config
+
+from trainmark.records import read_record
+
+CONFIG = {
+    "experiments": {
+        "stopped": {
+            "recipes": ["mnist-mlp-flux"],
+            "frameworks": ["chainer"],
+            "devices": ["cpu"],
+            "epochs": [800],
+            "repeats": 1,
+            "batch_size": 400,
+        }
+    }
+}
+RUN_FOLDER = "stopped/mnist-mlp-flux/digits/chainer/cpu/epochs-800"
+
+
+def wait_for(condition, process):
+    """Until it holds; fails where the process ends before, or after a minute."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process is None or process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name
+)
+def test_a_stopped_workflow_goes_on_with_the_next_call(tmp_path, number):
+    """As Ctrl-C, a batch system, a closed terminal or a lost machine does it: snakemake and its jobs get it alike."""
+    command = snakemake_command(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, CONFIG))
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=tmp_path,
+        env=environment(TRAINMARK_CHECKPOINT_SECONDS="0"),
+        start_new_session=True,
+    )
+    checkpoints = tmp_path / "results" / "runs" / RUN_FOLDER / "repeat-1" / "record.checkpoint"
+    wait_for(lambda: any(checkpoints.glob("*.npz")), process)
+    os.killpg(process.pid, number)
+    printed = process.communicate(timeout=60)[0]
+    assert process.returncode != 0
+    if number != signal.SIGKILL:
+        assert f"stopped by {number.name}; the next snakemake goes on after the last checkpoint" in printed
+    again = snakemake(tmp_path, "--cores", "2", "--configfile", "experiment.yaml")
+    assert again.returncode == 0, again.printed[-3000:]
+    assert "going on after epoch" in again.printed
+    record = read_record(checkpoints.parent / "record.json")
+    assert record["resumes"] == 1
+    assert len(record["curves"]) == 800
+    assert not checkpoints.exists()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_training_that_outlives_its_workflow_is_not_repeated(tmp_path, at_once):
+    """snakemake alone is killed, and its training goes on: the next call waits for what it leaves, or finds it."""
+    name = write_config(tmp_path, CONFIG)
+    arguments = ("--cores", "2", "--configfile", name)
+    process = subprocess.Popen(
+        snakemake_command(tmp_path, *arguments),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+        env=environment(TRAINMARK_CHECKPOINT_SECONDS="0"),
+    )
+    folder = tmp_path / "results" / "runs" / RUN_FOLDER / "repeat-1"
+    wait_for(lambda: any((folder / "record.checkpoint").glob("*.npz")), process)
+    process.kill()
+    process.wait()
+    if not at_once:
+        wait_for((folder / "record.json").exists, process=None)
+    again = snakemake(tmp_path, *arguments)
+    assert again.returncode == 0, again.printed[-3000:]
+    assert read_record(folder / "record.json")["resumes"] == 0
+    assert "done by an earlier process that was still at work" in again.printed
+    assert not (folder / "record.checkpoint" / "record.json").exists()
+    third = snakemake(tmp_path, *arguments, "--forcerun", "train")
+    assert "done by an earlier process" not in third.printed, "who asks for another training gets one"
+
+
+def test_a_second_workflow_in_the_same_directory_is_refused(tmp_path):
+    command = snakemake_command(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, CONFIG))
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=environment()
+    )
+    wait_for((tmp_path / "results" / "plan.json").exists, process)
+    second = snakemake(tmp_path, "--cores", "2", "--configfile", "experiment.yaml")
+    assert second.returncode != 0
+    assert f"another snakemake is at work in {tmp_path}" in second.printed
+    assert "Traceback" not in second.printed
+    assert process.wait(120) == 0, process.communicate()[0]

@@ -1,0 +1,98 @@
+"""Running snakemake as a user would, and the small experiment that the tests look at."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+FRAMEWORKS = ["chainer", "keras-tensorflow", "keras-jax"]
+
+SECRET = "c0nfidential"
+
+DIVERGING = {
+    "recipes": ["mnist-mlp-flux"],
+    "frameworks": ["chainer", "keras-jax"],
+    "devices": ["cpu"],
+    "epochs": [2],
+    "repeats": 1,
+}
+"""What the runs of TINY that end before their last epoch have in common."""
+
+TINY = {
+    "mirror": f"https://user:{SECRET}@mirror.invalid/data?sig={SECRET}",  # digits needs no file: it is not asked
+    "experiments": {
+        "tiny": {
+            "description": "Small & <fast>.",
+            "recipes": ["mnist-mlp-flux"],
+            "frameworks": FRAMEWORKS,
+            "devices": ["cpu"],
+            "epochs": [1, 3],
+            "repeats": 2,
+            "batch_size": 400,
+            "input": {"subtract_mean": True},
+        },
+        # Grey levels times 1e36 overflow float32 in the network: infinite activations, whose differences are NaN.
+        "diverging-nan": DIVERGING | {"input": {"scale": 1e36}},
+        # Times 1e35, each sample's loss is finite, and their sum over a batch is not.
+        "diverging-inf": DIVERGING | {"input": {"scale": 1e35}},
+        # The interpreter and numpy alone hold more.
+        "out-of-memory": DIVERGING | {"memory_limit_mib": 40},
+    },
+}
+
+
+def environment(**extra):
+    """The environment of a user's shell with the virtual environment active."""
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | extra
+
+
+def snakemake_command(folder, *arguments):
+    """The command that runs snakemake with its results in `folder`."""
+    repository = folder if (folder / "Snakefile").exists() else REPOSITORY
+    return ["snakemake", "--snakefile", str(repository / "Snakefile"), "--directory", str(folder), *arguments]
+
+
+def snakemake(folder, *arguments, **extra):
+    """Run snakemake with its results in `folder`: on the Snakefile of this repository, or of the copy that it is."""
+    command = snakemake_command(folder, *arguments)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(**extra), cwd=folder)
+    process.printed = process.stdout + process.stderr
+    return process
+
+
+def copy_of_repository(folder):
+    """The repository's files, as git would take them, in a folder of their own: to be changed by a test."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    for name in listed.stdout.splitlines():
+        if (REPOSITORY / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, folder / name)
+    return folder
+
+
+def edit(path, old, new):
+    """Replace one place in a file."""
+    text = path.read_text()
+    assert text.count(old) == 1, (path, old)
+    path.write_text(text.replace(old, new))
+
+
+def write_config(folder, config):
+    """Write a config file and return its name."""
+    (folder / "experiment.yaml").write_text(yaml.safe_dump(config))
+    return "experiment.yaml"
+
+
+class Workflow:
+    """A finished workflow: its folder, and what snakemake printed."""
+
+    def __init__(self, folder, process):
+        self.folder = folder
+        self.process = process
+        self.results = folder / "results"

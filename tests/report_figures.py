@@ -1,0 +1,122 @@
+"""The figures that a report's page shows, and what each must be: computed anew from the records, by other code."""
+
+import statistics
+from html.parser import HTMLParser
+
+import pytest
+from scipy.stats import binom
+
+AGREEMENT = {"steps", "pairs", "median", "largest"}
+
+COMPARISON = {"pairs", "left_out", "ratio", "low", "high", "verdict"}
+
+
+class Figures(HTMLParser):
+    """Collects the elements that show a figure, every cell of class figure, links, and what the page would load."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.shown, self.bare, self.links, self.loaded, self.ids = [], [], [], [], []
+        self._cell = None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.ids.append(attributes.get("id"))
+        if "data-statistic" in attributes:
+            self.shown.append(attributes)
+            self._cell = None
+        elif tag == "td" and "figure" in attributes.get("class", "").split():
+            self._cell = tag
+        if tag == "a":
+            self.links.append(attributes["href"])
+        self.loaded += [attributes[key] for key in ("src", "data", "srcset") if key in attributes]
+        if tag == "link":
+            self.loaded.append(attributes["href"])
+
+    def handle_data(self, data):
+        if self._cell and any(character.isdigit() for character in data):
+            self.bare.append(data)
+
+    def handle_endtag(self, tag):
+        if tag == self._cell:
+            self._cell = None
+
+
+def check_figures(page, records):
+    """Compare every figure of the page with the records, by run number; give the elements that show one.
+
+    An element without a value must be one for which the records have none.
+    """
+    figures = Figures(page)
+    assert figures.bare == []
+    for cell in figures.shown:
+        wanted = expected(cell["data-statistic"], cell["data-field"], cell["data-runs"].split(), records)
+        if "data-value" not in cell:
+            assert wanted is None, cell
+        elif cell["data-statistic"] == "verdict":
+            assert cell["data-value"] in wanted, cell
+        else:
+            assert float(cell["data-value"]) == pytest.approx(wanted, rel=1e-12), cell
+    return [cell for cell in figures.shown if "data-value" in cell]
+
+
+def expected(statistic, field, runs, records):
+    """The value that a figure of the report must have; None where there is none. Of a verdict those that it may be."""
+    if field == "step_losses":
+        return _agreement(statistic, _pairs(runs, records))
+    if statistic in COMPARISON:
+        return _comparison(statistic, field, _pairs(runs, records))
+    shown = [record for record in (records[run] for run in runs) if statistic == "value" or record["status"] == "ok"]
+    values = [value for value in (_value(record, field) for record in shown) if value is not None]
+    of = {"median": statistics.median, "min": min, "max": max, "value": lambda found: found[0]}
+    return of[statistic](values) if values else None
+
+
+def _value(record, field):
+    """A figure of a record; None for a loss that is NaN."""
+    places = [record["result"], record["memory"], record["energy"], record]
+    places.append({f"phases.{name}": seconds for name, seconds in record["phases_seconds"].items()})
+    (value,) = [place[field] for place in places if field in place]
+    return None if value in (None, "NaN") else float(value)
+
+
+def _pairs(runs, records):
+    return [(records[first], records[second]) for first, second in zip(runs[::2], runs[1::2], strict=True)]
+
+
+def _agreement(statistic, pairs):
+    losses = [(first["step_losses"], second["step_losses"]) for first, second in pairs]
+    worst = [
+        max(abs(a - b) / max(abs(a), abs(b)) for a, b in zip(first, second, strict=True)) for first, second in losses
+    ]
+    of_pairs = {"pairs": len(pairs), "steps": max(len(first) for first, _ in losses)}
+    return of_pairs.get(statistic) or {"median": statistics.median, "largest": max}[statistic](worst)
+
+
+def _comparison(statistic, field, pairs):
+    """Of the pairs of a comparison; for "left_out" of those that it left out."""
+    for first, second in pairs:
+        same = ("experiment", "recipe", "dataset", "epochs", "repeat")
+        assert [first["run"][key] for key in same] == [second["run"][key] for key in same]
+        assert ({first["status"], second["status"]} == {"ok"}) == (statistic != "left_out")
+    if statistic in ("pairs", "left_out"):
+        return len(pairs)
+    ratios = sorted(_value(second, field) / _value(first, field) for first, second in pairs)
+    low, high = _interval(ratios)
+    if statistic == "verdict":
+        return _verdict(low, high, len(ratios))
+    return {"ratio": statistics.median(ratios) if ratios else None, "low": low, "high": high}[statistic]
+
+
+def _interval(values):
+    """The narrowest pair of order statistics with at most 2.5 % beyond each."""
+    beyond = [rank for rank in range(len(values) // 2) if binom.cdf(rank, len(values), 0.5) <= 0.025]
+    return (values[beyond[-1]], values[-1 - beyond[-1]]) if beyond else (None, None)
+
+
+def _verdict(low, high, pairs):
+    """The verdicts that there may be. Why there is no pair the runs alone do not tell."""
+    if low is None:
+        return {f"too few pairs ({pairs}, needs 6)"} if pairs else {"no pair", "not measured"}
+    return {"slower" if low > 1 else "faster" if high < 1 else "not distinguishable"}

@@ -1,0 +1,63 @@
+"""Figures: drawn of whatever runs there are, the same each time."""
+
+import matplotlib.pyplot as plt
+import pytest
+from records_for_tests import diverged, out_of_memory, record, written_tables
+
+from trainmark.figures import FIGURES, NOTHING_LEFT, save_figure
+from trainmark.tables import curves_table
+
+CASES = {
+    "more frameworks than colours": [record(f"f{i}", loss=0.1 * (i + 1)) for i in range(7)],
+    "one diverged": [record("a"), diverged("b", kind="inf")],
+    "all diverged": [diverged("a"), diverged("b")],
+    "one out of memory": [record("a", 1), out_of_memory("a", 2), out_of_memory("b", 1)],
+    "none trained an epoch": [out_of_memory("a"), out_of_memory("b")],
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("records", CASES.values(), ids=CASES)
+def test_figures_are_drawn_and_are_the_same_each_time(tmp_path, name, records):
+    by_path, runs = written_tables(tmp_path, *records)
+    written = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        files = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
+        save_figure(name, runs, curves_table(by_path), files)
+        written.append([file.read_bytes() for file in files])
+    assert written[0] == written[1]
+    assert all(len(content) > 1000 for content in written[0])
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """A function that draws a figure of these records; it gives the axes."""
+
+    def draw(name, *records):
+        by_path, runs = written_tables(tmp_path, *records)
+        return FIGURES[name](runs, curves_table(by_path)).axes
+
+    yield draw
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_where_nothing_is_left_a_figure_says_so(drawn, name):
+    axes = drawn(name, diverged("a"), out_of_memory("b"))
+    assert NOTHING_LEFT in [text.get_text() for text in axes[0].texts]
+
+
+def test_training_times_are_those_of_the_runs_that_are_ok(drawn):
+    (axis,) = drawn("training_time", record("a", 1, seconds=1.0), diverged("a", 2, seconds=7.0), out_of_memory("a", 3))
+    times = {float(value) for line in axis.lines for value in line.get_ydata()}
+    assert times == {2.5}
+
+
+def test_a_cross_stands_where_a_diverged_run_was_last_finite_and_nowhere_else(drawn):
+    stopped = record("a", 2, epochs=3)
+    stopped |= {"status": "diverged", "diverged": {"kind": "nan", "epoch": 3, "step": 30, "last_finite_loss": 0.5}}
+    stopped["curves"][2]["evaluations"]["test"]["loss"] = "NaN"
+    axes = drawn("curves", record("a", 1, epochs=3), stopped, out_of_memory("a", 3, epochs=3))
+    crosses = [line for line in axes[0].lines if line.get_marker() == "x"]
+    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([2], [0.5])]

@@ -1,0 +1,61 @@
+"""What a job's results depend on: its own modules, and of its recipe what decides a run."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from trainmark import sources
+from trainmark.architectures import mlp
+from trainmark.datasets import known_formats
+from trainmark.frameworks import known_frameworks
+from trainmark.job_code import code_record, preparing_code, recipe_values, training_code
+from trainmark.recipes import RECIPES
+
+RECIPE = RECIPES["mnist-mlp-keras"]
+
+
+@pytest.mark.parametrize("framework", known_frameworks())
+def test_a_run_depends_on_its_own_adapter_and_network(framework):
+    modules = sources.digests(*training_code(RECIPE, framework))
+    adapters = {module for module in modules if module.endswith("_adapter")}
+    assert adapters == {f"trainmark.frameworks.{known_frameworks()[framework].module}"}
+    assert {"train", "trainmark.training", "trainmark.architectures.mlp", "trainmark.ledger"} <= set(modules)
+    assert not [module for module in modules if module.startswith(("trainmark.datasets", "trainmark.config"))]
+
+
+@pytest.mark.parametrize("name", known_formats())
+def test_a_prepared_dataset_depends_on_its_own_format(name):
+    modules = sources.digests(*preparing_code(name))
+    others = {f"trainmark.datasets.{other}" for other in known_formats()} - {f"trainmark.datasets.{name}"}
+    assert f"trainmark.datasets.{name}" in modules
+    assert "trainmark.preparing" in modules
+    assert not [module for module in modules if module.startswith("trainmark.frameworks")]
+    assert len(others & set(modules)) <= 1, "a format may be built on one other"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"architecture": mlp.mlp_32},
+        {"initializer": "lecun_normal"},
+        {"optimizer": replace(RECIPE.optimizer, learning_rate=0.5)},
+        {"batch_size": 1},
+        {"input": replace(RECIPE.input, subtract_mean=True)},
+        {"evaluated_splits": ("train", "test")},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_decides_a_run_is_in_the_values(change):
+    assert json.dumps(recipe_values(replace(RECIPE, **change))) != json.dumps(recipe_values(RECIPE))
+
+
+@pytest.mark.parametrize("change", [{"source": "x"}, {"published_parameters": 1}, {"published_classes": 2}])
+def test_what_decides_nothing_is_not(change):
+    assert recipe_values(replace(RECIPE, **change)) == recipe_values(RECIPE)
+
+
+def test_the_record_of_the_code_has_each_module():
+    code = code_record(training_code(RECIPE, "chainer"))
+    assert code["sha256"] == sources.digest(*training_code(RECIPE, "chainer"))
+    assert code["modules"]["trainmark.training"] == sources.digests("trainmark.training")["trainmark.training"]

@@ -1,0 +1,65 @@
+"""A framework that says that it trains on a GPU, for tests of who holds which: it needs none, and takes its time."""
+
+import os
+import time
+
+import numpy as np
+
+from trainmark.frameworks.base import Adapter
+
+FRAMEWORKS = {"fake-gpu": {"packages": ["numpy"], "environment": {}}}
+
+
+def create(framework, threads):
+    """The adapter of a framework of FRAMEWORKS."""
+    return FakeGpuAdapter(framework, threads)
+
+
+class FakeGpuAdapter(Adapter):
+    """See `base.Adapter`. Its device is named after the GPUs that CUDA would show it."""
+
+    def build(self, *, architecture, weights, optimizer, device, dtype):
+        """See `base.Adapter.build`."""
+        self._device, self._weights = device, weights
+
+    def load(self, *, split, images, labels):
+        """See `base.Adapter.load`."""
+
+    def train_epoch(self, feed):
+        """See `base.Adapter.train_epoch`."""
+        time.sleep(0.2)
+        return np.ones(feed.steps)
+
+    def evaluate(self, split):
+        """See `base.Adapter.evaluate`."""
+        return 1.0, 0.5
+
+    def predict(self, split):
+        """See `base.Adapter.predict`."""
+        raise NotImplementedError
+
+    def weights(self):
+        """See `base.Adapter.weights`."""
+        return self._weights
+
+    def state(self):
+        """See `base.Adapter.state`."""
+        return dict(self._weights)
+
+    def set_state(self, state):
+        """See `base.Adapter.set_state`."""
+
+    def synchronize(self):
+        """See `base.Adapter.synchronize`."""
+
+    def describe_device(self):
+        """See `base.Adapter.describe_device`."""
+        return {"kind": self._device, "name": os.environ["CUDA_VISIBLE_DEVICES"]}
+
+    def device_memory_mib(self):
+        """See `base.Adapter.device_memory_mib`."""
+        return 1.0 if self._device == "gpu" else None
+
+    def versions(self):
+        """See `base.Adapter.versions`."""
+        return {"fake-gpu": "1"}

@@ -1,0 +1,35 @@
+"""Which code a job's results depend on: where `sources` starts to look. Standard library only (see matrix.py)."""
+
+from dataclasses import asdict
+
+from trainmark import sources
+from trainmark.frameworks import known_frameworks
+from trainmark.recipe import Recipe
+
+
+def training_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
+    """Of a run: the training, the framework's adapter, and the module of the recipe's network."""
+    adapter = f"trainmark.frameworks.{known_frameworks()[framework].module}"
+    return ("train", adapter, recipe.architecture.__module__)
+
+
+def preparing_code(dataset_format: str) -> tuple[str, ...]:
+    """Of a prepared dataset: the preparing, and the module of its format."""
+    return ("prepare", f"trainmark.datasets.{dataset_format}")
+
+
+def recipe_values(recipe: Recipe) -> dict:
+    """What a recipe decides of a run, as plain JSON values: what it says of its source, or checks, decides nothing."""
+    return {
+        "architecture": recipe.architecture.__qualname__,
+        "initializer": recipe.initializer,
+        "optimizer": recipe.optimizer.as_dict(),
+        "batch_size": recipe.batch_size,
+        "input": asdict(recipe.input),
+        "evaluated_splits": recipe.evaluated_splits,
+    }
+
+
+def code_record(starts: tuple[str, ...]) -> dict:
+    """The code of a run as its record keeps it: one digest, and each module's."""
+    return {"sha256": sources.digest(*starts), "modules": sources.digests(*starts)}

@@ -1,0 +1,101 @@
+"""The memory of this process: its largest size, its size now, and a watch that tells when it exceeds a limit."""
+
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+STATUS = Path("/proc/self/status")
+STATM = Path("/proc/self/statm")
+
+BYTES_OF_MAXRSS = 1 if sys.platform == "darwin" else 1024
+"""Unit of getrusage's ru_maxrss (man getrusage): bytes on macOS, KiB elsewhere."""
+
+
+def peak_host_mib() -> float:
+    """The largest resident size that this process has had, in MiB.
+
+    VmHWM of /proc/self/status, where there is one: ru_maxrss of getrusage may be that of the program that started this
+    one, since it outlives exec.
+    """
+    try:
+        lines = STATUS.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("VmHWM:"):  # VmHWM:     1748 kB
+            return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * BYTES_OF_MAXRSS / 2**20
+
+
+def resident_mib() -> float:
+    """The resident size of this process now, in MiB."""
+    return psutil.Process().memory_info().rss / 2**20
+
+
+class MemoryWatch:
+    """While the body of `with` runs, call `on_excess(resident_mib)` once if the resident size exceeds `limit_mib`.
+
+    It is called from the watch's own thread. limit_mib None: no thread, nothing is watched. The watch looks at the
+    resident size every poll_seconds: memory counts when it is touched, not when it is reserved, and something that
+    grows faster, or holds Python's lock meanwhile, is over the limit before it is noticed.
+
+    Why not the system's own limits (RLIMIT_AS, RLIMIT_DATA): frameworks reserve address space that they never touch,
+    and C++ code whose allocation fails ends the process without a record.
+    """
+
+    def __init__(self, limit_mib: float | None, on_excess: Callable[[float], None], poll_seconds: float = 0.02) -> None:
+        self._limit_mib = limit_mib
+        self._on_excess = on_excess
+        self._poll_seconds = poll_seconds
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._limit_mib is not None:
+            self._over.clear()
+            self._thread = threading.Thread(target=self._watch, name="memory", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._over.set()
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self) -> None:
+        reader = _Resident()
+        try:
+            while not self._over.is_set():
+                if (now_mib := reader.mib()) > self._limit_mib:
+                    self._on_excess(now_mib)
+                    return
+                self._over.wait(self._poll_seconds)
+        finally:
+            reader.close()
+
+
+class _Resident:
+    """The resident size again and again, at the price of one system call: /proc/self/statm, opened once."""
+
+    def __init__(self) -> None:
+        self._page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
+        try:
+            self._statm: int | None = os.open(STATM, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # not Linux
+            self._statm = None
+
+    def mib(self) -> float:
+        if self._statm is None:
+            return resident_mib()
+        return int(os.pread(self._statm, 128, 0).split()[1]) * self._page_mib
+
+    def close(self) -> None:
+        if self._statm is not None:
+            os.close(self._statm)

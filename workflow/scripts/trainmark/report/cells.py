@@ -1,0 +1,71 @@
+"""A figure in a table of the report: its text, and from which runs it comes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from trainmark.comparisons import INTERVAL, absent_word
+from trainmark.shown import shown_figure, shown_ratio, summary_figure, why_absent
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure in a table, traceable to its runs; `value` None where there is none, and `text` says why."""
+
+    text: str
+    runs: str
+    field: str
+    statistic: str
+    value: float | str | None
+
+
+def _value(value: float) -> float | None:
+    return None if pd.isna(value) else value
+
+
+def summary_cells(
+    row: Mapping, metrics: Iterable[str], statistics: Iterable[str] = ("median", "min", "max")
+) -> Iterator[Cell]:
+    """Figures of a row of the summary: each of these statistics of each metric."""
+    for metric in metrics:
+        for statistic in statistics:
+            text, value = summary_figure(row, metric, statistic), row[f"{metric}_{statistic}"]
+            yield Cell(text, row["run_numbers"], metric, statistic, _value(value))
+
+
+def run_cell(run: Mapping, field: str) -> Cell:
+    """A figure of one run, a row of the table of runs."""
+    value = _value(run[field])
+    text = why_absent([run["status"]]) if value is None else shown_figure(field, value)
+    return Cell(text, str(run["number"]), field, "value", value)
+
+
+def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell]:
+    """The figures of a row of the table of comparisons, by their column; their runs stand pair by pair.
+
+    numbers: of the runs, by id.
+    """
+    metric, word = row["metric"], absent_word(row["verdict"])
+    runs, left_out = (_numbers(row[ids], numbers) for ids in ("run_ids", "left_out_run_ids"))
+    cells = {
+        "pairs": Cell(str(row["pairs"]), runs, metric, "pairs", row["pairs"]),
+        "left_out": Cell(str(row["left_out"]), left_out, metric, "left_out", row["left_out"]),
+        "verdict": Cell(row["verdict"], runs, metric, "verdict", row["verdict"]),
+    }
+    for name in INTERVAL:
+        value = _value(row[name])
+        cells[name] = Cell(word if value is None else shown_ratio(value), runs, metric, name, value)
+    return cells
+
+
+def agreement_cells(row: Mapping, numbers: Mapping[str, int]) -> list[Cell]:
+    """The figures of a row of the table of agreement; their runs stand pair by pair."""
+    runs = _numbers(row["run_ids"], numbers)
+    texts = {name: str(row[name]) for name in ("steps", "pairs")}
+    texts |= {name: f"{row[name]:.2e}" for name in ("median", "largest")}
+    return [Cell(text, runs, "step_losses", name, row[name]) for name, text in texts.items()]
+
+
+def _numbers(run_ids: str, numbers: Mapping[str, int]) -> str:
+    return " ".join(str(numbers[run_id]) for run_id in run_ids.split())

@@ -1,0 +1,35 @@
+"""On which machines, with which software and by which code the runs were trained."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from trainmark.tables import rows_of
+
+SAME = (
+    "framework", "device", "host", "cpu_model", "gpu", "threads", "versions", "environment", "python", "platform",
+    "trainmark", "git_commit", "git_clean", "code_sha256",
+)  # fmt: skip
+"""What the runs of one row of the table have in common."""
+
+
+def machines(runs: pd.DataFrame) -> list[dict]:
+    """A row for each machine, framework and state of software and code; `runs` holds the numbers of its runs.
+
+    cpus: the sets of CPUs that these runs held, jobs: the scheduler's jobs that trained them.
+    """
+    return [
+        row | {"runs": " ".join(map(str, sorted(group["number"]))), "cpus": _each(group["cpus"]), "jobs": _jobs(group)}
+        for _, group in runs.groupby(list(SAME), sort=False, dropna=False)
+        for row in rows_of(group[list(SAME)].head(1))
+    ]
+
+
+def _jobs(runs: pd.DataFrame) -> str:
+    """Scheduler and jobs, as "slurm 101, 102"; "" for runs outside of a scheduler."""
+    jobs = runs.dropna(subset=["scheduler"]).groupby("scheduler", sort=False)["job_id"]
+    return "; ".join(f"{scheduler} {', '.join(dict.fromkeys(job_ids))}" for scheduler, job_ids in jobs)
+
+
+def _each(texts: Iterable[str]) -> str:
+    return " or ".join(sorted(set(texts)))

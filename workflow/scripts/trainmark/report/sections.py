@@ -1,0 +1,116 @@
+"""What the report says of each experiment, recipe and dataset."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pandas as pd
+from markupsafe import Markup
+
+from trainmark.mixtures import code_mixtures, machine_mixtures
+from trainmark.recipes import RECIPES
+from trainmark.records import read_record
+from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
+from trainmark.shown import censored_counts, named_runs
+from trainmark.statistics import LEAST_FOR_INTERVAL
+from trainmark.tables import GROUP, METRICS, PHASE_METRICS, of_group, rows_of, summary_table
+
+ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
+"""Columns that a table has even where every run diverged, to say so; others are left out where nobody measured them."""
+
+
+def sections(
+    runs: pd.DataFrame, comparisons: pd.DataFrame, agreement: pd.DataFrame, config: Mapping, figures_folder: Path
+) -> Iterator[dict]:
+    """What the page's template shows of each section, in the order of the config."""
+    numbers = dict(zip(runs["id"], runs["number"], strict=True))
+    for values, group in runs.groupby(GROUP, sort=False):
+        experiment, recipe, dataset = values
+        folder = figures_folder / experiment / recipe / dataset
+        yield {
+            "title": f"{recipe} on {dataset}",
+            "experiment": experiment,
+            "description": config["experiments"][experiment]["description"],
+            "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
+            "mixtures": code_mixtures(group) + machine_mixtures(group),
+            **_summaries(group),
+            "energy": energy_gaps(group),
+            "comparisons": _comparisons(of_group(comparisons, values), numbers),
+            "agreement": [
+                row | {"cells": agreement_cells(row, numbers)} for row in rows_of(of_group(agreement, values))
+            ],
+            "settings": _settings(group),
+            "figures": {name: _inline_svg(folder / f"{name}.svg") for name in ("curves", "training_time")},
+        }
+
+
+def _summaries(runs: pd.DataFrame) -> dict:
+    """The section's metrics with their headings, and the rows of its tables of medians and of phases."""
+    summary = summary_table(runs)
+    medians = [
+        row
+        | {"censored": censored_counts(row)}
+        | {"cells": {(cell.field, cell.statistic): cell for cell in summary_cells(row, METRICS)}}
+        for row in rows_of(summary)
+    ]
+    phases = [
+        row | {"cells": list(summary_cells(row, PHASE_METRICS, ["median"]))}
+        for row in rows_of(summary_table(runs, PHASE_METRICS))
+    ]
+    shown = {name: text for name, text in METRICS.items() if name in ALWAYS or summary[f"{name}_median"].notna().any()}
+    return {"metrics": shown, "medians": medians, "phases": phases}
+
+
+def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
+    """Rows of the table, and how many repeats there are where they are too few for any verdict (else None)."""
+    rows = [
+        row | {"heading": METRICS[row["metric"]], "cells": comparison_cells(row, numbers)}
+        for row in rows_of(comparisons)
+    ]
+    repeats = max((row["pairs"] + row["left_out"] for row in rows), default=0)
+    return {"rows": rows, "too_few": repeats if repeats < LEAST_FOR_INTERVAL else None, "needed": LEAST_FOR_INTERVAL}
+
+
+def energy_gaps(runs: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why energy was not measured; it says of which runs, where it is not that of all."""
+    missing = runs[runs["training_joules"].isna()]
+    reasons = missing["energy_reason"].fillna("no reason is told")
+    if len(missing) == len(runs) and reasons.nunique() == 1:
+        return [f"Energy: not measured ({reasons.iloc[0]})."]
+    sentences = []
+    for (device, reason), group in missing.groupby(["device", reasons], sort=False):
+        whole = len(group) == (runs["device"] == device).sum()
+        whose = f"the {device} runs" if whole else named_runs(group["number"])
+        sentences.append(f"Energy of {whose}: not measured ({reason}).")
+    return sentences
+
+
+def _settings(runs: pd.DataFrame) -> dict[str, str]:
+    """What all runs of a section have in common, for its table of settings."""
+    first = read_record(Path(runs["record"].iloc[0]))["settings"]
+    optimizer = dict(first["optimizer"])
+    transform, limit = first["input"], first["memory_limit_mib"]
+    crop = "whole image" if transform["crop"] is None else f"centred window of {transform['crop']} pixels"
+    mean = (
+        f"minus the mean image ({transform['mean_window']} window)" if transform["subtract_mean"] else "mean image kept"
+    )
+    recipe = RECIPES[runs["recipe"].iloc[0]]
+    settings = {
+        "architecture": f"{first['architecture']}, {first['parameters']:,} parameters (from {recipe.source})",
+        "first weights": f"{first['initializer']}, biases 0, by numpy from the seed {first['seed']} and the repeat",
+        "optimizer": f"{optimizer.pop('rule')}, " + ", ".join(f"{name} {value:g}" for name, value in optimizer.items()),
+        "batch size": f"{first['batch_size']} samples, in an order drawn by numpy, the same in all frameworks",
+        "input": f"{crop}, {mean}, times {transform['scale']:.6g}",
+        "arithmetic": first["dtype"],
+        "dropout": "each framework draws its own masks" if first["dropout"] else "none",
+    }
+    return settings | ({"memory limit": f"{limit:g} MiB of resident memory"} if limit else {})
+
+
+def _inline_svg(path: Path) -> Markup:
+    """The <svg> element of a file that this workflow wrote; ids are made its own, since a page has one id space."""
+    text = path.read_text()
+    text = text[text.index("<svg") :]
+    prefix = "-".join(path.parts[-4:]).replace(".svg", "")
+    for pattern in ('id="', 'xlink:href="#', "url(#"):
+        text = text.replace(pattern, f"{pattern}{prefix}-")
+    return Markup(text)  # noqa: S704 (matplotlib's own output, from names that the config check allows)
