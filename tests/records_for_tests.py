@@ -54,11 +54,11 @@ def curve(epoch, loss=0.5, seconds=0.25):
     }
 
 
-def session(host="h", gpu=None, first_epoch=1):
+def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1)):
     """A process that trained a run."""
     return {
         "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 12.0],
-        "cpus": [0, 1], "gpu": gpu, "first_epoch": first_epoch, "restart_seconds": 0,
+        "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "first_epoch": first_epoch, "restart_seconds": 0,
     }  # fmt: skip
 
 

@@ -33,6 +33,41 @@ IMPORTS_ITSELF = {"keras-tensorflow": {"jax"}, "keras-torch": {"jax"}}
 """`import keras` imports jax where it is installed (for a checkpoint format): part of the import phase."""
 
 
+OUT_OF_MEMORY = {
+    "keras": [
+        ("ResourceExhaustedError", "{{function_node __wrapped__MatMul}} failed to allocate memory [Op:MatMul]"),
+        ("InternalError", "Failed to create cuBLAS handle: CUBLAS_STATUS_ALLOC_FAILED"),
+        ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 400000000000 bytes."),
+        ("JaxRuntimeError", "INTERNAL: cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 372.53 GiB."),
+        ("AcceleratorError", "CUDA error: out of memory"),
+        ("RuntimeError", "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried"),
+        ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        ("RuntimeError", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    ],
+    "chainer": [
+        ("OutOfMemoryError", "Out of memory allocating 400,000,000,000 bytes (allocated so far: 512 bytes)."),
+        ("CUDARuntimeError", "cudaErrorMemoryAllocation: out of memory"),
+        ("CUDADriverError", "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        ("CUBLASError", "CUBLAS_STATUS_ALLOC_FAILED"),
+        ("CuDNNError", "CUDNN_STATUS_ALLOC_FAILED: CUDNN_STATUS_ALLOC_FAILED"),
+        ("CURANDError", "CURAND_STATUS_ALLOCATION_FAILED"),
+    ],
+}
+"""Class and text of what the frameworks raise where memory runs out; Keras's backends all in one table."""
+
+OTHER_ERRORS = [
+    ("ValueError", "RESOURCE_EXHAUSTED"),
+    ("JaxRuntimeError", "INVALID_ARGUMENT: shapes do not match"),
+    ("InternalError", "CUDNN_STATUS_EXECUTION_FAILED"),
+    ("AcceleratorError", "CUDA error: an illegal memory access was encountered"),
+    ("RuntimeError", "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+    ("RuntimeError", "mat1 and mat2 shapes cannot be multiplied"),
+    ("CUDARuntimeError", "cudaErrorIllegalAddress: an illegal memory access was encountered"),
+    ("CUBLASError", "CUBLAS_STATUS_EXECUTION_FAILED"),
+]
+
+
 def network(dropout=0.0):
     """Two hidden layers, with dropout between them where asked for."""
     middle = [("dropout1", "Dropout", {"rate": dropout})] if dropout else []
@@ -261,9 +296,16 @@ def test_threads_are_those_that_were_given(built):
 
 
 def test_memory_that_ran_out_is_told_from_other_errors(framework):
+    """By errors of the same class name and text: the real ones take a GPU, or more memory than there is."""
+
+    def taken_for_it(errors):
+        return [(name, text) for name, text in errors if adapter.is_out_of_memory(type(name, (Exception,), {})(text))]
+
     adapter = create_adapter(framework, threads=2)
     assert adapter.is_out_of_memory(MemoryError())
-    assert not adapter.is_out_of_memory(ValueError("RESOURCE"))
+    ran_out = OUT_OF_MEMORY[framework.partition("-")[0]]
+    assert taken_for_it(ran_out) == ran_out
+    assert taken_for_it(OTHER_ERRORS) == []
 
 
 def test_a_diverging_training_returns_its_losses(built):

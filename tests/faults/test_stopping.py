@@ -1,8 +1,13 @@
 """A whole workflow that is stopped: the next call of snakemake finishes it, without any unlocking."""
 
+import contextlib
 import os
+import pty
+import select
+import shlex
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -16,13 +21,13 @@ CONFIG = {
             "recipes": ["mnist-mlp-flux"],
             "frameworks": ["chainer"],
             "devices": ["cpu"],
-            "epochs": [800],
+            "epochs": [600],
             "repeats": 1,
             "batch_size": 400,
         }
     }
 }
-RUN_FOLDER = "stopped/mnist-mlp-flux/digits/chainer/cpu/epochs-800"
+RUN_FOLDER = "stopped/mnist-mlp-flux/digits/chainer/cpu/epochs-600"
 
 
 def wait_for(condition, process):
@@ -61,7 +66,7 @@ def test_a_stopped_workflow_goes_on_with_the_next_call(tmp_path, number):
     assert "going on after epoch" in again.printed
     record = read_record(checkpoints.parent / "record.json")
     assert record["resumes"] == 1
-    assert len(record["curves"]) == 800
+    assert len(record["curves"]) == 600
     assert not checkpoints.exists()
 
 
@@ -87,7 +92,7 @@ def test_a_training_that_outlives_its_workflow_is_not_repeated(tmp_path, at_once
     assert again.returncode == 0, again.printed[-3000:]
     assert read_record(folder / "record.json")["resumes"] == 0
     assert "done by an earlier process that was still at work" in again.printed
-    assert not (folder / "record.checkpoint" / "record.json").exists()
+    assert not (folder / "record.kept.json").exists()
     third = snakemake(tmp_path, *arguments, "--forcerun", "train")
     assert "done by an earlier process" not in third.printed, "who asks for another training gets one"
 
@@ -103,3 +108,55 @@ def test_a_second_workflow_in_the_same_directory_is_refused(tmp_path):
     assert f"another snakemake is at work in {tmp_path}" in second.printed
     assert "Traceback" not in second.printed
     assert process.wait(120) == 0, process.communicate()[0]
+
+
+def test_a_terminal_that_goes_away_stops_nothing_under_nohup(tmp_path):
+    """nohup has it ignore SIGHUP, and what it prints goes nowhere: the workflow finishes."""
+    name = write_config(tmp_path, CONFIG)
+    reading, writing = pty.openpty()
+    process = subprocess.Popen(
+        ["nohup", *snakemake_command(tmp_path, "--cores", "2", "--configfile", name)],
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=writing,
+        cwd=tmp_path,
+        env=environment(TRAINMARK_CHECKPOINT_SECONDS="0"),
+        start_new_session=True,
+    )
+    os.close(writing)
+    threading.Thread(target=read_all, args=(reading, stop := threading.Event()), daemon=True).start()
+    folder = tmp_path / "results" / "runs" / RUN_FOLDER / "repeat-1"
+    wait_for(lambda: any((folder / "record.checkpoint").glob("*.npz")), process=None)
+    stop.set()
+    os.killpg(process.pid, signal.SIGHUP)
+    wait_for((folder / "record.json").exists, process=None)
+    process.wait(60)
+    record = read_record(folder / "record.json")
+    assert (record["status"], record["resumes"]) == ("ok", 0)
+    assert not (folder / "record.kept.json").exists()
+
+
+def read_all(reading, stop):
+    """What a terminal does, until its window is closed."""
+    with contextlib.suppress(OSError):  # nobody writes any more
+        while not stop.is_set():
+            if select.select([reading], [], [], 0.05)[0]:
+                os.read(reading, 4096)
+    os.close(reading)
+
+
+def test_who_logs_out_gets_the_training_that_is_asked_for_later(tmp_path):
+    """The shell that started snakemake ends, snakemake does not: no record is kept for a next workflow."""
+    name = write_config(tmp_path, CONFIG)
+    command = shlex.join(snakemake_command(tmp_path, "--cores", "2", "--configfile", name))
+    subprocess.run(
+        ["sh", "-c", f"{command} > out.txt 2>&1 &"],
+        cwd=tmp_path,
+        env=environment(TRAINMARK_CHECKPOINT_SECONDS="0"),
+        start_new_session=True,
+        check=True,
+    )
+    report = tmp_path / "results" / "report" / "index.html"
+    wait_for(report.exists, process=None)
+    folder = tmp_path / "results" / "runs" / RUN_FOLDER / "repeat-1"
+    assert not (folder / "record.kept.json").exists()

@@ -5,40 +5,65 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import trainmark
-from trainmark.ancestors import NEAREST, ancestors
+from trainmark.ancestors import WORKFLOW_VARIABLE, has_workflow
 
 JOB = """
 import sys
-from trainmark.ancestors import ancestors
-first = ancestors()
-print(*first, flush=True)
-sys.stdin.readline()
-print(*ancestors(), flush=True)
+from trainmark.ancestors import has_workflow
+for _ in range(2):
+    print(has_workflow(), flush=True)
+    sys.stdin.readline()
 """
-WORKFLOW = "import subprocess, sys; subprocess.run(['/bin/sh', '-c', sys.argv[1] + '; true'])"
+WORKFLOW = f"""
+import os, subprocess, sys
+os.environ["{WORKFLOW_VARIABLE}"] = str(os.getpid())
+subprocess.run(["/bin/sh", "-c", sys.argv[1]])
+"""
 
 
-def test_they_begin_with_the_parent():
-    assert ancestors()[0] == os.getppid()
-    assert len(ancestors()) <= NEAREST
-    assert ancestors() == ancestors()
+def test_a_process_of_this_one_is_named(monkeypatch):
+    monkeypatch.setenv(WORKFLOW_VARIABLE, str(os.getppid()))
+    assert has_workflow()
 
 
-def test_they_change_when_the_workflow_is_killed():
-    """Between it and the job is a shell, which stays."""
-    scripts = str(Path(trainmark.__file__).parents[1])
-    job = f"{sys.executable} -c '{JOB}'"
+@pytest.mark.parametrize("named", [None, "", "no number", str(2**22 + 1)])
+def test_none_is_named_or_it_is_not_among_them(monkeypatch, named):
+    monkeypatch.delenv(WORKFLOW_VARIABLE, raising=False)
+    if named is not None:
+        monkeypatch.setenv(WORKFLOW_VARIABLE, named)
+    assert not has_workflow()
+
+
+@pytest.mark.parametrize("rest", ["", "; true"], ids=["the shell becomes the job", "the shell stays"])
+def test_a_workflow_that_is_killed_is_missed(rest):
+    job = f"{sys.executable} -c '{JOB}'{rest}"
     workflow = subprocess.Popen(
         [sys.executable, "-c", WORKFLOW, job],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": scripts},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])},
     )  # fmt: skip
-    before = workflow.stdout.readline().split()
-    assert before[1] == str(workflow.pid)
+    assert workflow.stdout.readline() == "True\n"
     workflow.kill()
     workflow.wait()
     workflow.stdin.write("\n")
     workflow.stdin.flush()
-    after = workflow.stdout.readline().split()
-    assert after[0] == before[0]
-    assert after != before
+    assert workflow.stdout.readline() == "False\n"
+
+
+def test_a_shell_above_the_workflow_that_ends_is_not_missed():
+    """As when somebody logs out: the workflow is there, and takes the result."""
+    job = f"{sys.executable} -c '{JOB}'"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WORKFLOW!r}, {job!r}])"
+    shell = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])},
+    )  # fmt: skip
+    assert shell.stdout.readline() == "True\n"
+    shell.wait()
+    shell.stdin.write("\n\n")
+    shell.stdin.flush()
+    assert shell.stdout.readline() == "True\n"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from trainmark import checkpoints
-from trainmark.checkpoints import Checkpoint, identity_of, newest_checkpoint, remove_checkpoints, write_checkpoint
+from trainmark.checkpoints import Checkpoint, identity_of, newest_checkpoint, write_checkpoint
 
 SCRIPTS = Path(checkpoints.__file__).parents[1]
 RUN = identity_of({"run": "a", "code": "1"})
@@ -88,15 +88,6 @@ def test_of_one_epoch_written_again_the_latest_is_taken(tmp_path):
         file = write_checkpoint(tmp_path, RUN, Checkpoint(3, {}, {"time": time}))
         os.utime(file, ns=(time, time))
         assert newest_checkpoint(tmp_path, RUN).progress == {"time": time}
-
-
-def test_the_folder_goes_with_everything_in_it(tmp_path):
-    folder = tmp_path / "run.checkpoint"
-    write(folder, 1, 2)
-    (folder / PART).touch()
-    remove_checkpoints(folder)
-    assert not folder.exists()
-    remove_checkpoints(folder)  # nothing to remove is no error
 
 
 # --- of another run -----------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -143,9 +145,38 @@ def test_a_run_that_somebody_else_did_says_so():
     assert terminal.getvalue().splitlines()[1] == "run 7 of 18: done by an earlier process that was still at work"
 
 
+def test_a_terminal_that_went_away_ends_no_run():
+    """A closed window, or a session that was logged out: the run goes on, and its record is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", buffering=1) as gone:
+        terminal = console.Terminal(gone)
+        with pytest.raises(BrokenPipeError):
+            print("a line", file=gone)
+        display = RunDisplay(RUN, ORDER, terminal)
+        display.start()
+        display.epoch_done(entry(1))
+        display.finish(record())
+        display.stopped("SIGHUP")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), gone.fileno())  # what is left in its buffer goes somewhere
+
+
+def test_a_long_wait_is_told(monkeypatch):
+    monkeypatch.setattr(console, "WAITING_SECONDS", 0.01)
+    display = RunDisplay(RUN, ORDER, terminal := io.StringIO())
+    with display.waiting():
+        time.sleep(0.2)
+    assert terminal.getvalue() == f"{TITLE}: waiting for its CPUs or its GPU, which other runs hold\n"
+    monkeypatch.setattr(console, "WAITING_SECONDS", 0.2)
+    with display.waiting():
+        pass
+    time.sleep(0.4)
+    assert terminal.getvalue().count("waiting") == 1
+
+
 def test_a_stopped_run_says_so_past_any_line_under_way(tmp_path):
     with open(tmp_path / "terminal", "w") as terminal:
-        RunDisplay(RUN, ORDER, terminal).stopped("SIGTERM")
+        RunDisplay(RUN, ORDER, console.Terminal(terminal)).stopped("SIGTERM")
     assert (tmp_path / "terminal").read_text() == (
         f"\n{TITLE}: stopped by SIGTERM; the next snakemake goes on after the last checkpoint\n"
     )

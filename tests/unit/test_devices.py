@@ -30,13 +30,31 @@ def nvidia_smi(tmp_path, monkeypatch):
     return install
 
 
+DIVIDED = [
+    GPUS[0],
+    "  MIG 1g.18gb     Device  0: (UUID: MIG-2c)",
+    "  MIG 1g.18gb     Device  1: (UUID: MIG-3d)",
+    GPUS[1],
+]
+"""The first of the two GPUs has two instances."""
+
+
+def listing(install, lines) -> None:
+    """nvidia-smi -L prints these lines."""
+    install('[ "$1" = -L ] || exit 3\n' + "\n".join(f"echo '{line}'" for line in lines))
+
+
 def two_gpus(install) -> None:
-    lines = "\n".join(f"echo '{line}'" for line in GPUS)
-    install(f'[ "$1" = -L ] || exit 3\n{lines}\necho "  MIG 1g.10gb Device 0: (UUID: MIG-2c)"')
+    listing(install, GPUS)
 
 
 def test_two_gpus(nvidia_smi):
     two_gpus(nvidia_smi)
+    assert devices.find_gpus() == GPUS
+
+
+def test_an_instance_is_no_gpu_of_the_machine(nvidia_smi):
+    listing(nvidia_smi, DIVIDED)
     assert devices.find_gpus() == GPUS
 
 
@@ -151,6 +169,40 @@ def test_where_there_is_no_gpu_none_is_given(nvidia_smi, monkeypatch):
 def test_a_gpu_without_a_uuid_is_named_by_its_number(nvidia_smi):
     nvidia_smi("echo 'GPU 0: Tesla K20'; echo 'GPU 1: Tesla K20'")
     assert devices.visible_gpus() == ["0", "1"]
+
+
+# --- divided GPUs (MIG) -------------------------------------------------------------------------------------------
+
+
+def test_instances_stand_in_the_place_of_their_gpu(nvidia_smi):
+    """CUDA does not compute on a GPU that is divided."""
+    listing(nvidia_smi, DIVIDED)
+    assert devices.visible_gpus() == ["MIG-2c", "MIG-3d", "GPU-1b"]
+
+
+def test_instances_belong_to_the_gpu_above_them(nvidia_smi):
+    listing(nvidia_smi, [GPUS[1], GPUS[0], *DIVIDED[1:3]])
+    assert devices.visible_gpus() == ["GPU-1b", "MIG-2c", "MIG-3d"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "given"),
+    [
+        ("0", ["MIG-2c"]),  # CUDA takes one instance only
+        ("1", ["GPU-1b"]),  # numbers count GPUs, not instances
+        ("2", []),
+        ("1,0", ["GPU-1b", "MIG-2c"]),
+        ("GPU-0a", ["MIG-2c"]),
+        ("MIG-3d", ["MIG-3d"]),
+        ("MIG-3d,0", ["MIG-3d", "MIG-2c"]),
+        ("0,MIG-2c,1", ["MIG-2c"]),  # named twice
+        ("", []),
+    ],
+)
+def test_a_divided_gpu_that_is_named_means_its_first_instance(nvidia_smi, monkeypatch, variable, given):
+    listing(nvidia_smi, DIVIDED)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    assert devices.visible_gpus() == given
 
 
 # --- the sentence -------------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ WAIT_SECONDS = 60
 """Longer than any busy machine needs; no test waits for it unless it fails."""
 
 
-def touched(mib: int) -> bytearray:
-    """That much memory, each page of it written to, so that it is resident."""
-    block = bytearray(mib << 20)
+def touched(mib: int) -> mmap.mmap:
+    """That much new memory, each page of it written to, so that it is resident. An array could be given old memory."""
+    block = mmap.mmap(-1, mib << 20)
     block[:: resource.getpagesize()] = b"\1" * len(range(0, len(block), resource.getpagesize()))
     return block
 

@@ -74,8 +74,11 @@ def test_a_cpu_and_a_gpu_run_are_no_mixture_nor_is_a_run_without_a_device(runs_o
 
 
 def test_a_run_that_went_on_on_another_machine_is_told(runs_of):
-    moved = record("a", 1, changes={"sessions": [session("h"), session("g")], "resumes": 1})
+    moved = record("a", 1, changes={"sessions": [session("h"), session("g", cpus=[3])], "resumes": 1})
     stayed = record("a", 2, changes={"sessions": [session("h"), session("h")], "resumes": 1})
     first, second = runs_of(moved, stayed).to_dict("records")
-    assert resumed_elsewhere(first) == "went on on another machine (h and g): its times mix them."
+    assert resumed_elsewhere(first) == (
+        "went on on another machine, or another part of it (h, 2 CPUs of Processor and g, 1 CPU of Processor): its "
+        "times mix them."
+    )
     assert resumed_elsewhere(second) is None

@@ -52,6 +52,7 @@ class FakeNvml:
             ("nvmlDeviceGetCudaComputeCapability", GPU): [9, 0],
             ("nvmlDeviceGetPciInfo", GPU): SimpleNamespace(busId="00000000:0F:00.0"),
             ("nvmlDeviceGetCurrentClocksEventReasons", GPU): 0x1,
+            ("nvmlDeviceGetMigMode", GPU): [0, 0],  # now, after a reset; the other GPU knows no instances
             ("nvmlDeviceGetPowerUsage", GPU): 76250,
             ("nvmlDeviceGetTotalEnergyConsumption", GPU): 1_234_567,
             ("nvmlDeviceGetTotalEnergyConsumption", OTHER_GPU): 99,
@@ -252,6 +253,19 @@ def test_power_and_energy_of_an_instance_are_not_told(nvml):
     assert nvidia.energy_joules(INSTANCE) is None
 
 
+def test_power_and_energy_of_a_divided_gpu_are_not_told(nvml):
+    """They are those of all its instances, and a run holds one."""
+    nvml.answers["nvmlDeviceGetMigMode", GPU] = [1, 1]
+    assert nvidia.state(GPU) == STATE | {"power_watts": None}
+    assert nvidia.energy_joules(GPU) is None
+
+
+def test_a_gpu_that_will_be_divided_after_a_reset_is_still_whole(nvml):
+    nvml.answers["nvmlDeviceGetMigMode", GPU] = [0, 1]
+    assert nvidia.state(GPU) == STATE
+    assert nvidia.energy_joules(GPU) == 1234.567
+
+
 def test_an_instance_whose_gpu_can_not_be_found_is_asked_itself(nvml, monkeypatch):
     monkeypatch.delattr(FakeNvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
     nvml.answers["nvmlDeviceGetCudaComputeCapability", INSTANCE] = [9, 0]
@@ -297,8 +311,10 @@ def test_the_package_has_the_functions_and_constants_that_are_asked_for():
     assert {name for name in functions if not callable(getattr(pynvml, name, None))} == set()
     for names in (nvidia.REASON_FUNCTIONS, nvidia.CUDA_VERSION_FUNCTIONS, nvidia.TEMPERATURE_FUNCTIONS):
         assert any(callable(getattr(pynvml, name, None)) for name in names)
-    constants = (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM, pynvml.NVML_TEMPERATURE_GPU)
-    assert constants == (nvidia.CLOCK_SM, nvidia.CLOCK_MEMORY, nvidia.TEMPERATURE_GPU)
+    clocks = (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
+    assert clocks == (nvidia.CLOCK_SM, nvidia.CLOCK_MEMORY)
+    assert pynvml.NVML_TEMPERATURE_GPU == nvidia.TEMPERATURE_GPU
+    assert pynvml.NVML_DEVICE_MIG_ENABLE == nvidia.MIG_ENABLED
 
 
 def test_the_reasons_are_those_of_the_package():

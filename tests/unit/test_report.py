@@ -136,7 +136,7 @@ def test_a_resumed_run_says_how_often_and_where(page):
     row = page.text[page.text.index(f'<tbody id="run-{number}">') :]
     row = row[: row.index("</tbody>")]
     assert re.search(r"resumed <span [^>]*>2</span> times", row)
-    assert "It went on on another machine (h and &lt;g&gt;): its times mix them." in row
+    assert "It went on on another machine, or another part of it (h, 2 CPUs of Processor and &lt;g&gt;, 2 CPUs" in row
     assert page.text.count("resumed <span") == 1
 
 

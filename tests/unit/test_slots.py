@@ -1,5 +1,7 @@
 """Slots: what a run is timed on is its own, in real processes; and the locks that say so."""
 
+import errno
+import fcntl
 import json
 import os
 import select
@@ -17,8 +19,8 @@ from filelock import FileLock, Timeout
 
 from trainmark import slots
 from trainmark.cpus import allowed_cores
-from trainmark.errors import DeviceError
-from trainmark.slots import Slot, device_slot, run_lock
+from trainmark.errors import BusyError, DeviceError
+from trainmark.slots import Slot, device_slot, hold_directory, run_lock
 
 SCRIPTS = Path(slots.__file__).parents[1]
 TWO_CORES = {0: [0], 1: [1]}
@@ -329,14 +331,53 @@ def test_a_record_has_one_process_at_a_time_however_its_path_is_written(tmp_path
     monkeypatch.chdir(tmp_path)
     locks = tmp_path / "locks"
     locks.mkdir()
-    with run_lock(Path("results/a.json"), locks):
+    with run_lock(Path("results/a.json"), tmp_path / "a", locks):
         (lock,) = locks.iterdir()
         assert taken(lock)
-        with run_lock(tmp_path / "results" / "b.json", locks):  # another run does not wait
+        assert taken(tmp_path / "a" / "running.lock"), "for other hosts"
+        with run_lock(tmp_path / "results" / "b.json", tmp_path / "b", locks):  # another run does not wait
             assert len(list(locks.iterdir())) == 2
     assert not taken(lock)
-    with run_lock(tmp_path / "results" / ".." / "results" / "a.json", locks):
+    with run_lock(tmp_path / "results" / ".." / "results" / "a.json", tmp_path / "a", locks):
         assert taken(lock)
+
+
+def test_a_run_is_held_on_its_host_where_the_results_lie_on_a_file_system_without_locks(tmp_path, monkeypatch):
+    (tmp_path / "locks").mkdir()
+    without_locks(monkeypatch, tmp_path / "own")
+    with run_lock(tmp_path / "a.json", tmp_path / "own", tmp_path / "locks"):
+        (lock,) = (tmp_path / "locks").iterdir()
+        assert taken(lock)
+
+
+# --- one workflow a directory -------------------------------------------------------------------------------------
+
+
+def test_a_directory_has_one_workflow_at_a_time(tmp_path):
+    with hold_directory(tmp_path):
+        with pytest.raises(BusyError, match=f"another snakemake is at work in {tmp_path}: wait for it"):
+            hold_directory(tmp_path)
+        hold_directory(tmp_path / "other").close()
+    hold_directory(tmp_path).close()
+
+
+def test_a_directory_without_locks_is_held_on_its_host(tmp_path, monkeypatch):
+    (tmp_path / "locks").mkdir()
+    without_locks(monkeypatch, tmp_path / "results")
+    with hold_directory(tmp_path / "results", tmp_path / "locks"), pytest.raises(BusyError):
+        hold_directory(tmp_path / "results", tmp_path / "locks")
+
+
+def without_locks(monkeypatch, folder):
+    """Have the system refuse to lock files in a folder, as some network file systems do."""
+    real_flock = fcntl.flock
+
+    def flock(descriptor, operation):
+        if Path(os.readlink(f"/proc/self/fd/{descriptor}")).is_relative_to(folder):
+            raise OSError(errno.ENOLCK, "No locks available")
+        return real_flock(descriptor, operation)
+
+    monkeypatch.setattr("fcntl.flock", flock)
 
 
 # --- the folder of the locks --------------------------------------------------------------------------------------
@@ -360,7 +401,7 @@ def strict_umask():
 
 def test_the_locks_are_everybodys_whatever_the_umask(host, machine, strict_umask):
     machine(TWO_CORES, GPUS[:1])
-    with device_slot("gpu", 2), run_lock(Path("a.json")):
+    with device_slot("gpu", 2), run_lock(Path("a.json"), host / "own"):
         files = list((host / "trainmark-locks").iterdir())
     assert len(files) == 6  # two cores, a GPU, the queue, the choosing, the run
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o666}
@@ -396,13 +437,13 @@ def test_the_lock_folder_is_the_hosts_whatever_a_job_has_for_temporary_files(hos
     assert not list((tmp_path / "job").iterdir())
 
 
-def test_a_host_without_such_a_folder_takes_the_systems_for_temporary_files(machine, monkeypatch, tmp_path):
+def test_a_host_whose_folder_can_not_be_written_says_so(host, machine, monkeypatch):
+    """No silent way out to a folder of the job's own: two jobs of one host would share CPUs, and nobody would know."""
     machine(TWO_CORES, [])
-    monkeypatch.delenv(slots.LOCK_FOLDER_VARIABLE, raising=False)
-    monkeypatch.setattr(slots, "HOST_FOLDER", tmp_path / "not-there")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with device_slot("cpu", 1):
-        assert (tmp_path / "trainmark-locks" / "core-0.lock").exists()
+    monkeypatch.setattr(slots, "HOST_FOLDER", host / "file")
+    (host / "file").touch()
+    with pytest.raises(DeviceError, match="name another one in TRAINMARK_LOCK_FOLDER"), device_slot("cpu", 1):
+        pytest.fail("it began")
 
 
 def test_another_folder_can_be_named(host, machine, monkeypatch, tmp_path):
@@ -432,7 +473,7 @@ def test_a_folder_that_this_user_may_not_write_gives_the_sentence(host, machine,
     (host / "trainmark-locks").mkdir()
     real_access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path == host and real_access(path, mode))
-    for hold in (device_slot("cpu", 1), run_lock(Path("a.json"))):
+    for hold in (device_slot("cpu", 1), run_lock(Path("a.json"), host / "own")):
         with (
             pytest.raises(DeviceError, match=r"trainmark-locks, can't be used \(not writable\); make it writable"),
             hold,

@@ -65,9 +65,17 @@ def test_a_run_that_went_on_elsewhere_names_its_machines(runs_of):
         record("b", changes={"sessions": [session("h"), session("g"), session("h")], "resumes": 2}),
         record("c", changes={"sessions": [session("h", "GPU-1"), session("h", "GPU-2")], "resumes": 1}),
     ).to_dict("records")
-    assert (same["machines"], same["session_machines"], same["resumes"]) == (1, "h", 1)
-    assert (host["machines"], host["session_machines"], host["resumes"]) == (2, "h and g", 2)
-    assert (gpu["machines"], gpu["session_machines"]) == (2, "h GPU-1 and h GPU-2")
+    cpus = "2 CPUs of Processor"
+    assert (same["machines"], same["session_machines"], same["resumes"]) == (1, f"h, {cpus}", 1)
+    assert (host["machines"], host["session_machines"], host["resumes"]) == (2, f"h, {cpus} and g, {cpus}", 2)
+    assert (gpu["machines"], gpu["session_machines"]) == (2, f"h, GPU-1, {cpus} and h, GPU-2, {cpus}")
+
+
+def test_a_run_that_went_on_with_more_cpus_is_a_mixture(runs_of):
+    (run,) = runs_of(
+        record("a", changes={"sessions": [session(cpus=[1]), session(cpus=[0, 1])], "resumes": 1}),
+    ).to_dict("records")
+    assert (run["machines"], run["session_machines"]) == (2, "h, 1 CPU of Processor and h, 2 CPUs of Processor")
 
 
 def test_a_run_says_where_and_with_what_it_was_trained(runs_of):

@@ -1,14 +1,16 @@
 """The training loop with an adapter that plays given losses: records, divergence, resume, and the device's proof."""
 
 import math
+import shutil
+import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from trainmark import training
 from trainmark.account import Job, Settings
-from trainmark.checkpoints import remove_checkpoints
 from trainmark.datasets import Arrays
 from trainmark.errors import DeviceError, MeasurementError
 from trainmark.frameworks.base import Adapter
@@ -97,11 +99,11 @@ def train(tmp_path, monkeypatch):
     prepare(data, "tiny", entry, arrays, [], 1)
     np.save(tmp_path / "mean.npy", np.zeros((1, 28, 28)))
 
-    def run(adapter, step_losses=100, run=RUN, seed=1, code=CODE, shown=None, kill_after=None):
+    def run_once(adapter, step_losses=100, run=RUN, seed=1, code=CODE, kill_after=None, memory_limit_mib=None):
         monkeypatch.setattr(training, "create_adapter", lambda name, threads: adapter)
         slot = Slot((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
         job = Job(data, tmp_path / "mean.npy", slot, code, tmp_path / "checkpoint", 0.0, {"place": 1, "of": 2})
-        settings = Settings(seed, BATCH_SIZE, RECIPE.input, step_losses)
+        settings = Settings(seed, BATCH_SIZE, RECIPE.input, step_losses, memory_limit_mib)
         seen, resumed = [], []
 
         def epoch_done(entry):
@@ -109,16 +111,16 @@ def train(tmp_path, monkeypatch):
             if kill_after == entry["epoch"]:
                 raise Killed
 
-        one = training.Training(run, RECIPE, settings, job, Ledger(time.monotonic()))
+        run_once.training = one = training.Training(run, RECIPE, settings, job, Ledger(time.monotonic()))
         record = one.train(epoch_done, resumed.append)
         write_record(record, tmp_path / "record.json")
-        remove_checkpoints(tmp_path / "checkpoint")  # as the command does it
+        shutil.rmtree(tmp_path / "checkpoint", ignore_errors=True)  # as the command does it
         first = resumed[0] if resumed else 0
         assert seen == record["curves"][first:]
         assert one.account.is_of_this_run(record)
         return record
 
-    return run
+    return run_once
 
 
 GOOD = [[3.0, 2.0, 1.0]] * 3
@@ -329,9 +331,11 @@ def test_a_run_that_is_not_where_it_should_be_fails(train):
         train(FakeAdapter(GOOD, kind="cpu"), run=GPU_RUN)
 
 
-@pytest.mark.parametrize("held_mib", [None, 0.0])
-def test_a_gpu_run_that_held_no_memory_of_the_gpu_fails(train, held_mib):
-    with pytest.raises(DeviceError, match="used none of its memory"):
+@pytest.mark.parametrize(
+    ("held_mib", "sentence"), [(None, "does not tell how much of the GPU's memory"), (0.0, "used none of its memory")]
+)
+def test_a_gpu_run_that_can_not_prove_that_it_held_memory_of_the_gpu_fails(train, held_mib, sentence):
+    with pytest.raises(DeviceError, match=sentence):
         train(FakeAdapter(GOOD, kind="gpu", device_mib=held_mib), run=GPU_RUN)
 
 
@@ -402,6 +406,37 @@ def test_each_phase_has_its_own_work_alone(train):
     assert phases["evaluation"] < STEP_SECONDS
 
 
-def test_a_missing_synchronize_is_caught(train):
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_missing_synchronize_is_caught(train, epochs):
     with pytest.raises(MeasurementError, match="synchronize does not wait for its device"):
-        train(NotSynchronized(GOOD))
+        train(NotSynchronized(GOOD), run=replace(RUN, epochs=epochs))
+
+
+# --- the memory's watch -------------------------------------------------------------------------------------------
+
+
+def test_a_run_over_its_limit_writes_no_checkpoint_any_more(train):
+    """The watching thread is about to remove them; the run's own thread then waits for the process's end."""
+    over = []
+
+    class Growing(FakeAdapter):
+        def train_epoch(self, feed):
+            if not over:
+                over.append(train.training.over_limit(99.5))
+                threading.Timer(0.3, train.training._writing.release).start()  # else this test would wait for ever
+            return super().train_epoch(feed)
+
+    begin = time.monotonic()
+    train(Growing(GOOD), memory_limit_mib=50)
+    assert time.monotonic() - begin >= 0.3
+    assert over[0]["out_of_memory"]["message"] == "99.5 MiB exceed the limit of 50 MiB"
+    assert over[0]["out_of_memory"]["epoch"] == 1
+
+
+def test_the_peak_memory_is_that_of_all_processes(train, monkeypatch):
+    monkeypatch.setattr("trainmark.account.peak_host_mib", lambda: 900.0)
+    with pytest.raises(Killed):
+        train(FakeAdapter(SCRIPT, device_mib=30.0), kill_after=3)
+    monkeypatch.setattr("trainmark.account.peak_host_mib", lambda: 500.0)
+    record = train(FakeAdapter(SCRIPT, device_mib=20.0))
+    assert record["memory"] == {"peak_host_mib": 900.0, "peak_device_mib": 30.0}

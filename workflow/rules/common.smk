@@ -14,7 +14,7 @@ sys.path.append(SCRIPTS)
 import trainmark.dataset_files as dataset_files
 from trainmark.config import load_config
 from trainmark.devices import find_gpus, no_gpu_message
-from trainmark.errors import ConfigError
+from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.job_code import preparing_code, recipe_values, training_code
 from trainmark.matrix import expand_runs, trained_order
 from trainmark.recipes import RECIPES
@@ -46,7 +46,8 @@ FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
 FIGURE_FORMATS = ("pdf", "svg", "png")
 TURNS = {run_id: turn for turn, run_id in enumerate(reversed(ORDER), start=1)}
 DATA_FIRST = len(ORDER) + 1  # a priority above every run's
-# By environment, not as parameters: where a file came from makes no result stale.
+# By environment, not as parameters: none of these makes a result stale.
+os.environ["TRAINMARK_WORKFLOW_PID"] = str(os.getpid())
 if SETTINGS["mirror"]:
     os.environ.update(TRAINMARK_MIRROR=SETTINGS["mirror"])
 if SETTINGS["offline"]:
@@ -105,21 +106,14 @@ def figure_files(name):
     return files | {"svg": report(files["svg"], category="Figures", caption=f"../report/{name}.rst", labels=labels)}
 
 
-def hold_directory():
-    """Keep a second snakemake from working in this directory, until this process ends, however it ends."""
-    from filelock import FileLock, Timeout  # not before: a dry run needs nothing but Snakemake
-
-    try:
-        HELD.append(FileLock(".snakemake/trainmark.lock", timeout=0, fallback_to_soft=False).acquire())
-    except Timeout:
-        raise WorkflowError(
-            f"another snakemake is at work in {os.getcwd()}: wait for it, or name another folder with --directory"
-        ) from None
-
-
 def start_checks():
     """Before the first job: stop where another workflow or a missing GPU is in the way; write down the plan."""
-    hold_directory()
+    from trainmark.slots import hold_directory  # not before: a dry run needs nothing but Snakemake
+
+    try:
+        HELD.append(hold_directory(Path.cwd()))
+    except TrainmarkError as error:
+        raise WorkflowError(str(error)) from None
     asking = [name for name, part in SETTINGS["experiments"].items() if "gpu" in part["devices"]]
     if asking and workflow.local_exec and not GPUS:
         raise WorkflowError(no_gpu_message(f"the experiment {asking[0]}"))

@@ -68,6 +68,8 @@ class Progress:
     steps: int = 0
     last_loss: float | None = None
     first_step_seconds: float | None = None
+    peak_host_mib: float = 0.0
+    peak_device_mib: float | None = None
     training_joules: float = 0.0
     energy_reason: str | None = None
     sessions: list[dict] = field(default_factory=list)
@@ -131,9 +133,10 @@ class Account:
         return identity_of(self._decided() | others)
 
     def is_of_this_run(self, record: Mapping) -> bool:
-        """Whether a record is what this run would write, as far as settings, data and code decide."""
+        """Whether a record is what this run would write, as far as settings, data, code and packages decide."""
         own = json.loads(json.dumps(self._decided()))
-        return own == {key: record[key] for key in own} and self._job.code == record["provenance"]["code"]
+        same_code = all(record["provenance"][key] == self.provenance[key] for key in ("code", "environment"))
+        return same_code and own == {key: record[key] for key in own}
 
     def _decided(self) -> dict:
         return {"run": self._run, "settings": self._settings, "dataset": self._dataset}
@@ -143,9 +146,10 @@ class Account:
         self.progress.first_step_seconds = first_step_seconds
         self.progress.sessions = [self._session(1, 0.0)]
 
-    def snapshot(self) -> dict:
-        """The progress for a checkpoint, with the phases until now."""
+    def snapshot(self, device_mib: float | None) -> dict:
+        """The progress for a checkpoint, with the phases until now. device_mib: most memory of its GPU so far."""
         self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()
+        self._note_peaks(device_mib)
         return asdict(self.progress) | {"phases_seconds": self.ledger.close()[0]}
 
     def go_on(self, epoch: int, snapshot: Mapping) -> None:
@@ -153,6 +157,12 @@ class Account:
         self.progress = Progress(**{name: snapshot[name] for name in Progress.__dataclass_fields__})
         restart_seconds = self.ledger.go_on(snapshot["phases_seconds"])
         self.progress.sessions.append(self._session(epoch + 1, restart_seconds))
+
+    def _note_peaks(self, device_mib: float | None) -> None:
+        """Keep the largest memory of all processes of the run."""
+        progress = self.progress
+        progress.peak_host_mib = max(progress.peak_host_mib, peak_host_mib())
+        progress.peak_device_mib = max(filter(None, (progress.peak_device_mib, device_mib)), default=device_mib)
 
     def _session(self, first_epoch: int, restart_seconds: float) -> dict:
         """What this process holds, as the record keeps it."""
@@ -162,6 +172,7 @@ class Account:
             "boot_id": boot_id(),
             "started": self.provenance["started"],
             "held_seconds": [slot.held_from, time.monotonic()],
+            "cpu_model": self.provenance["cpu_model"],
             "cpus": list(slot.cpus),
             "gpu": slot.gpu,
             "first_epoch": first_epoch,
@@ -214,7 +225,7 @@ class Account:
         sessions[-1]["held_seconds"] = [job.slot.held_from, time.monotonic()]
         if job.slot.gpu:
             self.provenance["gpu"] |= {"at_end": nvidia.state(job.slot.gpu)}
-        memory = {"peak_host_mib": peak_host_mib(), "peak_device_mib": device_mib}
+        self._note_peaks(device_mib)
         phases_seconds, wall_seconds = self.ledger.close()
         return {
             "schema_version": SCHEMA_VERSION,
@@ -233,7 +244,7 @@ class Account:
             "resumes": len(sessions) - 1,
             "sessions": sessions,
             "energy": self._energy(),
-            "memory": memory,
+            "memory": {"peak_host_mib": progress.peak_host_mib, "peak_device_mib": progress.peak_device_mib},
             "provenance": dict(self.provenance),
         }
 

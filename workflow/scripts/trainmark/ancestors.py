@@ -1,14 +1,17 @@
 """Whether the workflow that started a job is still there to take its result."""
 
+import os
+
 import psutil
 
-NEAREST = 2
-"""A job's shell, and the workflow that started it."""
+WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
+"""Environment variable in which a workflow leaves its process's id to its jobs."""
 
 
-def ancestors() -> tuple[int, ...]:
-    """Ids of the processes that started this one, the nearest first: its parent, and its parent's parent.
+def has_workflow() -> bool:
+    """Whether the workflow that WORKFLOW_VARIABLE names is among the processes that this one descends from.
 
-    They change when one of the two ends: whoever is left then belongs to another process.
+    When it ends, whoever is left belongs to another process. False, too, without a workflow, and where a container
+    hides the processes of its host.
     """
-    return tuple(process.pid for process in psutil.Process().parents()[:NEAREST])
+    return os.environ.get(WORKFLOW_VARIABLE) in {str(process.pid) for process in psutil.Process().parents()}

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,21 +64,21 @@ def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Pat
 
 
 def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
-    """The newest whole checkpoint of this run, or None; prints a line about each that is damaged, or another's."""
+    """The newest whole checkpoint of this run, or None.
+
+    Prints a line about each that is damaged, and removes it; and about each that is of another identity, which stays.
+    """
     own = _files(folder, identity)
     for file in own:
         try:
             return _read(file)
         except (OSError, ValueError) as error:
             print(f"{file}: the checkpoint is damaged ({error}); looking for the one before it", flush=True)
+            with contextlib.suppress(OSError):
+                file.unlink()  # or it would count as one of those that are kept
     for file in sorted(set(folder.glob("epoch-*.npz")) - set(own)):
         print(f"{file}: the checkpoint is of other settings, code or versions; it is left", flush=True)
     return None
-
-
-def remove_checkpoints(folder: Path) -> None:
-    """Remove a run's checkpoints; the record takes their place."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _files(folder: Path, identity: str) -> list[Path]:

@@ -11,12 +11,15 @@ LAG_SHARE = 0.1
 LAG_SECONDS = 0.02
 """Less than this is not told from a busy machine's noise."""
 
-EPOCHS = 2
-"""How many epochs are looked at; all of them must lag, so that one hiccup of the machine fails no run."""
+STRETCHES = 3
+"""How many timed stretches are looked at: compilation and two epochs."""
+
+TOO_MANY = 2
+"""So many of them that lag fail the run: one may be a hiccup of the machine."""
 
 
 class ClockCheck:
-    """Looks, after the clock of an epoch stopped, whether the device was still at work.
+    """Looks, after the clock of a timed stretch stopped, whether the device was still at work.
 
     The weights are read twice. Reading waits for whatever still has to be computed: where `synchronize` returned too
     early, the first reading takes longer than the second, by the time that the clock missed.
@@ -26,20 +29,22 @@ class ClockCheck:
         self._adapter = adapter
         self._lags: list[tuple[float, float]] = []
 
-    def after_epoch(self, epoch_seconds: float) -> None:
-        """Call it when an epoch's clock has stopped; `epoch_seconds` is what it measured.
+    def after(self, seconds: float) -> None:
+        """Call it when a clock has stopped; `seconds` is what it measured.
 
-        Raises MeasurementError after EPOCHS epochs that each had more to do than LAG_SHARE of what was measured.
+        Raises MeasurementError when TOO_MANY of the first STRETCHES calls found more to do than LAG_SHARE of what was
+        measured, and than LAG_SECONDS.
         """
-        if len(self._lags) == EPOCHS:
+        if len(self._lags) == STRETCHES:
             return
         lag_seconds = self._reading_seconds() - self._reading_seconds()
-        self._lags.append((lag_seconds, epoch_seconds))
-        if len(self._lags) == EPOCHS and all(map(_too_early, self._lags)):
-            missed = ", ".join(f"{lag:.3f} s beside {seconds:.3f} s" for lag, seconds in self._lags)
+        self._lags.append((lag_seconds, seconds))
+        too_early = list(filter(_too_early, self._lags))
+        if len(too_early) == TOO_MANY:
+            missed = ", ".join(f"{lag:.3f} s beside {seconds:.3f} s" for lag, seconds in too_early)
             raise MeasurementError(
-                f"the clock of the first {EPOCHS} epochs stopped before the device did ({missed}): the adapter's "
-                "synchronize does not wait for its device, and no time of this run would be true"
+                f"the clock stopped before the device did, {TOO_MANY} times ({missed}): the adapter's synchronize does "
+                "not wait for its device, and no time of this run would be true"
             )
 
     def _reading_seconds(self) -> float:
@@ -48,7 +53,7 @@ class ClockCheck:
         return time.monotonic() - begin
 
 
-def _too_early(lag_and_epoch: tuple[float, float]) -> bool:
-    """Whether a clock stopped before the device did: (lag, epoch) in seconds."""
-    lag_seconds, epoch_seconds = lag_and_epoch
-    return lag_seconds > max(LAG_SHARE * epoch_seconds, LAG_SECONDS)
+def _too_early(lag_and_measured: tuple[float, float]) -> bool:
+    """Whether a clock stopped before the device did: (lag, what it measured) in seconds."""
+    lag_seconds, measured_seconds = lag_and_measured
+    return lag_seconds > max(LAG_SHARE * measured_seconds, LAG_SECONDS)

@@ -4,9 +4,10 @@ import io
 import json
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -14,15 +15,54 @@ from tqdm import tqdm
 
 from trainmark.run import Run
 
+WAITING_SECONDS = 60.0
+"""A run that waits longer for its device says so."""
 
-def redirect_output(log: Path | None) -> TextIO:
+
+class Terminal(io.TextIOBase):
+    """A person's terminal, or what stands for it. It may go away, as a closed window does: no job fails for that."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """See `TextIOBase.write`."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """See `TextIOBase.flush`."""
+        with suppress(OSError):
+            self._stream.flush()
+
+    def write_at_once(self, text: str) -> None:
+        """Write past the stream's buffer: for a signal's handler, which may have come in the middle of a `write`."""
+        with suppress(OSError):
+            os.write(self._stream.fileno(), text.encode())
+
+    def isatty(self) -> bool:
+        """Whether a person watches."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Descriptor of the stream behind."""
+        return self._stream.fileno()  # of which tqdm asks the width
+
+    @property
+    def encoding(self) -> str:
+        """Of the stream behind."""
+        return self._stream.encoding
+
+
+def redirect_output(log: Path | None) -> Terminal:
     """Send this process's standard output and error to `log`, and return a stream to where errors went before.
 
     The file descriptors themselves are redirected, because frameworks print from C++ too. Without a log nothing moves.
     """
     if log is None:
-        return sys.stderr
-    terminal = os.fdopen(os.dup(2), "w", buffering=1)
+        return Terminal(sys.stderr)
+    terminal = Terminal(os.fdopen(os.dup(2), "w", buffering=1))
     log.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(descriptor, 1)
@@ -31,29 +71,20 @@ def redirect_output(log: Path | None) -> TextIO:
     return terminal
 
 
-class _Copied(io.TextIOBase):
-    """A stream that writes to a terminal (or what stands for it) and to a log."""
+class _Copied(Terminal):
+    """A stream that writes to a terminal and to a log."""
 
     def __init__(self, terminal: TextIO, log: TextIO) -> None:
-        self._terminal, self._log = terminal, log
+        super().__init__(terminal)
+        self._log = log
 
     def write(self, text: str) -> int:
         self._log.write(text)
-        return self._terminal.write(text)
+        return super().write(text)
 
     def flush(self) -> None:
         self._log.flush()
-        self._terminal.flush()
-
-    def isatty(self) -> bool:
-        return self._terminal.isatty()
-
-    def fileno(self) -> int:
-        return self._terminal.fileno()  # of which tqdm asks the width
-
-    @property
-    def encoding(self) -> str:
-        return self._terminal.encoding
+        super().flush()
 
 
 @contextmanager
@@ -93,7 +124,7 @@ def _planned_order(plan: Path) -> list:
 class RunDisplay:
     """A line at the start and at the end of a run, and between them a bar where the output is a terminal."""
 
-    def __init__(self, run: Run, order: dict | None, terminal: TextIO) -> None:
+    def __init__(self, run: Run, order: dict | None, terminal: Terminal) -> None:
         self._terminal = terminal
         self._place = f"run {order['place']} of {order['of']}" if order else "run"
         self._title = (
@@ -101,6 +132,18 @@ class RunDisplay:
         )
         self._epochs = run.epochs
         self._bar: tqdm | None = None
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Say, if the body takes long, that others hold what the run needs."""
+        text = f"{self._title}: waiting for its CPUs or its GPU, which other runs hold"
+        timer = threading.Timer(WAITING_SECONDS, print, (text,), {"file": self._terminal})
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def start(self) -> None:
         """Say which run begins."""
@@ -145,7 +188,7 @@ class RunDisplay:
     def stopped(self, signal_name: str) -> None:
         """Say that a signal ends the run. Callable in the middle of another line: it goes past the stream."""
         text = f"\n{self._title}: stopped by {signal_name}; the next snakemake goes on after the last checkpoint\n"
-        os.write(self._terminal.fileno(), text.encode())
+        self._terminal.write_at_once(text)
 
     def fail(self, reason: str, log: Path | None) -> None:
         """Say that the run failed and where to read why."""

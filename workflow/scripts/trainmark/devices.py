@@ -28,6 +28,11 @@ def find_gpus() -> list[str]:
     CUDA_VISIBLE_DEVICES set to nothing or to -1 hides them all, as it does for the frameworks. Set to some of them, it
     leaves this list as it is: `visible_gpus` says which.
     """
+    return [line for line in _listing() if line.startswith("GPU ")]
+
+
+def _listing() -> list[str]:
+    """The lines of `nvidia-smi -L`; [] where every GPU is hidden and where it can't be run."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
     command = shutil.which("nvidia-smi")
@@ -37,27 +42,46 @@ def find_gpus() -> list[str]:
         listing = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [line.strip() for line in listing.stdout.splitlines() if line.startswith("GPU ")]
+    return [line.rstrip() for line in listing.stdout.splitlines()]
 
 
 def visible_gpus() -> list[str]:
     """UUIDs of the GPUs that this process was given: those of CUDA_VISIBLE_DEVICES, or all of the machine's.
 
+    In the place of a divided GPU stand its instances ("MIG-..."; MIG: Multi-Instance GPU): CUDA computes on nothing
+    else there.
+
     A scheduler's assignment comes in that variable, as numbers (in nvidia-smi's order), UUIDs or beginnings of them.
-    As in CUDA, the first entry that is no GPU here ends the list; so does a GPU that is named twice. An instance of a
-    divided GPU ("MIG-...") is taken as it is.
+    As in CUDA, the first entry that is no GPU here ends the list; so does a GPU that is named twice. An instance is
+    taken as it is. A divided GPU that is named means its first instance: CUDA takes one instance only.
     """
-    uuids = [_uuid(line) for line in find_gpus()]
+    gpus = _gpus_and_instances()
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if given is None or not uuids:
-        return uuids
+    if given is None or not gpus:
+        return [uuid for instances in gpus.values() for uuid in instances]
     visible: list[str] = []
     for entry in (part.strip() for part in given.split(",")):
-        uuid = entry if entry.startswith("MIG-") else _named(entry, uuids)
+        uuid = entry if entry.startswith("MIG-") else _named(entry, gpus)
         if uuid is None or uuid in visible:
             break
         visible.append(uuid)
     return visible
+
+
+def _gpus_and_instances() -> dict[str, list[str]]:
+    """By the UUID of each GPU, in nvidia-smi's order, the UUIDs that CUDA computes on: its instances, or its own.
+
+    nvidia-smi lists instances in indented lines below their GPU: "  MIG 1g.10gb     Device  0: (UUID: MIG-...)".
+    """
+    instances: dict[str, list[str]] = {}
+    gpu = None
+    for line in _listing():
+        if line.startswith("GPU "):
+            gpu = _uuid(line)
+            instances[gpu] = []
+        elif gpu and line.lstrip().startswith("MIG "):
+            instances[gpu].append(_uuid(line))
+    return {gpu: of_gpu or [gpu] for gpu, of_gpu in instances.items()}
 
 
 def _uuid(line: str) -> str:
@@ -66,12 +90,13 @@ def _uuid(line: str) -> str:
     return found[1] if found else line
 
 
-def _named(entry: str, uuids: Sequence[str]) -> str | None:
-    """The GPU that a number, a UUID or the beginning of exactly one means."""
+def _named(entry: str, gpus: dict[str, list[str]]) -> str | None:
+    """The GPU, or its first instance, that a number, a UUID or the beginning of exactly one means."""
     if entry.isdecimal():
-        return uuids[int(entry)] if int(entry) < len(uuids) else None
-    matching = [uuid for uuid in uuids if entry and uuid.startswith(entry)]
-    return matching[0] if len(matching) == 1 else None
+        matching = list(gpus)[int(entry) :][:1]
+    else:
+        matching = [uuid for uuid in gpus if entry and uuid.startswith(entry)]
+    return gpus[matching[0]][0] if len(matching) == 1 else None
 
 
 def no_gpu_message(asked_by: str) -> str:

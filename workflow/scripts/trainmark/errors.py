@@ -22,6 +22,10 @@ class DeviceError(TrainmarkError):
     """The device that was asked for is not there."""
 
 
+class BusyError(TrainmarkError):
+    """Another workflow is at work in the directory."""
+
+
 class MeasurementError(TrainmarkError):
     """A time would be measured wrongly."""
 

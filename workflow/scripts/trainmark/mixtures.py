@@ -60,7 +60,7 @@ def machine_mixtures(runs: pd.DataFrame) -> list[str]:
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:
-    """A sentence where a run (a row of the table of runs) went on on another machine; else None."""
+    """A sentence where a run (a row of the table of runs) went on on another machine, or on more CPUs; else None."""
     if run["machines"] == 1:
         return None
-    return f"went on on another machine ({run['session_machines']}): its times mix them."
+    return f"went on on another machine, or another part of it ({run['session_machines']}): its times mix them."

@@ -34,6 +34,7 @@ TEMPERATURE_FUNCTIONS = ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV"
 
 CLOCK_SM, CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
+MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
 
 
 def is_instance(uuid: str) -> bool:
@@ -71,13 +72,13 @@ def state(uuid: str) -> dict:
     power_watts.
 
     A figure that the GPU does not tell is None. Where nothing can be read: {"uuid", "reason"}. Of an instance, clocks,
-    reasons and temperature are the whole GPU's, which it shares; its power is None: the whole GPU's counts the work of
-    other instances.
+    reasons and temperature are the whole GPU's, which it shares. The power of an instance, and of a GPU that is divided
+    into some, is None: it is that of all instances.
     """
     gpu = _find(uuid)
     if isinstance(gpu, str):
         return {"uuid": uuid, "reason": gpu}
-    milliwatts = None if is_instance(uuid) else gpu.ask("nvmlDeviceGetPowerUsage", gpu.whole)
+    milliwatts = None if gpu.is_divided() else gpu.ask("nvmlDeviceGetPowerUsage", gpu.whole)
     return {
         "clocks_mhz": _clocks(gpu, "nvmlDeviceGetClockInfo"),
         "max_clocks_mhz": _clocks(gpu, "nvmlDeviceGetMaxClockInfo"),
@@ -90,10 +91,10 @@ def state(uuid: str) -> dict:
 def energy_joules(uuid: str) -> float | None:
     """Joules that this one GPU took since its driver was loaded (Volta and later); None where it does not tell.
 
-    None too for an instance: the GPU's counter counts the work of other instances.
+    None too for an instance, and for a GPU that is divided into some: the counter counts the work of all instances.
     """
     gpu = _find(uuid)
-    if isinstance(gpu, str) or is_instance(uuid):
+    if isinstance(gpu, str) or gpu.is_divided():
         return None
     millijoules = gpu.ask("nvmlDeviceGetTotalEnergyConsumption", gpu.whole)
     return None if millijoules is None else millijoules / 1000
@@ -101,15 +102,21 @@ def energy_joules(uuid: str) -> float | None:
 
 @dataclass(frozen=True)
 class _Gpu:
-    """handle: what the UUID names. whole: the GPU that it is, or is a part of."""
+    """uuid: as it was asked for. handle: what it names. whole: the GPU that this is, or is a part of."""
 
     nvml: ModuleType
+    uuid: str
     handle: Any
     whole: Any
 
     def ask(self, functions: str | tuple[str, ...], *arguments: Any) -> Any:
         """What the first of the NVML functions that works answers; None where none does."""
         return _ask(self.nvml, functions, *arguments)
+
+    def is_divided(self) -> bool:
+        """Whether it is divided into instances (MIG), or is one; a GPU that knows no instances does not answer."""
+        mode = self.ask("nvmlDeviceGetMigMode", self.whole)  # [what it is now, what it will be after a reset]
+        return is_instance(self.uuid) or (mode is not None and mode[0] == MIG_ENABLED)
 
 
 def _ask(nvml: ModuleType, functions: str | tuple[str, ...], *arguments: Any) -> Any:
@@ -145,7 +152,7 @@ def _find(uuid: str) -> _Gpu | str:
     except nvml.NVMLError as error:
         return f"NVML does not find this GPU ({error})"
     whole = _ask(nvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_instance(uuid) else handle
-    return _Gpu(nvml, handle, handle if whole is None else whole)
+    return _Gpu(nvml, uuid, handle, handle if whole is None else whole)
 
 
 def _clocks(gpu: _Gpu, function: str) -> dict:

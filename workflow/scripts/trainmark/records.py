@@ -55,12 +55,15 @@ def _as_json(record: dict, path: Path) -> str:
 
 
 def write_record(record: dict, path: Path) -> None:
-    """Write a record as a whole or not at all. Raises RecordError where it does not fit the schema."""
+    """Write a record as a whole or not at all, whatever happens. Raises RecordError where it doesn't fit the schema."""
     _check(record, path)
     text = _as_json(record, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(text)
+    with open(part, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())  # a rename can reach the disk before the data do, and checkpoints are removed next
     os.replace(part, path)
 
 

@@ -5,10 +5,9 @@ Standard library and filelock only: a slot is taken before any framework, and nu
 
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from trainmark.cpus import allowed_cores, spread
 from trainmark.devices import limit_threads, no_gpu_message, visible_gpus
-from trainmark.errors import DeviceError
+from trainmark.errors import BusyError, DeviceError
 
 HOST_FOLDER = Path("/tmp")  # noqa: S108 (see _lock_folder)
 """Where locks lie. Not TMPDIR: a batch system sets one for each job, and each would have locks of its own."""
@@ -120,12 +119,36 @@ def _take(path: Path, locks: ExitStack, wait: bool = False) -> bool:
 
 
 @contextmanager
-def run_lock(record: Path, lock_folder: Path | None = None) -> Iterator[None]:
-    """Hold a run, by the record that it will write: a worker that outlived its workflow may still be training it."""
+def run_lock(record: Path, own_folder: Path, lock_folder: Path | None = None) -> Iterator[None]:
+    """Hold a run, by the record that it will write: a worker that outlived its workflow may still be training it.
+
+    own_folder: a folder of the run's own, made where there is none. A lock in it holds the run on other hosts too,
+    where the file system has locks.
+    """
     with ExitStack() as locks:
         name = f"run-{_short_hash(os.fspath(record.resolve()))}.lock"
         _take((lock_folder or _lock_folder()) / name, locks, wait=True)
+        own_folder.mkdir(parents=True, exist_ok=True)
+        with suppress(DeviceError):
+            _take(own_folder / "running.lock", locks, wait=True)
         yield
+
+
+def hold_directory(directory: Path, lock_folder: Path | None = None) -> ExitStack:
+    """Keep other workflows out of a directory, until the stack that this returns closes or the process ends.
+
+    The lock lies in the directory, or, where its file system has none, among the host's. Raises BusyError where another
+    workflow holds it, and DeviceError where there is no place for a lock.
+    """
+    locks = ExitStack()
+    try:
+        free = _take(directory / ".snakemake" / "trainmark.lock", locks)
+    except DeviceError:
+        name = f"directory-{_short_hash(os.fspath(directory.resolve()))}.lock"
+        free = _take((lock_folder or _lock_folder()) / name, locks)
+    if not free:
+        raise BusyError(f"another snakemake is at work in {directory}: wait for it, or name another with --directory")
+    return locks
 
 
 def _short_hash(text: str) -> str:
@@ -140,8 +163,7 @@ def _lock_folder() -> Path:
     opens what is there without O_CREAT, so that this rule does not bite.
     """
     named = os.environ.get(LOCK_FOLDER_VARIABLE)
-    host_folder = HOST_FOLDER if os.access(HOST_FOLDER, os.W_OK) else Path(tempfile.gettempdir())
-    folder = Path(named) if named else host_folder / "trainmark-locks"
+    folder = Path(named) if named else HOST_FOLDER / "trainmark-locks"
     try:
         folder.mkdir(parents=True)
         folder.chmod(0o1777)

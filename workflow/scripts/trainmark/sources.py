@@ -18,6 +18,8 @@ NOT_FOLLOWED = {
 
 WITHOUT_EFFECT = {
     "trainmark.console": "what a person sees while a run trains",
+    "trainmark.ending": "how the process ends when its record is made",
+    "trainmark.ancestors": "whether somebody is there to take the record",
     "trainmark.errors": "sentences, and the exit status of a script that fails",
     "trainmark.job_code": "what digests are made of: where it names other modules, the digests show it",
     "trainmark.sources": "the digests: where it makes others of the same code, they show it themselves",

@@ -102,7 +102,7 @@ def _machine(record: Mapping) -> dict:
     provenance, environment = record["provenance"], record["provenance"]["environment"]
     scheduler = provenance["scheduler"] or {"name": None, "job_id": None}
     # What a session says of its machine: two on one host may have had two GPUs.
-    machines = [" ".join(filter(None, (session["host"], session["gpu"]))) for session in record["sessions"]]
+    machines = [_machine_of(session) for session in record["sessions"]]
     return {
         **{key: provenance[key] for key in ("host", "cpu_model", "threads", "python", "platform", "trainmark")},
         **{key: provenance[key] for key in ("git_commit", "git_clean", "started")},
@@ -118,6 +118,13 @@ def _machine(record: Mapping) -> dict:
         "session_machines": " and ".join(dict.fromkeys(machines)),
         "machines": len(set(machines)),
     }
+
+
+def _machine_of(session: Mapping) -> str:
+    """What a process was timed on, in words: two of one host may have had two GPUs, or more CPUs."""
+    count = len(session["cpus"])
+    parts = (session["host"], session["gpu"], f"{count} CPU{'s' if count > 1 else ''} of {session['cpu_model']}")
+    return ", ".join(filter(None, parts))
 
 
 _GPU_FACTS = {

@@ -1,5 +1,6 @@
 """The only place that runs a training: from a run's settings and a prepared dataset to its record."""
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,6 +40,8 @@ class Training:
         self.run, self.recipe, self.settings, self.job, self.ledger = run, recipe, settings, job, ledger
         self.account = Account(run, recipe, settings, job, ledger)
         self._adapter: Adapter | None = None
+        self._check: ClockCheck | None = None
+        self._writing = threading.Lock()
 
     def train(self, shown: EpochShown, went_on: WentOn) -> dict:
         """Train from a fresh model, or go on from the newest checkpoint, and return the record.
@@ -57,7 +60,11 @@ class Training:
         return self.account.record(diverged=diverged, device_mib=self._device_memory_mib())
 
     def over_limit(self, resident_mib: float) -> dict:
-        """The record of a run whose process was just found to hold more than its limit: for a watching thread."""
+        """The record of a run whose process was just found to hold more than its limit: for a watching thread.
+
+        The run writes no checkpoint any more: the watcher is about to remove them.
+        """
+        self._writing.acquire()
         return self._out_of_memory(
             resident_mib, f"{resident_mib:.1f} MiB exceed the limit of {self.settings.memory_limit_mib:g} MiB"
         )
@@ -105,6 +112,8 @@ class Training:
         state = checkpoint.state if checkpoint else adapter.state()
         with ledger.phase("compilation", adapter.synchronize) as clock:
             adapter.compile(self._feed(1))
+        self._check = ClockCheck(adapter)
+        self._check.after(clock.seconds)
         account.provenance["thread_pools"] = thread_pools() + adapter.thread_pools()  # all are loaded now
         adapter.set_state(state)
         if checkpoint:
@@ -154,8 +163,8 @@ class Training:
 
     def _write_checkpoint(self, epoch: int) -> float:
         """Seconds that it took. A disk that takes none is no reason for a run to fail: the log says it."""
-        with self.ledger.phase("checkpoint") as clock:
-            checkpoint = Checkpoint(epoch, self._adapter.state(), self.account.snapshot())
+        with self._writing, self.ledger.phase("checkpoint") as clock:
+            checkpoint = Checkpoint(epoch, self._adapter.state(), self.account.snapshot(self._device_memory_mib()))
             try:
                 write_checkpoint(self.job.checkpoint_folder, self._identity(), checkpoint)
             except OSError as error:
@@ -167,11 +176,10 @@ class Training:
     def _train_epochs(self, shown: EpochShown) -> dict | None:
         """Train the epochs that are left; return where the loss stopped being finite, which ends it, or None."""
         first = len(self.account.progress.curves) + 1
-        check = ClockCheck(self._adapter)
         written, cost_seconds = time.monotonic(), 0.0
         for epoch in range(first, self.run.epochs + 1):
             self.account.epoch = epoch
-            entry, diverged = self._train_epoch(epoch, "warm_up" if epoch == first else "steady", check)
+            entry, diverged = self._train_epoch(epoch, "warm_up" if epoch == first else "steady")
             shown(entry)
             if epoch == first:
                 self._check_device_memory()
@@ -183,7 +191,7 @@ class Training:
                 written = time.monotonic()
         return None
 
-    def _train_epoch(self, epoch: int, part: str, check: ClockCheck) -> tuple[dict, dict | None]:
+    def _train_epoch(self, epoch: int, part: str) -> tuple[dict, dict | None]:
         """(the epoch's entry of the curves, where its loss stopped being finite)."""
         adapter, progress = self._adapter, self.account.progress
         feed = self._feed(epoch)
@@ -191,7 +199,7 @@ class Training:
         with self.ledger.phase(part, adapter.synchronize) as clock:
             losses = adapter.train_epoch(feed)
         self.account.add_energy(joules)
-        check.after_epoch(clock.seconds)
+        self._check.after(clock.seconds)
         with self.ledger.phase("evaluation", adapter.synchronize):
             evaluations = {split: adapter.evaluate(split) for split in self.recipe.evaluated_splits}
         diverged = divergence(epoch, progress.steps, losses, progress.last_loss, evaluations)
@@ -199,5 +207,13 @@ class Training:
 
     def _check_device_memory(self) -> None:
         """DeviceError where a GPU run's framework holds no memory of the GPU: then it did not train there."""
-        if self.run.device == "gpu" and not self._adapter.device_memory_mib():
+        if self.run.device == "cpu":
+            return
+        held_mib = self._adapter.device_memory_mib()
+        if held_mib is None:
+            raise DeviceError(
+                f"{self.run.framework} does not tell how much of the GPU's memory it uses, and so can't prove that it "
+                "trains there; unset TF_GPU_ALLOCATOR and XLA_PYTHON_CLIENT_ALLOCATOR, which keep it from telling"
+            )
+        if held_mib == 0:
             raise DeviceError(f"{self.run.framework} was asked for the device gpu and used none of its memory")

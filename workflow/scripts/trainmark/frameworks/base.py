@@ -79,7 +79,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def device_memory_mib(self) -> float | None:
-        """Most memory of the GPU that the framework held so far, MiB; None on the CPU."""
+        """Most memory of the GPU that the framework held so far, MiB; None on the CPU, and where it does not tell."""
 
     def thread_pools(self) -> list[dict]:
         """The framework's own pools of threads, as "library" and "threads", where it has any and tells."""

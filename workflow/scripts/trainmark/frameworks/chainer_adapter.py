@@ -40,6 +40,16 @@ FUNCTIONS = {
 PARAMETERS = {"kernel": ("W", np.transpose), "bias": ("b", np.asarray)}
 """Chainer's attribute for each role, and its layout: Linear keeps (units, inputs). Each mapping is its own inverse."""
 
+OUT_OF_MEMORY = {
+    "OutOfMemoryError": ("",),
+    "CUDARuntimeError": ("cudaErrorMemoryAllocation",),
+    "CUDADriverError": ("CUDA_ERROR_OUT_OF_MEMORY",),
+    "CUBLASError": ("CUBLAS_STATUS_ALLOC_FAILED",),
+    "CuDNNError": ("CUDNN_STATUS_ALLOC_FAILED",),
+    "CURANDError": ("CURAND_STATUS_ALLOCATION_FAILED",),
+}
+"""CuPy's exceptions that say that memory ran out: by class name, texts of which theirs must hold one."""
+
 
 def create(framework: str, threads: int) -> "ChainerAdapter":
     """The adapter of a framework of FRAMEWORKS."""
@@ -166,10 +176,8 @@ class ChainerAdapter(Adapter):
 
     def is_out_of_memory(self, error: Exception) -> bool:
         """See `base.Adapter.is_out_of_memory`."""
-        kinds = [MemoryError]
-        if chainer.backends.cuda.available:
-            kinds.append(chainer.backends.cuda.cupy.cuda.memory.OutOfMemoryError)
-        return isinstance(error, tuple(kinds))
+        texts = OUT_OF_MEMORY.get(type(error).__name__, ())
+        return super().is_out_of_memory(error) or any(text in str(error) for text in texts)
 
     def versions(self) -> dict[str, str]:
         """See `base.Adapter.versions`."""

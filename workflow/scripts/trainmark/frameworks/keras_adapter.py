@@ -39,11 +39,11 @@ class Backend(NamedTuple):
     gpus: Callable[..., list]
     gpu_name: Callable[..., str]
     wait: Callable[..., object]  # (module, an array that the last work wrote)
+    peak_bytes: Callable[..., int | None]  # (module, GPU): most memory held there; None: it does not tell
     data: Callable[..., object] = lambda module, array: array  # (module, numpy array) -> what fit and predict are given
     seed: Callable[..., object] = lambda module, seed: None  # (module, seed), of a global generator
     limit_threads: Callable[..., object] = lambda module, threads: None  # JAX goes by the CPUs that the process may use
     thread_pools: Callable[..., dict[str, int]] = lambda module: {}
-    peak_bytes: Callable[..., int] = lambda module, gpu: 0  # most memory held on a GPU
 
 
 BACKENDS = {
@@ -65,7 +65,8 @@ BACKENDS = {
         gpus=lambda jax: [device for device in jax.devices() if device.platform == "gpu"],
         gpu_name=lambda jax, gpu: gpu.device_kind,
         wait=lambda jax, array: jax.block_until_ready(array),
-        peak_bytes=lambda jax, gpu: gpu.memory_stats()["peak_bytes_in_use"],
+        # None with XLA_PYTHON_CLIENT_ALLOCATOR=platform
+        peak_bytes=lambda jax, gpu: (gpu.memory_stats() or {}).get("peak_bytes_in_use"),
     ),
     "torch": Backend(
         gpus=lambda torch: list(range(torch.cuda.device_count())),
@@ -79,8 +80,21 @@ BACKENDS = {
     ),
 }
 
-OUT_OF_MEMORY = {"ResourceExhaustedError": "", "OutOfMemoryError": "", "JaxRuntimeError": "RESOURCE_EXHAUSTED"}
-"""Exceptions that say that memory ran out, by class name (TensorFlow, torch, JAX), with what their text must hold."""
+KINDS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu"}
+"""The kind of a device, by a word in the name that a backend gives it. Of another kind (mps, tpu) it is that name."""
+
+LIBRARIES_OUT_OF_MEMORY = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA_ERROR_OUT_OF_MEMORY")
+"""What cuBLAS, cuDNN and CUDA's driver say where they find no memory for themselves."""
+
+OUT_OF_MEMORY = {
+    "ResourceExhaustedError": ("",),  # TensorFlow
+    "InternalError": LIBRARIES_OUT_OF_MEMORY,
+    "JaxRuntimeError": ("RESOURCE_EXHAUSTED", *LIBRARIES_OUT_OF_MEMORY),
+    "OutOfMemoryError": ("",),  # torch
+    "AcceleratorError": ("CUDA error: out of memory",),
+    "RuntimeError": ("DefaultCPUAllocator: can't allocate memory", *LIBRARIES_OUT_OF_MEMORY),
+}
+"""Exceptions that say that memory ran out: by class name, texts of which theirs must hold one."""
 
 
 class Adam(keras.optimizers.Adam):
@@ -151,8 +165,11 @@ class StepLosses(keras.metrics.Metric):
         self.step.assign(self.step + 1)
 
     def result(self):
-        """The last step's loss: what a progress bar would show."""
-        return self.losses[(self.step - 1) % self._steps]
+        """The loss of the epoch's last step; 0 before it, which nobody sees: no progress bar is shown.
+
+        A fixed place, since Keras asks at every step: torch would wait for the GPU to read an index that lies on it.
+        """
+        return self.losses[-1]
 
 
 def create(framework: str, threads: int) -> "KerasAdapter":
@@ -241,16 +258,21 @@ class KerasAdapter(Adapter):
 
     def describe_device(self) -> dict[str, str]:
         """See `base.Adapter.describe_device`."""
-        gpus = self._backend.gpus(self._module)
-        if not gpus or "cpu" in str(_device_of(self._model.trainable_variables[0].value)).lower():
-            return {"kind": "cpu", "name": keras.backend.backend()}
-        return {"kind": "gpu", "name": str(self._backend.gpu_name(self._module, gpus[0]))}
+        place = str(_device_of(self._model.trainable_variables[0].value)).lower()
+        kind = next((kind for word, kind in KINDS.items() if word in place), place)
+        if kind != "gpu":
+            return {"kind": kind, "name": keras.backend.backend()}
+        return {"kind": "gpu", "name": str(self._backend.gpu_name(self._module, self._backend.gpus(self._module)[0]))}
 
     def device_memory_mib(self) -> float | None:
         """See `base.Adapter.device_memory_mib`."""
-        if self.describe_device()["kind"] == "cpu":
+        if self.describe_device()["kind"] != "gpu":
             return None
-        return self._backend.peak_bytes(self._module, self._backend.gpus(self._module)[0]) / 2**20
+        try:
+            peak_bytes = self._backend.peak_bytes(self._module, self._backend.gpus(self._module)[0])
+        except (ValueError, RuntimeError):  # TensorFlow with TF_GPU_ALLOCATOR=cuda_malloc_async
+            return None
+        return None if peak_bytes is None else peak_bytes / 2**20
 
     def thread_pools(self) -> list[dict]:
         """See `base.Adapter.thread_pools`."""
@@ -259,8 +281,8 @@ class KerasAdapter(Adapter):
 
     def is_out_of_memory(self, error: Exception) -> bool:
         """See `base.Adapter.is_out_of_memory`."""
-        said = OUT_OF_MEMORY.get(type(error).__name__)
-        return super().is_out_of_memory(error) or (said is not None and said in str(error))
+        texts = OUT_OF_MEMORY.get(type(error).__name__, ())
+        return super().is_out_of_memory(error) or any(text in str(error) for text in texts)
 
     def versions(self) -> dict[str, str]:
         """See `base.Adapter.versions`."""
