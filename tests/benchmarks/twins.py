@@ -60,7 +60,9 @@ def comparisons(folder: Path, repeats: int, epochs: int) -> pd.DataFrame:
     (folder / "workflow" / "scripts" / "trainmark" / "frameworks" / "twin_adapter.py").write_text(ADAPTER)
     for name in ("one", "two", "slowed"):
         (folder / "envs" / f"twin-{name}.yaml").write_text("dependencies: [chainer]\n")
-    process = snakemake(folder, "--cores", "2", "--configfile", write_config(folder, config(repeats, epochs)))
+    name = write_config(folder, config(repeats, epochs))
+    # Without the search path of this script, which names the library of the repository, not of its copy.
+    process = snakemake(folder, "--cores", "2", "--configfile", name, PYTHONPATH="")
     if process.returncode:
         sys.exit(process.printed[-5000:])
     print((folder / "results" / "tables" / "summary.txt").read_text())

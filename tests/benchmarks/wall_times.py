@@ -70,7 +70,8 @@ def measured(folder: Path, asked: dict) -> list[tuple[dict, float]]:
     stand_in.chmod(0o755)
     path = f"{stand_in.parent}{os.pathsep}{environment()['PATH']}"
     name = write_config(folder, asked)
-    process = snakemake(folder, "--cores", "8", "--configfile", name, PATH=path, TRAINMARK_CHECKPOINT_SECONDS="0.5")
+    extra = {"PATH": path, "PYTHONPATH": "", "TRAINMARK_CHECKPOINT_SECONDS": "0.5"}  # so that there are checkpoints too
+    process = snakemake(folder, "--cores", "8", "--configfile", name, **extra)
     if process.returncode:
         sys.exit(process.printed[-5000:])
     return [(read_record(folder / out), seconds) for out, seconds in map(json.loads, log.read_text().splitlines())]

@@ -192,6 +192,8 @@ def test_a_loss_that_is_no_number_is_shown_as_it_is(capsys):
     display.start()
     display.finish(record(test_loss="NaN"))
     assert "test loss NaN, test accuracy 0.9877" in terminal.getvalue()
+    display.finish(record(test_loss=2.6322135427396224e37))
+    assert "test loss 2.632e+37, test" in terminal.getvalue()
 
 
 def test_on_a_terminal_a_bar_between_the_two_lines(monkeypatch):

@@ -31,6 +31,8 @@ from trainmark.shown import (
         ("training_joules", 7.654, "7.65"),
         ("test_accuracy", 0.98349, "98.35 %"),
         ("test_loss", 0.12345, "0.1235"),
+        ("test_loss", 99999.5, "99999.5000"),
+        ("test_loss", 2.6322135427396224e37, "2.632e+37"),
         ("test_loss", math.inf, "inf"),
         ("peak_host_mib", 512.4, "512"),
         ("resumes", 2, "2"),

@@ -47,7 +47,7 @@ FIGURE_FORMATS = ("pdf", "svg", "png")
 TURNS = {run_id: turn for turn, run_id in enumerate(reversed(ORDER), start=1)}
 DATA_FIRST = len(ORDER) + 1  # a priority above every run's
 # By environment, not as parameters: none of these makes a result stale.
-os.environ["TRAINMARK_WORKFLOW_PID"] = str(os.getpid())
+os.environ.update(TRAINMARK_WORKFLOW_PID=str(os.getpid()))
 if SETTINGS["mirror"]:
     os.environ.update(TRAINMARK_MIRROR=SETTINGS["mirror"])
 if SETTINGS["offline"]:

@@ -208,4 +208,6 @@ def _outcome(record: dict) -> str:
 
 
 def _short(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4f}"
+    if isinstance(value, str):
+        return value
+    return f"{value:.4f}" if abs(value) < 1e5 else f"{value:.4g}"

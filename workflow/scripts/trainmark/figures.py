@@ -77,6 +77,8 @@ def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         axes[0].set_yscale("log")
     else:
         _say(axes[0], NOTHING_LEFT)
+    if curves.empty:  # no run came to the end of an epoch
+        _say(axes[1], NOTHING_LEFT)
     axes[1].legend(loc="lower right")
     return figure
 
@@ -85,6 +87,8 @@ def _say(axis: Axes, text: str) -> None:
     """A sentence in place of curves."""
     axis.text(0.5, 0.5, text, ha="center", transform=axis.transAxes)
     axis.set_yticks([])
+    if not axis.has_data():
+        axis.set_xticks([])
 
 
 def _draw_band(axis: Axes, curves: pd.DataFrame, column: str, look: dict, label: str) -> None:

@@ -14,7 +14,7 @@ def _three_digits(value: float) -> str:
 
 
 _FORMATS = (
-    (r".*_loss", "{:.4f}".format),
+    (r".*_loss", lambda value: f"{value:.4f}" if abs(value) < 1e5 else f"{value:.4g}"),
     (r".*_accuracy", lambda value: f"{100 * value:.2f} %"),
     (r".*_mib|resumes", "{:.0f}".format),
     (r"phases\..*", lambda value: _three_digits(value) if value >= 0.1 else f"{value:.3f}"),  # most are near 0
@@ -24,7 +24,7 @@ _FORMATS = (
 
 
 def shown_figure(metric: str, value: float) -> str:
-    """A figure as people read it: times to 3 digits, accuracies in percent, losses to 4 decimals, whole MiB."""
+    """A figure as people read it: times and huge losses to 3 or 4 digits, percent, losses to 4 decimals."""
     return next(form(value) for pattern, form in _FORMATS if re.fullmatch(pattern, metric))
 
 
