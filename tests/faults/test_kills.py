@@ -32,6 +32,8 @@ SIGNALS = ("SIGKILL", "SIGTERM")
 PHASES = ("training", "evaluation", "checkpoint")
 KILLS = 20
 
+pytestmark = pytest.mark.timeout(1800)  # the first test waits for both workflows: minutes, and more on a busy machine
+
 
 def kills_of(framework):
     """The kills of a run in their order: every signal in every phase, and for two frameworks one while they start."""
