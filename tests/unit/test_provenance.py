@@ -117,7 +117,7 @@ def test_the_cpus_are_those_the_process_may_run_on(monkeypatch):
 def test_the_cpus_where_the_system_knows_no_affinity(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert provenance._cpus() == [0, 1, 2, 3]
+    assert provenance.allowed_cpus() == [0, 1, 2, 3]
 
 
 def test_thread_pools_by_library(monkeypatch):

@@ -53,7 +53,7 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def train(arguments: argparse.Namespace, run: Run, display: RunDisplay, ending: Ending) -> NoReturn:
+def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: RunDisplay, ending: Ending) -> NoReturn:
     """Take the device, train, and end the process with the record."""
     start = process_start()
     ledger = Ledger(start)
@@ -84,7 +84,7 @@ def train(arguments: argparse.Namespace, run: Run, display: RunDisplay, ending: 
             code,
             ending.checkpoint_folder,
             arguments.checkpoint_seconds,
-            place_in_order(run, arguments.plan),
+            order,
         )
         training = Training(run, recipe, settings, job, ledger)
         if ending.take_kept_record(training.account.is_of_this_run):
@@ -110,11 +110,12 @@ def main() -> None:
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
     run = Run(**{name: getattr(arguments, name) for name in Run.__dataclass_fields__})
-    display = RunDisplay(run, place_in_order(run, arguments.plan), terminal)
+    order = place_in_order(run, arguments.plan)
+    display = RunDisplay(run, order, terminal)
     ending = Ending(arguments.out, arguments.log, display)
     ending.stop_on_signals()
     try:
-        train(arguments, run, display, ending)
+        train(arguments, run, order, display, ending)
     except Exception as error:
         ending.fail(error)
 

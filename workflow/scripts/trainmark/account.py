@@ -43,7 +43,7 @@ class Settings:
 class Job:
     """Where a run is trained, and with what.
 
-    checkpoint_folder: None writes no checkpoints. checkpoint_seconds: the least time between two.
+    checkpoint_seconds: the least time between two checkpoints.
     order: the run's place in the workflow's order, as the record keeps it. code: digests of modules, as it keeps them.
     """
 
@@ -51,9 +51,9 @@ class Job:
     mean_file: Path
     slot: Slot
     code: dict
-    checkpoint_folder: Path | None = None
-    checkpoint_seconds: float = 0.0
-    order: dict | None = None
+    checkpoint_folder: Path
+    checkpoint_seconds: float
+    order: dict | None
 
 
 @dataclass

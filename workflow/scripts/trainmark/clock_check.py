@@ -6,7 +6,7 @@ from trainmark.errors import MeasurementError
 from trainmark.frameworks.base import Adapter
 
 LAG_SHARE = 0.1
-"""What may be left to do when the clock stops, as a share of the epoch's time."""
+"""What may be left to do when the clock stops, as a share of what it measured."""
 
 LAG_SECONDS = 0.02
 """Less than this is not told from a busy machine's noise."""

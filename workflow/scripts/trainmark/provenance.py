@@ -15,6 +15,7 @@ import psutil
 import threadpoolctl
 
 import trainmark
+from trainmark.cpus import allowed_cpus
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """Linux draws a UUID at each boot and shows it here."""
@@ -103,7 +104,7 @@ def describe_job(threads: int) -> dict:
         "cpu_model": _cpu_model(),
         "cpu_cores": psutil.cpu_count(logical=True),
         "cpu_physical_cores": psutil.cpu_count(logical=False),
-        "cpus": _cpus(),
+        "cpus": allowed_cpus(),
         "threads": threads,
         "thread_pools": thread_pools(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 2),
@@ -136,13 +137,6 @@ def _cpu_model() -> str:
         lines = []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def _cpus() -> list[int]:
-    """Numbers of the CPUs that this process may run on; all of them where the system can't say."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def thread_pools() -> list[dict]:

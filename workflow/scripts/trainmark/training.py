@@ -108,7 +108,7 @@ class Training:
             for split, (images, labels) in splits.items():
                 adapter.load(split=split, images=images, labels=labels)
         self._check_device()
-        checkpoint = self._newest_checkpoint()
+        checkpoint = newest_checkpoint(self.job.checkpoint_folder, self._identity())
         state = checkpoint.state if checkpoint else adapter.state()
         with ledger.phase("compilation", adapter.synchronize) as clock:
             adapter.compile(self._feed(1))
@@ -152,11 +152,6 @@ class Training:
 
     # --- checkpoints --------------------------------------------------------------------------------------------
 
-    def _newest_checkpoint(self) -> Checkpoint | None:
-        if not self.job.checkpoint_folder:
-            return None
-        return newest_checkpoint(self.job.checkpoint_folder, self._identity())
-
     def _identity(self) -> str:
         """Of the run and its batches: numpy could come to draw others from the same seed."""
         return self.account.identity(self._feed(1).sha256())
@@ -186,7 +181,7 @@ class Training:
             if diverged:
                 return diverged
             due_seconds = max(self.job.checkpoint_seconds, cost_seconds / CHECKPOINT_SHARE)
-            if self.job.checkpoint_folder and epoch < self.run.epochs and time.monotonic() - written >= due_seconds:
+            if epoch < self.run.epochs and time.monotonic() - written >= due_seconds:
                 cost_seconds = self._write_checkpoint(epoch)
                 written = time.monotonic()
         return None

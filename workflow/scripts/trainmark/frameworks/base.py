@@ -1,6 +1,8 @@
 """The contract that every adapter fulfils, and what all adapters share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -15,6 +17,9 @@ EVALUATION_BATCH_SIZE = 1000
 
 class Adapter(ABC):
     """Trains one architecture with one framework. Call `build`, then `load` each split, then the rest."""
+
+    out_of_memory_texts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """The exceptions of the framework that say that memory ran out: by class name, texts; theirs must hold one."""
 
     def __init__(self, framework: str, threads: int) -> None:
         self.framework = framework
@@ -87,7 +92,8 @@ class Adapter(ABC):
 
     def is_out_of_memory(self, error: Exception) -> bool:
         """Whether an exception says that memory ran out, the host's or the device's."""
-        return isinstance(error, MemoryError)
+        texts = self.out_of_memory_texts.get(type(error).__name__, ())
+        return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
 
     def evaluate(self, split: str) -> tuple[float, float]:
         """(mean cross entropy, accuracy) over a loaded split; from the logits, the same arithmetic everywhere."""

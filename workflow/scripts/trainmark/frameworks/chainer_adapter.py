@@ -80,6 +80,8 @@ class Network(chainer.Chain):
 class ChainerAdapter(Adapter):
     """See `base.Adapter`."""
 
+    out_of_memory_texts = OUT_OF_MEMORY
+
     def build(
         self, *, architecture: Architecture, weights: Weights, optimizer: Optimizer, device: str, dtype: str
     ) -> None:
@@ -173,11 +175,6 @@ class ChainerAdapter(Adapter):
         if self._device.xp is np:
             return None
         return chainer.backends.cuda.memory_pool.total_bytes() / 2**20
-
-    def is_out_of_memory(self, error: Exception) -> bool:
-        """See `base.Adapter.is_out_of_memory`."""
-        texts = OUT_OF_MEMORY.get(type(error).__name__, ())
-        return super().is_out_of_memory(error) or any(text in str(error) for text in texts)
 
     def versions(self) -> dict[str, str]:
         """See `base.Adapter.versions`."""

@@ -180,6 +180,8 @@ def create(framework: str, threads: int) -> "KerasAdapter":
 class KerasAdapter(Adapter):
     """See `base.Adapter`."""
 
+    out_of_memory_texts = OUT_OF_MEMORY
+
     def __init__(self, framework: str, threads: int) -> None:
         super().__init__(framework, threads)
         self._module = importlib.import_module(keras.backend.backend())
@@ -278,11 +280,6 @@ class KerasAdapter(Adapter):
         """See `base.Adapter.thread_pools`."""
         pools = self._backend.thread_pools(self._module)
         return [{"library": library, "threads": threads} for library, threads in pools.items()]
-
-    def is_out_of_memory(self, error: Exception) -> bool:
-        """See `base.Adapter.is_out_of_memory`."""
-        texts = OUT_OF_MEMORY.get(type(error).__name__, ())
-        return super().is_out_of_memory(error) or any(text in str(error) for text in texts)
 
     def versions(self) -> dict[str, str]:
         """See `base.Adapter.versions`."""
