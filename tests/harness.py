@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import yaml
@@ -62,6 +63,13 @@ def snakemake(folder, *arguments, **extra):
     process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(**extra), cwd=folder)
     process.printed = process.stdout + process.stderr
     return process
+
+
+def predict(*arguments, **options):
+    """Run predict.py as a user would, on a host whose CPUs no run holds; its output as text."""
+    command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "predict.py"), *map(str, arguments)]
+    here = environment(TRAINMARK_LOCK_FOLDER=os.path.join(tempfile.gettempdir(), "trainmark-locks-of-predict"))
+    return subprocess.run(command, check=False, env=here, **{"capture_output": True, "text": True, **options})
 
 
 def copy_of_repository(folder):

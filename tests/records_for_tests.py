@@ -2,11 +2,12 @@
 
 import copy
 import json
+from itertools import combinations
 from pathlib import Path
 
 from trainmark.ledger import PHASES
 from trainmark.run import Run
-from trainmark.tables import read_records, runs_table
+from trainmark.tables import GROUP, read_records, runs_table
 
 CODE = {"trainmark.training": "a" * 16, "trainmark.frameworks.base": "b" * 16}
 """Digests of the modules that every run has."""
@@ -33,6 +34,13 @@ SETTINGS = {
     "input": {"scale": 1 / 255, "subtract_mean": True, "crop": None, "mean_window": "same"},
     "memory_limit_mib": None,
 }
+
+
+SAMPLES = [
+    {"split": "test", "index": 0, "label": 0, "class_name": "negative", "probability": 0.125},
+    {"split": "test", "index": 12500, "label": 1, "class_name": "positive", "probability": 0.875},
+]
+"""Scores of a run on texts of two classes."""
 
 
 def run_of(
@@ -70,7 +78,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
     curves = [curve(epoch, loss, seconds) for epoch in range(1, epochs + 1)]
     gpu = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024} if device == "gpu" else None
     made = {
-        "schema_version": 2,
+        "schema_version": 3,
         "run": run_of(framework, repeat, device, epochs, **run),
         "order": None,
         "settings": copy.deepcopy(SETTINGS),
@@ -91,6 +99,8 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
             "train_loss": None,
             "train_accuracy": None,
         },
+        "samples": [],
+        "weights": {"file": "weights.npz", "sha256": "e" * 64},
         **_times(epochs, seconds),
         "resumes": 0,
         "sessions": [session(gpu=gpu and gpu["uuid"])],
@@ -143,6 +153,7 @@ def diverged(*arguments, kind="nan", **options):
         "curves": [curve(1, loss)],
         "step_losses": [loss],
         "result": found["result"] | absent,
+        "weights": None,
     }
 
 
@@ -155,12 +166,13 @@ def out_of_memory(*arguments, **options):
         "curves": [],
         "step_losses": [],
         "result": dict.fromkeys(found["result"]) | {"epochs_trained": 0},
+        "weights": None,
     }
 
 
 def changed(record, changes):
     """A record with other values at some paths; `...` takes the key away. It changes the record that it is given."""
-    for path, value in changes.items():
+    for path, value in copy.deepcopy(changes).items():
         *outer, last = [int(part) if part.isdigit() else part for part in path.split(".")]
         place = record
         for part in outer:
@@ -170,6 +182,56 @@ def changed(record, changes):
         else:
             place[last] = value
     return record
+
+
+def certificates_of(runs, parities=None):
+    """Certificates of all groups of a table of runs, each pair `rounding` but for those named.
+
+    parities: class by the names of two trainers.
+    """
+    trainers = {}
+    for run in runs[[*GROUP, "framework", "device"]].itertuples(index=False):
+        trainers.setdefault(tuple(run[:3]), {})[run.framework, run.device] = None
+    return {group: certificate_of(group, found, parities or {}) for group, found in trainers.items() if len(found) > 1}
+
+
+def certificate_of(group, trainers, parities):
+    """A certificate that fits the schema."""
+    names = [f"{framework} on {device}" for framework, device in trainers]
+    return {
+        "schema_version": 1,
+        **dict(zip(GROUP, group, strict=True)),
+        "settings": {
+            "seed": 1, "architecture": "mlp-32", "parameters": 25450, "classes": 10, "initializer": "glorot_uniform",
+            "optimizer": {"rule": "adam", "learning_rate": 0.001}, "input_shape": [1, 28, 28],
+            "trained_input_shape": [1, 28, 28], "dataset_sha256": "0" * 64, "steps": 10, "samples": 16,
+            "evaluation_samples": 16,
+        },
+        "classes": {"rounding": 1e-9},
+        "trainers": [
+            {"framework": framework, "device": device, "versions": {framework: "1.0"}, "failure": None}
+            for framework, device in trainers
+        ],
+        "pairs": [
+            _certified_pair(first, second, parities.get((first, second), "rounding"))
+            for first, second in combinations(names, 2)
+        ],
+    }  # fmt: skip
+
+
+def _certified_pair(first, second, parity):
+    size = {"bitwise": 0.0, "rounding": 2e-14, "single": 2e-7, "different": 0.25, "not certified": 0.0}[parity]
+    differences = {"losses": size / 2, "gradients": size, "weights": size / 4, "evaluation": size / 8}
+    place = {"stage": "steps", "step": 2, "layer": "dense1", "op": "Dense", "what": "backward", "difference": size}
+    places = [place] if parity in ("single", "different") else []
+    stages = {stage: {"parity": parity, "steps": 2, **differences} for stage in ("network", "steps")}
+    stages["steps"]["evaluation"] = None
+    failed = parity == "not certified"
+    return {
+        "first": first, "second": second, "parity": parity, "stages": {} if failed else stages,
+        "drift": None if failed else {**differences, "losses": 3e-7, "weights": "Infinity"},
+        "place": places[0] if places else None, "causes": places, "sentence": f"they are <{parity}>",
+    }  # fmt: skip
 
 
 def written_tables(folder: Path, *records):

@@ -55,6 +55,7 @@ class Reference:
             elif node.op == "ReLU":
                 delta = delta * (x > 0)
         self.step += 1
+        self.gradients = gradients
         for name, gradient in gradients.items():
             updated = self.rule(self.weights[name], gradient, self.states[name], self.step, **self.constants)
             self.weights[name] = updated

@@ -43,15 +43,19 @@ class Figures(HTMLParser):
             self._cell = None
 
 
-def check_figures(page, records):
-    """Compare every figure of the page with the records, by run number; give the elements that show one.
+def check_figures(page, records, certificates):
+    """Compare every figure of the page with the records, by run number, and certificates, by their file.
 
-    An element without a value must be one for which the records have none.
+    Gives the elements that show a figure. An element without a value must be one for which there is none.
     """
     figures = Figures(page)
     assert figures.bare == []
     for cell in figures.shown:
-        wanted = expected(cell["data-statistic"], cell["data-field"], cell["data-runs"].split(), records)
+        if "data-certificate" in cell:
+            wanted = _certified(cell["data-statistic"], cell["data-field"], cell["data-certificate"], certificates)
+        else:
+            runs = cell["data-runs"].split()
+            wanted = expected(cell["data-statistic"], cell["data-field"], runs, records, certificates)
         if "data-value" not in cell:
             assert wanted is None, cell
         elif cell["data-statistic"] == "verdict":
@@ -61,12 +65,25 @@ def check_figures(page, records):
     return [cell for cell in figures.shown if "data-value" in cell]
 
 
-def expected(statistic, field, runs, records):
+def _certified(statistic, field, place, certificates):
+    """The value that a figure of a certificate must have: of a pair the largest one of a stage, or one of the drift."""
+    file, number = place.split()
+    pair = certificates[file]["pairs"][int(number)]
+    found = pair["drift"] if statistic == "drift" else pair["stages"].get(statistic)
+    if not found:
+        return None
+    numbers = {
+        name: float(value) for name, value in found.items() if name not in ("parity", "steps") and value is not None
+    }
+    return max(numbers.values()) if field == "largest" else numbers[field]
+
+
+def expected(statistic, field, runs, records, certificates):
     """The value that a figure of the report must have; None where there is none. Of a verdict those that it may be."""
     if field == "step_losses":
         return _agreement(statistic, _pairs(runs, records))
     if statistic in COMPARISON:
-        return _comparison(statistic, field, _pairs(runs, records))
+        return _comparison(statistic, field, _pairs(runs, records), certificates)
     shown = [record for record in (records[run] for run in runs) if statistic == "value" or record["status"] == "ok"]
     values = [value for value in (_value(record, field) for record in shown) if value is not None]
     of = {"median": statistics.median, "min": min, "max": max, "value": lambda found: found[0]}
@@ -77,6 +94,7 @@ def _value(record, field):
     """A figure of a record; None for a loss that is NaN."""
     places = [record["result"], record["memory"], record["energy"], record]
     places.append({f"phases.{name}": seconds for name, seconds in record["phases_seconds"].items()})
+    places.append({f"samples.{one['split']}.{one['index']}": one["probability"] for one in record["samples"]})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)
 
@@ -94,7 +112,17 @@ def _agreement(statistic, pairs):
     return of_pairs.get(statistic) or {"median": statistics.median, "largest": max}[statistic](worst)
 
 
-def _comparison(statistic, field, pairs):
+def _refused(pairs, certificates):
+    """Whether the certificate of these runs says that their trainers trained different networks, or nothing of them."""
+    for first, second in ((first["run"], second["run"]) for first, second in pairs):
+        names = {f"{run['framework']} on {run['device']}" for run in (first, second)}
+        file = "{experiment}/{recipe}/{dataset}.json".format(**first)
+        found = [pair["parity"] for pair in certificates[file]["pairs"] if {pair["first"], pair["second"]} == names]
+        return found not in (["bitwise"], ["rounding"], ["single"])
+    return False
+
+
+def _comparison(statistic, field, pairs, certificates):
     """Of the pairs of a comparison; for "left_out" of those that it left out."""
     for first, second in pairs:
         same = ("experiment", "recipe", "dataset", "epochs", "repeat")
@@ -102,6 +130,8 @@ def _comparison(statistic, field, pairs):
         assert ({first["status"], second["status"]} == {"ok"}) == (statistic != "left_out")
     if statistic in ("pairs", "left_out"):
         return len(pairs)
+    if _refused(pairs, certificates):
+        return {"refused: different", "refused: not certified"} if statistic == "verdict" else None
     ratios = sorted(_value(second, field) / _value(first, field) for first, second in pairs)
     low, high = _interval(ratios)
     if statistic == "verdict":
@@ -118,5 +148,6 @@ def _interval(values):
 def _verdict(low, high, pairs):
     """The verdicts that there may be. Why there is no pair the runs alone do not tell."""
     if low is None:
-        return {f"too few pairs ({pairs}, needs 6)"} if pairs else {"no pair", "not measured"}
+        refused = {"refused: different", "refused: not certified"}
+        return {f"too few pairs ({pairs}, needs 6)"} if pairs else {"no pair", "not measured"} | refused
     return {"slower" if low > 1 else "faster" if high < 1 else "not distinguishable"}

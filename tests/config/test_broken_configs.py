@@ -11,7 +11,7 @@ import pytest
 from config_messages import message_of, one_line_each, write
 
 from trainmark.config import load_config, read_yaml, with_defaults
-from trainmark.config_check import check_fit
+from trainmark.config_fit import check_fit
 from trainmark.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
@@ -19,15 +19,19 @@ pytestmark = pytest.mark.usefixtures("in_tmp_path")
 TOP_KEYS = "mirror, offline, prepare, datasets, experiments"
 EXPERIMENT_KEYS = (
     "description, recipes, datasets, frameworks, devices, epochs, repeats, seed, batch_size, step_losses, "
-    "memory_limit_mib, input"
+    "memory_limit_mib, keep_weights, input"
 )
 INPUT_KEYS = "scale, subtract_mean, crop, mean_window"
-RECIPES = "mnist-mlp-chainer, mnist-mlp-keras, mnist-mlp-flux"
+RECIPES = (
+    "mnist-mlp-chainer, mnist-mlp-keras, mnist-mlp-flux, imdb-cnn, imagenet-alex, imagenet-nin, imagenet-googlenet, "
+    "imagenet-googlenetbn, imagenet-resnet50"
+)
 DATASETS = (
     "digits, mnist, fashion-mnist, imdb, imdb-keras, imagenette-160, imagenette-320, imagenette, ilsvrc2012, "
     "mini-imagenet-8, mini-imagenet-16, mini-imagenet-32, image-folder, synthetic-images"
 )
 DATASETS_OF_28_X_28 = "a dataset that fits (digits, mnist, fashion-mnist, synthetic-images)"
+DATASETS_OF_TEXTS = "a dataset that fits (imdb, imdb-keras)"
 FRAMEWORKS = "chainer, keras-tensorflow, keras-jax, keras-torch"
 NAME = "lower-case letters, digits and hyphens, 40 at most"
 NAMED_EXPERIMENTS = (
@@ -393,7 +397,7 @@ MESSAGES = [
         experiment("input: {mean_window: middle}"),
         in_e("input.mean_window", "found 'middle' (text); allowed: same, top-left"),
     ),
-    # --- datasets that no recipe takes
+    # --- recipes and datasets that do not fit each other
     (
         "a network for images on texts",
         experiment("recipes: [mnist-mlp-flux, mnist-mlp-chainer], datasets: [digits, imdb]"),
@@ -407,23 +411,94 @@ MESSAGES = [
         ),
     ),
     (
-        "a network for small images on photographs",
-        experiment("datasets: [imagenette-160], recipes: [mnist-mlp-keras]"),
+        "a network for texts on images",
+        experiment("recipes: [imdb-cnn], datasets: [imdb, mnist]"),
         in_e(
             "recipes[0]",
-            "the recipe mnist-mlp-keras does not fit the dataset imagenette-160: it takes inputs of 1 x 28 x 28 "
-            "(channels x height x width), and gets 3 x 256 x 256; "
-            f"allowed: {DATASETS_OF_28_X_28}, or another recipe",
+            "the recipe imdb-cnn does not fit the dataset mnist: it takes texts of 400 token ids, and gets images; "
+            f"allowed: {DATASETS_OF_TEXTS}, or another recipe",
         ),
     ),
     (
-        "a network for small images on some classes of photographs, cropped",
-        experiment("datasets: [mini-imagenet-8], recipes: [mnist-mlp-keras], input: {crop: [28, 28]}"),
+        "a network for texts on shorter ones",
+        "datasets: {imdb: {sequence_length: 200}}\n" + experiment("recipes: [imdb-cnn], datasets: [imdb]"),
         in_e(
             "recipes[0]",
-            "the recipe mnist-mlp-keras does not fit the dataset mini-imagenet-8: it takes inputs of 1 x 28 x 28 "
-            "(channels x height x width), and gets 3 x 28 x 28; "
-            f"allowed: {DATASETS_OF_28_X_28}, or another recipe",
+            "the recipe imdb-cnn does not fit the dataset imdb: it takes texts of 400 token ids, and gets texts of 200 "
+            "token ids; allowed: a dataset that fits (imdb-keras), or another recipe",
+        ),
+    ),
+    (
+        "a network for texts on some of more token ids",
+        "datasets:\n  imdb: {vocabulary_size: 5001}\n"
+        "  some: {title: S, format: class_subset, of: imdb, classes: 2, seed: 1}\n"
+        + experiment("recipes: [imdb-cnn], datasets: [some]"),
+        in_e(
+            "recipes[0]",
+            "the recipe imdb-cnn does not fit the dataset some: it knows 5000 token ids, and gets texts of 5001 "
+            "(vocabulary_size); allowed: a dataset that fits (imdb-keras), or another recipe",
+        ),
+    ),
+    (
+        "a network for texts where no dataset fits",
+        "datasets: {imdb: {sequence_length: 9}, imdb-keras: {sequence_length: 8}}\n"
+        + experiment("recipes: [imdb-cnn], datasets: [imdb]"),
+        in_e(
+            "recipes[0]",
+            "the recipe imdb-cnn does not fit the dataset imdb: it takes texts of 400 token ids, and gets texts of 9 "
+            "token ids; allowed: a dataset of your own of format reviews, with sequence_length 400 and at most 5000 as "
+            "vocabulary_size, or another recipe",
+        ),
+    ),
+    (
+        "an input transform for token ids",
+        experiment("recipes: [imdb-cnn], datasets: [imdb], input: {scale: 1}"),
+        in_e(
+            "input",
+            "found {scale: 1} (a mapping), and the recipe imdb-cnn takes token ids as they are stored; "
+            "allowed: no input, or a recipe for images",
+        ),
+    ),
+    (
+        "a network for large images on small ones",
+        experiment("recipes: [imagenet-alex], datasets: [mnist]"),
+        in_e(
+            "recipes[0]",
+            "the recipe imagenet-alex does not fit the dataset mnist: it crops 227 x 227 out of images of 28 x 28; "
+            "allowed: a dataset of your own of format idx or synthetic, with images of 3 x 227 x 227 or larger, "
+            "or another recipe",
+        ),
+    ),
+    # --- images in files, on which nothing trains yet
+    (
+        "a network for large images on photographs",
+        experiment("datasets: [imagenette-160, mini-imagenet-8], recipes: [imagenet-resnet50, imagenet-nin]"),
+        "\n".join(
+            in_e(
+                f"datasets[{i}]",
+                f"found '{dataset}' (text), whose images lie in files: they can be prepared (prepare: [{dataset}]), "
+                "and not yet trained on; allowed for the recipe imagenet-resnet50: a dataset of your own of format idx "
+                "or synthetic, with images of 3 x 224 x 224 or larger",
+            )
+            for i, dataset in enumerate(["imagenette-160", "mini-imagenet-8"])
+        ),
+    ),
+    (
+        "a network for small images on photographs",
+        experiment("datasets: [ilsvrc2012], recipes: [mnist-mlp-keras]"),
+        in_e(
+            "datasets[0]",
+            "found 'ilsvrc2012' (text), whose images lie in files: they can be prepared (prepare: [ilsvrc2012]), and "
+            f"not yet trained on; allowed for the recipe mnist-mlp-keras: {DATASETS_OF_28_X_28}",
+        ),
+    ),
+    (
+        "photographs, and a crop that fits nothing",
+        experiment("datasets: [imagenette], recipes: [mnist-mlp-keras], input: {crop: [9, 9]}"),
+        in_e(
+            "datasets[0]",
+            "found 'imagenette' (text), whose images lie in files: they can be prepared (prepare: [imagenette]), and "
+            "not yet trained on; allowed for the recipe mnist-mlp-keras: a dataset of arrays",
         ),
     ),
     # --- prepare and offline

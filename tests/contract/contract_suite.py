@@ -1,9 +1,12 @@
 """What every adapter must do. Run for one framework: pytest tests/contract/contract_suite.py --framework chainer."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import reference_ops
+from networks import NETWORKS
 from reference import Reference
 
 from trainmark.architecture import chain
@@ -11,13 +14,16 @@ from trainmark.batches import EpochFeed
 from trainmark.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.errors import DeviceError
 from trainmark.frameworks import create_adapter, known_frameworks
-from trainmark.frameworks.base import EVALUATION_BATCH_SIZE
+from trainmark.frameworks.base import EVALUATION_BATCH_SIZE, cross_entropy_and_accuracy
+from trainmark.ops import OPS
+from trainmark.optimizers import UPDATE_RULES
 from trainmark.recipe import Optimizer
 from trainmark.weights import first_weights
 
 INPUT_SHAPE, CLASSES = (1, 4, 5), 3
 OPTIMIZERS = {
     "sgd": Optimizer("sgd", 0.1),
+    "momentum_sgd": Optimizer("momentum_sgd", 0.1, (("momentum", 0.9),)),
     "adam": Optimizer("adam", 1e-2, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8))),
     "rmsprop": Optimizer("rmsprop", 1e-2, (("rho", 0.9), ("epsilon", 1e-8))),
 }
@@ -115,7 +121,7 @@ def built(framework):
         adapter = create_adapter(framework, threads=2)
         adapter.build(architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], device="cpu", dtype=dtype)
         images, labels = samples(count, dtype)
-        adapter.load(split="train", images=images, labels=labels)
+        adapter.load(split="train", inputs=images, labels=labels)
         return adapter, weights, Reference(architecture, weights, OPTIMIZERS[rule]), images, labels
 
     return build
@@ -153,8 +159,8 @@ def test_evaluation_is_numpys(built, dtype, tolerance):
     """Over several evaluation batches, the last one cut short."""
     adapter, _, reference, *_ = built(dtype)
     images, labels = samples(2 * EVALUATION_BATCH_SIZE + 7, dtype, seed=5)
-    adapter.load(split="test", images=images, labels=labels)
-    loss, accuracy = adapter.evaluate("test")
+    adapter.load(split="test", inputs=images, labels=labels)
+    loss, accuracy = cross_entropy_and_accuracy(adapter.predict("test"), labels)
     wanted_loss, wanted_accuracy = reference.loss(images, labels)
     np.testing.assert_allclose(loss, wanted_loss, **tolerance(dtype))
     assert accuracy == wanted_accuracy
@@ -230,7 +236,7 @@ def test_dropout_scales_up_what_it_keeps(framework):
         architecture=architecture, weights={"d.kernel": kernel, "d.bias": np.zeros(2)}, optimizer=OPTIMIZERS["sgd"],
         device="cpu", dtype="float64",
     )  # fmt: skip
-    adapter.load(split="train", images=np.ones((1, 1, 200, 200)), labels=np.zeros(1, int))
+    adapter.load(split="train", inputs=np.ones((1, 1, 200, 200)), labels=np.zeros(1, int))
     loss = adapter.train_epoch(feed([0], 1))[0]
     mean_of_kept = -np.log(np.expm1(loss))  # loss = log(1 + exp(-s)) for logits (s, 0) and label 0
     assert mean_of_kept == pytest.approx(1, abs=0.03)
@@ -315,11 +321,11 @@ def test_a_diverging_training_returns_its_losses(built):
     adapter.build(
         architecture=architecture, weights=weights, optimizer=Optimizer("sgd", 1e200), device="cpu", dtype="float64"
     )
-    adapter.load(split="train", images=samples(10, "float64")[0], labels=samples(10, "float64")[1])
+    adapter.load(split="train", inputs=samples(10, "float64")[0], labels=samples(10, "float64")[1])
     losses = adapter.train_epoch(feed(range(10), 2))
     assert np.isfinite(losses[0])
     assert not np.isfinite(losses).all()
-    assert not np.isfinite(adapter.evaluate("train")[0])
+    assert not np.isfinite(cross_entropy_and_accuracy(adapter.predict("train"), samples(10, "float64")[1])[0])
 
 
 def test_device_is_described_from_the_arrays(built):
@@ -344,7 +350,7 @@ def test_no_other_framework_is_imported(built, framework):
     """Another framework's import, seconds long, would count as this one's time."""
     adapter = built("float32", architecture=network(dropout=0.2))[0]
     adapter.train_epoch(feed(range(10), 5))
-    adapter.evaluate("train")
+    adapter.predict("train")
     packages = {entry.packages[0] for entry in known_frameworks().values()} - {
         known_frameworks()[framework].packages[0]
     }
@@ -355,3 +361,191 @@ def test_versions_name_the_frameworks_packages(framework):
     versions = create_adapter(framework, threads=2).versions()
     for package in known_frameworks()[framework].packages:
         assert versions[package][0].isdigit()
+
+
+# --- every layer type, and what certify asks for ------------------------------------------------------------------
+
+
+def observed_inputs(architecture, seed=0):
+    """Inputs and labels of ten samples, weights away from their first values, and masks of the first five samples."""
+    generator = np.random.default_rng(seed)
+    if architecture.takes_tokens:
+        inputs = generator.integers(0, 11, (10, *architecture.input_shape)).astype(np.int32)
+        inputs[:, :4] = 0  # padding: windows that are equal, and words that come several times
+    else:
+        inputs = generator.normal(size=(10, *architecture.input_shape))
+    weights = {
+        name: array + (0.5 if "variance" in name else 1.0) * generator.random(array.shape) - 0.3
+        for name, array in first_weights(architecture, "he_normal", (1, 1)).items()
+    }
+    shapes = architecture.shapes()
+    dropouts = [node for node in architecture.nodes if node.op == "Dropout"]
+    masks = {node.name: (generator.random((5, *shapes[node.name])) > 0.25) / 0.75 for node in dropouts}
+    return inputs, generator.integers(0, 2, 10), weights, masks
+
+
+@pytest.fixture(params=NETWORKS)
+def observed(request, framework):
+    """A function that gives an adapter that is looked into, five samples a step, and what it was given."""
+    architecture = NETWORKS[request.param]
+
+    def build(rule="sgd", dtype="float64", masked=True):
+        inputs, labels, weights, masks = observed_inputs(architecture)
+        adapter = create_adapter(framework, threads=2)
+        adapter.build(
+            architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], device="cpu", dtype=dtype,
+            observed_batch=5,
+        )  # fmt: skip
+        inputs = inputs if architecture.takes_tokens else inputs.astype(dtype)
+        adapter.load(split="train", inputs=inputs, labels=labels)
+        if masked:
+            adapter.set_masks(masks)
+        return adapter, architecture, inputs, labels, weights, masks
+
+    return build
+
+
+def test_the_networks_hold_every_layer_type():
+    assert {node.op for network in NETWORKS.values() for node in network.nodes} == set(OPS)
+
+
+def test_every_layer_computes_its_definition(observed, tolerance):
+    adapter, architecture, inputs, _, weights, masks = observed()
+    indices = [3, 9, 0, 4, 4]
+    found = adapter.activations("train", indices, training=True)
+    wanted = reference_ops.activations(architecture, inputs[indices], weights, masks)
+    assert list(found) == ["input", *(node.name for node in architecture.nodes)]
+    shapes = architecture.shapes()
+    for name, array in found.items():
+        assert array.shape == (5, *shapes[name])
+        np.testing.assert_allclose(array, wanted[name], err_msg=name, **tolerance("float64"))
+
+
+def test_a_steps_loss_and_gradients_are_the_definitions(observed, tolerance):
+    """Gradients along random directions, against central differences of the loss from the definition."""
+    adapter, architecture, inputs, labels, weights, masks = observed()
+    batch = [3, 9, 0, 4, 1]
+    wanted = reference_ops.loss(architecture, inputs[batch], labels[batch], weights, masks)
+    np.testing.assert_allclose(adapter.train_epoch(feed(batch, 5)), [wanted], **tolerance("float64"))
+    gradients = adapter.gradients()
+    assert list(gradients) == [parameter.name for parameter in architecture.parameters()]
+    generator = np.random.default_rng(1)
+    for name, gradient in gradients.items():
+        assert gradient.shape == weights[name].shape
+        direction = generator.normal(size=gradient.shape)
+        sides = [weights | {name: weights[name] + step * direction} for step in (1e-6, -1e-6)]
+        high, low = (reference_ops.loss(architecture, inputs[batch], labels[batch], side, masks) for side in sides)
+        found = float((gradient * direction).sum())
+        np.testing.assert_allclose(found, (high - low) / 2e-6, rtol=1e-4, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_updates_are_the_rules_of_the_gradients(observed, rule, tolerance):
+    """Over three steps, by the adapter's own gradients; and what is no gradient's business stays or follows its law."""
+    adapter, architecture, _, _, weights, _ = observed(rule)
+    constants = OPTIMIZERS[rule].as_dict()
+    update, states = UPDATE_RULES[constants.pop("rule")], {name: {} for name in weights}
+    wanted = dict(weights)
+    for step in (1, 2, 3):
+        adapter.train_epoch(feed(np.arange(5) + step, 5))
+        for name, gradient in adapter.gradients().items():
+            wanted[name] = update(wanted[name], gradient, states[name], step, **constants)
+    found = adapter.weights()
+    for parameter in architecture.parameters():
+        np.testing.assert_allclose(
+            found[parameter.name], wanted[parameter.name], err_msg=parameter.name, **tolerance("float64")
+        )
+
+
+def test_running_statistics_are_chainers(observed, tolerance):
+    """The unbiased variance of the batch, and a decay that the graph says."""
+    adapter, architecture, *_, weights, _ = observed()
+    found = adapter.activations("train", range(5), training=True)
+    adapter.train_epoch(feed(range(5), 5))
+    after = adapter.weights()
+    for node in (node for node in architecture.nodes if node.op == "BatchNorm"):
+        x = np.moveaxis(found[node.inputs[0]], 1, 0).reshape(found[node.inputs[0]].shape[1], -1)
+        decay = node.attributes["decay"]
+        for role, batch in (("moving_mean", x.mean(axis=1)), ("moving_variance", x.var(axis=1, ddof=1))):
+            name = f"{node.name}.{role}"
+            wanted = decay * weights[name] + (1 - decay) * batch
+            np.testing.assert_allclose(after[name], wanted, err_msg=name, **tolerance("float64"))
+
+
+def test_evaluation_goes_by_running_statistics_without_dropout_and_heads(observed, tolerance):
+    adapter, architecture, _, _, weights, _ = observed()
+    found = adapter.activations("train", range(10), training=False)
+    assert list(found) == ["input", *(node.name for node in architecture.inference_nodes())]
+    np.testing.assert_allclose(adapter.predict("train"), found[architecture.output], **tolerance("float64"))
+    for node in architecture.inference_nodes():
+        before, after = found[node.inputs[0]], found[node.name]
+        if node.op == "Dropout":
+            np.testing.assert_array_equal(after, before)
+        elif node.op == "BatchNorm":
+            shape = (1, -1) + (1,) * (before.ndim - 2)
+            mean, variance, gamma, beta = (
+                weights[f"{node.name}.{role}"].reshape(shape)
+                for role in ("moving_mean", "moving_variance", "gamma", "beta")
+            )
+            wanted = gamma * (before - mean) / np.sqrt(variance + node.attributes["epsilon"]) + beta
+            np.testing.assert_allclose(after, wanted, **tolerance("float64"))
+
+
+def test_looking_leaves_the_state_as_it_was(observed):
+    adapter, *_ = observed("adam")
+    adapter.train_epoch(feed(range(5), 5))
+    before = adapter.state()
+    for training in (True, False):
+        adapter.activations("train", range(5), training=training)
+    after = adapter.state()
+    assert after.keys() == before.keys()
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
+
+
+def test_without_masks_an_observed_network_drops_nothing(observed):
+    adapter, architecture, *_ = observed(masked=False)
+    found = adapter.activations("train", range(5), training=True)
+    dropouts = [node for node in architecture.nodes if node.op == "Dropout"]
+    assert dropouts
+    for node in dropouts:
+        np.testing.assert_array_equal(found[node.name], found[node.inputs[0]])
+
+
+def test_an_observed_training_is_the_training(observed, framework):
+    """But for its masks: a network without dropout trains to the same bits, observed or not."""
+    _, architecture, inputs, labels, weights, _ = observed()
+    nodes = tuple(replace(node, op="ReLU") if node.op == "Dropout" else node for node in architecture.nodes)
+    plain = replace(architecture, nodes=nodes)
+    losses = []
+    for observed_batch in (5, None):
+        adapter = create_adapter(framework, threads=2)
+        adapter.build(
+            architecture=plain, weights=weights, optimizer=OPTIMIZERS["adam"], device="cpu", dtype="float32",
+            observed_batch=observed_batch,
+        )  # fmt: skip
+        adapter.load(split="train", inputs=inputs if plain.takes_tokens else inputs.astype("float32"), labels=labels)
+        losses.append([adapter.train_epoch(feed(range(5), 5)), adapter.train_epoch(feed(range(5, 10), 5))])
+    np.testing.assert_array_equal(losses[0], losses[1])
+
+
+def test_equal_values_in_a_pooling_share_one_gradient(framework, tolerance):
+    """Windows of the same words give the same maximum: its gradient counts once, whichever of them it goes to."""
+    architecture = NETWORKS["tokens"]
+    inputs = np.full((5, 7), 3, np.int32)
+    weights = first_weights(architecture, "he_normal", (1, 1))
+    adapter = create_adapter(framework, threads=2)
+    adapter.build(
+        architecture=architecture, weights=weights, optimizer=OPTIMIZERS["sgd"], device="cpu", dtype="float64",
+        observed_batch=5,
+    )  # fmt: skip
+    adapter.load(split="train", inputs=inputs, labels=np.zeros(5, int))
+    adapter.train_epoch(feed(range(5), 5))
+    gradient = adapter.gradients()["embedding.embeddings"]
+    step = np.zeros_like(gradient)
+    step[3] = 1e-6
+    sides = [weights | {"embedding.embeddings": weights["embedding.embeddings"] + sign * step} for sign in (1, -1)]
+    masks = {"dropout": 1.0}
+    high, low = (reference_ops.loss(architecture, inputs, np.zeros(5, int), side, masks) for side in sides)
+    np.testing.assert_allclose(gradient[3].sum(), (high - low) / 2e-6, rtol=1e-4)
+    assert np.abs(np.delete(gradient, 3, axis=0)).max() == 0

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-ADAPTER_FUNCTIONS = {"training": "train_epoch", "evaluation": "evaluate"}
+ADAPTER_FUNCTIONS = {"training": "train_epoch", "evaluation": "predict"}
 
 
 def plan_of(record):

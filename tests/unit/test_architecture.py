@@ -2,27 +2,92 @@
 
 import pytest
 
-from trainmark.architecture import OPS, Architecture, Node, Parameter, chain
+from trainmark.architecture import Architecture, Graph, chain
+from trainmark.ops import OPS, Node, Parameter, window_count
 from trainmark.recipe import InputTransform, merged_input
 from trainmark.recipes import RECIPES
 
 IMAGE = (1, 28, 28)
 
 
-@pytest.mark.parametrize(
-    ("recipe", "count"),
-    [("mnist-mlp-chainer", 1_796_010), ("mnist-mlp-keras", 669_706), ("mnist-mlp-flux", 25_450)],
-)
-def test_parameter_counts_are_the_published_ones(recipe, count):
-    architecture = RECIPES[recipe].architecture(IMAGE, 10)
-    assert architecture.parameter_count() == count == RECIPES[recipe].published_parameters
+PUBLISHED = {
+    "mnist-mlp-chainer": ((1, 28, 28), 10, 1_796_010),
+    "mnist-mlp-keras": ((1, 28, 28), 10, 669_706),
+    "mnist-mlp-flux": ((1, 28, 28), 10, 25_450),
+    "imdb-cnn": ((400,), 2, 350_751),
+    "imagenet-alex": ((3, 227, 227), 1000, 62_378_344),
+    "imagenet-nin": ((3, 227, 227), 1000, 7_595_176),
+    "imagenet-googlenet": ((3, 224, 224), 1000, 13_378_280),
+    "imagenet-googlenetbn": ((3, 224, 224), 1000, 17_587_128),
+    "imagenet-resnet50": ((3, 224, 224), 1000, 25_557_096),
+}
+"""Input shape, classes and parameters of each recipe's original."""
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
-def test_every_recipe_has_its_published_parameter_count(recipe):
+@pytest.mark.parametrize("name", RECIPES)
+def test_parameter_counts_are_the_published_ones(name):
+    recipe = RECIPES[name]
+    assert recipe.name == name
+    assert (recipe.input_shape, recipe.published_classes, recipe.published_parameters) == PUBLISHED[name]
     architecture = recipe.architecture(recipe.input_shape, recipe.published_classes)
-    assert architecture.parameter_count() == recipe.published_parameters
-    assert RECIPES[recipe.name] is recipe
+    assert architecture.parameter_count() == PUBLISHED[name][2]
+    assert architecture.shapes()[architecture.output] == (recipe.published_classes,)
+
+
+@pytest.mark.parametrize("classes", [2, 8, 10])
+@pytest.mark.parametrize("name", RECIPES)
+def test_any_number_of_classes(name, classes):
+    """At the size of the certificate, where there is one: every head has as many logits."""
+    recipe = RECIPES[name]
+    side = recipe.certified_side
+    shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
+    architecture = recipe.architecture(shape, classes)
+    shapes = architecture.shapes()
+    assert {shapes[head] for head in (architecture.output, *dict(architecture.auxiliary))} == {(classes,)}
+    assert architecture.parameter_count() < 2 * recipe.published_parameters
+
+
+def test_the_graphs_are_those_of_the_originals():
+    """Sizes on the way, at the published input: worked out by hand from the originals' windows."""
+    sizes = {
+        "imagenet-alex": {"conv1": 55, "pool1": 27, "pool2": 13, "pool5": 6},
+        "imagenet-nin": {"conv1a": 55, "pool1": 27, "pool2": 13, "pool3": 6, "pool4": 1},
+        "imagenet-googlenet": {"conv1": 112, "pool1": 56, "pool2": 28, "pool3": 14, "head1_pool": 4, "pool4": 7},
+        # padded poolings that cover all: 57 and 29 where GoogLeNet has 56 and 28
+        "imagenet-googlenetbn": {"pool1": 57, "pool2": 29, "inception3c": 15, "head2_pool": 4, "inception4e": 8},
+        "imagenet-resnet50": {"conv1": 112, "pool1": 56, "res3a_add": 28, "res4a_add": 14, "res5a_add": 7, "pool5": 1},
+    }
+    for name, wanted in sizes.items():
+        recipe = RECIPES[name]
+        shapes = recipe.architecture(recipe.input_shape, 1000).shapes()
+        assert {node: shapes[node][1:] for node in wanted} == {node: (side, side) for node, side in wanted.items()}
+
+
+def test_auxiliary_heads_count_three_tenths():
+    heads = {name: recipe.architecture(recipe.input_shape, 1000).auxiliary for name, recipe in RECIPES.items()}
+    with_heads = {name: auxiliary for name, auxiliary in heads.items() if auxiliary}
+    weighted = (("head1_fc2", 0.3), ("head2_fc2", 0.3))
+    assert with_heads == {"imagenet-googlenet": weighted, "imagenet-googlenetbn": weighted}
+
+
+def test_evaluation_leaves_auxiliary_heads_out():
+    recipe = RECIPES["imagenet-googlenet"]
+    architecture = recipe.architecture(recipe.input_shape, 1000)
+    evaluated = {node.name for node in architecture.inference_nodes()}
+    left_out = {node.name for node in architecture.nodes} - evaluated
+    assert left_out and all(name.startswith("head") for name in left_out)
+    assert not any(name.startswith("head") for name in evaluated)
+
+
+def test_convolutions_before_batch_normalization_have_no_bias_but_resnets_first():
+    for name in ("imagenet-googlenetbn", "imagenet-resnet50"):
+        recipe = RECIPES[name]
+        nodes = {node.name: node for node in recipe.architecture(recipe.input_shape, 1000).nodes}
+        normalized = [nodes[node.inputs[0]] for node in nodes.values() if node.op == "BatchNorm"]
+        biased = [node.name for node in normalized if node.attributes["bias"]]
+        assert biased == (["conv1"] if name == "imagenet-resnet50" else [])
+        assert {(node.attributes["epsilon"], node.attributes["decay"]) for node in nodes.values()
+                if node.op == "BatchNorm"} == {(2e-5, 0.9)}  # fmt: skip
 
 
 def test_shapes_of_every_layer():
@@ -43,11 +108,16 @@ def test_shapes_of_every_layer():
 
 
 def test_dropout_where_the_original_has_it():
+    networks = {name: recipe.architecture(recipe.input_shape, 10) for name, recipe in RECIPES.items()}
     rates = {
-        name: [node.attributes["rate"] for node in recipe.architecture(IMAGE, 10).nodes if node.op == "Dropout"]
-        for name, recipe in RECIPES.items()
+        name: [node.attributes["rate"] for node in network.nodes if node.op == "Dropout"]
+        for name, network in networks.items()
+        if network.has_dropout
     }
-    assert rates == {"mnist-mlp-chainer": [], "mnist-mlp-keras": [0.2, 0.2], "mnist-mlp-flux": []}
+    assert rates == {
+        "mnist-mlp-keras": [0.2, 0.2], "imdb-cnn": [0.2, 0.2], "imagenet-alex": [0.5, 0.5], "imagenet-nin": [0.5],
+        "imagenet-googlenet": [0.4],
+    }  # fmt: skip
 
 
 def test_parameters_in_the_order_of_the_layers():
@@ -115,6 +185,83 @@ def test_dense_on_an_image_is_refused(of):
         getattr(architecture, of)()
     message = "Dense layer 'dense1' takes a vector, not shape (1, 28, 28): put a Flatten before it"
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([("c", "Conv2D", {"filters": 2, "size": 9})], "layer 'c': a window of 9 does not fit into 6 x 8"),
+        ([("p", "MaxPool2D", {"size": 7, "ceil": 0})], "layer 'p': a window of 7 does not fit into 6 x 8"),
+        ([("n", "LRN", {"n": 4})], "layer 'n': n of LRN must be odd, and is 4"),
+        (
+            [("c", "Conv1D", {"filters": 2, "size": 3})],
+            "Conv1D layer 'c' takes a sequence (channels, length), not shape (3, 6, 8)",
+        ),
+        (
+            [("b", "BinaryLogits", {})],
+            "BinaryLogits layer 'b' takes a vector, not shape (3, 6, 8): put a Flatten before it",
+        ),
+        (
+            [("f", "Flatten", {}), ("n", "LRN", {})],
+            "LRN layer 'n' takes an image (channels, height, width), not shape (144,)",
+        ),
+        ([("f", "Flatten", {}), ("b", "BinaryLogits", {})], "layer 'b' takes one logit, not shape (144,)"),
+    ],
+)
+def test_a_layer_that_its_input_does_not_fit_is_refused(layers, message):
+    with pytest.raises(ValueError, match="layer") as caught:
+        chain("net", (3, 6, 8), layers).shapes()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("Add", "layer 'j' adds shapes that differ: ((2, 4, 4), (3, 4, 4))"),
+        ("Concat", None),
+    ],
+)
+def test_joining_branches(op, message):
+    graph = Graph((1, 4, 4))
+    graph.add("a", "Conv2D", after="input", filters=2, size=1)
+    graph.add("b", "Conv2D", after="input", filters=3, size=1)
+    if message:
+        with pytest.raises(ValueError, match="layer") as caught:
+            graph.add("j", op, after=("a", "b"))
+        assert str(caught.value) == message
+    else:
+        graph.add("j", op, after=("b", "a"))
+        assert graph.architecture("net").shapes()["j"] == (5, 4, 4)
+
+
+def test_a_join_of_images_of_two_sizes_is_refused():
+    graph = Graph((1, 4, 4))
+    graph.add("a", "Conv2D", filters=2, size=3)
+    with pytest.raises(ValueError, match="joins shapes that differ in more than their channels"):
+        graph.add("j", "Concat", after=("a", "input"))
+
+
+def test_an_auxiliary_head_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=r"has no layer .'x'., which its auxiliary losses name"):
+        Architecture("net", (4,), (Node("a", "Dense", ("input",), {"units": 2}),), (("x", 0.3),))
+
+
+def test_a_join_of_one_is_refused():
+    with pytest.raises(ValueError, match="Concat takes at least 2 inputs"):
+        Architecture("net", (4,), (Node("a", "Concat", ("input",)),))
+
+
+@pytest.mark.parametrize(
+    ("side", "size", "stride", "padding", "floor", "ceil"),
+    [(112, 3, 2, 0, 55, 56), (112, 3, 2, 1, 56, 57), (55, 3, 2, 0, 27, 27), (9, 5, 3, 0, 2, 3), (5, 3, 1, 1, 5, 5)],
+)
+def test_windows_along_an_axis(side, size, stride, padding, floor, ceil):
+    """By counting: positions that fit, and one more where values are left over."""
+    padded = side + 2 * padding
+    fitting = [start for start in range(0, padded, stride) if start + size <= padded]
+    assert window_count(side, size, stride, padding) == len(fitting) == floor
+    left_over = fitting[-1] + size < padded
+    assert window_count(side, size, stride, padding, ceil=True) == len(fitting) + left_over == ceil
 
 
 # --- what fits what -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from trainmark.datasets.class_subset import choose, read
 from trainmark.errors import DataError
 from trainmark.prepared import image_root, read_manifest, read_split
 from trainmark.preparing import prepare
+from trainmark.tokens import Vocabulary
 
 WNIDS = [f"n{number:08}" for number in range(1000)]
 NAMES = ["ant", "bee", "cat", "dog", "elk", "fox"]
@@ -101,8 +102,11 @@ def test_token_ids_stay_token_ids(tmp_path):
     part = (np.arange(8, dtype=np.int32).reshape(4, 2), np.array([0, 1, 2, 1]))
     base = tmp_path / "prepared"
     texts = {"title": "T", "format": "f", "sequence_length": 2}
-    prepare(base, "base", texts, Arrays({"train": part, "test": part}, ["x", "y", "z"], "tokens"), [], 1)
+    vocabulary = Vocabulary({"the": 1}, 5)
+    arrays = Arrays({"train": part, "test": part}, ["x", "y", "z"], "tokens", vocabulary)
+    prepare(base, "base", texts, arrays, [], 1)
     dataset = read(folders(base), entry(3))
+    assert dataset.vocabulary == vocabulary
     assert dataset.kind == "tokens" and np.array_equal(dataset.splits["train"][0], part[0])
 
 

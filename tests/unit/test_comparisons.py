@@ -2,12 +2,13 @@
 
 import pandas as pd
 import pytest
-from records_for_tests import diverged, out_of_memory, record, written_tables
+from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
 
 from trainmark.comparisons import (
     agreement_table,
     comparisons_csv,
     comparisons_table,
+    groups_to_certify,
     read_comparisons,
     shown_comparison,
 )
@@ -24,11 +25,16 @@ def tables_of(tmp_path):
 def compared(tables_of):
     """A function that gives the rows of the comparison of these records, of one metric, as dicts."""
 
-    def compare(*records, metric="steady_epoch_seconds"):
-        table = comparisons_table(tables_of(*records)[1])
+    def compare(*records, metric="steady_epoch_seconds", parities=None):
+        table = certified_table(tables_of(*records)[1], parities)
         return rows_of(table[table["metric"] == metric])
 
     return compare
+
+
+def certified_table(runs, parities=None):
+    """The table of these runs, all pairs of trainers certified."""
+    return comparisons_table(runs, certificates_of(runs, parities))
 
 
 def pairs(ratios, first="a", second="b", **options):
@@ -101,6 +107,36 @@ def test_trainers_are_compared_that_differ_in_framework_alone_or_in_device_alone
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("parity", ["bitwise", "rounding", "single"])
+def test_a_pair_that_trains_the_same_network_is_ranked_and_has_its_class(compared, parity):
+    (row,) = compared(*pairs([1.1] * 6), parities={("a on cpu", "b on cpu"): parity})
+    assert (row["verdict"], row["parity"], row["reason"]) == ("slower", parity, f"they are <{parity}>")
+
+
+@pytest.mark.parametrize("parity", ["different", "not certified"])
+def test_a_pair_that_does_not_is_refused_with_the_reason_and_has_no_ratio(compared, parity):
+    (row,) = compared(*pairs([1.1] * 6), parities={("a on cpu", "b on cpu"): parity})
+    assert (row["verdict"], row["parity"], row["reason"]) == (f"refused: {parity}", parity, f"they are <{parity}>")
+    assert (row["ratio"], row["low"], row["high"], row["pairs"]) == (None, None, None, 6)
+
+
+def test_a_pair_that_no_certificate_names_is_refused(tables_of):
+    runs = tables_of(*pairs([1.1] * 6))[1]
+    others = certificates_of(tables_of(record("a"), record("c"))[1])
+    for certificates in ({}, others):
+        rows = rows_of(comparisons_table(runs, certificates))
+        assert {(row["verdict"], row["ratio"]) for row in rows} == {("refused: not certified", None)}
+        assert {row["reason"] for row in rows} == {"not certified: no certificate names this pair"}
+
+
+def test_groups_with_two_trainers_are_to_be_certified(tables_of):
+    _, runs = tables_of(
+        record("a"), record("b"), record("a", experiment="f"), record("a", 2, experiment="f"),
+        record("a", experiment="g"), record("a", device="gpu", experiment="g"),
+    )  # fmt: skip
+    assert groups_to_certify(runs) == [("e", "mnist-mlp-flux", "digits"), ("g", "mnist-mlp-flux", "digits")]
+
+
 def test_epoch_settings_and_sections_are_compared_each_for_itself(compared):
     records = [record(name, epochs=epochs) for name in "ab" for epochs in (2, 3)]
     records += [record("a", experiment="f"), record("b", experiment="g"), record("c", recipe="other")]
@@ -110,13 +146,13 @@ def test_epoch_settings_and_sections_are_compared_each_for_itself(compared):
 
 
 def test_nothing_to_compare_is_an_empty_table(tables_of):
-    table = comparisons_table(tables_of(record("a", 1), record("a", 2))[1])
+    table = certified_table(tables_of(record("a", 1), record("a", 2))[1])
     assert table.empty
     assert {"ratio", "verdict", "run_ids", "left_out_run_ids"} <= set(table.columns)
 
 
 def test_both_times_are_compared(tables_of):
-    table = comparisons_table(tables_of(record("a"), record("b"))[1])
+    table = certified_table(tables_of(record("a"), record("b"))[1])
     assert list(table["metric"]) == ["training_seconds", "steady_epoch_seconds"]
 
 
@@ -126,6 +162,7 @@ def test_both_times_are_compared(tables_of):
         ({"ratio": 1.1, "low": 1.08, "high": 1.13, "verdict": "slower"}, "1.10 (1.08 to 1.13)"),
         ({"ratio": 1.1, "low": None, "high": None, "verdict": "too few pairs (3, needs 6)"}, "1.10"),
         ({"ratio": None, "low": None, "high": None, "verdict": "no pair"}, "no pair"),
+        ({"ratio": None, "low": None, "high": None, "verdict": "refused: different"}, "refused"),
     ],
 )
 def test_a_comparison_as_people_read_it(row, text):
@@ -135,7 +172,7 @@ def test_a_comparison_as_people_read_it(row, text):
 def test_csv_has_a_word_in_each_cell_without_a_figure_and_can_be_read_again(tables_of, tmp_path):
     records = [*pairs([1.1, 1.2, 1.3, 1.4, 1.5, 1 / 3]), *pairs([1.0, 2.0], epochs=1, experiment="f")]
     records += [diverged("a", experiment="g"), diverged("b", experiment="g")]
-    table = comparisons_table(tables_of(*records)[1])
+    table = certified_table(tables_of(*records)[1], {("a on cpu", "b on cpu"): "single"})
     path = tmp_path / "comparisons.csv"
     path.write_text(comparisons_csv(table))
     assert not pd.read_csv(path, keep_default_na=False).map(lambda value: value == "").any(axis=None)
@@ -145,7 +182,7 @@ def test_csv_has_a_word_in_each_cell_without_a_figure_and_can_be_read_again(tabl
 
 def test_csv_of_nothing_can_be_read_again(tables_of, tmp_path):
     path = tmp_path / "comparisons.csv"
-    table = comparisons_table(tables_of(record("a"))[1])
+    table = certified_table(tables_of(record("a"))[1])
     path.write_text(comparisons_csv(table))
     assert list(read_comparisons(path).columns) == list(table.columns)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainmark import console
-from trainmark.console import RunDisplay, keep_log, place_in_order
+from trainmark.console import RunDisplay, keep_log, place_in_order, said_when_long
 from trainmark.errors import DataError
 from trainmark.run import Run
 
@@ -288,3 +288,32 @@ def test_keep_log_leaves_it_to_the_stream_whether_somebody_watches(tmp_path, mon
     monkeypatch.setattr(sys, "stderr", Terminal() if watched else io.StringIO())
     with keep_log(tmp_path / "log"):
         assert sys.stderr.isatty() is watched
+
+
+# --- a command that answers ---------------------------------------------------------------------------------------
+
+
+def test_only_a_commands_own_output_is_seen():
+    """What libraries print meanwhile, from C++ too, goes nowhere; errors after it are seen again."""
+    code = (
+        "import os, sys\n"
+        "from trainmark.console import only_own_output\n"
+        "print('before')\n"
+        "with only_own_output() as out:\n"
+        "    print('by print'); os.write(1, b'by descriptor 1'); os.write(2, b'by descriptor 2')\n"
+        "    out.write('d\u00e9j\u00e0 vu\\n')\n"
+        "    sys.stderr.write('by a library')\n"
+        "print('after'); sys.exit('an error')\n"
+    )
+    folder = str(Path(console.__file__).parents[1])
+    here = {"PYTHONPATH": folder, "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run([sys.executable, "-c", code], env=here, capture_output=True, encoding="utf-8", check=False)
+    assert (done.stdout, done.stderr) == ("before\ndéjà vu\nafter\n", "an error\n")
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.01, "waiting\n"), (60, "")])
+def test_what_takes_long_is_said(seconds, said):
+    stream = io.StringIO()
+    with said_when_long("waiting", stream, seconds):
+        time.sleep(0.2)
+    assert stream.getvalue() == said

@@ -57,6 +57,18 @@ def test_ctrl_c_ends_a_command_without_a_word():
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+def test_a_reader_that_has_gone_ends_a_command_without_a_word():
+    code = (
+        "import sys\nfrom trainmark.errors import *\n"
+        "def main():\n    while True: print('y' * 1000, flush=True)\n"
+        "run_command(main)"
+    )
+    folder = str(Path(errors.__file__).parents[1])
+    command = f'set -o pipefail; {sys.executable} -c "{code}" | head -c 10'
+    done = subprocess.run(["bash", "-c", command], env={"PYTHONPATH": folder}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (141, "y" * 10, "")
+
+
 def test_what_a_person_sees():
     code = (
         "from trainmark.errors import *\n"

@@ -9,7 +9,7 @@ from trainmark import sources
 from trainmark.architectures import mlp
 from trainmark.datasets import known_formats
 from trainmark.frameworks import known_frameworks
-from trainmark.job_code import code_record, preparing_code, recipe_values, training_code
+from trainmark.job_code import code_record, preparing_code, recipe_values, report_code, tracing_code, training_code
 from trainmark.recipes import RECIPES
 
 RECIPE = RECIPES["mnist-mlp-keras"]
@@ -22,6 +22,22 @@ def test_a_run_depends_on_its_own_adapter_and_network(framework):
     assert adapters == {f"trainmark.frameworks.{known_frameworks()[framework].module}"}
     assert {"train", "trainmark.training", "trainmark.architectures.mlp", "trainmark.ledger"} <= set(modules)
     assert not [module for module in modules if module.startswith(("trainmark.datasets", "trainmark.config"))]
+
+
+def test_a_trace_depends_on_the_certified_steps_and_not_on_the_training():
+    modules = set(sources.digests(*tracing_code(RECIPE, "chainer")))
+    assert {"trace_training", "trainmark.tracing", "trainmark.traces", "trainmark.architectures.mlp"} <= modules
+    assert "trainmark.frameworks.chainer_adapter" in modules
+    assert not {"train", "trainmark.training", "trainmark.frameworks.keras_adapter", "trainmark.parity"} & modules
+
+
+def test_a_run_depends_on_nothing_that_certifies():
+    modules = set(sources.digests(*training_code(RECIPE, "chainer")))
+    assert not {"trainmark.tracing", "trainmark.traces", "trainmark.sketches", "trainmark.parity"} & modules
+
+
+def test_a_certificate_depends_on_its_schema():
+    assert {"trainmark.parity", "trainmark/certificate.schema.json"} <= set(sources.digests("certify"))
 
 
 @pytest.mark.parametrize("name", known_formats())
@@ -50,9 +66,20 @@ def test_what_decides_a_run_is_in_the_values(change):
     assert json.dumps(recipe_values(replace(RECIPE, **change))) != json.dumps(recipe_values(RECIPE))
 
 
+def test_a_recipe_on_token_ids_has_no_input_transform():
+    assert json.loads(json.dumps(recipe_values(RECIPES["imdb-cnn"])))["input"] is None
+
+
 @pytest.mark.parametrize("change", [{"source": "x"}, {"published_parameters": 1}, {"published_classes": 2}])
 def test_what_decides_nothing_is_not(change):
     assert recipe_values(replace(RECIPE, **change)) == recipe_values(RECIPE)
+
+
+def test_a_report_depends_on_the_networks_that_it_draws():
+    modules = sources.digests(*report_code([RECIPE, RECIPES["imagenet-nin"], RECIPE]))
+    networks = {module for module in modules if module.startswith("trainmark.architectures.")}
+    assert networks == {"trainmark.architectures.mlp", "trainmark.architectures.nin"}
+    assert {"report", "trainmark.report.models", "trainmark/report/models.html.j2"} <= set(modules)
 
 
 def test_the_record_of_the_code_has_each_module():

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from trainmark.matrix import devices_of, expand_runs, trained_order
+from trainmark.matrix import certified_groups, devices_of, expand_runs, trained_order
 from trainmark.run import RUN_FOLDER, Run
 
 EXPERIMENT = {
@@ -136,3 +136,16 @@ def test_the_order_is_the_same_everywhere():
     """It is part of what is published: no generator of another library's version may change it."""
     runs = order(e={"recipes": ["r1"], "epochs": [10], "repeats": 1, "devices": ["cpu"]})
     assert [run.framework for run in runs] == ["f1", "f3", "f2"]
+
+
+def test_groups_with_two_trainers_are_certified_each_trainer_once_in_the_order_of_the_config():
+    runs = expand_runs(config(e={"frameworks": ["f2", "f1"], "recipes": ["r1"]}, f={}), gpu_found=True)
+    found = certified_groups(runs)
+    assert list(found) == [("e", "r1", "d1"), ("f", "r1", "d1"), ("f", "r2", "d1")]
+    assert found["e", "r1", "d1"] == [("f2", "cpu"), ("f1", "cpu"), ("f2", "gpu"), ("f1", "gpu")]
+
+
+@pytest.mark.parametrize(("frameworks", "devices", "groups"), [(1, 1, 0), (1, 2, 2), (2, 1, 2)])
+def test_one_trainer_alone_is_not_certified(frameworks, devices, groups):
+    parts = {"frameworks": ["f1", "f2"][:frameworks], "devices": ["cpu", "gpu"][:devices]}
+    assert len(certified_groups(expand_runs(config(e=parts), gpu_found=True))) == groups

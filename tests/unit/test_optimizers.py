@@ -9,7 +9,7 @@ import inspect
 import numpy as np
 import pytest
 
-from trainmark.optimizers import UPDATE_RULES, adam, rmsprop, sgd
+from trainmark.optimizers import UPDATE_RULES, adam, momentum_sgd, rmsprop, sgd
 from trainmark.recipes import RECIPES
 
 
@@ -25,6 +25,12 @@ def steps_of(rule, gradients, **constants) -> list[float]:
 def test_sgd():
     # 1 - .1 * 2 = .8; .8 - .1 * -3 = 1.1
     assert steps_of(sgd, [2.0, -3.0], learning_rate=0.1) == pytest.approx([0.8, 1.1], rel=1e-14)
+
+
+def test_momentum_sgd():
+    # v = -.1 * 2 = -.2: .8; v = .5 * -.2 - .1 * -3 = .2: 1.; v = .1: 1.1
+    found = steps_of(momentum_sgd, [2.0, -3.0, 0.0], learning_rate=0.1, momentum=0.5)
+    assert found == pytest.approx([0.8, 1.0, 1.1], rel=1e-14)
 
 
 def test_adam():
@@ -58,6 +64,7 @@ def test_a_gradient_of_zero_moves_nothing_at_first(rule):
 def test_rules_work_element_by_element_and_change_no_argument(name):
     constants = {
         "sgd": {},
+        "momentum_sgd": {"momentum": 0.9},
         "adam": {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 0.1},
         "rmsprop": {"rho": 0.9, "epsilon": 0.1},
     }[name]

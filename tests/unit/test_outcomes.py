@@ -1,9 +1,9 @@
-"""How a run ended: where its loss stopped being finite, and its figures."""
+"""How a run ended: where its loss stopped being finite, its figures, and how it scores sample texts."""
 
 import numpy as np
 import pytest
 
-from trainmark.outcomes import divergence, result
+from trainmark.outcomes import divergence, probabilities, result, sample_scores
 
 NAN, INF = float("nan"), float("inf")
 FINITE = {"test": (0.5, 0.9)}
@@ -62,6 +62,47 @@ def test_where_only_the_evaluation_is_not_finite_the_epochs_last_step_is_named(e
 def test_the_figures_are_plain_numbers_that_json_knows():
     found = divergence(1, 0, np.array([2.0, np.nan], np.float32), None, FINITE)
     assert [type(value) for value in found.values()] == [str, int, int, float]
+
+
+# --- sample texts ---------------------------------------------------------------------------------------------------
+
+
+def test_probabilities_are_a_softmax_that_does_not_overflow():
+    logits = np.array([[0.0, np.log(3)], [1e5, -1e5], [-1e30, 1e30], [1e4, 1e4]], np.float32)
+    found = probabilities(logits)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, [[0.25, 0.75], [1, 0], [0, 1], [0.5, 0.5]], rtol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-15)
+
+
+@pytest.mark.parametrize("row", [[NAN, 1.0], [INF, 1.0], [NAN, NAN], [-INF, -INF]])
+def test_a_network_that_diverged_gives_no_probability(row):
+    assert np.isnan(probabilities(np.array([row]))).any()
+
+
+def test_of_two_classes_the_positive_one_is_scored():
+    scores = sample_scores(
+        np.array([[0.0, 3.0], [0.0, -2.0], [9.0, 0.0], [0.0, 1.0]]), np.array([1, 0, 0, 1]), ["n", "p"]
+    )
+    assert scores == [
+        {"split": "test", "index": 1, "label": 0, "class_name": "n", "probability": pytest.approx(1 / (1 + np.exp(2)))},
+        {
+            "split": "test",
+            "index": 0,
+            "label": 1,
+            "class_name": "p",
+            "probability": pytest.approx(1 / (1 + np.exp(-3))),
+        },
+    ]
+    assert {type(value) for one in scores for value in one.values()} == {str, int, float}
+
+
+def test_of_more_classes_each_texts_own():
+    scores = sample_scores(
+        np.log([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]]), np.array([2, 2, 0]), list("abc")
+    )
+    assert [(one["class_name"], one["index"]) for one in scores] == [("a", 2), ("c", 0)], "no text of b, and no score"
+    assert [one["probability"] for one in scores] == pytest.approx([0.6, 0.5])
 
 
 # --- figures ------------------------------------------------------------------------------------------------------

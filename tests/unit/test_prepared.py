@@ -14,6 +14,7 @@ from PIL import Image
 from trainmark import prepared
 from trainmark.datasets import Arrays, ImageLists
 from trainmark.preparing import prepare
+from trainmark.tokens import Vocabulary
 
 ENTRY = {"title": "Small", "format": "idx", "classes": 3, "image_shape": [2, 4, 5]}
 
@@ -55,6 +56,43 @@ def test_token_ids_come_back_too(tmp_path):
     found, _ = prepared.read_split(tmp_path, "test")
     assert found.dtype == np.int32 and np.array_equal(found, ids)
     assert (tmp_path / "test_tokens.npy").is_file()
+
+
+VOCABULARY = Vocabulary({"rare": 9, "the": 1, "déjà": 2, "last": 6, "beyond": 7}, 10)
+
+
+@pytest.fixture
+def texts(tmp_path) -> Path:
+    """A prepared dataset of texts that keeps its vocabulary."""
+    split = (np.arange(12, dtype=np.int32).reshape(3, 4), np.array([0, 1, 0]))
+    entry = {"title": "Texts", "format": "reviews", "sequence_length": 4}
+    arrays = Arrays(dict.fromkeys(prepared.SPLITS, split), ["n", "p"], "tokens", VOCABULARY)
+    prepare(tmp_path / "prepared", "texts", entry, arrays, [], 1)
+    return tmp_path / "prepared"
+
+
+def test_a_vocabulary_comes_back_with_the_words_in_use(texts):
+    """Of ten ids, the ranks 1 to 6 are words of their own: 4 to 9."""
+    found = prepared.read_vocabulary(texts)
+    assert found == Vocabulary({"the": 1, "déjà": 2, "last": 6}, 10)
+    assert list(found.word_ranks) == ["the", "déjà", "last"], "the commonest first"
+    text = "the last déjà vu, beyond rare"
+    assert found.encode(text, 9).tolist() == VOCABULARY.encode(text, 9).tolist() == [0, 0, 1, 4, 9, 5, 2, 2, 2]
+    described = prepared.read_manifest(texts)["vocabulary"]
+    assert described == {"file": "vocabulary.json", "sha256": prepared.sha256_of(texts / "vocabulary.json")}
+
+
+def test_images_have_no_vocabulary(folder):
+    assert prepared.read_vocabulary(folder) is None
+    assert not (folder / "vocabulary.json").exists()
+
+
+def test_a_vocabulary_with_another_byte_is_refused(texts):
+    path = texts / "vocabulary.json"
+    path.write_text(path.read_text().replace("the", "thy"))
+    assert message_of(prepared.read_vocabulary, texts) == f"{path} is damaged; {again(texts)}"
+    path.unlink()
+    assert message_of(prepared.read_vocabulary, texts) == f"{path} is missing; {again(texts)}"
 
 
 @pytest.mark.parametrize("name", ["train_images.npy", "train_labels.npy"])

@@ -74,6 +74,7 @@ def test_the_manifest_of_an_array_dataset(tmp_path):
             for part, shape, dtype in (("images", [2, 4, 5], "uint8"), ("labels", [], "int64"))
         },
         "content_sha256": hashlib.sha256(content).hexdigest(),
+        "vocabulary": None,
         "sources": SOURCES,
     }
     text = (tmp_path / "manifest.json").read_text()

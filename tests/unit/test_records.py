@@ -20,6 +20,9 @@ KINDS = {
     "inf": records_for_tests.diverged(kind="inf"),
     "out of memory": records_for_tests.out_of_memory(),
     "resumed": record(changes={"sessions": [records_for_tests.session()] * 2, "resumes": 1}),
+    "on texts": record(changes={"settings.input": None, "samples": records_for_tests.SAMPLES}),
+    "without a score": record(changes={"samples": records_for_tests.SAMPLES, "samples.0.probability": "NaN"}),
+    "without weights": record(changes={"weights": None}),
     "in an order": record(changes={"order": {"place": 3, "of": 14}}),
 }
 
@@ -60,7 +63,7 @@ def test_no_loss_stays_none():
 
 
 WRONG = [
-    ("schema_version", 1, "schema_version"),
+    ("schema_version", 2, "schema_version"),
     ("run", ..., "top level"),
     ("run.id", ..., "run"),
     ("run.device", "tpu", "run.device"),
@@ -73,6 +76,13 @@ WRONG = [
     ("settings.input.scale", ..., "settings.input"),
     ("settings.memory_limit_mib", 0, "settings.memory_limit_mib"),
     ("dataset.content_sha256", "abc", "dataset.content_sha256"),
+    ("settings.input", [], "settings.input"),
+    ("samples", None, "samples"),
+    ("samples", [records_for_tests.SAMPLES[0] | {"probability": 1.5}], "samples.0.probability"),
+    ("samples", [records_for_tests.SAMPLES[0] | {"probability": "Infinity"}], "samples.0.probability"),
+    ("weights", "weights.npz", "weights"),
+    ("weights.file", "../weights.npz", "weights.file"),
+    ("weights.sha256", "abc", "weights.sha256"),
     ("status", "fine", "status"),
     ("diverged", {"kind": "nan"}, "diverged"),
     ("out_of_memory", {"phase": "warm_up"}, "out_of_memory"),

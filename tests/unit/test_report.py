@@ -1,11 +1,12 @@
 """The report's page: every figure comes from records, nothing is blank, and what happened is told."""
 
+import copy
 import json
 import re
 
 import matplotlib.pyplot as plt
 import pytest
-from records_for_tests import diverged, out_of_memory, record, session, written_tables
+from records_for_tests import SAMPLES, certificates_of, diverged, out_of_memory, record, session, written_tables
 from report_figures import COMPARISON, Figures, check_figures
 
 from trainmark.comparisons import agreement_table, comparisons_csv, comparisons_table, read_comparisons
@@ -28,24 +29,24 @@ MEASURED = {"energy": {"training_joules": 12.5, "source": "nvml", "reason": None
 class Page:
     """The text of a page, its figures, and the records behind it by the numbers of their runs."""
 
-    def __init__(self, folder, *records):
+    def __init__(self, folder, *records, parities=None):
         by_path, runs = written_tables(folder / "runs", *records)
         # Trained in another order than the config's: numbers are no places of rows.
         order = sorted(runs["id"], key=lambda run_id: run_id[::-1])
         runs = runs_table(by_path, order)
         self.records = {str(i): read_record(folder / "runs" / one / "record.json") for i, one in enumerate(order, 1)}
         comparisons = folder / "comparisons.csv"
-        comparisons.write_text(comparisons_csv(comparisons_table(runs)))
+        certificates = certificates_of(runs, parities)
+        self.certificates = {"/".join(group) + ".json": found for group, found in certificates.items()}
+        comparisons.write_text(comparisons_csv(comparisons_table(runs, certificates)))
         self._draw(folder, runs, curves_table(by_path))
         prepared = folder / "datasets" / "digits" / "prepared"
         prepared.mkdir(parents=True)
         (prepared / "manifest.json").write_text(json.dumps(MANIFEST))
         plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
         config = {"experiments": {name: {"description": "Small & <fast>."} for name in "ef"}, "prepare": []}
-        agreement = agreement_table(by_path)
-        self.text = render(
-            runs, read_comparisons(comparisons), agreement, config, folder / "figures", folder / "datasets"
-        )
+        tables = read_comparisons(comparisons), agreement_table(by_path), certificates
+        self.text = render(runs, *tables, config, folder / "figures", folder / "datasets")
         self.figures = Figures(self.text)
         self.words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", self.text[self.text.index("<body") :]))
 
@@ -80,17 +81,39 @@ def experiment():
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    return Page(tmp_path_factory.mktemp("page"), *experiment())
+    parities = {("a on cpu", "a on gpu"): "single", ("a on gpu", "b on gpu"): "different"}
+    return Page(tmp_path_factory.mktemp("page"), *experiment(), parities=parities)
 
 
 def test_every_figure_comes_from_records(page):
-    shown = check_figures(page.text, page.records)
+    shown = check_figures(page.text, page.records, page.certificates)
     assert {cell["data-statistic"] for cell in shown} >= {"median", "min", "max", "value", "largest", *COMPARISON}
     fields = {cell["data-field"] for cell in shown}
     assert fields >= {"training_seconds", "samples_per_second", "training_joules", "peak_device_mib", "phases.start"}
     assert {"step_losses", "wall_seconds", "resumes"} <= fields
     verdicts = {cell["data-value"] for cell in shown if cell["data-statistic"] == "verdict"}
-    assert verdicts == {"slower", "not distinguishable", "no pair"}
+    assert verdicts == {"slower", "not distinguishable", "no pair", "refused: different"}
+
+
+def test_certificate_stands_beside_each_comparison_and_in_full_below(page):
+    """Of four trainers six pairs; the other experiment has one."""
+    rows = re.findall(r'<td title="they are &lt;(\w+)&gt;">(\w+)<', page.text)
+    assert all(told == shown for told, shown in rows)
+    assert {shown for _, shown in rows} == {"rounding", "single", "different"}
+    cells = [cell for cell in page.figures.shown if "data-certificate" in cell]
+    assert len({cell["data-certificate"] for cell in cells}) == 6 + 1
+    assert {cell["data-statistic"] for cell in cells} == {"network", "steps", "drift"}
+    assert "10 steps of 16 samples of 1 x 28 x 28" in page.words
+    assert "../certificates/e/mnist-mlp-flux/digits.json" in page.figures.links
+    assert "infinite" in page.words
+
+
+def test_a_pair_that_is_different_has_a_warning_and_no_ratio(page):
+    assert page.words.count("a on gpu and b on gpu are not ranked: they are &lt;different&gt;.") == 1
+    refused = [cell for cell in page.figures.shown if cell.get("data-value") == "refused: different"]
+    assert len(refused) == 2, "of both times"
+    ratios = re.findall(r'<td class="figure absent" data-runs="[^"]+" [^>]*="ratio">(\w+)</td>', page.text)
+    assert ratios == ["refused"] * 2
 
 
 def test_header_counts_the_runs_by_how_they_ended(page):
@@ -156,14 +179,49 @@ def test_settings_tell_the_memory_limit_where_there_is_one(page):
     assert page.words.count("architecture mlp-32, 25,450 parameters") == 2
 
 
+def test_settings_lead_to_the_network(page):
+    """Both experiments train the same one: it is shown once."""
+    assert page.figures.links.count("#model-1") == 2
+    assert page.figures.ids.count("model-1") == 1
+    assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 2, "of the picture and above it"
+
+
 def test_few_repeats_say_that_they_bear_no_verdict(page):
     assert "1 repeat: too few for a verdict (6 needed)." in page.words
     assert page.text.count("<details open>") == 1, "the table with verdicts is open, the other is not"
 
 
+def test_sample_reviews_have_a_table_of_scores(tmp_path):
+    """The median over repeats, traceable as every figure; what has no score says why."""
+    on_texts = {"settings.input": None}
+    scored = [
+        record("a", repeat, changes=on_texts | {"samples": SAMPLES, "samples.1.probability": score})
+        for repeat, score in enumerate((0.75, 0.9, 0.8125), start=1)
+    ]
+    broken = diverged("b", 1, changes=on_texts | {"samples": SAMPLES, "samples.0.probability": "NaN"})
+    page = Page(tmp_path, *copy.deepcopy(scored), broken, record("a", 1, experiment="f"))
+    check_figures(page.text, page.records, page.certificates)
+    shown = [cell for cell in page.figures.shown if cell["data-field"].startswith("samples.")]
+    figures = {(cell["data-field"], cell["data-statistic"]): cell.get("data-value") for cell in shown[:6]}
+    assert figures["samples.test.12500", "median"] == "0.8125"
+    assert (figures["samples.test.12500", "min"], figures["samples.test.12500", "max"]) == ("0.75", "0.9")
+    assert page.words.count("Sample reviews") == 1, "none on images"
+    assert "gives to its being positive" in page.words
+    assert "negative (test text 0) positive (test text 12500)" in page.words
+    assert page.words.count("input token ids, as they are stored") == 1
+    assert not re.search(r"\b(nan|None|NaN)\b", re.sub(r"\(nan,|loss is nan|NaN or", "", page.words))
+
+
+def test_sample_texts_of_many_classes_are_scored_by_their_own(tmp_path):
+    third = SAMPLES[1] | {"index": 7, "label": 2, "class_name": "mixed"}
+    page = Page(tmp_path, record("a", changes={"samples": [*SAMPLES, third]}))
+    check_figures(page.text, page.records, page.certificates)
+    assert "gives to its own class" in page.words
+
+
 def test_one_framework_alone_has_a_page(tmp_path):
     alone = Page(tmp_path, record("a", 1, epochs=1))
-    check_figures(alone.text, alone.records)
+    check_figures(alone.text, alone.records, alone.certificates)
     assert "1 run: 1 ok. Every" in alone.words
     assert "Faster or slower?" not in alone.words
     assert 'class="warning"' not in alone.text

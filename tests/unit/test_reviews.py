@@ -82,6 +82,7 @@ def test_reviews_by_hand(tmp_path):
     assert labels.tolist() == [0, 1]
     for ids, labels in found.splits.values():
         assert ids.dtype == np.int32 and labels.dtype == np.int64
+    assert found.vocabulary == Vocabulary(WORD_INDEX, 12)
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from records_for_tests import certificates_of
 from scipy.stats import binom
 
 from trainmark.comparisons import comparisons_table
@@ -85,14 +86,16 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
 
 @pytest.mark.parametrize("repeats", [6, 10])
 def test_equals_are_told_apart_in_5_percent_of_experiments_at_most(repeats):
-    compared = comparisons_table(simulated_runs(300, repeats, factor=1.0))
+    runs = simulated_runs(300, repeats, factor=1.0)
+    compared = comparisons_table(runs, certificates_of(runs))
     verdicts = compared[compared["metric"] == "training_seconds"]["verdict"]
     assert len(verdicts) == 300
     assert (verdicts != "not distinguishable").mean() <= 0.05
 
 
 def test_a_side_slowed_by_a_tenth_is_called_slower_mostly_and_never_faster_with_an_interval_that_holds_it():
-    compared = comparisons_table(simulated_runs(100, 10, factor=1.1)).query("metric == 'training_seconds'")
+    runs = simulated_runs(100, 10, factor=1.1)
+    compared = comparisons_table(runs, certificates_of(runs)).query("metric == 'training_seconds'")
     assert (compared["verdict"] == "slower").mean() >= 0.75
     assert "faster" not in set(compared["verdict"])
     assert ((compared["low"] <= 1.1) & (compared["high"] >= 1.1)).mean() >= 0.95

@@ -1,7 +1,7 @@
 """What ends a workflow in the terminal."""
 
 import pytest
-from records_for_tests import diverged, out_of_memory, record, written_tables
+from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
 
 from trainmark.comparisons import agreement_table, comparisons_table
 from trainmark.tables import summary_table
@@ -12,9 +12,11 @@ from trainmark.terminal import terminal_text
 def printed(tmp_path):
     """A function that gives the text of these records."""
 
-    def text_of(*records):
+    def text_of(*records, parities=None):
         by_path, runs = written_tables(tmp_path, *records)
-        return terminal_text(runs, summary_table(runs), comparisons_table(runs), agreement_table(by_path))
+        certificates = certificates_of(runs, parities)
+        compared = comparisons_table(runs, certificates)
+        return terminal_text(runs, summary_table(runs), compared, agreement_table(by_path), certificates)
 
     return text_of
 
@@ -52,6 +54,20 @@ def test_verdicts_are_those_of_the_longest_epoch_setting(printed):
     assert "Ratios of training time at 40 epochs" in text
     (line,) = [line for line in text.splitlines() if "against" in line]
     assert line.split() == ["b", "on", "cpu", "against", "a", "on", "cpu", "1.99", "(1.99", "to", "1.99)", "slower"]
+
+
+def test_each_pair_has_the_line_of_its_certificate(printed):
+    text = printed(record("a"), record("b"), record("c", experiment="f"))
+    lines = text[text.index("The same network in all?") :].splitlines()
+    assert lines[1] == "  a on cpu and b on cpu: they are <rounding>; in float32 the losses drift by 3.0e-07"
+    assert text.count("The same network in all?") == 1, "one trainer is no pair"
+
+
+def test_a_pair_that_is_different_is_not_ranked(printed):
+    records = [record(name, repeat, seconds=float(seconds)) for repeat in range(1, 7) for name, seconds in ("a1", "b2")]
+    text = printed(*records, parities={("a on cpu", "b on cpu"): "different"})
+    (line,) = [line for line in text.splitlines() if "against" in line]
+    assert line.split() == ["b", "on", "cpu", "against", "a", "on", "cpu", "refused", "refused:", "different"]
 
 
 def test_agreement_has_a_line_a_pair_of_trainers(printed):

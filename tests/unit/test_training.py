@@ -15,6 +15,7 @@ from trainmark.datasets import Arrays
 from trainmark.errors import DeviceError, MeasurementError
 from trainmark.frameworks.base import Adapter
 from trainmark.ledger import PHASES, Ledger
+from trainmark.prepared import SPLITS, sha256_of
 from trainmark.preparing import prepare
 from trainmark.recipes import RECIPES
 from trainmark.records import write_record
@@ -23,6 +24,8 @@ from trainmark.slots import Slot
 
 RECIPE = RECIPES["mnist-mlp-flux"]
 RUN = Run("e", RECIPE.name, "tiny", "fake", "cpu", 3, 2)
+TEXT_RUN = Run("e", "imdb-cnn", "texts", "fake", "cpu", 1, 1)
+TEXT_LABELS = np.array([1, 1, 0, 1, 0, 0, 1, 0, 0, 1])
 GPU_RUN = Run("e", RECIPE.name, "tiny", "fake", "gpu", 1, 1)
 SAMPLES, BATCH_SIZE = 10, 4  # three steps an epoch: 4, 4 and 2 samples
 CODE = {"sha256": "0" * 16, "modules": {"train": "0" * 16}}
@@ -36,12 +39,14 @@ class FakeAdapter(Adapter):
         super().__init__("fake", 2)
         self.epochs, self.evaluations, self.kind, self.device_mib = epochs, iter(evaluations or []), kind, device_mib
         self.feeds, self.calls, self.trained, self.compiled = [], [], 0, []
+        self.labels = {}
 
     def build(self, **arguments):
         self.built = arguments
 
-    def load(self, *, split, images, labels):
-        self.calls.append((split, images.shape, images.dtype))
+    def load(self, *, split, inputs, labels):
+        self.calls.append((split, inputs.shape, inputs.dtype))
+        self.labels[split] = labels
 
     def compile(self, feed):
         self.compiled.append(feed)
@@ -53,13 +58,24 @@ class FakeAdapter(Adapter):
         return np.array(self.epochs[self.trained - 1], float)
 
     def predict(self, split):
-        raise NotImplementedError
-
-    def evaluate(self, split):
-        return next(self.evaluations, 0.5), 0.75
+        """Logits by which every sample has the next loss of the script: -log of the probability of its own class."""
+        labels = self.labels[split]
+        logits = np.zeros((len(labels), 10))
+        loss = next(self.evaluations, 0.5)
+        logits[range(len(labels)), labels] = -loss if not math.isfinite(loss) else -math.log(math.expm1(loss) / 9)
+        return logits
 
     def weights(self):
-        return {}
+        return {"dense1.kernel": np.full((2, 3), self.trained, np.float64)}
+
+    def activations(self, split, indices, *, training):
+        raise NotImplementedError
+
+    def gradients(self):
+        raise NotImplementedError
+
+    def set_masks(self, masks):
+        raise NotImplementedError
 
     def state(self):
         return {"trained": np.array(self.trained)}
@@ -87,23 +103,38 @@ class Killed(BaseException):
     """What a killed process is, as far as one process can play it: nothing catches it."""
 
 
-@pytest.fixture
-def train(tmp_path, monkeypatch):
-    """A function that trains with a scripted adapter and returns the record, which fits the schema."""
+def prepared_images(folder):
     images = np.arange(SAMPLES * 784, dtype=np.uint64).reshape(SAMPLES, 1, 28, 28).astype(np.uint8)
     labels = np.arange(SAMPLES) % 10
     entry = {"title": "Tiny", "format": "f", "classes": 10, "image_shape": [1, 28, 28]}
-    arrays = Arrays({"train": (images, labels), "test": (images, labels)}, list("0123456789"))
-    data = tmp_path / "data"
-    data.mkdir()
-    prepare(data, "tiny", entry, arrays, [], 1)
-    np.save(tmp_path / "mean.npy", np.zeros((1, 28, 28)))
+    prepare(folder, "tiny", entry, Arrays(dict.fromkeys(SPLITS, (images, labels)), list("0123456789")), [], 1)
+    np.save(folder / "mean.npy", np.zeros((1, 28, 28)))
 
-    def run_once(adapter, step_losses=100, run=RUN, seed=1, code=CODE, kill_after=None, memory_limit_mib=None):
+
+def prepared_texts(folder):
+    ids = np.arange(SAMPLES * 400, dtype=np.int32).reshape(SAMPLES, 400) % 5000
+    entry = {"title": "Texts", "format": "f", "classes": 2, "sequence_length": 400}
+    prepare(folder, "texts", entry, Arrays(dict.fromkeys(SPLITS, (ids, TEXT_LABELS)), ["neg", "pos"], "tokens"), [], 1)
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    """A function that trains with a scripted adapter and returns the record, which fits the schema."""
+    prepared_images(tmp_path / "images")
+    prepared_texts(tmp_path / "texts")
+
+    def run_once(
+        adapter, step_losses=100, run=RUN, seed=1, code=CODE, kill_after=None, memory_limit_mib=None, keep_weights=True
+    ):
         monkeypatch.setattr(training, "create_adapter", lambda name, threads: adapter)
+        recipe = RECIPES[run.recipe]
+        data, mean = (
+            (tmp_path / "images", tmp_path / "images" / "mean.npy") if recipe.input else (tmp_path / "texts", None)
+        )
         slot = Slot((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
-        job = Job(data, tmp_path / "mean.npy", slot, code, tmp_path / "checkpoint", 0.0, {"place": 1, "of": 2})
-        settings = Settings(seed, BATCH_SIZE, RECIPE.input, step_losses, memory_limit_mib)
+        checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
+        job = Job(data, mean, slot, code, checkpoints, 0.0, {"place": 1, "of": 2}, weights, keep_weights)
+        settings = Settings(seed, BATCH_SIZE, recipe.input, step_losses, memory_limit_mib)
         seen, resumed = [], []
 
         def epoch_done(entry):
@@ -111,7 +142,7 @@ def train(tmp_path, monkeypatch):
             if kill_after == entry["epoch"]:
                 raise Killed
 
-        run_once.training = one = training.Training(run, RECIPE, settings, job, Ledger(time.monotonic()))
+        run_once.training = one = training.Training(run, recipe, settings, job, Ledger(time.monotonic()))
         record = one.train(epoch_done, resumed.append)
         write_record(record, tmp_path / "record.json")
         shutil.rmtree(tmp_path / "checkpoint", ignore_errors=True)  # as the command does it
@@ -214,15 +245,137 @@ def test_an_evaluation_that_is_not_finite_ends_the_run(train, loss, kind):
     assert len(record["curves"]) == 2
 
 
+# --- texts ---------------------------------------------------------------------------------------------------------
+
+
+class TextAdapter(FakeAdapter):
+    """Scores each text by a logit of its own for the class 1: 0.1 for the first, 0.2 the next; in epoch 2 tenfold."""
+
+    def load(self, *, split, inputs, labels):
+        super().load(split=split, inputs=inputs, labels=labels)
+        self.ids = inputs
+
+    def predict(self, split):
+        scores = np.arange(1, len(self.labels[split]) + 1) * (1.0 if self.trained == 2 else 0.1)
+        return np.stack([np.zeros_like(scores), scores], axis=1)
+
+
+def test_token_ids_are_trained_on_as_they_are_stored(train):
+    adapter = TextAdapter(GOOD)
+    record = train(adapter, run=TEXT_RUN)
+    loaded = [call for call in adapter.calls if isinstance(call, tuple)]
+    assert loaded == [(split, (SAMPLES, 400), np.int32) for split in ("train", "test")]
+    assert type(adapter.ids) is np.ndarray and adapter.ids[0].tolist() == list(range(400))
+    assert record["settings"]["input"] is None
+    assert (record["settings"]["architecture"], record["settings"]["parameters"]) == ("imdb-cnn", 350_751)
+    assert record["settings"]["dropout"] is True
+
+
+def test_the_first_test_text_of_each_class_is_scored(train):
+    """By the last evaluation: the first negative one is third, with exp(3) / (1 + exp(3)); then the first positive."""
+    samples = train(TextAdapter(GOOD), run=replace(TEXT_RUN, epochs=2))["samples"]
+    negative = {"split": "test", "index": 2, "label": 0, "class_name": "neg"}
+    positive = {"split": "test", "index": 0, "label": 1, "class_name": "pos"}
+    assert [{key: one[key] for key in negative} for one in samples] == [negative, positive]
+    scores = [1 / (1 + math.exp(-3)), 1 / (1 + math.exp(-1))]
+    assert [one["probability"] for one in samples] == pytest.approx(scores, rel=1e-15)
+
+
+def test_a_diverged_network_scores_in_words(train):
+    class Broken(TextAdapter):
+        def predict(self, split):
+            return np.full((SAMPLES, 2), np.nan)
+
+    record = train(Broken(GOOD), run=TEXT_RUN)
+    assert record["status"] == "diverged"
+    assert [one["probability"] for one in record["samples"]] == ["NaN", "NaN"]
+
+
+def test_images_are_not_scored_one_by_one(train):
+    assert train(FakeAdapter(GOOD))["samples"] == []
+
+
+# --- trained weights -----------------------------------------------------------------------------------------------
+
+
+def test_the_last_epochs_weights_lie_beside_the_record(train, tmp_path):
+    record = train(FakeAdapter(GOOD))
+    assert record["weights"] == {"file": "weights.npz", "sha256": sha256_of(tmp_path / "weights.npz")}
+    with np.load(tmp_path / "weights.npz", allow_pickle=False) as arrays:
+        assert arrays.files == ["dense1.kernel"]
+        assert arrays["dense1.kernel"].dtype == np.float32 and (arrays["dense1.kernel"] == 3).all()
+
+
+def test_keeping_weights_counts_as_checkpoint(train, monkeypatch):
+    def slow(file, weights):
+        time.sleep(0.2)
+        return {"file": file.name, "sha256": "0" * 64}
+
+    monkeypatch.setattr(training, "write_weights", slow)
+    record = train(FakeAdapter(GOOD), run=replace(RUN, epochs=1))  # no checkpoint after the last epoch
+    assert record["phases_seconds"]["checkpoint"] >= 0.2
+    assert sum(record["phases_seconds"].values()) == pytest.approx(record["wall_seconds"], rel=1e-9)
+
+
+class FullAtTheEnd(FakeAdapter):
+    def weights(self):
+        raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("adapter", "options", "status"),
+    [
+        (FakeAdapter(GOOD), {"keep_weights": False}, "ok"),
+        (FakeAdapter([[math.nan] * 3]), {}, "diverged"),
+        (FullAtTheEnd(GOOD), {}, "out_of_memory"),
+    ],
+    ids=["not asked for", "diverged", "out of memory"],
+)
+def test_no_weights_and_none_of_an_earlier_run(train, tmp_path, adapter, options, status):
+    (tmp_path / "weights.npz").write_bytes(b"of an earlier run")
+    record = train(adapter, **options)
+    assert (record["status"], record["weights"]) == (status, None)
+    assert not list(tmp_path.glob("weights.npz*"))
+
+
+def test_a_run_that_fails_leaves_no_weights_of_an_earlier_one(train, tmp_path):
+    (tmp_path / "weights.npz").write_bytes(b"of an earlier run")
+
+    class Broken(FakeAdapter):
+        def train_epoch(self, feed):
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        train(Broken(GOOD))
+    assert not (tmp_path / "weights.npz").exists()
+
+
+def test_a_run_over_its_limit_keeps_no_weights(train, tmp_path):
+    """The watching thread may find it after they were written."""
+    assert train(FakeAdapter(GOOD), memory_limit_mib=50)["weights"]
+    assert train.training.over_limit(99.5)["weights"] is None
+    assert not (tmp_path / "weights.npz").exists()
+
+
+def test_a_disk_that_takes_no_weights_ends_no_run(train, monkeypatch, capsys):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(training, "write_weights", full)
+    record = train(FakeAdapter(GOOD))
+    assert (record["status"], record["weights"]) == ("ok", None)
+    assert "the trained weights were not kept: [Errno 28] No space left on device" in capsys.readouterr().out
+
+
 # --- going on -----------------------------------------------------------------------------------------------------
 
 
 def plain(record):
-    """What a run computed, without its times."""
+    """What a run computed, without its times; its weights by their digest."""
     curves = [
         {key: value for key, value in entry.items() if key not in ("seconds", "part")} for entry in record["curves"]
     ]
-    return curves, record["step_losses"], record["status"]
+    return curves, record["step_losses"], record["status"], record["weights"]
 
 
 SCRIPT = [[3.0, 2.5, 2.0], [1.9, 1.8, 1.7], [1.6, 1.5, 1.4]]
@@ -298,6 +451,7 @@ def test_memory_that_runs_out_is_a_result(train, place):
         def load(self, **arguments):
             if place == "load":
                 raise MemoryError("can't allocate 1 TB")
+            super().load(**arguments)
 
         def train_epoch(self, feed):
             if len(self.feeds) == 1:

@@ -1,10 +1,10 @@
-"""The input transform: (window - mean window) * scale, in float64, rounded once."""
+"""What a network sees: (window - mean window) * scale of an image, in float64, rounded once; token ids as they are."""
 
 import numpy as np
 import pytest
 
 from trainmark.recipe import InputTransform
-from trainmark.transforms import apply, centre_window
+from trainmark.transforms import apply, centre_window, network_inputs
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 2, 7, 9), dtype=np.uint8)
 MEAN = np.random.default_rng(1).uniform(0, 255, (2, 7, 9))
@@ -93,3 +93,20 @@ def test_memory_mapped_images_stay_as_they_are(tmp_path):
     found = apply(stored, MEAN, InputTransform(subtract_mean=True, crop=(3, 4)), "float32")
     assert type(found) is np.ndarray and found.flags.writeable and found.flags.c_contiguous
     assert np.array_equal(stored, IMAGES)
+
+
+# --- what a network sees ------------------------------------------------------------------------------------------
+
+
+def test_a_network_sees_images_transformed():
+    transform = InputTransform(subtract_mean=True, crop=(3, 4))
+    found = network_inputs(IMAGES, MEAN, transform, "float32")
+    assert found.dtype == np.float32 and np.array_equal(found, apply(IMAGES, MEAN, transform, "float32"))
+
+
+def test_token_ids_are_a_copy_in_memory_and_stay_whole_numbers(tmp_path):
+    ids = np.arange(12, dtype=np.int32).reshape(3, 4)
+    np.save(tmp_path / "ids.npy", ids)
+    found = network_inputs(np.load(tmp_path / "ids.npy", mmap_mode="r"), None, None, "float32")
+    assert type(found) is np.ndarray and found.dtype == np.int32 and found.flags.writeable
+    assert np.array_equal(found, ids)

@@ -6,7 +6,7 @@ import pytest
 from trainmark.architecture import chain
 from trainmark.batches import epoch_feed, run_seed
 from trainmark.recipes import RECIPES
-from trainmark.weights import INITIALIZERS, first_weights
+from trainmark.weights import KERNEL_INITIALIZERS, OTHER_INITIALIZERS, first_weights
 
 NETWORK = chain(
     "net", (4, 5, 5), [("flatten", "Flatten", {}), ("a", "Dense", {"units": 30}), ("b", "Dense", {"units": 7})]
@@ -21,7 +21,7 @@ def equal(first: dict, second: dict) -> bool:
 # --- weights ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("initializer", INITIALIZERS)
+@pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
 def test_weights_have_the_names_and_shapes_of_the_graph(initializer):
     weights = first_weights(NETWORK, initializer, run_seed(1, 1))
     assert {name: array.shape for name, array in weights.items()} == {
@@ -32,14 +32,14 @@ def test_weights_have_the_names_and_shapes_of_the_graph(initializer):
     assert np.count_nonzero(weights["a.kernel"]) == 3000
 
 
-@pytest.mark.parametrize("initializer", INITIALIZERS)
+@pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
 def test_weights_are_fixed_by_the_seed(initializer):
     weights = first_weights(NETWORK, initializer, run_seed(1, 1))
     assert equal(weights, first_weights(NETWORK, initializer, run_seed(1, 1)))
 
 
 @pytest.mark.parametrize("other", [run_seed(1, 2), run_seed(2, 1), run_seed(0, 1)])
-@pytest.mark.parametrize("initializer", INITIALIZERS)
+@pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
 def test_weights_differ_by_seed_and_by_repeat(initializer, other):
     weights, others = (first_weights(NETWORK, initializer, seed) for seed in (run_seed(1, 1), other))
     for name in ("a.kernel", "b.kernel"):
@@ -71,9 +71,53 @@ def test_glorot_uniform_moments():
 
 
 def test_every_recipe_names_an_initializer():
-    assert {recipe.initializer for recipe in RECIPES.values()} <= set(INITIALIZERS)
+    assert {recipe.initializer for recipe in RECIPES.values()} <= set(KERNEL_INITIALIZERS)
     assert RECIPES["mnist-mlp-chainer"].initializer == "lecun_normal"
     assert RECIPES["mnist-mlp-keras"].initializer == "glorot_uniform"
+    assert RECIPES["imdb-cnn"].initializer == "glorot_uniform"
+    he_normal = [name for name, recipe in RECIPES.items() if recipe.initializer == "he_normal"]
+    assert he_normal == ["imagenet-nin", "imagenet-resnet50"]
+
+
+CONVOLUTION = chain(
+    "convolution",
+    (30, 8, 8),
+    [("conv", "Conv2D", {"filters": 200, "size": 3}), ("bn", "BatchNorm", {}), ("words", "ReLU", {})],
+)
+
+
+def test_a_convolutions_fans_count_its_window():
+    """9 values of each of 30 channels come into each of 200 filters."""
+    kernel = first_weights(CONVOLUTION, "he_normal", (1, 1))["conv.kernel"]
+    assert kernel.shape == (3, 3, 30, 200)
+    assert kernel.std() == pytest.approx(np.sqrt(2 / 270), rel=0.01)
+    assert kernel.mean() == pytest.approx(0, abs=4 * np.sqrt(2 / 270 / kernel.size))
+    limit = np.sqrt(6 / (270 + 1800))
+    uniform = first_weights(CONVOLUTION, "glorot_uniform", (1, 1))["conv.kernel"]
+    assert 0.99 * limit < np.abs(uniform).max() <= limit
+
+
+def test_batch_normalization_begins_as_the_identity():
+    weights = first_weights(CONVOLUTION, "lecun_normal", (1, 1))
+    ones = {name for name, array in weights.items() if (array == 1).all()}
+    zeros = {name for name, array in weights.items() if not array.any()}
+    assert ones == {"bn.gamma", "bn.moving_variance"}
+    assert zeros == {"conv.bias", "bn.beta", "bn.moving_mean"}
+
+
+def test_embeddings_are_drawn_as_keras_draws_them():
+    """Uniform in +-.05, whatever the recipe draws its kernels from."""
+    words = chain("words", (5,), [("words", "Embedding", {"vocabulary": 400, "units": 30})])
+    array = first_weights(words, "glorot_uniform", (1, 1))["words.embeddings"]
+    assert array.shape == (400, 30)
+    assert 0.0499 < np.abs(array).max() <= 0.05
+    assert array.std() == pytest.approx(0.1 / np.sqrt(12), rel=0.02)
+
+
+def test_every_role_of_an_array_has_its_beginning():
+    networks = [recipe.architecture(recipe.input_shape, 10) for recipe in RECIPES.values()]
+    roles = {parameter.role for network in networks for parameter in network.arrays()}
+    assert roles == {"kernel", *OTHER_INITIALIZERS}
 
 
 # --- batches ------------------------------------------------------------------------------------------------------

@@ -33,12 +33,12 @@ def finished(tmp_path_factory):
 
 
 def planned(folder):
-    """Jobs that snakemake would run now: of the rules, how many; and the frameworks of the trainings."""
+    """Jobs that snakemake would run now: of the rules, how many; and the frameworks of the runs."""
     process = snakemake(folder, "-n", "--configfile", "experiment.yaml", "--workflow-profile", "none")
     assert process.returncode == 0, process.printed[-3000:]
     counts = dict(re.findall(r"^(\w+) +(\d+)$", process.stdout, re.MULTILINE))
     counts.pop("total", None)
-    frameworks = re.findall(r"framework=([\w-]+)", process.stdout)
+    frameworks = re.findall(r"^rule train:.*?framework=([\w-]+)", process.stdout, re.MULTILINE | re.DOTALL)
     return {rule: int(count) for rule, count in counts.items()}, sorted(set(frameworks))
 
 
@@ -65,15 +65,15 @@ def test_nothing_is_to_do_after_the_first_call(finished):
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        (f"{ADAPTERS}/chainer_adapter.py", "# pkg_resources tells everybody", "# It tells everybody"),
+        (f"{ADAPTERS}/chainer_layers.py", "# pkg_resources tells everybody", "# It tells everybody"),
         (f"{ADAPTERS}/chainer_adapter.py", '"""See `base.Adapter.state`."""', '"""All of it."""'),
         (
-            f"{ADAPTERS}/keras_adapter.py",
+            f"{ADAPTERS}/keras_optimizers.py",
             "learning_rate, variable.dtype) * ops",
             "learning_rate, variable.dtype) / ops",
         ),
         ("workflow/scripts/trainmark/console.py", '"done, test loss', '"done: test loss'),
-        ("workflow/scripts/trainmark/recipes.py", 'source="keras examples', 'source="the keras examples'),
+        ("workflow/scripts/trainmark/recipes.py", 'source="keras examples/mnist', 'source="the keras examples/mnist'),
         ("workflow/scripts/trainmark/recipes.py", "batch_size=128", "batch_size=64"),
         ("workflow/scripts/trainmark/datasets/idx.py", "import", "import math\nimport"),
     ],
@@ -95,21 +95,34 @@ def test_an_adapters_edit_re_runs_its_own_runs(edited):
     assert not {"prepare_dataset", "compute_mean_image"} & set(counts)
 
 
+def test_an_edit_of_the_certified_steps_certifies_again_and_trains_nothing(edited):
+    """Their traces are gone: both trainers take the steps anew."""
+    counts, _ = edited("workflow/scripts/trainmark/tracing.py", "CERTIFIED_SAMPLES = 16", "CERTIFIED_SAMPLES = 15")
+    assert (counts["trace_training"], counts["certify"], counts["collect_records"]) == (2, 1, 1)
+    assert not {"train", "prepare_dataset"} & set(counts)
+
+
+def test_an_edit_of_how_traces_are_compared_certifies_again(edited):
+    counts, _ = edited("workflow/scripts/trainmark/parity.py", '"rounding": 1e-9', '"rounding": 1e-10')
+    assert counts["certify"] == 1
+    assert "train" not in counts
+
+
 def test_the_training_loops_edit_re_runs_every_run(edited):
     counts, frameworks = edited(
         "workflow/scripts/trainmark/training.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04"
     )
     assert (counts["train"], frameworks) == (2, ["chainer", "fake-gpu"])
-    assert not {"prepare_dataset", "compute_mean_image"} & set(counts)
+    assert not {"prepare_dataset", "compute_mean_image", "certify"} & set(counts)
 
 
 def test_a_recipes_edit_re_runs_its_runs(edited):
     counts, _ = edited(
         "workflow/scripts/trainmark/recipes.py",
-        'initializer="glorot_uniform",\n            optimizer=_ADAM',
-        'initializer="lecun_normal",\n            optimizer=_ADAM',
+        'initializer="glorot_uniform",\n            optimizer=_ADAM,\n            batch_size=None',
+        'initializer="lecun_normal",\n            optimizer=_ADAM,\n            batch_size=None',
     )
-    assert counts["train"] == 2
+    assert (counts["train"], counts["certify"]) == (2, 1)
 
 
 def test_a_formats_edit_prepares_again(edited):

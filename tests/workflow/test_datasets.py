@@ -1,15 +1,14 @@
 """Datasets through the whole workflow, without a run: fetched from a mirror, unpacked, prepared, packed, averaged."""
 
-import hashlib
 import io
 import json
 import re
-import tarfile
 
 import numpy as np
 import pytest
 import yaml
 from harness import snakemake, write_config
+from mirrors import on_mirror, put, tar
 from PIL import Image
 
 from trainmark import prepared
@@ -35,28 +34,6 @@ def photographs():
         for label, name in enumerate(CLASSES)
         for number in range(count)
     }
-
-
-def tar(files):
-    """A gzip-compressed tar."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
-
-
-def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def on_mirror(folder, dataset, name, content):
-    """Put a file onto the mirror; return its part of the entry."""
-    put(folder / "mirror" / dataset / name, content)
-    return {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "urls": [], "bytes": len(content)}
 
 
 def config(folder):

@@ -12,6 +12,7 @@ import pytest
 from harness import FRAMEWORKS, REPOSITORY, SECRET, TINY, environment, snakemake
 from report_figures import AGREEMENT, Figures, check_figures
 
+from trainmark.certificates import read_certificate
 from trainmark.records import read_record
 
 OK, CENSORED = len(FRAMEWORKS) * 2 * 2, 3 * 2
@@ -25,6 +26,13 @@ def records(tiny):
     return {
         str(i): read_record(tiny.results / "runs" / run_id / "record.json") for i, run_id in enumerate(ids, start=1)
     }
+
+
+@pytest.fixture(scope="module")
+def certificates(tiny):
+    """The certificates by their file's name."""
+    folder = tiny.results / "certificates"
+    return {str(path.relative_to(folder)): read_certificate(path) for path in sorted(folder.rglob("*.json"))}
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +81,20 @@ def test_a_run_that_exceeds_its_memory_limit_is_a_result(records):
         assert (where["phase"], where["epoch"], record["curves"]) == ("import", None, [])
 
 
-def test_every_figure_of_the_report_comes_from_records(page, records):
-    shown = check_figures(page, records)
+def test_every_pair_of_trainers_is_certified(tiny, certificates):
+    """The network itself and ten steps are the same in all frameworks but for rounding, whatever the runs came to."""
+    assert list(certificates) == [f"{name}/mnist-mlp-flux/digits.json" for name in sorted(TINY["experiments"])]
+    classes = {name: [pair["parity"] for pair in found["pairs"]] for name, found in certificates.items()}
+    assert [len(found) for found in classes.values()] == [1, 1, 1, 3]
+    assert {parity for found in classes.values() for parity in found} <= {"bitwise", "rounding"}
+    text = (tiny.results / "tables" / "summary.txt").read_text()
+    assert text.count("The same network in all?") == len(certificates)
+    assert "in float32 the losses are not finite" in text, "of the runs that diverge"
+    assert not list((tiny.results / "traces").rglob("*.npz")), "compared, they are gone"
+
+
+def test_every_figure_of_the_report_comes_from_records(page, records, certificates):
+    shown = check_figures(page, records, certificates)
     # 6 settings that are ok x (5 metrics x (median, min, max) + 13 phases), all runs x 4, at the least
     assert len(shown) >= 6 * (5 * 3 + 13) + RUNS * 4
     # 3 pairs of frameworks x 2 epoch settings x 2 times, of 2 repeats: a ratio, and no verdict

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from harness import copy_of_repository, edit, environment, write_config
 
+from trainmark.certificates import read_certificate
 from trainmark.records import read_record
 
 NETWORK = '''"""A new network."""
@@ -56,7 +57,7 @@ def extended(tmp_path):
     shutil.copy(example, library / "frameworks")
     (copy / "envs" / "numpy.yaml").write_text("dependencies: [numpy]\n")
     (library / "architectures" / "linear.py").write_text(NETWORK)
-    edit(library / "recipes.py", "import mlp\n", "import linear, mlp\n")
+    edit(library / "recipes.py", "imdb_cnn, mlp,", "imdb_cnn, linear, mlp,")
     edit(library / "recipes.py", "    for recipe in (\n", f"    for recipe in ({RECIPE}")
     with open(copy / "config" / "datasets.yaml", "a") as catalogue:
         catalogue.write(DATASET)
@@ -88,4 +89,6 @@ def test_added_framework_network_and_dataset_run_through(extended):
     assert first["settings"]["parameters"] == 7850
     assert first["step_losses"] == pytest.approx(second["step_losses"], rel=1e-5)
     assert first["result"]["test_accuracy"] > 0.5
+    certificate = read_certificate(extended / "results" / "certificates" / "new" / "linear" / "digits-32.json")
+    assert [pair["parity"] for pair in certificate["pairs"]] == ["rounding"]
     assert "digits-32" in (extended / "results" / "report" / "index.html").read_text()

@@ -15,8 +15,8 @@ import trainmark.dataset_files as dataset_files
 from trainmark.config import load_config
 from trainmark.devices import find_gpus, no_gpu_message
 from trainmark.errors import ConfigError, TrainmarkError
-from trainmark.job_code import preparing_code, recipe_values, training_code
-from trainmark.matrix import expand_runs, trained_order
+from trainmark.job_code import preparing_code, recipe_values, report_code, tracing_code, training_code
+from trainmark.matrix import certified_groups, expand_runs, trained_order
 from trainmark.recipes import RECIPES
 from trainmark.run import RUN_FOLDER
 from trainmark.sources import digest

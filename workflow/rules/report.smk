@@ -9,6 +9,7 @@ rule collect_records:
     """Check every record and put them into tables."""
     input:
         records=RECORDS,
+        certificates=CERTIFICATES,
     output:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
@@ -29,7 +30,8 @@ rule collect_records:
     resources:
         mem_mb=1000,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs --out-folder {params.folder:q}"
+        "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs"
+        " --certificates-folder results/certificates --out-folder {params.folder:q}"
         " 2> >(tee {log:q} >&2)"
 
 
@@ -86,6 +88,7 @@ rule report:
         comparisons="results/tables/comparisons.csv",
         agreement="results/tables/agreement.csv",
         records=RECORDS,
+        certificates=CERTIFICATES,
         figures=[
             f"{FIGURE_FILE}{name}.{kind}".format(experiment=experiment, recipe=recipe, dataset=dataset)
             for experiment, recipe, dataset in GROUPS
@@ -98,7 +101,7 @@ rule report:
     params:
         plan=PLAN_FILE,
         descriptions=[part["description"] for part in SETTINGS["experiments"].values()],
-        code=digest("report"),
+        code=digest(*report_code(RECIPES[run.recipe] for run in RUNS)),
         script=f"{SCRIPTS}/report.py",
     log:
         "results/logs/report.log",
@@ -109,5 +112,5 @@ rule report:
         mem_mb=1000,
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs {input.runs:q} --comparisons {input.comparisons:q}"
-        " --agreement {input.agreement:q} --figures-folder results/figures --datasets-folder results/datasets"
+        " --agreement {input.agreement:q} --certificates-folder results/certificates --figures-folder results/figures --datasets-folder results/datasets"
         " --out {output.page:q} 2> >(tee {log:q} >&2)"

@@ -6,14 +6,16 @@ rule train:
     """Train one run from a fresh model, or go on from its checkpoint, and write its record."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        mean="results/datasets/{dataset}/mean.npy",
+        mean=lambda wildcards: dataset_files.mean_files(wildcards.dataset, CATALOGUE)[:1],
     output:
         record=RECORD_FILE,
     params:
         seed=setting("seed"),
         batch_size=setting("batch_size"),
         input=setting("input"),
+        mean=lambda wildcards, input: option("--mean", input.mean),
         step_losses=setting("step_losses"),
+        weights=lambda wildcards: "" if setting("keep_weights")(wildcards) else "--forget-weights",
         memory_limit=lambda wildcards: option("--memory-limit-mib", setting("memory_limit_mib")(wildcards)),
         recipe=recipe_of_run,
         code=code_of_run,
@@ -32,8 +34,8 @@ rule train:
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} --mean {input.mean:q}"
+        " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean}"
         " --framework {wildcards.framework} --device {wildcards.device} --epochs {wildcards.epochs}"
         " --repeat {wildcards.repeat} --seed {params.seed} --batch-size {params.batch_size} --input {params.input:q}"
-        " --step-losses {params.step_losses} {params.memory_limit} --threads {threads} --plan {params.plan:q} --log {log:q}"
-        " --out {output.record:q}"
+        " --step-losses {params.step_losses} {params.memory_limit} {params.weights} --threads {threads} --plan {params.plan:q}"
+        " --log {log:q} --out {output.record:q}"

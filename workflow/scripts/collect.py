@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from trainmark import comparisons, tables
+from trainmark.certificates import read_certificates
 from trainmark.errors import run_command
 from trainmark.terminal import terminal_text
 
@@ -15,12 +16,14 @@ def main() -> None:
     parser.add_argument("--plan", required=True, type=Path, help="JSON with the ids of the runs, and their order")
     parser.add_argument("--runs-folder", required=True, type=Path, help="where the records lie")
     parser.add_argument("--out-folder", required=True, type=Path, help="where the tables go")
+    parser.add_argument("--certificates-folder", required=True, type=Path, help="where the parity certificates lie")
     arguments = parser.parse_args()
     plan = json.loads(arguments.plan.read_text())
     records = tables.read_records(arguments.runs_folder, plan["runs"])
     runs = tables.runs_table(records, plan["order"])
     summary = tables.summary_table(runs)
-    compared = comparisons.comparisons_table(runs)
+    certificates = read_certificates(arguments.certificates_folder, comparisons.groups_to_certify(runs))
+    compared = comparisons.comparisons_table(runs, certificates)
     agreement = comparisons.agreement_table(records)
     folder = arguments.out_folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -29,7 +32,7 @@ def main() -> None:
     (folder / "summary.csv").write_text(tables.csv_text(summary))
     (folder / "comparisons.csv").write_text(comparisons.comparisons_csv(compared))
     agreement.to_csv(folder / "agreement.csv", index=False)
-    (folder / "summary.txt").write_text(terminal_text(runs, summary, compared, agreement))
+    (folder / "summary.txt").write_text(terminal_text(runs, summary, compared, agreement, certificates))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from trainmark.comparisons import read_comparisons
+from trainmark.certificates import read_certificates
+from trainmark.comparisons import groups_to_certify, read_comparisons
 from trainmark.errors import run_command
 from trainmark.report import render
 
@@ -18,14 +19,17 @@ def main() -> None:
     parser.add_argument("--runs", required=True, type=Path, help="runs.parquet")
     parser.add_argument("--comparisons", required=True, type=Path, help="comparisons.csv")
     parser.add_argument("--agreement", required=True, type=Path, help="agreement.csv")
+    parser.add_argument("--certificates-folder", required=True, type=Path, help="where the parity certificates lie")
     parser.add_argument("--figures-folder", required=True, type=Path)
     parser.add_argument("--datasets-folder", required=True, type=Path)
     parser.add_argument("--out", required=True, type=Path, help="index.html")
     arguments = parser.parse_args()
+    runs = pd.read_parquet(arguments.runs)
     page = render(
-        pd.read_parquet(arguments.runs),
+        runs,
         read_comparisons(arguments.comparisons),
         pd.read_csv(arguments.agreement),
+        read_certificates(arguments.certificates_folder, groups_to_certify(runs)),
         json.loads(arguments.plan.read_text())["config"],
         arguments.figures_folder,
         arguments.datasets_folder,

@@ -14,7 +14,7 @@ from trainmark.ending import Ending
 from trainmark.frameworks import known_frameworks
 from trainmark.job_code import code_record, training_code
 from trainmark.ledger import Ledger, process_start
-from trainmark.recipe import merged_input
+from trainmark.recipe import asked_batch_size, merged_input
 from trainmark.recipes import RECIPES
 from trainmark.run import Run
 from trainmark.slots import device_slot, run_lock
@@ -30,7 +30,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--recipe", required=True, choices=RECIPES, help="what is trained")
     parser.add_argument("--dataset", required=True, help="name of the dataset")
     parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
-    parser.add_argument("--mean", required=True, type=Path, help="mean.npy of the dataset")
+    parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; needed for images, which alone have one")
     parser.add_argument("--framework", required=True, choices=known_frameworks(), help="the library that trains")
     parser.add_argument("--device", required=True, choices=devices.DEVICES)
     parser.add_argument("--epochs", required=True, type=int, help="passes over the training set")
@@ -40,6 +40,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--input", type=json.loads, default={}, help="JSON: input transform over the recipe's")
     parser.add_argument("--step-losses", type=int, default=100, help="losses of how many first steps to keep")
     parser.add_argument("--memory-limit-mib", type=float, help="end as out of memory where the process holds more")
+    parser.add_argument(
+        "--forget-weights", action="store_true", help="do not keep the trained weights beside the record"
+    )
     parser.add_argument("--threads", type=int, default=1, help="CPUs and threads to train with")
     parser.add_argument(
         "--checkpoint-seconds",
@@ -50,7 +53,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--plan", type=Path, help="JSON with the order of all runs, to say which of how many this is")
     parser.add_argument("--log", type=Path, help="file for everything that the framework prints")
     parser.add_argument("--out", required=True, type=Path, help="the record to write; checkpoints lie beside it")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if RECIPES[arguments.recipe].input and not arguments.mean:
+        parser.error(f"--mean is needed: the recipe {arguments.recipe} trains on images")
+    return arguments
 
 
 def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: RunDisplay, ending: Ending) -> NoReturn:
@@ -68,11 +74,12 @@ def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: 
         devices.limit_threads(slot.cpus)
         with ledger.phase("import"):  # numpy reads its number of threads when it is imported: not before here
             from trainmark.account import Job, Settings
+            from trainmark.kept_weights import FILE_NAME
             from trainmark.memory import MemoryWatch
             from trainmark.training import Training
         settings = Settings(
             arguments.seed,
-            _batch_size(arguments.batch_size, recipe.batch_size),
+            asked_batch_size(recipe, arguments.batch_size),
             merged_input(recipe, arguments.input),
             arguments.step_losses,
             arguments.memory_limit_mib,
@@ -85,6 +92,8 @@ def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: 
             ending.checkpoint_folder,
             arguments.checkpoint_seconds,
             order,
+            arguments.out.with_name(FILE_NAME),
+            not arguments.forget_weights,
         )
         training = Training(run, recipe, settings, job, ledger)
         if ending.take_kept_record(training.account.is_of_this_run):
@@ -98,11 +107,6 @@ def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: 
 
         with MemoryWatch(arguments.memory_limit_mib, on_excess):
             ending.finish(training.train(display.epoch_done, display.went_on))
-
-
-def _batch_size(asked: str, of_recipe: int | None) -> int | None:
-    sizes = {"recipe": of_recipe, "full": None}
-    return sizes[asked] if asked in sizes else int(asked)
 
 
 def main() -> None:

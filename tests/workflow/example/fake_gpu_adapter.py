@@ -18,25 +18,36 @@ def create(framework, threads):
 class FakeGpuAdapter(Adapter):
     """See `base.Adapter`. Its device is named after the GPUs that CUDA would show it."""
 
-    def build(self, *, architecture, weights, optimizer, device, dtype):
+    def build(self, *, architecture, weights, optimizer, device, dtype, observed_batch=None):
         """See `base.Adapter.build`."""
-        self._device, self._weights = device, weights
+        self._device, self._weights, self._architecture = device, weights, architecture
+        self._samples = {}
 
-    def load(self, *, split, images, labels):
+    def load(self, *, split, inputs, labels):
         """See `base.Adapter.load`."""
+        self._samples[split] = len(labels)
 
     def train_epoch(self, feed):
         """See `base.Adapter.train_epoch`."""
         time.sleep(0.2)
         return np.ones(feed.steps)
 
-    def evaluate(self, split):
-        """See `base.Adapter.evaluate`."""
-        return 1.0, 0.5
-
     def predict(self, split):
         """See `base.Adapter.predict`."""
-        raise NotImplementedError
+        return np.zeros((self._samples[split], 10))
+
+    def activations(self, split, indices, *, training):
+        """See `base.Adapter.activations`."""
+        nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
+        shapes = self._architecture.shapes()
+        return {name: np.zeros((len(indices), *shapes[name])) for name in ("input", *(node.name for node in nodes))}
+
+    def gradients(self):
+        """See `base.Adapter.gradients`."""
+        return {parameter.name: np.zeros(parameter.shape) for parameter in self._architecture.parameters()}
+
+    def set_masks(self, masks):
+        """See `base.Adapter.set_masks`."""
 
     def weights(self):
         """See `base.Adapter.weights`."""

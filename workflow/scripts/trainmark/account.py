@@ -14,7 +14,7 @@ from trainmark.checkpoints import identity_of
 from trainmark.energy import open_meter
 from trainmark.ledger import Ledger
 from trainmark.memory import peak_host_mib
-from trainmark.outcomes import Evaluations, result
+from trainmark.outcomes import Evaluations, result, sample_scores
 from trainmark.provenance import boot_id, describe_job
 from trainmark.recipe import InputTransform, Recipe
 from trainmark.records import SCHEMA_VERSION, encode_loss
@@ -28,13 +28,14 @@ DTYPE = "float32"
 class Settings:
     """What decides a run's arithmetic, besides the run's place in the matrix.
 
-    batch_size: samples a step, None for the whole training set. step_losses: how many of them the record keeps.
+    batch_size: samples a step, None for the whole training set. input: None where the network sees token ids.
+    step_losses: how many of them the record keeps.
     memory_limit_mib: what the process's resident memory may not exceed, None for no limit.
     """
 
     seed: int
     batch_size: int | None
-    input: InputTransform
+    input: InputTransform | None
     step_losses: int
     memory_limit_mib: float | None = None
 
@@ -43,17 +44,20 @@ class Settings:
 class Job:
     """Where a run is trained, and with what.
 
-    checkpoint_seconds: the least time between two checkpoints.
+    mean_file: the dataset's mean image; None for texts, which have none. checkpoint_seconds: the least time between two
+    checkpoints. weights_file: where the trained weights go. keep_weights: whether they do.
     order: the run's place in the workflow's order, as the record keeps it. code: digests of modules, as it keeps them.
     """
 
     dataset_folder: Path
-    mean_file: Path
+    mean_file: Path | None
     slot: Slot
     code: dict
     checkpoint_folder: Path
     checkpoint_seconds: float
     order: dict | None
+    weights_file: Path
+    keep_weights: bool
 
 
 @dataclass
@@ -65,6 +69,7 @@ class Progress:
 
     curves: list[dict] = field(default_factory=list)
     step_losses: list[float] = field(default_factory=list)
+    samples: list[dict] = field(default_factory=list)
     steps: int = 0
     last_loss: float | None = None
     first_step_seconds: float | None = None
@@ -83,7 +88,8 @@ class Account:
 
     def __init__(self, run: Run, recipe: Recipe, settings: Settings, job: Job, ledger: Ledger) -> None:
         manifest = prepared.read_manifest(job.dataset_folder)
-        input_shape = settings.input.output_shape(tuple(manifest["sample_shape"]))
+        sample_shape = tuple(manifest["sample_shape"])
+        input_shape = settings.input.output_shape(sample_shape) if settings.input else sample_shape
         self.ledger = ledger
         self.samples = manifest["samples"]["train"]
         self.architecture = recipe.architecture(input_shape, manifest["classes"])
@@ -94,6 +100,7 @@ class Account:
         self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
         self._settings = self._settings_of(recipe, settings)
         self._step_losses = settings.step_losses
+        self._class_names = manifest["class_names"]
         self._dataset = {
             "name": run.dataset,
             "content_sha256": manifest["content_sha256"],
@@ -112,12 +119,12 @@ class Account:
             "seed": settings.seed,
             "architecture": self.architecture.name,
             "parameters": self.architecture.parameter_count(),
-            "dropout": any(node.op == "Dropout" for node in self.architecture.nodes),
+            "dropout": self.architecture.has_dropout,
             "initializer": recipe.initializer,
             "optimizer": recipe.optimizer.as_dict(),
             "batch_size": min(settings.batch_size or self.samples, self.samples),
             "dtype": DTYPE,
-            "input": asdict(settings.input),
+            "input": settings.input and asdict(settings.input),
             "memory_limit_mib": settings.memory_limit_mib,
         }
 
@@ -214,12 +221,24 @@ class Account:
         progress.last_loss = float(losses[-1])
         return entry
 
+    def score_samples(self, logits: np.ndarray, labels: np.ndarray) -> None:
+        """Note how the network scores the first test text of each class; of images nothing is noted."""
+        if self.architecture.takes_tokens:
+            self.progress.samples = sample_scores(logits, labels, self._class_names)
+
     # --- the record ---------------------------------------------------------------------------------------------
 
     def record(
-        self, diverged: dict | None = None, out_of_memory: dict | None = None, device_mib: float | None = None
+        self,
+        diverged: dict | None = None,
+        out_of_memory: dict | None = None,
+        device_mib: float | None = None,
+        weights: dict | None = None,
     ) -> dict:
-        """The record of a run that ends now. device_mib: the most memory of its GPU that it held."""
+        """The record of a run that ends now.
+
+        device_mib: the most memory of its GPU that it held. weights: what `kept_weights.write_weights` returned.
+        """
         progress, job = self.progress, self._job
         sessions = [dict(session) for session in progress.sessions] or [self._session(1, 0.0)]
         sessions[-1]["held_seconds"] = [job.slot.held_from, time.monotonic()]
@@ -239,6 +258,8 @@ class Account:
             "curves": list(progress.curves),
             "step_losses": list(progress.step_losses),
             "result": result(progress.curves, progress.first_step_seconds, self.samples),
+            "samples": list(progress.samples),
+            "weights": weights,
             "phases_seconds": phases_seconds,
             "wall_seconds": wall_seconds,
             "resumes": len(sessions) - 1,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trainmark.disk import write_arrays
 from trainmark.prepared import sha256_of
 
 KEPT = 2
@@ -46,11 +47,8 @@ def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Pat
     part = folder / "checkpoint.part"
     content = json.dumps({"epoch": checkpoint.epoch, "progress": checkpoint.progress})
     try:
-        with open(part, "wb") as stream:
-            arrays = {f"state:{name}": array for name, array in checkpoint.state.items()}
-            np.savez(stream, allow_pickle=False, content=np.frombuffer(content.encode(), np.uint8), **arrays)
-            stream.flush()
-            os.fsync(stream.fileno())  # a rename can reach the disk before the data do
+        arrays = {f"state:{name}": array for name, array in checkpoint.state.items()}
+        write_arrays(part, {"content": np.frombuffer(content.encode(), np.uint8), **arrays})
         file = folder / f"epoch-{checkpoint.epoch:06d}-{_digest(identity)}-{sha256_of(part)}.npz"
         os.replace(part, file)
     except OSError:

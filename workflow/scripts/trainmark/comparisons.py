@@ -1,14 +1,18 @@
 """Two trainers side by side: did they train the same thing, and is one of them faster?
 
 A trainer is a framework on a device. Runs are paired by repeat: the same first weights and the same batches, trained
-near each other in an order in which repeats are blocks, so that a machine that drifts favours neither side.
+near each other in an order in which repeats are blocks, so that a machine that drifts favours neither side. Only a pair
+whose certificate says that it trains the same network is ranked.
 """
 
+import re
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
 import pandas as pd
 
+from trainmark.certificates import MISSING, NOT_CERTIFIED, REFUSED, pair_of
 from trainmark.records import decode_loss
 from trainmark.shown import shown_ratio
 from trainmark.statistics import LEAST_FOR_INTERVAL, largest_relative_difference, median_and_range, median_interval
@@ -23,14 +27,24 @@ SUFFIXES = ("_first", "_second")
 INTERVAL = ("ratio", "low", "high")
 """Figures of a comparison that there are not always."""
 
+Certificates = Mapping[tuple[str, str, str], Mapping]
+"""Certificates by (experiment, recipe, dataset)."""
 
-def comparisons_table(runs: pd.DataFrame) -> pd.DataFrame:
+
+def groups_to_certify(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """(experiment, recipe, dataset) of each group of runs that has two trainers at the least."""
+    trainers = runs[[*GROUP, "framework", "device"]].drop_duplicates().groupby(GROUP, sort=False).size()
+    return list(trainers[trainers > 1].index)
+
+
+def comparisons_table(runs: pd.DataFrame, certificates: Certificates) -> pd.DataFrame:
     """Is the second trainer slower or faster than the first? One row an epoch setting, pair of trainers and metric.
 
     Pairs of trainers differ in their framework alone or in their device alone. ratio: the median over the pairs of runs
     of second / first; low, high: its exact interval at 95 % (`statistics.median_interval`); NaN where there is none.
     left_out counts the pairs of which a run diverged or ran out of memory. The ids of the runs stand pair by pair.
-    verdict: see `_verdict`.
+    parity, reason: the class of the pair of trainers and what its certificate says of it. verdict: see `_verdict`;
+    where the class is one of REFUSED, there is no ratio either.
     """
     rows = []
     for values, group in runs.groupby([*GROUP, "epochs"], sort=False):
@@ -42,8 +56,12 @@ def comparisons_table(runs: pd.DataFrame) -> pd.DataFrame:
             pairs = by_trainer[first].merge(by_trainer[second], on="repeat", suffixes=SUFFIXES)
             if len(pairs) and _differ_in_one(first, second):
                 names = dict(zip([*GROUP, "epochs", *SIDES], [*values, _name(first), _name(second)], strict=True))
-                rows += [names | {"metric": metric} | _comparison(pairs, metric) for metric in COMPARED]
-    columns = [*GROUP, "epochs", *SIDES, "metric", "pairs", "left_out", *INTERVAL, "verdict"]
+                parity = _parity(pair_of(certificates.get(values[: len(GROUP)]), names["first"], names["second"]))
+                rows += [
+                    names | {"metric": metric} | _comparison(pairs, metric, parity["parity"]) | parity
+                    for metric in COMPARED
+                ]
+    columns = [*GROUP, "epochs", *SIDES, "metric", "pairs", "left_out", *INTERVAL, "verdict", "parity", "reason"]
     table = pd.DataFrame(rows, columns=[*columns, "run_ids", "left_out_run_ids"])
     return table.astype(dict.fromkeys(INTERVAL, "float64"))
 
@@ -56,20 +74,28 @@ def _differ_in_one(first: tuple[str, str], second: tuple[str, str]) -> bool:
     return sum(a != b for a, b in zip(first, second, strict=True)) == 1
 
 
-def _comparison(pairs: pd.DataFrame, metric: str) -> dict:
+def _parity(pair: Mapping | None) -> dict[str, str]:
+    """Class and reason of a pair of a certificate; None where there is none."""
+    if pair is None:
+        return {"parity": NOT_CERTIFIED, "reason": MISSING}
+    return {"parity": pair["parity"], "reason": pair["sentence"]}
+
+
+def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:
     """The figures of one pair of trainers from its pairs of runs. A time of 0 has no ratio."""
     ok = (pairs["status_first"] == "ok") & (pairs["status_second"] == "ok")
     measured = pairs[ok & (pairs[f"{metric}_first"] > 0) & (pairs[f"{metric}_second"] > 0)]
     ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
-    interval = median_interval(ratios)
+    refused = parity in REFUSED
+    interval = None if refused else median_interval(ratios)
     low, high = interval or (None, None)
     return {
         "pairs": len(measured),
         "left_out": int((~ok).sum()),
-        "ratio": ratios.median() if len(ratios) else None,
+        "ratio": ratios.median() if len(ratios) and not refused else None,
         "low": low,
         "high": high,
-        "verdict": _verdict(len(measured), bool(ok.any()), interval),
+        "verdict": f"refused: {parity}" if refused else _verdict(len(measured), bool(ok.any()), interval),
         "run_ids": _ids(measured),
         "left_out_run_ids": _ids(pairs[~ok]),
     }
@@ -90,8 +116,8 @@ def _verdict(pairs: int, any_ok: bool, interval: tuple[float, float] | None) -> 
 
 
 def absent_word(verdict: str) -> str:
-    """What stands in place of a ratio or an end of its interval that is not there: "too few pairs", "no pair", ..."""
-    return verdict.split(" (")[0]
+    """What stands in place of a ratio or an end of its interval that is not there: "too few pairs", "refused", ..."""
+    return re.split(r" \(|:", verdict)[0]
 
 
 def shown_comparison(row: dict) -> str:

@@ -44,8 +44,9 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
     files: config files; a later one is put over an earlier one. overrides: values of the command line, put over all.
     Raises ConfigError, one line for each thing that is wrong.
     """
-    from trainmark.config_check import check_config, check_fit  # they know recipes and frameworks
+    from trainmark.config_check import check_config  # they know recipes and frameworks
     from trainmark.config_datasets import check_catalogue, check_own_datasets
+    from trainmark.config_fit import check_fit
 
     schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
     catalogue_file = REPOSITORY / "config" / "datasets.yaml"

@@ -11,10 +11,8 @@ import jsonschema
 import yaml
 
 from trainmark.config_words import KeyPath, as_yaml, dotted, nearest, place, shown, step
-from trainmark.datasets import sample_shape
 from trainmark.errors import ConfigError
 from trainmark.frameworks import known_frameworks
-from trainmark.recipe import InputTransform, Recipe, merged_input
 from trainmark.recipes import RECIPES
 from trainmark.strict_yaml import StrictLoader
 
@@ -39,11 +37,6 @@ def check_config(config: Mapping, documents: Mapping[str, Mapping], schema: Mapp
     own = config.get("datasets")
     datasets = [*catalogue, *(name for name in own if name not in catalogue)] if isinstance(own, Mapping) else catalogue
     raise_findings(schema_findings(config, _with_names(schema, datasets)), config, documents)
-
-
-def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping) -> None:
-    """Raise ConfigError with one line for each recipe that a dataset does not fit; config: checked, with defaults."""
-    raise_findings(_fit_findings(config, catalogue), config, documents)
 
 
 def raise_findings(findings: Iterable[Finding], config: Mapping, documents: Mapping[str, Mapping]) -> None:
@@ -216,31 +209,3 @@ def _outside_of_a_list(value: object, error: jsonschema.ValidationError) -> str:
     """Where a list's item is a word that stands for the whole list."""
     key = error.absolute_path[-1]
     return f"; write {key}: {value}, without a list" if value in _choices(error.schema) else ""
-
-
-# --- what only the code knows -------------------------------------------------------------------------------------
-
-
-def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
-    for name, experiment in config["experiments"].items():
-        cropped = experiment["input"].get("crop")
-        for i, recipe_name in enumerate(experiment["recipes"]):
-            recipe = RECIPES[recipe_name]
-            transform = merged_input(recipe, experiment["input"])
-            for dataset in experiment["datasets"]:
-                shape = sample_shape(dataset, catalogue)
-                can_crop = recipe.fits_cropped(shape)
-                key = ("input", "crop") if cropped and can_crop else ("recipes", i)
-                if misfit := recipe.misfit(shape, transform):
-                    yield (
-                        ("experiments", name, *key),
-                        f"the recipe {recipe_name} does not fit the dataset {dataset}: it {misfit}; "
-                        f"allowed: {_what_would_fit(recipe, transform, catalogue, can_crop)}",
-                    )
-
-
-def _what_would_fit(recipe: Recipe, transform: InputTransform, catalogue: Mapping, can_crop: bool) -> str:
-    fitting = [name for name in catalogue if not recipe.misfit(sample_shape(name, catalogue), transform)]
-    ways = [f"a dataset that fits ({', '.join(fitting)})"] if fitting else []
-    ways += ["another recipe", "another input.crop"] if can_crop else ["another recipe"]
-    return f"{', '.join(ways[:-1])}{', or ' if len(ways) > 1 else ''}{ways[-1]}"

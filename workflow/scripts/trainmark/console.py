@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -69,6 +69,42 @@ def redirect_output(log: Path | None) -> Terminal:
     os.dup2(descriptor, 2)
     os.close(descriptor)
     return terminal
+
+
+@contextmanager
+def only_own_output() -> Iterator[TextIO]:
+    """A stream to standard output; what anything else writes there or to standard error meanwhile goes nowhere.
+
+    As in `redirect_output` the file descriptors themselves are redirected. They are put back at the end.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {number: os.dup(number) for number in (1, 2)}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in kept:
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    try:
+        with os.fdopen(os.dup(kept[1]), "w", encoding="utf-8") as out:
+            yield out
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for number, descriptor in kept.items():
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+@contextmanager
+def said_when_long(text: str, stream: TextIO, seconds: float) -> Iterator[None]:
+    """Print a line to `stream` once the body has taken so many seconds."""
+    timer = threading.Timer(seconds, print, (text,), {"file": stream})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Copied(Terminal):
@@ -133,17 +169,10 @@ class RunDisplay:
         self._epochs = run.epochs
         self._bar: tqdm | None = None
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self) -> AbstractContextManager[None]:
         """Say, if the body takes long, that others hold what the run needs."""
         text = f"{self._title}: waiting for its CPUs or its GPU, which other runs hold"
-        timer = threading.Timer(WAITING_SECONDS, print, (text,), {"file": self._terminal})
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+        return said_when_long(text, self._terminal, WAITING_SECONDS)
 
     def start(self) -> None:
         """Say which run begins."""

@@ -1,7 +1,8 @@
-"""Free disk, asked for before something large is written."""
+"""Free disk, asked for before something large is written, and arrays that reach the disk."""
 
 import os
 import shutil
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
@@ -52,6 +53,17 @@ def new_array(file: Path, dtype: np.dtype, shape: tuple[int, ...], what: str) ->
                 f"{what} does not fit on the disk of {file.parent} ({error.strerror}); make room"
             ) from error
     return begin
+
+
+def write_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name as an .npz file, on the disk when this returns: a rename can reach it before the data do.
+
+    Raises OSError, and ValueError for an array of Python objects.
+    """
+    with open(file, "wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def shown_bytes(size_bytes: int) -> str:

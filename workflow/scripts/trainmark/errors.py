@@ -1,6 +1,7 @@
 """Errors that a person reads: one sentence that says what, where, what is allowed and what to do."""
 
 import errno
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -22,6 +23,14 @@ class DeviceError(TrainmarkError):
     """The device that was asked for is not there."""
 
 
+class ShapeError(TrainmarkError):
+    """A framework's layer gives, or holds, another shape than the architecture says. node: the layer's name."""
+
+    def __init__(self, framework: str, node: str, found: str, expected: tuple[int, ...]) -> None:
+        super().__init__(f"{framework}: the layer {node} {found}, and the architecture says {expected}")
+        self.node = node
+
+
 class BusyError(TrainmarkError):
     """Another workflow is at work in the directory."""
 
@@ -34,15 +43,23 @@ class RecordError(TrainmarkError):
     """A record does not fit its schema."""
 
 
+class CertificateError(TrainmarkError):
+    """A parity certificate, or a trace that one is made of, does not fit its schema."""
+
+
 def run_command(main: Callable[[], None]) -> None:
     """Call a script's `main`; end with exit status 1 and one sentence when it raises a TrainmarkError.
 
-    So does a full disk. Ctrl-C ends it without a word, with the status that shells give to it.
+    So does a full disk. Ctrl-C, and a reader of its output that has gone, end it without a word, with the status that
+    shells give to them.
     """
     try:
         main()
     except TrainmarkError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where the rest of what was printed goes
+        sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

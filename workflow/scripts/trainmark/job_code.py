@@ -1,5 +1,6 @@
 """Which code a job's results depend on: where `sources` starts to look. Standard library only (see matrix.py)."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from trainmark import sources
@@ -13,9 +14,19 @@ def training_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
     return ("train", adapter, recipe.architecture.__module__)
 
 
+def tracing_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
+    """Of a trace: as of a run, with the certified steps in place of the training."""
+    return ("trace_training", *training_code(recipe, framework)[1:])
+
+
 def preparing_code(dataset_format: str) -> tuple[str, ...]:
     """Of a prepared dataset: the preparing, and the module of its format."""
     return ("prepare", f"trainmark.datasets.{dataset_format}")
+
+
+def report_code(recipes: Iterable[Recipe]) -> tuple[str, ...]:
+    """Of a report on runs of these recipes: its own, and the modules of the networks that it draws."""
+    return ("report", *sorted({recipe.architecture.__module__ for recipe in recipes}))
 
 
 def recipe_values(recipe: Recipe) -> dict:
@@ -25,7 +36,7 @@ def recipe_values(recipe: Recipe) -> dict:
         "initializer": recipe.initializer,
         "optimizer": recipe.optimizer.as_dict(),
         "batch_size": recipe.batch_size,
-        "input": asdict(recipe.input),
+        "input": recipe.input and asdict(recipe.input),
         "evaluated_splits": recipe.evaluated_splits,
     }
 

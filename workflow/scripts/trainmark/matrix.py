@@ -31,6 +31,14 @@ def expand_runs(config: Mapping, gpu_found: bool) -> list[Run]:
     return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment, gpu_found)]
 
 
+def certified_groups(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
+    """The trainers, (framework, device), of each (experiment, recipe, dataset) that has two of them at the least."""
+    trainers: dict[tuple[str, str, str], dict[tuple[str, str], None]] = {}
+    for run in runs:
+        trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.framework, run.device] = None
+    return {group: list(found) for group, found in trainers.items() if len(found) > 1}
+
+
 def trained_order(runs: Iterable[Run], config: Mapping) -> list[Run]:
     """The runs in the order in which they are trained: a block for each repeat, mixed within by the experiments' seeds.
 

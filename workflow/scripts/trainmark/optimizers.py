@@ -15,6 +15,14 @@ def sgd(weight: np.ndarray, gradient: np.ndarray, state: State, step: int, learn
     return weight - learning_rate * gradient
 
 
+def momentum_sgd(
+    weight: np.ndarray, gradient: np.ndarray, state: State, step: int, learning_rate: float, momentum: float
+) -> np.ndarray:
+    """Stochastic gradient descent with momentum in Chainer's form: v = momentum v - lr g; w + v."""
+    state["velocity"] = momentum * state.get("velocity", 0.0) - learning_rate * gradient
+    return weight + state["velocity"]
+
+
 def adam(
     weight: np.ndarray,
     gradient: np.ndarray,
@@ -47,4 +55,9 @@ def rmsprop(
     return weight - learning_rate * gradient / (np.sqrt(state["square"]) + epsilon)
 
 
-UPDATE_RULES: Mapping[str, Callable[..., np.ndarray]] = {"sgd": sgd, "adam": adam, "rmsprop": rmsprop}
+UPDATE_RULES: Mapping[str, Callable[..., np.ndarray]] = {
+    "sgd": sgd,
+    "momentum_sgd": momentum_sgd,
+    "adam": adam,
+    "rmsprop": rmsprop,
+}

@@ -1,9 +1,11 @@
-"""How a run ended, from its losses: diverged or not, and its figures."""
+"""How a run ended, from its losses and logits: diverged or not, its figures, and scores of sample texts."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
+from trainmark.records import encode_loss
 
 Evaluations = Mapping[str, tuple[float, float]]
 """(loss, accuracy) by split."""
@@ -29,6 +31,34 @@ def divergence(
         return None
     kind = "nan" if np.isnan(bad).any() else "inf"
     return {"kind": kind, "epoch": epoch, "step": steps_before + step + 1, "last_finite_loss": last_finite}
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """Softmax of logits (samples, classes), in float64, that can't overflow; NaN where logits are not finite."""
+    logits = logits.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a diverged network: the NaN is the answer
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+def sample_scores(logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[dict]:
+    """The first test sample of each class with its probability, as the record keeps them (see record.schema.json).
+
+    logits: of the test split, (samples, classes). labels: (samples,).
+    """
+    found, indices = np.unique(labels, return_index=True)
+    scored = probabilities(logits[indices])
+    of_class = [1] * len(found) if len(class_names) == 2 else found
+    return [
+        {
+            "split": "test",
+            "index": int(index),
+            "label": int(label),
+            "class_name": class_names[label],
+            "probability": encode_loss(float(row[shown])),
+        }
+        for index, label, row, shown in zip(indices, found, scored, of_class, strict=True)
+    ]
 
 
 def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples: int) -> dict:

@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from trainmark.errors import DataError
+from trainmark.tokens import Vocabulary
 
 SPLITS = ("train", "test")
 
 ARRAY_KINDS = ("images", "tokens")
 """Kinds of datasets whose inputs are one array a split: train_images.npy, train_tokens.npy."""
+
+VOCABULARY_FILE = "vocabulary.json"
+"""The words of a dataset of texts that have ids of their own, with their ranks, and how many ids there are."""
 
 
 def sha256_of(path: Path) -> str:
@@ -43,6 +47,19 @@ def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
         _read_array(folder, manifest["arrays"][f"{split}_{part}"]) for part in (manifest["kind"], "labels")
     )
     return inputs, labels
+
+
+def read_vocabulary(folder: Path) -> Vocabulary | None:
+    """What turns a text into token ids as the dataset's texts were; None where it was given token ids, or images.
+
+    Raises DataError where the file is not, byte for byte, what was prepared.
+    """
+    described = read_manifest(folder).get("vocabulary")
+    if described is None:
+        return None
+    path = folder / described["file"]
+    _expect_sha256(folder, path, described["sha256"])
+    return Vocabulary(**json.loads(path.read_text(encoding="utf-8")))
 
 
 def _read_array(folder: Path, described: dict) -> np.ndarray:

@@ -17,6 +17,7 @@ from trainmark.errors import DataError
 from trainmark.images import lists as image_lists
 from trainmark.prepared import SPLITS
 from trainmark.stored import STORED_SIDE
+from trainmark.tokens import Vocabulary
 
 BLOCK_BYTES = 1 << 26
 """What is written at a time: bounds memory where inputs are generated."""
@@ -100,7 +101,18 @@ def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: i
         "samples": {split: len(dataset.splits[split][1]) for split in SPLITS},
         "arrays": described,
         "content_sha256": digest.hexdigest(),
+        "vocabulary": _write_vocabulary(folder / prepared.VOCABULARY_FILE, dataset.vocabulary),
     }
+
+
+def _write_vocabulary(file: Path, vocabulary: Vocabulary | None) -> dict | None:
+    """Write the words that have ids of their own, the commonest first; return the manifest's part on them."""
+    if vocabulary is None:
+        return None
+    ranks = dict(sorted(vocabulary.in_use().items(), key=lambda word_rank: word_rank[1]))
+    content = {"size": vocabulary.size, "word_ranks": ranks}
+    file.write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    return {"file": file.name, "sha256": prepared.sha256_of(file)}
 
 
 def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> None:

@@ -3,11 +3,31 @@
 Constants are those of the originals, named in `source`. Standard library only (see matrix.py).
 """
 
-from trainmark.architectures import mlp
+from trainmark.architectures import alex, googlenet, googlenetbn, imdb_cnn, mlp, nin, resnet50
 from trainmark.recipe import InputTransform, Optimizer, Recipe
 
 _ADAM = Optimizer("adam", 1e-3, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8)))
 _MNIST = {"input_shape": (1, 28, 28), "input": InputTransform(), "published_classes": 10}
+
+
+def _imagenet(side: int, published_parameters: int, source: str) -> dict:
+    """What the ImageNet recipes have in common; the optimizer and the batch size are those of chainer's example.
+
+    certified_side 64: the smallest image at which every pooling still has windows to choose from, and Chainer and JAX
+    on two CPUs take ten steps in float64 in a minute.
+    """
+    return {
+        "input_shape": (3, side, side),
+        "input": InputTransform(subtract_mean=True, crop=(side, side)),
+        "optimizer": Optimizer("momentum_sgd", 0.01, (("momentum", 0.9),)),
+        "batch_size": 32,
+        "evaluated_splits": ("test",),
+        "published_parameters": published_parameters,
+        "published_classes": 1000,
+        "source": source,
+        "certified_side": 64,
+    }
+
 
 RECIPES = {
     recipe.name: recipe
@@ -44,6 +64,50 @@ RECIPES = {
             published_parameters=25_450,
             source="FluxML model-zoo vision/mnist/mlp.jl",
             **_MNIST,
+        ),
+        Recipe(
+            name="imdb-cnn",
+            architecture=imdb_cnn.imdb_cnn,
+            input_shape=(400,),
+            initializer="glorot_uniform",
+            optimizer=_ADAM,
+            batch_size=32,
+            input=None,
+            evaluated_splits=("test",),
+            published_parameters=350_751,
+            published_classes=2,
+            source="keras examples/imdb_cnn.py",
+            vocabulary_size=imdb_cnn.VOCABULARY,
+        ),
+        Recipe(
+            name="imagenet-alex",
+            architecture=alex.alex,
+            initializer="lecun_normal",
+            **_imagenet(227, 62_378_344, "chainer examples/imagenet/alex.py"),
+        ),
+        Recipe(
+            name="imagenet-nin",
+            architecture=nin.nin,
+            initializer="he_normal",
+            **_imagenet(227, 7_595_176, "chainer examples/imagenet/nin.py"),
+        ),
+        Recipe(
+            name="imagenet-googlenet",
+            architecture=googlenet.googlenet,
+            initializer="lecun_normal",
+            **_imagenet(224, 13_378_280, "chainer examples/imagenet/googlenet.py"),
+        ),
+        Recipe(
+            name="imagenet-googlenetbn",
+            architecture=googlenetbn.googlenetbn,
+            initializer="lecun_normal",
+            **_imagenet(224, 17_587_128, "chainermn examples/imagenet/googlenetbn_v2.py"),
+        ),
+        Recipe(
+            name="imagenet-resnet50",
+            architecture=resnet50.resnet50,
+            initializer="he_normal",
+            **_imagenet(224, 25_557_096, "chainer examples/imagenet/resnet50.py"),
         ),
     )
 }

@@ -10,7 +10,7 @@ import jsonschema
 
 from trainmark.errors import RecordError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 

@@ -28,7 +28,17 @@ WITHOUT_EFFECT = {
 
 DATA_FILES = {
     "trainmark.records": ("record.schema.json",),
-    "trainmark.report": ("macros.html.j2", "method.html.j2", "page.css", "page.html.j2", "section.html.j2"),
+    "trainmark.certificates": ("certificate.schema.json",),
+    "trainmark.report": (
+        "certificate.html.j2",
+        "macros.html.j2",
+        "method.html.j2",
+        "models.html.j2",
+        "page.css",
+        "page.html.j2",
+        "samples.html.j2",
+        "section.html.j2",
+    ),
 }
 """Files beside a module, in its package's folder, that decide with it what a result holds."""
 

@@ -61,6 +61,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
             **_figures(record),
             **{key: record["settings"][key] for key in ("parameters", "batch_size", "seed", "dropout")},
             **_machine(record),
+            "samples": json.dumps(record["samples"]),
             "record": path,
             "record_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
         }

@@ -3,7 +3,8 @@
 import pandas as pd
 from tabulate import tabulate
 
-from trainmark.comparisons import COMPARED, shown_comparison
+from trainmark.certificates import certificate_lines
+from trainmark.comparisons import COMPARED, Certificates, shown_comparison
 from trainmark.mixtures import code_mixtures, machine_mixtures
 from trainmark.shown import censored_counts, summary_figure
 from trainmark.statistics import LEAST_FOR_INTERVAL
@@ -13,14 +14,23 @@ SHOWN = ("training_seconds", "test_loss", "test_accuracy")
 """Figures of METRICS that the terminal shows; the report shows all."""
 
 
-def terminal_text(runs: pd.DataFrame, summary: pd.DataFrame, comparisons: pd.DataFrame, agreement: pd.DataFrame) -> str:
-    """Section by section: medians over repeats, what is mixed, who is faster, and how far the frameworks agree."""
+def terminal_text(
+    runs: pd.DataFrame,
+    summary: pd.DataFrame,
+    comparisons: pd.DataFrame,
+    agreement: pd.DataFrame,
+    certificates: Certificates,
+) -> str:
+    """Section by section: medians over repeats, what is mixed, parity, who is faster, and how far frameworks agree."""
     parts = []
     for values, rows in summary.groupby(GROUP, sort=False):
         experiment, recipe, dataset = values
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
         here = of_group(runs, values)
         parts += code_mixtures(here) + machine_mixtures(here)
+        if values in certificates:
+            lines = [f"  {line}" for line in certificate_lines(certificates[values])]
+            parts.append("\n".join(["The same network in all? Certified in float64, pair by pair:", *lines]))
         compared = of_group(comparisons, values)
         if len(compared):
             parts.append(_comparisons(compared[compared["metric"] == COMPARED[0]]))

@@ -70,6 +70,10 @@ class Vocabulary:
         ranks = [self.word_ranks.get(word, self.size) for word in words(text)]
         return encode_ranks(ranks, self.size, length)
 
+    def in_use(self) -> dict[str, int]:
+        """The words that have an id of their own, with their ranks: the others are all UNKNOWN."""
+        return {word: rank for word, rank in self.word_ranks.items() if rank + RANK_OFFSET < self.size}
+
 
 def read_word_index(path: Path) -> dict[str, int]:
     """The rank of each word of a file like Keras's imdb_word_index.json. Raises DataError where it is none."""

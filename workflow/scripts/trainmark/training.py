@@ -14,7 +14,8 @@ from trainmark.checkpoints import Checkpoint, newest_checkpoint, write_checkpoin
 from trainmark.clock_check import ClockCheck
 from trainmark.errors import DeviceError
 from trainmark.frameworks import create_adapter
-from trainmark.frameworks.base import Adapter
+from trainmark.frameworks.base import Adapter, cross_entropy_and_accuracy
+from trainmark.kept_weights import remove_weights, write_weights
 from trainmark.ledger import Ledger
 from trainmark.memory import resident_mib
 from trainmark.outcomes import divergence
@@ -41,6 +42,7 @@ class Training:
         self.account = Account(run, recipe, settings, job, ledger)
         self._adapter: Adapter | None = None
         self._check: ClockCheck | None = None
+        self._labels: dict[str, np.ndarray] = {}
         self._writing = threading.Lock()
 
     def train(self, shown: EpochShown, went_on: WentOn) -> dict:
@@ -51,20 +53,23 @@ class Training:
         adapter does not wait for its device.
         """
         try:
+            remove_weights(self.job.weights_file)  # an earlier run's, which nobody may take for this one's
             self._prepare(went_on)
             diverged = self._train_epochs(shown)
+            weights = self._keep_weights() if self.job.keep_weights and not diverged else None
         except Exception as error:
             if not (self._adapter.is_out_of_memory(error) if self._adapter else isinstance(error, MemoryError)):
                 raise
             return self._out_of_memory(resident_mib(), f"{type(error).__name__}: {error}"[:500])
-        return self.account.record(diverged=diverged, device_mib=self._device_memory_mib())
+        return self.account.record(diverged=diverged, device_mib=self._device_memory_mib(), weights=weights)
 
     def over_limit(self, resident_mib: float) -> dict:
         """The record of a run whose process was just found to hold more than its limit: for a watching thread.
 
-        The run writes no checkpoint any more: the watcher is about to remove them.
+        The run writes no checkpoint any more: the watcher is about to remove them. Nor are its weights kept.
         """
         self._writing.acquire()
+        remove_weights(self.job.weights_file)
         return self._out_of_memory(
             resident_mib, f"{resident_mib:.1f} MiB exceed the limit of {self.settings.memory_limit_mib:g} MiB"
         )
@@ -105,8 +110,9 @@ class Training:
             )
             adapter.synchronize()
         with ledger.phase("transfer", adapter.synchronize):
-            for split, (images, labels) in splits.items():
-                adapter.load(split=split, images=images, labels=labels)
+            for split, (inputs, labels) in splits.items():
+                adapter.load(split=split, inputs=inputs, labels=labels)
+                self._labels[split] = labels
         self._check_device()
         checkpoint = newest_checkpoint(self.job.checkpoint_folder, self._identity())
         state = checkpoint.state if checkpoint else adapter.state()
@@ -130,12 +136,12 @@ class Training:
         return epoch_feed(self.account.samples, self.settings.batch_size, self._seed, epoch)
 
     def _splits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """(images, labels) by split, as the network sees them."""
-        mean = np.load(self.job.mean_file, allow_pickle=False)
+        """(inputs, labels) by split, as the network sees them."""
+        mean = np.load(self.job.mean_file, allow_pickle=False) if self.job.mean_file else None
         splits = {split: prepared.read_split(self.job.dataset_folder, split) for split in prepared.SPLITS}
         return {
-            split: (transforms.apply(images, mean, self.settings.input, DTYPE), np.asarray(labels))
-            for split, (images, labels) in splits.items()
+            split: (transforms.network_inputs(stored, mean, self.settings.input, DTYPE), np.asarray(labels))
+            for split, (stored, labels) in splits.items()
         }
 
     def _check_device(self) -> None:
@@ -165,6 +171,15 @@ class Training:
             except OSError as error:
                 print(f"no checkpoint was written after epoch {epoch}: {error}; training goes on", flush=True)
         return clock.seconds
+
+    def _keep_weights(self) -> dict | None:
+        """The record's part on the weights; None where a disk takes none, which the log says."""
+        with self._writing, self.ledger.phase("checkpoint"):
+            try:
+                return write_weights(self.job.weights_file, self._adapter.weights())
+            except OSError as error:
+                print(f"the trained weights were not kept: {error}", flush=True)
+        return None
 
     # --- training -----------------------------------------------------------------------------------------------
 
@@ -196,9 +211,16 @@ class Training:
         self.account.add_energy(joules)
         self._check.after(clock.seconds)
         with self.ledger.phase("evaluation", adapter.synchronize):
-            evaluations = {split: adapter.evaluate(split) for split in self.recipe.evaluated_splits}
+            evaluations = {split: self._evaluate(split) for split in self.recipe.evaluated_splits}
         diverged = divergence(epoch, progress.steps, losses, progress.last_loss, evaluations)
         return self.account.add_epoch(feed, part, clock.seconds, losses, evaluations), diverged
+
+    def _evaluate(self, split: str) -> tuple[float, float]:
+        """(mean cross entropy, accuracy) over a split; texts are scored by the same logits."""
+        logits, labels = self._adapter.predict(split), self._labels[split]
+        if split == "test":
+            self.account.score_samples(logits, labels)
+        return cross_entropy_and_accuracy(logits, labels)
 
     def _check_device_memory(self) -> None:
         """DeviceError where a GPU run's framework holds no memory of the GPU: then it did not train there."""

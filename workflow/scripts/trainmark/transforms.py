@@ -1,4 +1,4 @@
-"""Applying an input transform to stored images."""
+"""What a network sees of stored samples."""
 
 import numpy as np
 
@@ -12,12 +12,24 @@ def centre_window(image_shape: tuple[int, int], crop: tuple[int, int] | None) ->
     return ((image_shape[0] - crop[0]) // 2, (image_shape[1] - crop[1]) // 2, *crop)
 
 
-def apply(images: np.ndarray, mean_image: np.ndarray, transform: InputTransform, dtype: str) -> np.ndarray:
+def network_inputs(
+    stored: np.ndarray, mean_image: np.ndarray | None, transform: InputTransform | None, dtype: str
+) -> np.ndarray:
+    """What the network sees: images as `apply` gives them; token ids, which have no transform, as they are stored.
+
+    stored: images, or token ids int32 (samples, length), which are copied into memory.
+    """
+    if transform is None:
+        return np.array(stored, np.int32)
+    return apply(stored, mean_image, transform, dtype)
+
+
+def apply(images: np.ndarray, mean_image: np.ndarray | None, transform: InputTransform, dtype: str) -> np.ndarray:
     """What the network sees: (window of the image - window of the mean image) * scale.
 
     images: uint8, (samples, channels, height, width). mean_image: float64, (channels, height, width), used only
-    where the transform subtracts it. Returns `dtype`, (samples, channels, window height, window width). The
-    arithmetic is float64 and rounded once, so that every framework is given the same bits.
+    where the transform subtracts it; else None will do. Returns `dtype`, (samples, channels, window height, window
+    width). The arithmetic is float64 and rounded once, so that every framework is given the same bits.
     """
     top, left, height, width = centre_window(images.shape[2:], transform.crop)
     window = images[:, :, top : top + height, left : left + width]

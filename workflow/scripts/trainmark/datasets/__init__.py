@@ -18,6 +18,8 @@ from trainmark.stored import STORED_SIDE
 if TYPE_CHECKING:  # a dry run asks for the formats' names and has no numpy
     import numpy as np
 
+    from trainmark.tokens import Vocabulary
+
 KINDS = {
     "images": ("image_shape",),
     "image_lists": ("packed", "unreadable_share"),
@@ -68,12 +70,14 @@ class Arrays:
     """A dataset in arrays: by split, (inputs, labels int64 (samples,)).
 
     Inputs are uint8 (samples, channels, height, width) for the kind "images" and int32 (samples, length) for
-    "tokens"; anything with `shape`, `dtype` and slices along the first axis will do.
+    "tokens"; anything with `shape`, `dtype` and slices along the first axis will do. vocabulary: what turns a text into
+    such token ids, where the dataset's texts were encoded here.
     """
 
     splits: "dict[str, tuple[np.ndarray, np.ndarray]]"
     class_names: list[str]
     kind: str = "images"
+    vocabulary: "Vocabulary | None" = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,12 @@ def sample_shape(name: str, catalogue: Mapping) -> tuple[int, ...]:
     if kind_of(name, catalogue) == "image_lists":
         return (3, STORED_SIDE, STORED_SIDE)
     return tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
+
+
+def vocabulary_size(name: str, catalogue: Mapping) -> int:
+    """How many token ids a dataset of texts has; 0 for images."""
+    entry = catalogue[name]
+    return vocabulary_size(entry["of"], catalogue) if "of" in entry else entry.get("vocabulary_size", 0)
 
 
 def class_names_of(entry: Mapping) -> list[str]:

@@ -23,7 +23,7 @@ def read(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
         splits = {split: _entries(folders, split, new_labels) for split in prepared.SPLITS}
         return ImageLists(prepared.image_root(folders.base, manifest), splits, chosen)
     splits = {split: _arrays(folders, split, new_labels) for split in prepared.SPLITS}
-    return Arrays(splits, chosen, manifest["kind"])
+    return Arrays(splits, chosen, manifest["kind"], prepared.read_vocabulary(folders.base))
 
 
 def choose(names: list[str], classes: int, seed: int, of: str) -> list[str]:

@@ -44,7 +44,8 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
         if place in encoded[split]:
             raise DataError(f"{archive} holds review {number} of {split}/{folder} twice; download it again")
         encoded[split][place] = vocabulary.encode(_text(content, archive, name), entry["sequence_length"])
-    return Arrays({split: _sorted(encoded[split], archive, split) for split in SPLITS}, CLASS_NAMES, kind="tokens")
+    splits = {split: _sorted(encoded[split], archive, split) for split in SPLITS}
+    return Arrays(splits, CLASS_NAMES, "tokens", vocabulary)
 
 
 def only_file(folders: Folders, entry: Mapping, pattern: str, what: str) -> Path:

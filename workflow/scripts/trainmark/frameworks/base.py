@@ -1,18 +1,30 @@
 """The contract that every adapter fulfils, and what all adapters share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 
 import numpy as np
 
 from trainmark.architecture import Architecture
 from trainmark.batches import EpochFeed
+from trainmark.errors import ShapeError
+from trainmark.ops import Parameter
 from trainmark.recipe import Optimizer
 from trainmark.weights import Weights
 
 EVALUATION_BATCH_SIZE = 1000
-"""Samples a forward step in evaluation: bounds memory, and changes no result."""
+"""Most samples a forward step in evaluation."""
+
+EVALUATION_VALUES = 1 << 24
+"""Most values of a layer's output in a forward step of evaluation: 64 MiB in float32; more is slower in numpy."""
+
+
+def evaluation_batch_size(architecture: Architecture) -> int:
+    """Samples a forward step in evaluation: bounds memory, and changes no result."""
+    largest = max(prod(shape) for shape in architecture.shapes().values())
+    return max(1, min(EVALUATION_BATCH_SIZE, EVALUATION_VALUES // largest))
 
 
 class Adapter(ABC):
@@ -24,20 +36,33 @@ class Adapter(ABC):
     def __init__(self, framework: str, threads: int) -> None:
         self.framework = framework
         self.threads = threads
-        self.labels: dict[str, np.ndarray] = {}
 
     @abstractmethod
     def build(
-        self, *, architecture: Architecture, weights: Weights, optimizer: Optimizer, device: str, dtype: str
+        self,
+        *,
+        architecture: Architecture,
+        weights: Weights,
+        optimizer: Optimizer,
+        device: str,
+        dtype: str,
+        observed_batch: int | None = None,
     ) -> None:
         """Make the network with exactly these first weights on `device` ("cpu" or "gpu"), in "float32" or "float64".
 
-        Raises DeviceError where the framework does not see the device: there is no silent fall-back.
+        observed_batch: for a training that is looked into (`gradients`, `set_masks`), the samples of each of its
+        steps; None for any other. Where it is given, dropout goes by the masks that were set, and is off before any.
+
+        Raises DeviceError where the framework does not see the device: there is no silent fall-back; ShapeError where
+        a layer's output or array has not the shape that the architecture says.
         """
 
     @abstractmethod
-    def load(self, *, split: str, images: np.ndarray, labels: np.ndarray) -> None:
-        """Put a split where it is trained from, once: images (samples, channels, height, width), labels (samples,)."""
+    def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
+        """Put a split where it is trained from, once.
+
+        inputs: images (samples, channels, height, width), or token ids int32 (samples, length). labels: (samples,).
+        """
 
     def compile(self, feed: EpochFeed) -> None:
         """Train one step of each batch size of `feed`, so that what the framework compiles for them is compiled.
@@ -60,7 +85,26 @@ class Adapter(ABC):
 
     @abstractmethod
     def weights(self) -> Weights:
-        """A copy of the present weights, in the names, shapes and layout of `architecture.parameters()`."""
+        """A copy of the present weights, in the names, shapes and layout of `architecture.arrays()`."""
+
+    @abstractmethod
+    def activations(self, split: str, indices: Sequence[int], *, training: bool) -> dict[str, np.ndarray]:
+        """The output of every layer for some samples of a loaded split, by node, "input" (what came in) first.
+
+        Each (samples, *shape) in the shapes of the architecture, in the order of its nodes. training: as a training
+        step computes them, with batch statistics, dropout by its masks, and auxiliary heads; else as evaluation does,
+        without those. The state stays as it was. With training it needs a network built with `observed_batch`.
+
+        Raises ShapeError where a layer's output has not the shape that the architecture says.
+        """
+
+    @abstractmethod
+    def gradients(self) -> Weights:
+        """Gradients of the last step's loss by the trained arrays; needs a network built with `observed_batch`."""
+
+    @abstractmethod
+    def set_masks(self, masks: Weights) -> None:
+        """What each Dropout layer multiplies its input by in the next steps, by node: (observed_batch, *shape)."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
@@ -95,10 +139,6 @@ class Adapter(ABC):
         texts = self.out_of_memory_texts.get(type(error).__name__, ())
         return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
 
-    def evaluate(self, split: str) -> tuple[float, float]:
-        """(mean cross entropy, accuracy) over a loaded split; from the logits, the same arithmetic everywhere."""
-        return cross_entropy_and_accuracy(self.predict(split), self.labels[split])
-
 
 def cross_entropy_and_accuracy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     """Mean of -log softmax(logits)[label], fused so that it can't overflow, and the share of right argmax.
@@ -111,3 +151,16 @@ def cross_entropy_and_accuracy(logits: np.ndarray, labels: np.ndarray) -> tuple[
         log_normalizer = np.log(np.exp(shifted).sum(axis=1))
         loss = np.mean(log_normalizer - shifted[np.arange(len(labels)), labels])
     return float(loss), float(np.mean(logits.argmax(axis=1) == labels))
+
+
+def check_shape(framework: str, node: str, found: Sequence[int], expected: Sequence[int]) -> None:
+    """Raise ShapeError where a layer's output, without the batch axis, has not the shape that the architecture says."""
+    if tuple(found) != tuple(expected):
+        raise ShapeError(framework, node, f"gives the shape {tuple(found)}", tuple(expected))
+
+
+def check_array(framework: str, parameter: Parameter, found: Sequence[int] | None) -> None:
+    """Raise ShapeError where a layer's array has not the shape that the architecture says, or is not there (None)."""
+    if found is None or tuple(found) != parameter.shape:
+        what = f"has no {parameter.role}" if found is None else f"has a {parameter.role} of the shape {tuple(found)}"
+        raise ShapeError(framework, parameter.layer, what, parameter.shape)

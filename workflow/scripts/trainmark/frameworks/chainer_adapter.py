@@ -1,44 +1,35 @@
 """Chainer: numpy on the CPU, CuPy on the GPU. The loop is the one of its documentation (stock): an updater."""
 
-import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
-from trainmark.architecture import Architecture, Node
+from trainmark.architecture import Architecture
 from trainmark.batches import EpochFeed
 from trainmark.errors import DeviceError
-from trainmark.frameworks import chainer_compat  # noqa: F401  (before chainer)
-from trainmark.frameworks.base import EVALUATION_BATCH_SIZE, Adapter
+from trainmark.frameworks.base import Adapter, check_array, check_shape, evaluation_batch_size
+from trainmark.frameworks.chainer_layers import (
+    Network,
+    array_of,
+    canonical_shape,
+    chainer,
+    from_canonical,
+    gradient_of,
+    to_canonical,
+)
 from trainmark.recipe import Optimizer
 from trainmark.weights import Weights
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # pkg_resources tells everybody that it is deprecated
-    import chainer
-    import chainer.functions as F
-    import chainer.links as L
-    from chainer.training.updaters import StandardUpdater
 
 FRAMEWORKS = {"chainer": {"packages": ["chainer"], "environment": {"CHAINER_WARN_CONV": "0"}}}
 
 OPTIMIZERS = {
     "sgd": lambda learning_rate: chainer.optimizers.SGD(lr=learning_rate),
+    "momentum_sgd": lambda learning_rate, momentum: chainer.optimizers.MomentumSGD(lr=learning_rate, momentum=momentum),
     "adam": lambda learning_rate, beta_1, beta_2, epsilon: chainer.optimizers.Adam(
         alpha=learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon
     ),
     "rmsprop": lambda learning_rate, rho, epsilon: chainer.optimizers.RMSprop(lr=learning_rate, alpha=rho, eps=epsilon),
 }
-
-LINKS = {"Dense": lambda node, shape: L.Linear(shape[0], int(node.attributes["units"]))}
-
-FUNCTIONS = {
-    "Flatten": lambda node, x: F.reshape(x, (len(x), -1)),
-    "ReLU": lambda node, x: F.relu(x),
-    "Dropout": lambda node, x: F.dropout(x, node.attributes["rate"]),
-}
-
-PARAMETERS = {"kernel": ("W", np.transpose), "bias": ("b", np.asarray)}
-"""Chainer's attribute for each role, and its layout: Linear keeps (units, inputs). Each mapping is its own inverse."""
 
 OUT_OF_MEMORY = {
     "OutOfMemoryError": ("",),
@@ -56,34 +47,20 @@ def create(framework: str, threads: int) -> "ChainerAdapter":
     return ChainerAdapter(framework, threads)
 
 
-class Network(chainer.Chain):
-    """Interprets an architecture: links where a layer has parameters, functions elsewhere."""
-
-    def __init__(self, architecture: Architecture) -> None:
-        super().__init__()
-        self._nodes: tuple[Node, ...] = architecture.nodes
-        shapes = architecture.shapes()
-        with self.init_scope():
-            for node in architecture.nodes:
-                if node.op in LINKS:
-                    setattr(self, node.name, LINKS[node.op](node, shapes[node.inputs[0]]))
-
-    def forward(self, images: np.ndarray) -> chainer.Variable:
-        """Logits, (samples, classes)."""
-        values = {"input": images}
-        for node in self._nodes:
-            x = values[node.inputs[0]]
-            values[node.name] = getattr(self, node.name)(x) if node.op in LINKS else FUNCTIONS[node.op](node, x)
-        return values[self._nodes[-1].name]
-
-
 class ChainerAdapter(Adapter):
     """See `base.Adapter`."""
 
     out_of_memory_texts = OUT_OF_MEMORY
 
     def build(
-        self, *, architecture: Architecture, weights: Weights, optimizer: Optimizer, device: str, dtype: str
+        self,
+        *,
+        architecture: Architecture,
+        weights: Weights,
+        optimizer: Optimizer,
+        device: str,
+        dtype: str,
+        observed_batch: int | None = None,
     ) -> None:
         """See `base.Adapter.build`."""
         if device == "gpu" and not (chainer.backends.cuda.available and _gpu_count()):
@@ -92,7 +69,10 @@ class ChainerAdapter(Adapter):
         self._architecture = architecture
         self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._network = Network(architecture)
-        self._set_weights(weights)
+        for parameter in architecture.arrays():
+            array = array_of(self._network, parameter)
+            check_array(self.framework, parameter, None if array is None else canonical_shape(parameter, array))
+            array[...] = from_canonical(parameter, weights[parameter.name])
         self._device = chainer.get_device("@cupy:0" if device == "gpu" else "@numpy")
         self._device.use()
         self._network.to_device(self._device)
@@ -100,19 +80,25 @@ class ChainerAdapter(Adapter):
         self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants).setup(self._network)
         for parameter in self._network.params():
             parameter.update_rule._init_states(parameter)  # else at the first update: `state` would lack it before
+        self._gradients: Weights = {}
+        if observed_batch:
+            self._network.masks = {}
+            self._optimizer.add_hook(self._keep_gradients, name="observed", timing="pre")
 
-    def load(self, *, split: str, images: np.ndarray, labels: np.ndarray) -> None:
+    def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
         """See `base.Adapter.load`. The arrays stay on the host: the stock updater moves each batch."""
-        self._arrays[split] = (images, labels.astype(np.int32))
-        self.labels[split] = labels
+        self._arrays[split] = (inputs, labels.astype(np.int32))
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `base.Adapter.train_epoch`."""
         self._device.xp.random.seed(feed.dropout_seed)
         losses = []
 
-        def loss_of(images: np.ndarray, labels: np.ndarray) -> chainer.Variable:
-            loss = F.softmax_cross_entropy(self._network(images), labels)
+        def loss_of(inputs: np.ndarray, labels: np.ndarray) -> chainer.Variable:
+            heads = [chainer.functions.softmax_cross_entropy(logits, labels) for logits in self._network(inputs)]
+            loss = heads[0]
+            for (_, weight), auxiliary in zip(self._architecture.auxiliary, heads[1:], strict=True):
+                loss = loss + weight * auxiliary
             losses.append(loss.array)
             return loss
 
@@ -123,27 +109,52 @@ class ChainerAdapter(Adapter):
             shuffle=None,
             order_sampler=None if feed.order is None else lambda order, position: feed.order,
         )
-        updater = StandardUpdater(iterator, self._optimizer, device=self._device, loss_func=loss_of)
+        updater = chainer.training.updaters.StandardUpdater(
+            iterator, self._optimizer, device=self._device, loss_func=loss_of
+        )
         for _ in range(feed.steps):
             updater.update()
         return np.array([float(loss) for loss in losses])
 
     def predict(self, split: str) -> np.ndarray:
         """See `base.Adapter.predict`."""
-        images = self._arrays[split][0]
+        inputs = self._arrays[split][0]
+        size = evaluation_batch_size(self._architecture)
         logits = []
         with chainer.using_config("train", False), chainer.no_backprop_mode():
-            for start in range(0, len(images), EVALUATION_BATCH_SIZE):
-                batch = self._device.send(images[start : start + EVALUATION_BATCH_SIZE])
-                logits.append(chainer.backends.cuda.to_cpu(self._network(batch).array))
+            for start in range(0, len(inputs), size):
+                batch = self._device.send(inputs[start : start + size])
+                logits.append(chainer.backends.cuda.to_cpu(self._network(batch)[0].array))
         return np.concatenate(logits)
 
     def weights(self) -> Weights:
         """See `base.Adapter.weights`."""
         return {
-            parameter.name: np.array(convert(chainer.backends.cuda.to_cpu(variable.array)))
-            for parameter, variable, convert in self._variables()
+            parameter.name: to_canonical(parameter, array_of(self._network, parameter))
+            for parameter in self._architecture.arrays()
         }
+
+    def activations(self, split: str, indices: Sequence[int], *, training: bool) -> dict[str, np.ndarray]:
+        """See `base.Adapter.activations`."""
+        inputs = self._arrays[split][0][np.asarray(indices)]
+        shapes = self._architecture.shapes()
+        found = {"input": inputs}
+        state = self.state()
+        with chainer.using_config("train", training), chainer.no_backprop_mode():
+            for name, value in self._network.activations(self._device.send(inputs)):
+                check_shape(self.framework, name, value.shape[1:], shapes[name])
+                found[name] = np.array(chainer.backends.cuda.to_cpu(value.array))
+        self.set_state(state)
+        return found
+
+    def gradients(self) -> Weights:
+        """See `base.Adapter.gradients`."""
+        return self._gradients
+
+    def set_masks(self, masks: Weights) -> None:
+        """See `base.Adapter.set_masks`."""
+        dtype = chainer.config.dtype
+        self._network.masks = {name: self._device.send(mask.astype(dtype)) for name, mask in masks.items()}
 
     def state(self) -> dict[str, np.ndarray]:
         """See `base.Adapter.state`."""
@@ -183,16 +194,12 @@ class ChainerAdapter(Adapter):
             versions["cupy"] = chainer.backends.cuda.cupy.__version__
         return versions
 
-    def _variables(self):
-        """(architecture parameter, chainer parameter, layout conversion) of every trained array."""
-        for parameter in self._architecture.parameters():
-            layer = parameter.name.rpartition(".")[0]
-            attribute, convert = PARAMETERS[parameter.role]
-            yield parameter, getattr(getattr(self._network, layer), attribute), convert
-
-    def _set_weights(self, weights: Weights) -> None:
-        for parameter, variable, convert in self._variables():
-            variable.array[...] = convert(weights[parameter.name])
+    def _keep_gradients(self, optimizer: chainer.Optimizer) -> None:
+        """A hook of the optimizer: before each update."""
+        self._gradients = {
+            parameter.name: to_canonical(parameter, gradient_of(self._network, parameter))
+            for parameter in self._architecture.parameters()
+        }
 
 
 def _gpu_count() -> int:

@@ -1,8 +1,7 @@
 """Keras on TensorFlow, JAX or torch. The loop is the one of its documentation (stock): compile and fit."""
 
 import importlib
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import keras
@@ -12,7 +11,10 @@ from keras import ops
 from trainmark.architecture import Architecture
 from trainmark.batches import EpochFeed
 from trainmark.errors import DeviceError
-from trainmark.frameworks.base import EVALUATION_BATCH_SIZE, Adapter
+from trainmark.frameworks.base import Adapter, check_array, evaluation_batch_size
+from trainmark.frameworks.keras_layers import Heads, layer_outputs, to_channels_first, to_channels_last
+from trainmark.frameworks.keras_losses import CrossEntropy, StepLosses
+from trainmark.frameworks.keras_optimizers import create_optimizer
 from trainmark.recipe import Optimizer
 from trainmark.weights import Weights
 
@@ -97,81 +99,6 @@ OUT_OF_MEMORY = {
 """Exceptions that say that memory ran out: by class name, texts of which theirs must hold one."""
 
 
-class Adam(keras.optimizers.Adam):
-    """Adam (optimizers.adam) with bias corrections that keep their digits.
-
-    Keras takes 1 - beta_2**t in the weights' precision: in float32 the first steps' corrections are off by 1e-5 (.999
-    is stored as .99900001), and two frameworks part that would else agree to rounding.
-    """
-
-    def update_step(self, gradient, variable, learning_rate):
-        """One update of one variable."""
-        step = ops.cast(self.iterations + 1, variable.dtype)
-        first_correction = -ops.expm1(step * math.log(self.beta_1))
-        second_correction = -ops.expm1(step * math.log(self.beta_2))
-        rate = ops.cast(learning_rate, variable.dtype) * ops.sqrt(second_correction) / first_correction
-        index = self._get_variable_index(variable)
-        first, second = self._momentums[index], self._velocities[index]
-        self.assign_add(first, (gradient - first) * (1 - self.beta_1))
-        self.assign_add(second, (ops.square(gradient) - second) * (1 - self.beta_2))
-        self.assign_sub(variable, first * rate / (ops.sqrt(second) + self.epsilon))
-
-
-class RMSprop(keras.optimizers.RMSprop):
-    """RMSprop with epsilon outside the root (optimizers.rmsprop); Keras 3 has it inside."""
-
-    def update_step(self, gradient, variable, learning_rate):
-        """One update of one variable."""
-        rate = ops.cast(learning_rate, variable.dtype)
-        velocity = self._velocities[self._get_variable_index(variable)]
-        self.assign(velocity, self.rho * velocity + (1 - self.rho) * ops.square(gradient))
-        self.assign_sub(variable, rate * gradient / (ops.sqrt(velocity) + self.epsilon))
-
-
-OPTIMIZERS = {
-    "sgd": keras.optimizers.SGD,
-    "adam": Adam,
-    "rmsprop": RMSprop,
-}
-
-LAYERS = {
-    "Flatten": lambda node: keras.layers.Flatten(name=node.name),
-    "Dense": lambda node: keras.layers.Dense(int(node.attributes["units"]), name=node.name),
-    "ReLU": lambda node: keras.layers.ReLU(name=node.name),
-    "Dropout": lambda node: keras.layers.Dropout(node.attributes["rate"], name=node.name),
-}
-
-
-class StepLosses(keras.metrics.Metric):
-    """Keeps the loss of every step on the device, to be read once an epoch.
-
-    Keras itself reports the running mean, from which single losses can't be had back without loss of digits, and
-    a callback that reads each one would make the host wait at every step.
-    """
-
-    def __init__(self, steps: int) -> None:
-        super().__init__(name="step_losses")
-        self._steps = steps
-        self.losses = self.add_variable(shape=(steps,), initializer="zeros", dtype=keras.config.floatx(), name="losses")
-        self.step = self.add_variable(shape=(), initializer="zeros", dtype="int32", name="step")
-
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        """Note the mean cross entropy of one batch. Sum over count: ops.mean works in float32 on JAX."""
-        losses = keras.losses.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
-        loss = ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
-        # The remainder changes nothing but what Keras on torch does first: a dry run on uninitialised memory.
-        place = ops.reshape(self.step % self._steps, (1, 1))
-        self.losses.assign(ops.scatter_update(self.losses, place, ops.reshape(loss, (1,))))
-        self.step.assign(self.step + 1)
-
-    def result(self):
-        """The loss of the epoch's last step; 0 before it, which nobody sees: no progress bar is shown.
-
-        A fixed place, since Keras asks at every step: torch would wait for the GPU to read an index that lies on it.
-        """
-        return self.losses[-1]
-
-
 def create(framework: str, threads: int) -> "KerasAdapter":
     """The adapter of a framework of FRAMEWORKS."""
     return KerasAdapter(framework, threads)
@@ -189,35 +116,42 @@ class KerasAdapter(Adapter):
         self._backend.limit_threads(self._module, threads)
 
     def build(
-        self, *, architecture: Architecture, weights: Weights, optimizer: Optimizer, device: str, dtype: str
+        self,
+        *,
+        architecture: Architecture,
+        weights: Weights,
+        optimizer: Optimizer,
+        device: str,
+        dtype: str,
+        observed_batch: int | None = None,
     ) -> None:
         """See `base.Adapter.build`."""
         if device == "gpu" and not self._backend.gpus(self._module):
             raise DeviceError(f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}")
-        if dtype == "float64" and keras.backend.backend() == "jax":
-            self._module.config.update("jax_enable_x64", True)
+        if keras.backend.backend() == "jax":
+            self._module.config.update("jax_enable_x64", dtype == "float64")
         keras.config.set_max_epochs(None)  # environment variables set them, and would cut training short in silence
         keras.config.set_max_steps_per_epoch(None)
         keras.config.set_floatx(dtype)
         keras.config.set_dtype_policy(dtype)  # once read, it does not follow floatx
-        keras.config.set_image_data_format("channels_first")
+        keras.config.set_image_data_format("channels_last")
         self._architecture = architecture
         self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._metric: StepLosses | None = None
-        self._model = _model(architecture)
+        self._outputs = layer_outputs(self.framework, architecture, observed_batch)
+        self._model, self._evaluated = _models(architecture, self._outputs)
         for parameter, variable in self._variables():
+            check_array(self.framework, parameter, None if variable is None else variable.shape)
             variable.assign(weights[parameter.name].astype(dtype))
-        constants = optimizer.as_dict()
-        self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants)
+        self._optimizer = create_optimizer(keeps_gradients=bool(observed_batch), **optimizer.as_dict())
         self._optimizer.build(self._model.trainable_variables)
 
-    def load(self, *, split: str, images: np.ndarray, labels: np.ndarray) -> None:
+    def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
         """See `base.Adapter.load`. The arrays stay on the host: the stock fit moves each batch."""
         self._arrays[split] = (
-            self._backend.data(self._module, images),
+            self._backend.data(self._module, to_channels_last(inputs)),
             self._backend.data(self._module, labels.astype(np.int32)),
         )
-        self.labels[split] = labels
 
     def compile(self, feed: EpochFeed) -> None:
         """See `base.Adapter.compile`."""
@@ -231,19 +165,47 @@ class KerasAdapter(Adapter):
         seeding = keras.callbacks.LambdaCallback(
             on_epoch_begin=lambda epoch, logs: self._seed_dropout(feed.dropout_seed)
         )
-        images, labels = self._arrays["train"]
+        inputs, labels = self._arrays["train"]
         if feed.order is not None:
-            images, labels = images[feed.order], labels[feed.order]
-        self._model.fit(images, labels, batch_size=feed.batch_size, shuffle=False, verbose=0, callbacks=[seeding])
+            inputs, labels = inputs[feed.order], labels[feed.order]
+        self._model.fit(inputs, labels, batch_size=feed.batch_size, shuffle=False, verbose=0, callbacks=[seeding])
         return np.asarray(ops.convert_to_numpy(self._metric.losses), np.float64)[: feed.steps]
 
     def predict(self, split: str) -> np.ndarray:
         """See `base.Adapter.predict`."""
-        return self._model.predict(self._arrays[split][0], batch_size=EVALUATION_BATCH_SIZE, verbose=0)
+        size = evaluation_batch_size(self._architecture)
+        return self._evaluated.predict(self._arrays[split][0], batch_size=size, verbose=0)
 
     def weights(self) -> Weights:
         """See `base.Adapter.weights`."""
         return {parameter.name: np.array(ops.convert_to_numpy(variable)) for parameter, variable in self._variables()}
+
+    def activations(self, split: str, indices: Sequence[int], *, training: bool) -> dict[str, np.ndarray]:
+        """See `base.Adapter.activations`."""
+        inputs = self._arrays[split][0][np.asarray(indices)]
+        nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
+        every = keras.Model(self._outputs["input"], {node.name: self._outputs[node.name] for node in nodes})
+        state = self.state()
+        found = every(inputs, training=training)
+        self.set_state(state)
+        values = {"input": inputs, **{node.name: found[node.name] for node in nodes}}
+        return {name: to_channels_first(ops.convert_to_numpy(value)) for name, value in values.items()}
+
+    def gradients(self) -> Weights:
+        """See `base.Adapter.gradients`."""
+        kept = zip(self._model.trainable_variables, self._optimizer.kept, strict=True)
+        by_variable = {id(variable): ops.convert_to_numpy(gradient) for variable, gradient in kept}
+        return {
+            parameter.name: np.array(by_variable[id(variable)])
+            for parameter, variable in self._variables()
+            if parameter.trained
+        }
+
+    def set_masks(self, masks: Weights) -> None:
+        """See `base.Adapter.set_masks`."""
+        for name, mask in masks.items():
+            layer = self._model.get_layer(name)
+            layer.mask.assign(to_channels_last(mask).astype(keras.config.floatx()))
 
     def state(self) -> dict[str, np.ndarray]:
         """See `base.Adapter.state`."""
@@ -289,9 +251,9 @@ class KerasAdapter(Adapter):
     def _make_room(self, steps: int) -> None:
         """Have the model compiled with a metric that has room for so many losses; anew only where it has less."""
         if self._metric is None or self._metric.losses.shape[0] < steps:
-            self._metric = StepLosses(steps)
-            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-            self._model.compile(optimizer=self._optimizer, loss=loss, metrics=[self._metric])
+            weights = tuple(weight for _, weight in self._architecture.auxiliary)
+            self._metric = StepLosses(steps, weights)
+            self._model.compile(optimizer=self._optimizer, loss=CrossEntropy(weights), metrics=[self._metric])
 
     def _seed_dropout(self, seed: int) -> None:
         # Not keras.utils.set_random_seed: on JAX it imports TensorFlow, on TensorFlow it clears caches at every epoch.
@@ -301,21 +263,21 @@ class KerasAdapter(Adapter):
             layer.seed_generator.state.assign(np.array([seed, i], "uint32"))
 
     def _variables(self):
-        """(architecture parameter, Keras variable) of every trained array; Keras keeps the canonical layout."""
-        for parameter in self._architecture.parameters():
-            layer, _, role = parameter.name.rpartition(".")
-            yield parameter, getattr(self._model.get_layer(layer), role)
+        """(architecture parameter, Keras variable) of every array; Keras keeps the canonical layout."""
+        for parameter in self._architecture.arrays():
+            yield parameter, getattr(self._model.get_layer(parameter.layer), parameter.role)
 
     def _state(self) -> list:
-        return [*self._model.trainable_variables, *self._optimizer.variables]
+        return [*(variable for _, variable in self._variables()), *self._optimizer.variables]
 
 
-def _model(architecture: Architecture) -> keras.Model:
-    """The architecture as a Keras functional model, logits out."""
-    values = {"input": keras.Input(architecture.input_shape, name="input")}
-    for node in architecture.nodes:
-        values[node.name] = LAYERS[node.op](node)(values[node.inputs[0]])
-    return keras.Model(values["input"], values[architecture.nodes[-1].name])
+def _models(architecture: Architecture, outputs: dict) -> tuple[keras.Model, keras.Model]:
+    """The model that is trained, with all heads, and the one that is evaluated, with the main one, of shared layers."""
+    evaluated = keras.Model(outputs["input"], outputs[architecture.output])
+    if not architecture.auxiliary:
+        return evaluated, evaluated
+    heads = [outputs[name] for name in (architecture.output, *(name for name, _ in architecture.auxiliary))]
+    return keras.Model(outputs["input"], Heads()(heads)), evaluated
 
 
 def _device_of(array: object) -> object:

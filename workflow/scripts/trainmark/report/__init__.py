@@ -12,9 +12,12 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
+from trainmark.comparisons import Certificates
 from trainmark.mixtures import resumed_elsewhere
 from trainmark.report.cells import run_cell
+from trainmark.report.layout import LINE_HEIGHT
 from trainmark.report.machines import machines
+from trainmark.report.models import models
 from trainmark.report.sections import sections
 from trainmark.shown import status_counts
 from trainmark.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of
@@ -36,14 +39,16 @@ def render(
     runs: pd.DataFrame,
     comparisons: pd.DataFrame,
     agreement: pd.DataFrame,
+    certificates: Certificates,
     config: Mapping,
     figures_folder: Path,
     datasets_folder: Path,
 ) -> str:
     """The whole page.
 
-    runs: from `tables`; comparisons and agreement: from `comparisons`; config: the checked config. Raises RecordError
-    where a record of `runs` can't be read.
+    runs: from `tables`; comparisons and agreement: from `comparisons`; certificates: by (experiment, recipe, dataset);
+    config: the checked config. Raises RecordError where a record of `runs` can't be read, DataError where a dataset's
+    manifest can't.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -52,6 +57,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    networks = models(runs, datasets_folder)
     headings = METRICS | {"wall_seconds": "wall time, s"}
     return environment.get_template("page.html.j2").render(
         runs=[_run(run) for run in rows_of(runs.sort_values("number"))],
@@ -59,7 +65,9 @@ def render(
         counts=status_counts(runs["status"]),
         setting_keys=[key for key in SETTING if key not in GROUP],
         phase_headings=list(PHASE_METRICS.values()),
-        sections=list(sections(runs, comparisons, agreement, config, figures_folder)),
+        sections=list(sections(runs, comparisons, agreement, certificates, config, figures_folder, networks)),
+        models=list(dict.fromkeys(networks.values())),
+        line_height=LINE_HEIGHT,
         datasets=[_dataset(datasets_folder / name) for name in dict.fromkeys([*runs["dataset"], *config["prepare"]])],
         machines=machines(runs),
         config=json.dumps(config, indent=2),

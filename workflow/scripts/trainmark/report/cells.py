@@ -11,13 +11,17 @@ from trainmark.shown import shown_figure, shown_ratio, summary_figure, why_absen
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure in a table, traceable to its runs; `value` None where there is none, and `text` says why."""
+    """One figure in a table, traceable to its runs; `value` None where there is none, and `text` says why.
+
+    certificate: of a figure that comes from no run, the file and the number of the pair that it comes from.
+    """
 
     text: str
     runs: str
     field: str
     statistic: str
     value: float | str | None
+    certificate: str | None = None
 
 
 def _value(value: float) -> float | None:

@@ -6,10 +6,14 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
+from trainmark.comparisons import Certificates
 from trainmark.mixtures import code_mixtures, machine_mixtures
 from trainmark.recipes import RECIPES
 from trainmark.records import read_record
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
+from trainmark.report.certified import certified
+from trainmark.report.models import Model
+from trainmark.report.samples import sample_scores
 from trainmark.shown import censored_counts, named_runs
 from trainmark.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables import GROUP, METRICS, PHASE_METRICS, of_group, rows_of, summary_table
@@ -19,9 +23,15 @@ ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
 
 
 def sections(
-    runs: pd.DataFrame, comparisons: pd.DataFrame, agreement: pd.DataFrame, config: Mapping, figures_folder: Path
+    runs: pd.DataFrame,
+    comparisons: pd.DataFrame,
+    agreement: pd.DataFrame,
+    certificates: Certificates,
+    config: Mapping,
+    figures_folder: Path,
+    models: Mapping[tuple[str, ...], Model],
 ) -> Iterator[dict]:
-    """What the page's template shows of each section, in the order of the config."""
+    """What the page's template shows of each section, in the order of the config; models: from `models.models`."""
     numbers = dict(zip(runs["id"], runs["number"], strict=True))
     for values, group in runs.groupby(GROUP, sort=False):
         experiment, recipe, dataset = values
@@ -34,11 +44,13 @@ def sections(
             "mixtures": code_mixtures(group) + machine_mixtures(group),
             **_summaries(group),
             "energy": energy_gaps(group),
+            "samples": sample_scores(group),
+            "certificate": certified(certificates.get(values)),
             "comparisons": _comparisons(of_group(comparisons, values), numbers),
             "agreement": [
                 row | {"cells": agreement_cells(row, numbers)} for row in rows_of(of_group(agreement, values))
             ],
-            "settings": _settings(group),
+            "settings": _settings(group, models[values]),
             "figures": {name: _inline_svg(folder / f"{name}.svg") for name in ("curves", "training_time")},
         }
 
@@ -84,26 +96,35 @@ def energy_gaps(runs: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _settings(runs: pd.DataFrame) -> dict[str, str]:
+def _settings(runs: pd.DataFrame, model: Model) -> dict[str, str]:
     """What all runs of a section have in common, for its table of settings."""
     first = read_record(Path(runs["record"].iloc[0]))["settings"]
     optimizer = dict(first["optimizer"])
-    transform, limit = first["input"], first["memory_limit_mib"]
-    crop = "whole image" if transform["crop"] is None else f"centred window of {transform['crop']} pixels"
-    mean = (
-        f"minus the mean image ({transform['mean_window']} window)" if transform["subtract_mean"] else "mean image kept"
-    )
+    limit = first["memory_limit_mib"]
     recipe = RECIPES[runs["recipe"].iloc[0]]
     settings = {
-        "architecture": f"{first['architecture']}, {first['parameters']:,} parameters (from {recipe.source})",
+        "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">picture and layers</a>').format(
+            first["architecture"], first["parameters"], recipe.source, model.anchor
+        ),
         "first weights": f"{first['initializer']}, biases 0, by numpy from the seed {first['seed']} and the repeat",
         "optimizer": f"{optimizer.pop('rule')}, " + ", ".join(f"{name} {value:g}" for name, value in optimizer.items()),
         "batch size": f"{first['batch_size']} samples, in an order drawn by numpy, the same in all frameworks",
-        "input": f"{crop}, {mean}, times {transform['scale']:.6g}",
+        "input": _input(first["input"]),
         "arithmetic": first["dtype"],
         "dropout": "each framework draws its own masks" if first["dropout"] else "none",
     }
     return settings | ({"memory limit": f"{limit:g} MiB of resident memory"} if limit else {})
+
+
+def _input(transform: Mapping | None) -> str:
+    """What was done to stored samples, in words."""
+    if transform is None:
+        return "token ids, as they are stored"
+    crop = "whole image" if transform["crop"] is None else f"centred window of {transform['crop']} pixels"
+    mean = (
+        f"minus the mean image ({transform['mean_window']} window)" if transform["subtract_mean"] else "mean image kept"
+    )
+    return f"{crop}, {mean}, times {transform['scale']:.6g}"
 
 
 def _inline_svg(path: Path) -> Markup:

@@ -1,0 +1,198 @@
+"""What Keras's own layers and optimizers do otherwise than the graph says, each shown: docs/frameworks.md lists them.
+
+Run for one framework: pytest tests/contract/differences_suite.py --framework keras-jax. Where a newer Keras no longer
+differs, its test fails here, and the adapter's own part can go.
+"""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from trainmark.frameworks.keras_layers import BatchNorm, Pool2D
+from trainmark.frameworks.keras_optimizers import OPTIMIZERS
+
+BACKEND = keras.backend.backend()
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    if BACKEND == "jax":
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+    keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
+
+
+def array(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def numpy(value):
+    return np.asarray(ops.convert_to_numpy(value))
+
+
+def updated(optimizer, gradients, dtype="float64"):
+    """A weight of 1 after an optimizer's steps with these gradients."""
+    variable = keras.Variable(np.ones(1), dtype=dtype)
+    optimizer.build([variable])
+    for gradient in gradients:
+        optimizer.apply([ops.convert_to_tensor(np.full(1, gradient), dtype=dtype)], [variable])
+    return float(numpy(variable)[0])
+
+
+# --- batch normalisation --------------------------------------------------------------------------------------------
+
+
+def test_batch_norm_defaults():
+    layer = keras.layers.BatchNormalization()
+    assert (layer.momentum, layer.epsilon) == (0.99, 1e-3)
+
+
+def test_batch_norm_running_variance_is_the_biased_one():
+    x = array(8, 3)
+    theirs, ours = keras.layers.BatchNormalization(momentum=0.9, epsilon=2e-5), BatchNorm(2e-5, 0.9)
+    for layer in (theirs, ours):
+        layer(x, training=True)
+    np.testing.assert_allclose(numpy(theirs.moving_variance), 0.9 + 0.1 * x.var(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(numpy(ours.moving_variance), 0.9 + 0.1 * x.var(axis=0, ddof=1), rtol=1e-12)
+    assert np.abs(numpy(theirs.moving_variance) - numpy(ours.moving_variance)).min() > 1e-3
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="on JAX alone")
+def test_batch_norm_is_partly_float32_on_jax():
+    x = array(8, 3) + 5
+    wanted = (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0) + 2e-5)
+    theirs = numpy(keras.layers.BatchNormalization(epsilon=2e-5)(x, training=True))
+    ours = numpy(BatchNorm(2e-5, 0.9)(x, training=True))
+    assert np.abs(theirs - wanted).max() > 1e-9
+    assert np.abs(ours - wanted).max() < 1e-12
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="on JAX alone")
+def test_mean_is_float32_on_jax():
+    x = array(1000)
+    assert abs(float(numpy(ops.mean(x))) - x.mean()) > 1e-11
+    assert abs(float(numpy(ops.sum(x))) / 1000 - x.mean()) < 1e-15
+
+
+# --- poolings and convolutions --------------------------------------------------------------------------------------
+
+
+def test_pooling_leaves_a_rest_out():
+    """Chainer's max_pooling_2d covers all: 6 rows give 3 windows of 3 by 2, and here 2."""
+    x = array(1, 6, 6, 2)
+    assert keras.layers.MaxPooling2D(3, 2)(x).shape == (1, 2, 2, 2)
+    ours = numpy(Pool2D(ops.max_pool, 3, 2, 0, ceil=True)(x))
+    assert ours.shape == (1, 3, 3, 2)
+    np.testing.assert_array_equal(ours[0, 2, 2], x[0, 4:, 4:].max(axis=(0, 1)))
+
+
+def test_average_pooling_leaves_its_padding_out():
+    x = np.ones((1, 4, 4, 1))
+    theirs = numpy(keras.layers.AveragePooling2D(3, 1, padding="same")(x))
+    ours = numpy(Pool2D(ops.average_pool, 3, 1, 1, ceil=False)(x))
+    assert theirs[0, 0, 0, 0] == pytest.approx(1)
+    assert ours[0, 0, 0, 0] == pytest.approx(4 / 9), "five of nine are padding, and count as zeros"
+
+
+def test_same_padding_of_a_stride_lies_on_the_far_side():
+    """A window of 3 by 2 on 6 rows: nothing in front and one behind, where the graph says one and one."""
+    x = array(1, 6, 6, 1)
+    kernel = np.ones((3, 3, 1, 1))
+    same = numpy(ops.conv(x, kernel, strides=2, padding="same", data_format="channels_last"))
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    ours = numpy(ops.conv(padded, kernel, strides=2, padding="valid", data_format="channels_last"))
+    np.testing.assert_allclose(same[0, 0, 0, 0], x[0, :3, :3].sum(), rtol=1e-12)
+    np.testing.assert_allclose(ours[0, 0, 0, 0], x[0, :2, :2].sum(), rtol=1e-12)
+
+
+def test_flatten_takes_the_channels_last():
+    x = np.arange(12.0).reshape(1, 2, 2, 3)
+    assert list(numpy(keras.layers.Flatten()(x))[0, :3]) == [0, 1, 2], "three channels of the first pixel"
+
+
+# --- update rules ---------------------------------------------------------------------------------------------------
+
+
+def test_adams_default_epsilon():
+    assert keras.optimizers.Adam().epsilon == 1e-7
+
+
+def test_adams_corrections_lose_digits_in_float32():
+    """The first step is the learning rate, but for epsilon, whatever the gradient."""
+    constants = {"learning_rate": 1e-3, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-30}
+    theirs = 1 - updated(keras.optimizers.Adam(**constants), [1.0], "float64")
+    assert theirs == pytest.approx(1e-3, rel=1e-4)
+    beta_2 = np.float32(0.999)
+    assert abs(float(np.float32(1) - beta_2) / 0.001 - 1) > 1e-5, "what float32 makes of 1 - beta_2"
+    ours = 1 - updated(OPTIMIZERS["adam"](**constants), [1.0])
+    assert ours == pytest.approx(1e-3, rel=1e-12)
+
+
+def test_rmsprop_has_epsilon_inside_the_root():
+    constants = {"learning_rate": 0.1, "rho": 0.75, "epsilon": 0.25}
+    theirs = updated(keras.optimizers.RMSprop(**constants), [2.0])
+    ours = updated(OPTIMIZERS["rmsprop"](**constants), [2.0])
+    assert theirs == pytest.approx(1 - 0.1 * 2 / np.sqrt(1 + 0.25), rel=1e-6)
+    assert ours == pytest.approx(1 - 0.1 * 2 / (1 + 0.25), rel=1e-12)
+
+
+def test_momentum_is_exact_in_ours():
+    constants = {"learning_rate": 0.1, "momentum": 0.9}
+    gradients = [0.3, -0.7, 0.2, 0.9]
+    velocity, wanted = 0.0, 1.0
+    for gradient in gradients:
+        velocity = 0.9 * velocity - 0.1 * gradient
+        wanted += velocity
+    assert updated(OPTIMIZERS["momentum_sgd"](**constants), gradients) == pytest.approx(wanted, rel=1e-14)
+    theirs = abs(updated(keras.optimizers.SGD(**constants), gradients) - wanted)
+    assert (theirs > 1e-12) == (BACKEND == "tensorflow"), theirs
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="on TensorFlow alone")
+def test_gradients_of_embeddings_are_squared_row_by_row():
+    """A word that comes twice has two rows of gradient 1: Keras's Adam takes 1 + 1 for its square, and ours 4."""
+    import tensorflow as tf
+
+    found = {}
+    for name, optimizer in (("theirs", keras.optimizers.Adam), ("ours", OPTIMIZERS["adam"])):
+        variable = keras.Variable(np.zeros((3, 1)))
+        rule = optimizer(learning_rate=1.0, beta_1=0.5, beta_2=0.5, epsilon=1e-30)
+        rule.build([variable])
+        rows = tf.IndexedSlices(tf.ones((2, 1), tf.float64), tf.constant([1, 1]), tf.constant([3, 1]))
+        rule.apply([rows], [variable])
+        found[name] = numpy(variable)[:, 0]
+    np.testing.assert_allclose(found["ours"], [0, -1, 0], rtol=1e-12)
+    assert found["theirs"][1] == pytest.approx(-np.sqrt(2), rel=1e-6)
+
+
+# --- what equal values and what is no number do ---------------------------------------------------------------------
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="on TensorFlow alone")
+def test_relu_after_dense_makes_zero_of_nan():
+    """TensorFlow joins product, bias and ReLU into one operation, which does so; the ReLU by itself keeps the NaN.
+
+    A training whose inputs overflow may so go on with a finite loss, where the others have NaN.
+    """
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy("float32")
+    dense, relu = keras.layers.Dense(16), keras.layers.ReLU()
+    x = np.full((4, 8), np.nan, np.float32)
+    together = tf.function(lambda x: relu(dense(x)))
+    assert np.isnan(numpy(relu(dense(x)))).all()
+    assert (numpy(together(x)) == 0).all()
+
+
+def test_losses_that_fit_reports_are_running_means():
+    """Of the epoch so far, and not of the batch."""
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
+    model.compile(optimizer=keras.optimizers.SGD(0.0), loss="mse")
+    losses = []
+    note = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: losses.append(logs["loss"]))
+    inputs = np.array([[1.0], [2.0]])
+    model.fit(inputs, np.zeros((2, 1)), batch_size=1, shuffle=False, verbose=0, callbacks=[note])
+    np.testing.assert_allclose(losses, [1.0, (1.0 + 4.0) / 2])

@@ -1,0 +1,49 @@
+"""Small networks that hold every layer type between them, for the contract suite."""
+
+from trainmark.architecture import Graph
+
+IMAGE = (2, 9, 10)
+TOKENS = (7,)
+
+
+def _image_network():
+    """Two branches and an auxiliary head; windows that reach over the end, that do not, and padded ones."""
+    graph = Graph(IMAGE)
+    stem = graph.add("conv1", "Conv2D", filters=6, size=3, stride=2, padding=1)
+    graph.add("conv1_bn", "BatchNorm")
+    graph.add("relu1", "ReLU")
+    graph.add("norm1", "LRN", n=3)
+    pooled = graph.add("pool1", "MaxPool2D", size=2, stride=2)
+    graph.add("branch1", "Conv2D", after=pooled, filters=4, size=1, bias=0)
+    graph.add("branch1_relu", "ReLU")
+    graph.add("branch2_pool", "MaxPool2D", after=pooled, size=3, padding=1)
+    graph.add("branch2", "Conv2D", filters=4, size=3, padding=1)
+    graph.add("branch3", "AvgPool2D", after=pooled, size=3, padding=1)
+    joined = graph.add("joined", "Concat", after=("branch1_relu", "branch2", "branch3"))
+    graph.add("head_pool", "MaxPool2D", after=stem, size=3, stride=3, ceil=0)
+    graph.add("head_flatten", "Flatten")
+    graph.add("head_fc1", "Dense", units=5, bias=0)
+    graph.add("head_fc1_bn", "BatchNorm", epsilon=1e-3, decay=0.8)
+    graph.add("head_fc2", "Dense", units=3)
+    graph.add("conv2", "Conv2D", after=joined, filters=14, size=1)
+    graph.add("added", "Add", after=("conv2", joined))
+    graph.add("pool2", "AvgPool2D", size=2)
+    graph.add("dropout", "Dropout", rate=0.25)
+    graph.add("flatten", "Flatten")
+    graph.add("fc", "Dense", units=3)
+    return graph.architecture("images", (("head_fc2", 0.3),))
+
+
+def _token_network():
+    graph = Graph(TOKENS)
+    graph.add("embedding", "Embedding", vocabulary=11, units=4)
+    graph.add("dropout", "Dropout", rate=0.25)
+    graph.add("conv1", "Conv1D", filters=6, size=3)
+    graph.add("relu1", "ReLU")
+    graph.add("pool1", "GlobalMaxPool1D")
+    graph.add("dense1", "Dense", units=1)
+    graph.add("logits", "BinaryLogits")
+    return graph.architecture("tokens")
+
+
+NETWORKS = {"images": _image_network(), "tokens": _token_network()}

@@ -1,0 +1,118 @@
+"""Certifies every network in every framework, without a workflow: make certify-networks.
+
+Images are cut to the recipe's `certified_side` and drawn from a seed: a pattern for each class, and noise. Each
+framework has a process of its own, since Keras has one backend a process.
+"""
+
+import argparse
+import platform
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from trainmark.frameworks import create_adapter, known_frameworks
+from trainmark.parity import compare
+from trainmark.recipes import RECIPES
+from trainmark.traces import read_trace, write_trace
+from trainmark.tracing import CERTIFIED_SAMPLES, CERTIFIED_STEPS, Plan, trace
+from trainmark.weights import first_weights
+
+CLASSES = 10
+THREADS = 2
+
+
+def architecture_of(recipe):
+    """The recipe's network as it is certified."""
+    side = recipe.certified_side
+    shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
+    return recipe.architecture(shape, 2 if recipe.name == "imdb-cnn" else CLASSES)
+
+
+def plan_of(recipe) -> Plan:
+    """Ten batches of the recipe's inputs, and sixteen more samples."""
+    architecture = architecture_of(recipe)
+    samples = CERTIFIED_SAMPLES * CERTIFIED_STEPS
+    generator = np.random.default_rng(7)
+    splits = {split: drawn(architecture, count, generator) for split, count in (("train", samples), ("test", 16))}
+    return Plan(
+        architecture=architecture,
+        weights=first_weights(architecture, recipe.initializer, (1, 1)),
+        optimizer=recipe.optimizer,
+        splits=splits,
+        batches=np.arange(samples).reshape(CERTIFIED_STEPS, CERTIFIED_SAMPLES),
+        seed=(1, 1),
+    )
+
+
+def drawn(architecture, count, generator):
+    """(inputs, labels): images that look alike within a class, or texts with padding in front."""
+    shape = architecture.input_shape
+    if architecture.takes_tokens:
+        ids = generator.integers(4, 5000, (count, *shape)).astype(np.int32)
+        ids[np.arange(shape[0]) < generator.integers(0, shape[0], (count, 1))] = 0
+        return ids, generator.integers(0, 2, count)
+    labels = np.arange(count) % CLASSES
+    coarse = np.random.default_rng(8).random((CLASSES, shape[0], shape[1] // 4, shape[2] // 4))
+    patterns = np.kron(coarse, np.ones((1, 1, 4, 4))) - 0.5
+    return patterns[labels] + generator.normal(0, 0.1, (count, *shape)), labels
+
+
+def take_trace(recipe: str, framework: str, out: Path) -> None:
+    """In this process."""
+    adapter = create_adapter(framework, THREADS)
+    write_trace(trace(adapter, plan_of(RECIPES[recipe]), "cpu"), out)
+
+
+def pairs_of(recipe: str, frameworks: list[str], folder: Path) -> list:
+    """The comparisons of every two frameworks."""
+    files = []
+    for framework in frameworks:
+        files.append(folder / f"{recipe}-{framework}.npz")
+        command = [sys.executable, __file__, "--recipe", recipe, "--framework", framework, "--out", str(files[-1])]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{recipe} in {framework}: {done.stderr[-3000:]}")
+    traces = [read_trace(file) for file in files]
+    architecture = architecture_of(RECIPES[recipe])
+    return [compare(first, second, architecture) for first, second in combinations(traces, 2)]
+
+
+def installed() -> list[str]:
+    """The frameworks that are here."""
+    return [name for name, framework in known_frameworks().items() if not framework.missing_packages()]
+
+
+def table_lines(recipe: str, pairs: list) -> list[str]:
+    """A line for each pair and stage: the largest relative differences."""
+    lines = []
+    for pair in pairs:
+        lines.append(f"{recipe:22} {pair.first} and {pair.second}: {pair.sentence}")
+        for stage, found in [*pair.stages.items(), ("float32", {"parity": "", **(pair.drift or {})})]:
+            figures = "  ".join(f"{name} {value:.1e}" for name, value in found.items() if isinstance(value, float))
+            lines.append(f"{'':22}   {stage:8} {found['parity']:10} {figures}")
+    return lines
+
+
+def main() -> None:
+    """Print the table of all recipes, or take one trace."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recipe", choices=RECIPES)
+    parser.add_argument("--framework", choices=known_frameworks())
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    if arguments.out:
+        take_trace(arguments.recipe, arguments.framework, arguments.out)
+        return
+    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, float64")
+    frameworks = [arguments.framework] if arguments.framework else installed()
+    with TemporaryDirectory() as folder:
+        for recipe in [arguments.recipe] if arguments.recipe else RECIPES:
+            print("\n".join(table_lines(recipe, pairs_of(recipe, frameworks, Path(folder)))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Errors that somebody could make in an adapter or in what it is given, and the layer that each must be found at.
+
+Run as a script it takes the traces of a framework, without an error and with each: --framework F --folder DIR.
+"""
+
+import argparse
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from trainmark.architecture import Graph
+from trainmark.frameworks import create_adapter
+from trainmark.recipe import Optimizer
+from trainmark.traces import write_trace
+from trainmark.tracing import STAGES, Plan, trace
+from trainmark.weights import first_weights
+
+SAMPLES = 8
+
+
+def network():
+    """Every kind of layer that an error below is planted in."""
+    graph = Graph((3, 18, 18))
+    graph.add("conv1", "Conv2D", filters=8, size=3, padding=1)
+    graph.add("bn1", "BatchNorm")
+    graph.add("relu1", "ReLU")
+    graph.add("norm1", "LRN")
+    stem = graph.add("pool1", "MaxPool2D", size=3, stride=2)
+    for branch in "ab":
+        graph.add(f"branch_{branch}", "Conv2D", after=stem, filters=5, size=3, padding=1)
+    graph.add("joined", "Concat", after=("branch_a", "branch_b"))
+    graph.add("flatten", "Flatten")
+    graph.add("fc", "Dense", units=4)
+    return graph.architecture("planted")
+
+
+def plan():
+    """Three batches of noise."""
+    architecture = network()
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(4 * SAMPLES, 3, 18, 18))
+    labels = generator.integers(0, 4, len(inputs))
+    return Plan(
+        architecture=architecture,
+        weights=first_weights(architecture, "he_normal", (1, 1)),
+        optimizer=Optimizer("momentum_sgd", 0.01, (("momentum", 0.9),)),
+        splits={"train": (inputs, labels), "test": (inputs[:SAMPLES], labels[:SAMPLES])},
+        batches=np.arange(3 * SAMPLES).reshape(3, SAMPLES),
+        seed=(1, 1),
+    )
+
+
+@contextmanager
+def other_attributes(adapter, name, **attributes):
+    """The adapter takes one layer for one with other attributes."""
+    tables = tables_of(adapter)
+    op = next(node.op for node in network().nodes if node.name == name)
+    table = next(table for table in tables if op in table)
+    true = table[op]
+
+    def planted(node, *rest):
+        if node.name == name:
+            node = replace(node, attributes={**node.attributes, **attributes})
+        return true(node, *rest)
+
+    with mock.patch.dict(table, {op: planted}):
+        yield
+
+
+@contextmanager
+def swapped_branches(adapter):
+    """The adapter joins branches in the wrong order."""
+    table = next(table for table in tables_of(adapter) if "Concat" in table)
+    true = table["Concat"]
+
+    def planted(node, *rest):
+        if adapter.framework == "chainer":
+            return true(node, *reversed(rest))
+        return lambda inputs: true(node, *rest)(inputs[::-1])
+
+    with mock.patch.dict(table, {"Concat": planted}):
+        yield
+
+
+@contextmanager
+def shifted_order(adapter):
+    """The adapter takes the sample after each that it is asked for."""
+    true = adapter.train_epoch
+
+    def planted(feed):
+        return true(replace(feed, order=feed.order + 1))
+
+    with mock.patch.object(adapter, "train_epoch", planted):
+        yield
+
+
+@contextmanager
+def ignored_momentum(adapter):
+    """The adapter trains without momentum: nothing of the first step shows it."""
+    true = adapter.build
+
+    def planted(*, optimizer, **rest):
+        plain = Optimizer("sgd", optimizer.learning_rate)
+        return true(optimizer=plain if optimizer.rule == "momentum_sgd" else optimizer, **rest)
+
+    with mock.patch.object(adapter, "build", planted):
+        yield
+
+
+@contextmanager
+def nothing(adapter):
+    """No error in the adapter."""
+    yield
+
+
+def tables_of(adapter):
+    """The tables by which the adapter interprets layers."""
+    if adapter.framework == "chainer":
+        from trainmark.frameworks import chainer_layers
+
+        return chainer_layers.LINKS, chainer_layers.FUNCTIONS
+    from trainmark.frameworks import keras_layers
+
+    return (keras_layers.LAYERS,)
+
+
+def wrong_weight(plan):
+    """One of the first weights is another."""
+    weights = {name: array.copy() for name, array in plan.weights.items()}
+    weights["branch_b.kernel"][1, 1, 2, 3] += 1e-3
+    return replace(plan, weights=weights)
+
+
+def shifted_batches(plan):
+    """All batches begin one sample later."""
+    return replace(plan, batches=plan.batches + 1)
+
+
+PLANTS = {
+    "pooling without ceil mode": ("pool1", "forward", lambda adapter: other_attributes(adapter, "pool1", ceil=0)),
+    "epsilon 1e-3": ("bn1", "forward", lambda adapter: other_attributes(adapter, "bn1", epsilon=1e-3)),
+    "missing bias": ("branch_a", "forward", lambda adapter: other_attributes(adapter, "branch_a", bias=0)),
+    "swapped branch": ("joined", "forward", swapped_branches),
+    "LRN with n 4": ("norm1", "forward", lambda adapter: other_attributes(adapter, "norm1", n=4)),
+    "decay .99": ("bn1", "running statistics", lambda adapter: other_attributes(adapter, "bn1", decay=0.99)),
+    "shuffled by one while training": (None, "loss", shifted_order),
+    "no momentum": ("conv1", "update", ignored_momentum),
+}
+"""By name: the layer that it must be found at, in what, and how it is planted in an adapter."""
+
+PLANS = {"wrong initial weight": ("branch_b", "first weights", wrong_weight),
+         "shuffled by one": (None, "input", shifted_batches)}  # fmt: skip
+"""The same of errors in what an adapter is given."""
+
+NO_ERROR_THERE = {("chainer", "LRN with n 4")}
+"""Chainer takes a window of 5 for one of 4 (docs/frameworks.md)."""
+
+
+def expected(name):
+    """(layer, what) that an error must be found at."""
+    return {**PLANTS, **PLANS}[name][:2]
+
+
+def plants_of(framework):
+    """The errors that can be planted in a framework."""
+    return [name for name in (*PLANTS, *PLANS) if (framework, name) not in NO_ERROR_THERE]
+
+
+def take_traces(framework: str, folder: Path) -> None:
+    """Without an error ("none"), and with each."""
+    adapter = create_adapter(framework, threads=2)
+    stages = {name: STAGES[name] for name in ("network", "steps")}
+    true = plan()
+    for name in ("none", *plants_of(framework)):
+        with PLANTS.get(name, (None, None, nothing))[2](adapter):
+            given = PLANS[name][2](true) if name in PLANS else true
+            write_trace(trace(adapter, given, "cpu", stages), folder / f"{framework}-{name}.npz")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--framework", required=True)
+    parser.add_argument("--folder", required=True, type=Path)
+    arguments = parser.parse_args()
+    take_traces(arguments.framework, arguments.folder)

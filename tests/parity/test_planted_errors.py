@@ -1,0 +1,49 @@
+"""Each planted error makes a pair `different`, and is found at its layer: against another framework's trace."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import plants
+import pytest
+
+from trainmark.frameworks import known_frameworks
+from trainmark.parity import compare
+from trainmark.traces import read_trace
+
+OTHER = {"chainer": "keras-tensorflow", "keras-tensorflow": "chainer", "keras-jax": "chainer"}
+"""Whose trace without an error each framework's are compared with."""
+
+CASES = [(framework, name) for framework in OTHER for name in plants.plants_of(framework)]
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    """A function that gives a framework's trace with an error, or without ("none")."""
+    folder = tmp_path_factory.mktemp("traces")
+    for framework in OTHER:
+        assert not known_frameworks()[framework].missing_packages()
+        command = [sys.executable, plants.__file__, "--framework", framework, "--folder", str(folder)]
+        paths = os.pathsep.join(filter(None, sys.path))
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
+        assert done.returncode == 0, done.stderr[-3000:]
+    return lambda framework, name: read_trace(Path(folder) / f"{framework}-{name}.npz")
+
+
+@pytest.mark.parametrize("framework", OTHER)
+def test_without_an_error_the_pair_is_equal_but_for_rounding(traces, framework):
+    pair = compare(traces(OTHER[framework], "none"), traces(framework, "none"), plants.network())
+    assert pair.parity == "rounding"
+    assert pair.place is None
+
+
+@pytest.mark.parametrize(("framework", "name"), CASES)
+def test_a_planted_error_is_found_at_its_layer(traces, framework, name):
+    pair = compare(traces(OTHER[framework], "none"), traces(framework, name), plants.network())
+    layer, what = plants.expected(name)
+    assert pair.parity == "different"
+    assert (pair.causes[0].layer, pair.causes[0].what) == (layer, what), pair.sentence
+    assert pair.causes[0].step == {"first weights": 0, "update": 2}.get(what, 1)
+    assert (layer or {"loss": "the loss", "input": "the input"}[what]) in pair.sentence
+    print(f"{framework}, {name}: {pair.sentence}")

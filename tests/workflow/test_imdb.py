@@ -1,0 +1,138 @@
+"""Raw reviews to a trained imdb-cnn through the whole workflow, and its run asked for the class of other reviews."""
+
+import json
+import os
+import re
+import shutil
+from subprocess import PIPE
+
+import numpy as np
+import pytest
+from harness import predict, snakemake, write_config
+from mirrors import on_mirror, tar
+from report_figures import check_figures
+
+from trainmark import prepared
+from trainmark.records import read_record
+
+WORDS = {word: rank for rank, word in enumerate(["the", "film", "was", "great", "bad"], 1)}
+REVIEWS = "The film was bad, bad, bad!\n\nThe film was great; great.\n"
+
+
+def config(folder):
+    """Two runs on a few reviews, of which one keeps its weights."""
+    reviews = {
+        f"aclImdb/{split}/{kind}/{number}_9.txt": f"The film was {word} {word} {word}<br />".encode()
+        for split in ("train", "test")
+        for kind, word in (("pos", "great"), ("neg", "bad"))
+        for number in range(8)
+    }
+    of_texts = {"recipes": ["imdb-cnn"], "datasets": ["texts"], "frameworks": ["chainer"], "devices": ["cpu"]}
+    return {
+        "mirror": str(folder / "mirror"),
+        "offline": True,
+        "datasets": {
+            "texts": {
+                "title": "Texts", "format": "reviews", "classes": 2, "samples": {"train": 16, "test": 16},
+                "sequence_length": 400, "vocabulary_size": 100,
+                "files": [
+                    on_mirror(folder, "texts", "reviews.tar.gz", tar(reviews)),
+                    on_mirror(folder, "texts", "words.json", json.dumps(WORDS).encode()),
+                ],
+            },
+        },
+        "experiments": {
+            "kept": of_texts | {"epochs": [12], "repeats": 1, "batch_size": 8},
+            "forgotten": of_texts | {"epochs": [1], "repeats": 1, "keep_weights": False},
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of the finished workflow."""
+    folder = tmp_path_factory.mktemp("imdb")
+    process = snakemake(folder, "--cores", "2", "--configfile", write_config(folder, config(folder)))
+    assert process.returncode == 0, process.printed[-5000:]
+    return folder
+
+
+def run_folder(folder, experiment="kept", epochs=12):
+    return folder / f"results/runs/{experiment}/imdb-cnn/texts/chainer/cpu/epochs-{epochs}/repeat-1"
+
+
+def test_the_network_learns_the_reviews_and_scores_one_of_each_class(finished):
+    record = read_record(run_folder(finished) / "record.json")
+    assert record["settings"]["input"] is None
+    assert record["settings"]["parameters"] == 350_751
+    assert record["result"]["test_accuracy"] == 1
+    negative, positive = record["samples"]
+    assert (negative["class_name"], negative["index"]) == ("negative", 0) and negative["probability"] < 0.5
+    assert (positive["class_name"], positive["index"]) == ("positive", 8) and positive["probability"] > 0.5
+
+
+def test_weights_lie_beside_the_record_where_they_are_kept(finished):
+    record = read_record(run_folder(finished) / "record.json")
+    assert record["weights"]["sha256"] == prepared.sha256_of(run_folder(finished) / "weights.npz")
+    assert read_record(run_folder(finished, "forgotten", 1) / "record.json")["weights"] is None
+    assert not (run_folder(finished, "forgotten", 1) / "weights.npz").exists()
+
+
+def test_the_report_shows_the_scores(finished):
+    page = (finished / "results" / "report" / "index.html").read_text()
+    order = json.loads((finished / "results" / "plan.json").read_text())["order"]
+    records = {
+        str(i): read_record(finished / "results" / "runs" / one / "record.json") for i, one in enumerate(order, 1)
+    }
+    shown = check_figures(page, records, certificates={})
+    assert {cell["data-field"] for cell in shown} >= {"samples.test.0", "samples.test.8"}
+    assert page.count("<h3>Sample reviews</h3>") == 2
+    assert "16 test\ntexts of 400 token ids in 2 classes" in page
+
+
+@pytest.mark.parametrize("way", ["file", "standard input", "-"])
+def test_predict_answers_every_line_and_says_nothing_else(finished, tmp_path, way):
+    (tmp_path / "reviews.txt").write_text(REVIEWS)
+    arguments = {"file": [tmp_path / "reviews.txt"], "standard input": [], "-": ["-"]}[way]
+    done = predict(run_folder(finished), *arguments, input=None if way == "file" else REVIEWS)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"negative\t\d\.\d{4}\n(negative|positive)\t\d\.\d{4}\npositive\t\d\.\d{4}\n", done.stdout)
+
+
+def test_predict_gives_the_probabilities_of_the_training(finished):
+    """The review of the record's samples gets the probability that the last evaluation gave it."""
+    record = read_record(run_folder(finished) / "record.json")
+    done = predict(
+        run_folder(finished) / "record.json",
+        input="The film was bad bad bad<br />\nThe film was great great great<br />\n",
+    )
+    probabilities = [float(line.split("\t")[1]) for line in done.stdout.splitlines()]
+    negative, positive = (sample["probability"] for sample in record["samples"])
+    np.testing.assert_allclose(probabilities, [1 - negative, positive], atol=6e-5)
+
+
+def test_predict_ends_quietly_where_its_reader_has_gone(finished, tmp_path):
+    (tmp_path / "many.txt").write_text("great\n" * 20_000)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        done = predict(run_folder(finished), tmp_path / "many.txt", capture_output=False, stdout=gone, stderr=PIPE)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_predict_refuses_in_one_sentence(finished, tmp_path):
+    shutil.copytree(run_folder(finished), tmp_path / "apart")
+    (tmp_path / "apart" / "weights.npz").write_bytes(b"x")
+    dataset = ["--dataset-folder", finished / "results/datasets/texts/prepared"]
+    refused = {
+        "RecordError: ": [tmp_path / "nowhere"],
+        "keeps no trained weights": [run_folder(finished, "forgotten", 1)],
+        "is damaged or of another run": [tmp_path / "apart", *dataset],
+        "is not there; name its prepared folder with --dataset-folder": [tmp_path / "apart"],
+        "line 2: it is not UTF-8 text": [run_folder(finished)],
+    }
+    for words, arguments in refused.items():
+        done = predict(*arguments, input=b"good\nd\xe9j\xe0\n", text=False)
+        message = done.stderr.decode()
+        assert (done.returncode, done.stdout, message.count("\n")) == (1, b"", 1), message
+        assert words in message

@@ -1,0 +1,94 @@
+# Before anything is ranked: do the trainers of a group train the same network?
+CERTIFIED = certified_groups(RUNS)
+TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
+CERTIFICATE_FILE = "results/certificates/{experiment}/{recipe}/{dataset}.json"
+CERTIFICATES = [
+    CERTIFICATE_FILE.format(experiment=experiment, recipe=recipe, dataset=dataset)
+    for experiment, recipe, dataset in CERTIFIED
+]
+
+
+def certified_recipe(wildcards):
+    """What the recipe decides of a certificate, and how large its images are."""
+    recipe = RECIPES[wildcards.recipe]
+    return json.dumps(recipe_values(recipe) | {"certified_side": recipe.certified_side}, sort_keys=True)
+
+
+def code_of_trace(wildcards):
+    """Digest of the code that traces a trainer."""
+    return digest(*tracing_code(RECIPES[wildcards.recipe], wildcards.framework))
+
+
+def code_of_certificate(wildcards):
+    """Digests of the code that compares the traces of a group, and that takes them."""
+    recipe = RECIPES[wildcards.recipe]
+    frameworks = sorted({framework for framework, _ in trainers_of_group(wildcards)})
+    return [digest("certify"), *(digest(*tracing_code(recipe, framework)) for framework in frameworks)]
+
+
+def trainers_of_group(wildcards):
+    """(framework, device) of each trainer of a certificate, in the order of the config."""
+    return CERTIFIED[wildcards.experiment, wildcards.recipe, wildcards.dataset]
+
+
+def traces_of_group(wildcards):
+    """The traces of all trainers of a certificate."""
+    names = [dict(zip(("framework", "device"), trainer)) for trainer in trainers_of_group(wildcards)]
+    return [TRACE_FILE.format(**dict(wildcards.items()), **name) for name in names]
+
+
+rule trace_training:
+    """Take the certified steps with one framework on one device, and keep what it showed of them."""
+    input:
+        dataset="results/datasets/{dataset}/prepared",
+        mean=lambda wildcards: dataset_files.mean_files(wildcards.dataset, CATALOGUE)[:1],
+    output:
+        trace=temp(TRACE_FILE),
+    params:
+        seed=setting("seed"),
+        batch_size=setting("batch_size"),
+        input=setting("input"),
+        mean=lambda wildcards, input: option("--mean", input.mean),
+        recipe=certified_recipe,
+        code=code_of_trace,
+        script=f"{SCRIPTS}/trace_training.py",
+    log:
+        "results/logs/trace_training/{experiment}/{recipe}/{dataset}/{framework}/{device}.log",
+    priority: DATA_FIRST
+    conda:
+        "../../envs/{framework}.yaml"
+    threads: 2
+    resources:
+        mem_mb=8000,
+        runtime=240,
+        gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
+    shell:
+        "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q} {params.mean}"
+        " --framework {wildcards.framework} --device {wildcards.device} --seed {params.seed}"
+        " --batch-size {params.batch_size} --input {params.input:q} --threads {threads} --log {log:q}"
+        " --out {output.trace:q}"
+
+
+rule certify:
+    """Compare the traces of all trainers of a group in pairs: the parity certificate."""
+    input:
+        traces=traces_of_group,
+    output:
+        certificate=CERTIFICATE_FILE,
+    params:
+        # Traces are gone once they are compared: what makes one stale makes the certificate stale.
+        settings=lambda wildcards: [setting(key)(wildcards) for key in ("seed", "batch_size", "input")],
+        recipe=certified_recipe,
+        code=code_of_certificate,
+        script=f"{SCRIPTS}/certify.py",
+    log:
+        "results/logs/certify/{experiment}/{recipe}/{dataset}.log",
+    priority: DATA_FIRST
+    conda:
+        "../../envs/report.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+    shell:
+        "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
+        " --dataset {wildcards.dataset} --traces {input.traces:q} --out {output.certificate:q} 2> >(tee {log:q} >&2)"

@@ -1,0 +1,39 @@
+"""Label texts by a trained run: one line a review in, one line a review out, "<class><TAB><its probability>".
+
+Words, token ids and length are those of the training. An empty line is a review without words, and gets its line too.
+"""
+
+import argparse
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from trainmark.console import only_own_output, said_when_long
+from trainmark.devices import DEVICES, limit_threads
+from trainmark.errors import run_command
+from trainmark.slots import device_slot
+
+
+def main() -> None:
+    """Read, label, write, in blocks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="the run's record.json, or the folder that holds it")
+    parser.add_argument("file", nargs="?", type=Path, help="text file in UTF-8; standard input where absent, or -")
+    parser.add_argument("--device", choices=DEVICES, default="cpu", help="where to compute (default: cpu)")
+    parser.add_argument("--threads", type=int, default=2, help="CPUs and threads to compute with (default: 2)")
+    parser.add_argument("--dataset-folder", type=Path, help="the prepared dataset, where the results were taken apart")
+    arguments = parser.parse_args()
+    with ExitStack() as held:
+        with said_when_long("predict: waiting for CPUs, or a GPU, that runs hold", sys.stderr, seconds=5):
+            slot = held.enter_context(device_slot(arguments.device, arguments.threads))
+        limit_threads(slot.cpus)
+        from trainmark import predicting  # numpy reads its number of threads when it is imported: not before here
+
+        run = predicting.read_run(arguments.run, arguments.dataset_folder)
+        lines = held.enter_context(predicting.open_texts(arguments.file))
+        with only_own_output() as out:
+            predicting.predict(run, arguments.device, len(slot.cpus), lines, out)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,69 @@
+"""Take the certified steps with one framework on one device, and write what it showed of them: its trace."""
+
+import argparse
+import json
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from trainmark import devices
+from trainmark.console import redirect_output
+from trainmark.errors import TrainmarkError
+from trainmark.frameworks import create_adapter, known_frameworks
+from trainmark.recipe import asked_batch_size, merged_input
+from trainmark.recipes import RECIPES
+from trainmark.slots import device_slot
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line of one trace."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recipe", required=True, choices=RECIPES, help="what is trained")
+    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
+    parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; needed for images, which alone have one")
+    parser.add_argument("--framework", required=True, choices=known_frameworks(), help="the library that trains")
+    parser.add_argument("--device", required=True, choices=devices.DEVICES)
+    parser.add_argument("--seed", type=int, default=1, help="the experiment's seed")
+    parser.add_argument("--batch-size", default="recipe", help="samples a step of the runs: recipe, full or a number")
+    parser.add_argument("--input", type=json.loads, default={}, help="JSON: input transform over the recipe's")
+    parser.add_argument("--threads", type=int, default=1, help="CPUs and threads to train with")
+    parser.add_argument("--log", type=Path, help="file for everything that the framework prints")
+    parser.add_argument("--out", required=True, type=Path, help="the trace to write")
+    return parser.parse_args()
+
+
+def take_trace(arguments: argparse.Namespace) -> None:
+    """Hold a device, as runs do, so that no timed one is disturbed; take the steps; write."""
+    with device_slot(arguments.device, arguments.threads) as slot:
+        devices.limit_threads(slot.cpus)
+        from trainmark.traces import write_trace  # numpy reads its number of threads when it is imported: not before
+        from trainmark.tracing import certified_plan, trace
+
+        recipe = RECIPES[arguments.recipe]
+        batch_size = asked_batch_size(recipe, arguments.batch_size)
+        transform = merged_input(recipe, arguments.input)
+        plan = certified_plan(recipe, arguments.seed, batch_size, transform, arguments.dataset_folder, arguments.mean)
+        adapter = create_adapter(arguments.framework, len(slot.cpus))
+        write_trace(trace(adapter, plan, arguments.device), arguments.out)
+
+
+def main() -> None:
+    """Trace, and say so; what goes wrong is one sentence, with the traceback in the log."""
+    arguments = parse_arguments()
+    terminal = redirect_output(arguments.log)
+    title = f"certify {arguments.recipe}: {arguments.framework}, {arguments.device}"
+    start = time.monotonic()
+    try:
+        take_trace(arguments)
+    except Exception as error:
+        traceback.print_exc()
+        message = str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
+        log = f"; log: {arguments.log}" if arguments.log else ""
+        print(f"{title}: failed: {message}{log}", file=terminal)
+        sys.exit(1)
+    print(f"{title}: traced in {time.monotonic() - start:.0f} s", file=terminal)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Interpreting an architecture with Keras: each layer type, and the model made of them.
+
+Keras lays images out as (height, width, channels) and sequences as (length, channels), its default, which is the only
+one that TensorFlow's convolutions take on the CPU; the graph's canonical layout has the channels first. Where Keras's
+own layer can't be made to compute what the graph says, there is a small one here; docs/parity.md lists them.
+"""
+
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+from keras import ops
+
+from trainmark.architecture import Architecture
+from trainmark.frameworks.base import check_shape
+from trainmark.ops import Node, Shape, window_count
+
+
+class BatchNorm(keras.layers.Layer):
+    """Batch normalisation as Chainer has it: its running variance is the unbiased one, and Keras's the biased one.
+
+    Keras on JAX would also take part of it in float32, whatever the weights are.
+    """
+
+    def __init__(self, epsilon: float, decay: float, **named: str) -> None:
+        super().__init__(**named)
+        self._epsilon, self._decay = epsilon, decay
+
+    def build(self, input_shape):
+        """Trained scale and offset, and running statistics, one of each a channel."""
+        shape = (input_shape[-1],)
+        self.gamma = self.add_weight(shape=shape, initializer="ones", name="gamma")
+        self.beta = self.add_weight(shape=shape, initializer="zeros", name="beta")
+        self.moving_mean = self.add_weight(shape=shape, initializer="zeros", trainable=False, name="moving_mean")
+        self.moving_variance = self.add_weight(shape=shape, initializer="ones", trainable=False, name="moving_variance")
+
+    def call(self, inputs, training=False):
+        """Normalise by the batch's statistics while training, else by the running ones."""
+        mean, variance = self._batch_statistics(inputs) if training else (self.moving_mean, self.moving_variance)
+        return (inputs - mean) * (self.gamma * ops.rsqrt(variance + self._epsilon)) + self.beta
+
+    def _batch_statistics(self, inputs):
+        """Mean and biased variance of each channel; the running statistics follow them."""
+        axes = tuple(range(len(inputs.shape) - 1))
+        count = ops.cast(ops.shape(inputs)[0], inputs.dtype) * float(np.prod(inputs.shape[1:-1]))
+        mean = ops.sum(inputs, axis=axes) / count  # not ops.mean, which works in float32 on JAX
+        variance = ops.sum(ops.square(inputs - mean), axis=axes) / count
+        unbiased = variance * (count / ops.maximum(count - 1.0, 1.0))
+        self.moving_mean.assign(self.moving_mean * self._decay + mean * (1 - self._decay))
+        self.moving_variance.assign(self.moving_variance * self._decay + unbiased * (1 - self._decay))
+        return mean, variance
+
+    def compute_output_shape(self, input_shape):
+        """As the input's."""
+        return input_shape
+
+
+class LocalResponseNorm(keras.layers.Layer):
+    """x / (k + alpha * sum of squares over n neighbouring channels)^beta, which Keras has no layer for.
+
+    Source: functions.local_response_normalization of Chainer; alpha is not divided by n.
+    """
+
+    def __init__(self, n: int, k: float, alpha: float, beta: float, **named: str) -> None:
+        super().__init__(**named)
+        self._n, self._k, self._alpha, self._beta = n, k, alpha, beta
+
+    def call(self, inputs):
+        """The sum over neighbours as n shifted slices."""
+        channels = inputs.shape[-1]
+        squares = ops.pad(ops.square(inputs), ((0, 0),) * 3 + ((self._n // 2, self._n // 2),))
+        total = squares[..., :channels]
+        for shift in range(1, self._n):
+            total = total + squares[..., shift : shift + channels]
+        return inputs * ops.power(self._k + self._alpha * total, -self._beta)
+
+    def compute_output_shape(self, input_shape):
+        """As the input's."""
+        return input_shape
+
+
+class Pool2D(keras.layers.Layer):
+    """Pooling over windows that count their padding, where Keras's own "same" padding lies elsewhere.
+
+    Maxima pad with minus infinity, averages with zeros that count as values (as in Chainer; TensorFlow leaves padding
+    out of an average). ceil: the last window may reach over the end.
+    """
+
+    def __init__(self, pool: Callable, size: int, stride: int, padding: int, ceil: bool, **named: str) -> None:
+        super().__init__(**named)
+        self._pool, self._size, self._stride, self._padding, self._ceil = pool, size, stride, padding, ceil
+
+    def call(self, inputs):
+        """Pad what the windows need, then pool without padding."""
+        pads = [self._pads(side) for side in inputs.shape[1:3]]
+        if any(map(any, pads)):
+            value = -np.inf if self._pool is ops.max_pool else 0.0
+            inputs = ops.pad(inputs, ((0, 0), *pads, (0, 0)), constant_values=value)
+        return self._pool(inputs, self._size, self._stride, "valid", data_format="channels_last")
+
+    def _pads(self, side: int) -> tuple[int, int]:
+        """Padding before and after an axis."""
+        count = window_count(side, self._size, self._stride, self._padding, self._ceil)
+        return self._padding, max(0, (count - 1) * self._stride + self._size - side - self._padding)
+
+
+class GivenDropout(keras.layers.Layer):
+    """Dropout by a mask that is given from outside; ones until then."""
+
+    def __init__(self, samples: int, **named: str) -> None:
+        super().__init__(**named)
+        self._samples = samples
+
+    def build(self, input_shape):
+        """Room for a mask of a whole batch."""
+        shape = (self._samples, *input_shape[1:])
+        self.mask = self.add_weight(shape=shape, initializer="ones", trainable=False, name="mask")
+
+    def call(self, inputs, training=False):
+        """Multiply by the mask while training."""
+        return inputs * self.mask if training else inputs
+
+    def compute_output_shape(self, input_shape):
+        """As the input's."""
+        return input_shape
+
+
+class BinaryLogits(keras.layers.Layer):
+    """(0, z) of one logit z."""
+
+    def call(self, inputs):
+        """Two logits a sample."""
+        return ops.concatenate([ops.zeros_like(inputs), inputs], axis=-1)
+
+
+class Heads(keras.layers.Layer):
+    """The logits of several heads, as one output: (samples, heads, classes)."""
+
+    def call(self, inputs):
+        """Stack them, in their order."""
+        return ops.stack(inputs, axis=1)
+
+
+def _convolution(layer: Callable, node: Node) -> Callable:
+    size, stride, padding = (node.whole(name) for name in ("size", "stride", "padding"))
+    same = padding and stride == 1 and 2 * padding == size - 1
+    convolution = layer(
+        node.whole("filters"),
+        size,
+        strides=stride,
+        padding="same" if same else "valid",
+        use_bias=bool(node.attributes["bias"]),
+        name=node.name,
+    )
+    if same or not padding:
+        return convolution
+    # With a stride, Keras's "same" may pad the far side alone.
+    zeros = keras.layers.ZeroPadding2D(padding, name=f"{node.name}_padding")
+    return lambda inputs: convolution(zeros(inputs))
+
+
+def _flatten(node: Node, rank: int) -> Callable:
+    """In the canonical order, channels first."""
+    flatten = keras.layers.Flatten(name=node.name)
+    if rank == 1:
+        return flatten
+    channels_first = keras.layers.Permute((rank, *range(1, rank)), name=f"{node.name}_channels_first")
+    return lambda inputs: flatten(channels_first(inputs))
+
+
+def _pool(pool: Callable, node: Node) -> Callable:
+    window = (node.whole(name) for name in ("size", "stride", "padding"))
+    return Pool2D(pool, *window, ceil=bool(node.attributes.get("ceil")), name=node.name)
+
+
+LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
+    "Flatten": _flatten,
+    "Dense": lambda node, rank: keras.layers.Dense(
+        node.whole("units"), use_bias=bool(node.attributes["bias"]), name=node.name
+    ),
+    "Conv2D": lambda node, rank: _convolution(keras.layers.Conv2D, node),
+    "Conv1D": lambda node, rank: _convolution(keras.layers.Conv1D, node),
+    "Embedding": lambda node, rank: keras.layers.Embedding(
+        node.whole("vocabulary"), node.whole("units"), name=node.name
+    ),
+    "BatchNorm": lambda node, rank: BatchNorm(node.attributes["epsilon"], node.attributes["decay"], name=node.name),
+    "LRN": lambda node, rank: LocalResponseNorm(
+        node.whole("n"), *(node.attributes[name] for name in ("k", "alpha", "beta")), name=node.name
+    ),
+    "ReLU": lambda node, rank: keras.layers.ReLU(name=node.name),
+    "Dropout": lambda node, rank: keras.layers.Dropout(node.attributes["rate"], name=node.name),
+    "MaxPool2D": lambda node, rank: _pool(ops.max_pool, node),
+    "AvgPool2D": lambda node, rank: _pool(ops.average_pool, node),
+    "GlobalMaxPool1D": lambda node, rank: keras.layers.GlobalMaxPooling1D(name=node.name),
+    "Concat": lambda node, rank: keras.layers.Concatenate(axis=-1, name=node.name),
+    "Add": lambda node, rank: keras.layers.Add(name=node.name),
+    "BinaryLogits": lambda node, rank: BinaryLogits(name=node.name),
+}
+"""What is called with a layer's inputs, from its node and the number of its input's axes without the batch's."""
+
+
+def layer_outputs(framework: str, architecture: Architecture, observed_batch: int | None) -> dict:
+    """Symbolic outputs of the input and of every node, by name; ShapeError where one is not as the graph says."""
+    shapes = architecture.shapes()
+    dtype = "int32" if architecture.takes_tokens else None
+    outputs = {"input": keras.Input(channels_last(architecture.input_shape), name="input", dtype=dtype)}
+    for node in architecture.nodes:
+        layer = LAYERS[node.op](node, len(shapes[node.inputs[0]]))
+        if node.op == "Dropout" and observed_batch:
+            layer = GivenDropout(observed_batch, name=node.name)
+        inputs = [outputs[name] for name in node.inputs]
+        outputs[node.name] = layer(inputs[0] if len(inputs) == 1 else inputs)
+        check_shape(framework, node.name, _channels_first(tuple(outputs[node.name].shape[1:])), shapes[node.name])
+    return outputs
+
+
+def channels_last(shape: Shape) -> Shape:
+    """The shape in Keras's layout of what has the canonical shape."""
+    return (*shape[1:], shape[0]) if len(shape) > 1 else shape
+
+
+def _channels_first(shape: Shape) -> Shape:
+    return (shape[-1], *shape[:-1])
+
+
+def to_channels_last(batch: np.ndarray) -> np.ndarray:
+    """A batch in Keras's layout."""
+    return np.ascontiguousarray(np.moveaxis(batch, 1, -1)) if batch.ndim > 2 else batch
+
+
+def to_channels_first(batch: np.ndarray) -> np.ndarray:
+    """A batch in the canonical layout."""
+    return np.moveaxis(batch, -1, 1) if batch.ndim > 2 else batch

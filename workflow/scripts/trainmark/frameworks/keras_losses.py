@@ -1,0 +1,60 @@
+"""The loss of a step with Keras, and what keeps it."""
+
+import keras
+from keras import ops
+
+
+def cross_entropies(labels, logits, auxiliary_weights: tuple[float, ...]):
+    """The loss of each sample (samples,): softmax cross entropy of its logits, plus the weighted ones of other heads.
+
+    labels: (samples,). logits: (samples, classes), or (samples, heads, classes) with the main head first.
+    """
+    if not auxiliary_weights:
+        return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    labels = ops.reshape(labels, (-1,))
+    loss = 0.0
+    for head, weight in enumerate((1.0, *auxiliary_weights)):
+        loss = loss + weight * keras.losses.sparse_categorical_crossentropy(labels, logits[:, head], from_logits=True)
+    return loss
+
+
+class CrossEntropy(keras.losses.Loss):
+    """The mean of `cross_entropies` over a batch."""
+
+    def __init__(self, auxiliary_weights: tuple[float, ...]) -> None:
+        super().__init__(name="cross_entropy")
+        self._auxiliary_weights = auxiliary_weights
+
+    def call(self, y_true, y_pred):
+        """The loss of each sample."""
+        return cross_entropies(y_true, y_pred, self._auxiliary_weights)
+
+
+class StepLosses(keras.metrics.Metric):
+    """Keeps the loss of every step on the device, to be read once an epoch.
+
+    Keras itself reports the running mean, from which single losses can't be had back without loss of digits, and
+    a callback that reads each one would make the host wait at every step.
+    """
+
+    def __init__(self, steps: int, auxiliary_weights: tuple[float, ...]) -> None:
+        super().__init__(name="step_losses")
+        self._steps, self._auxiliary_weights = steps, auxiliary_weights
+        self.losses = self.add_variable(shape=(steps,), initializer="zeros", dtype=keras.config.floatx(), name="losses")
+        self.step = self.add_variable(shape=(), initializer="zeros", dtype="int32", name="step")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Note the mean cross entropy of one batch. Sum over count: ops.mean works in float32 on JAX."""
+        losses = cross_entropies(y_true, y_pred, self._auxiliary_weights)
+        loss = ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
+        # The remainder changes nothing but what Keras on torch does first: a dry run on uninitialised memory.
+        place = ops.reshape(self.step % self._steps, (1, 1))
+        self.losses.assign(ops.scatter_update(self.losses, place, ops.reshape(loss, (1,))))
+        self.step.assign(self.step + 1)
+
+    def result(self):
+        """The loss of the epoch's last step; 0 before it, which nobody sees: no progress bar is shown.
+
+        A fixed place, since Keras asks at every step: torch would wait for the GPU to read an index that lies on it.
+        """
+        return self.losses[-1]

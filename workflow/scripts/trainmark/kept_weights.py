@@ -1,0 +1,75 @@
+"""The trained weights of a run, kept beside its record: an .npz file that is trusted by the record's SHA-256 alone."""
+
+import contextlib
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from trainmark.architecture import Architecture
+from trainmark.disk import write_arrays
+from trainmark.errors import RecordError
+from trainmark.prepared import sha256_of
+from trainmark.weights import Weights
+
+FILE_NAME = "weights.npz"
+
+
+def write_weights(file: Path, weights: Weights) -> dict:
+    """Write the arrays by their names, in float32, as a whole or not at all; return the record's part on them.
+
+    Raises OSError, and leaves no part behind, where they can't be written.
+    """
+    part = file.with_name(file.name + ".part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_arrays(part, {name: np.asarray(array, np.float32) for name, array in weights.items()})
+        sha256 = sha256_of(part)
+        os.replace(part, file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+    return {"file": file.name, "sha256": sha256}
+
+
+def remove_weights(file: Path) -> None:
+    """Remove what an earlier run left, or a part of it."""
+    for path in (file, file.with_name(file.name + ".part")):
+        path.unlink(missing_ok=True)
+
+
+def read_weights(record_file: Path, record: dict, architecture: Architecture) -> Weights:
+    """The trained weights of a record's run. Raises RecordError where there are none, or not those of the record."""
+    kept = record["weights"]
+    if kept is None:
+        raise RecordError(f"{record_file} keeps no trained weights: {_why_none(record)}")
+    file = record_file.with_name(kept["file"])
+    if not file.is_file():
+        raise RecordError(f"{file}, the trained weights of the run, is missing; {_again(record_file)}")
+    if sha256_of(file) != kept["sha256"]:
+        raise RecordError(
+            f"{file} is damaged or of another run: its SHA-256 is not the record's; {_again(record_file)}"
+        )
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            weights = {name: arrays[name] for name in arrays.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise RecordError(f"{file} holds no arrays of numbers ({error}); {_again(record_file)}") from error
+    wanted = {parameter.name: tuple(parameter.shape) for parameter in architecture.arrays()}
+    if {name: array.shape for name, array in weights.items()} != wanted:
+        raise RecordError(f"{file} is of another network than today's {architecture.name}; {_again(record_file)}")
+    return weights
+
+
+def _why_none(record: dict) -> str:
+    reasons = {
+        "diverged": "the run diverged; take one whose status is ok",
+        "out_of_memory": "the run ran out of memory; take one whose status is ok",
+    }
+    return reasons.get(record["status"], "keep_weights was false, or the disk was full; set it and train the run again")
+
+
+def _again(record_file: Path) -> str:
+    return f"delete {record_file} and run snakemake again"

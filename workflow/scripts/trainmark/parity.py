@@ -1,0 +1,296 @@
+"""Did two trainers train the same network? Their traces side by side: a class, and where they begin to part.
+
+Differences are relative: of two numbers |a - b| / max(|a|, |b|), of arrays the same of their norms. Arrays are compared
+layer by layer, all trained ones of a layer together and its statistics together, and not one by one: an array whose
+gradient is 0 in real arithmetic, as that of a bias before a batch normalisation, has a gradient of rounding errors
+alone, in no relation to those of another framework.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainmark.architecture import Architecture
+from trainmark.sketches import array_difference, scalar_difference
+from trainmark.traces import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
+
+CLASSES = {"bitwise": 0.0, "rounding": 1e-9, "single": 1e-5, "different": float("inf")}
+"""Classes from the best to the worst, each with the difference that stays below it; float32 rounds by up to 6e-8."""
+
+NOT_CERTIFIED = "not certified"
+"""In place of a class, where a trainer ran out of memory."""
+
+CERTIFIED = ("network", "steps", "masks")
+"""The stages that decide the class, and at which one it is looked for first where the pair parts."""
+
+TWIN = "twin"
+"""The stage `steps` once more, from first weights that differ in their last bit."""
+
+CHAOS = 1e-10
+"""Steps count while a trainer and its twin are not further apart: later ones turn rounding into anything."""
+
+DRIFT = "float32"
+"""The stage that tells how far float32 drifts."""
+
+NOISE = 1e-12
+"""Below it a difference is the rounding of float64 anywhere in a network."""
+
+JUMP = 100
+"""A difference this many times larger than all that came before it was made where it is seen, not handed on."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that two trainers did, and how far they are apart in it.
+
+    what: "first weights", "input", "forward", "loss", "backward", "update", "running statistics" or "evaluation". step:
+    from 1; 0 for the first weights. layer, op: None where it is of no layer.
+    """
+
+    stage: str
+    step: int
+    layer: str | None
+    op: str | None
+    what: str
+    difference: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two trainers compared.
+
+    parity: a key of CLASSES, the worst of the stages', or NOT_CERTIFIED. stages: class, steps that count and largest
+    differences of each; "evaluation" None where not all steps count. drift: the differences in float32. causes: where
+    the pair parts, in the order of the computation, each with a difference that what came before does not explain;
+    place: the last of these, the largest. None, and empty, below `single`.
+    """
+
+    first: str
+    second: str
+    parity: str
+    stages: dict[str, dict]
+    drift: dict[str, float] | None
+    place: Place | None
+    causes: tuple[Place, ...]
+    sentence: str
+
+
+def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
+    """The class of two trainers of this architecture, and where they part.
+
+    A trainer that failed has the pair's class by its failure: a layer of another shape is `different`.
+    """
+    names = first.trainer, second.trainer
+    failures = [(trace.trainer, trace.failure) for trace in (first, second) if trace.failure]
+    if failures:
+        return _failed(names, *_worst_failure(failures), architecture)
+    common = [stage for stage in first.stages if stage in second.stages]
+    layers = _Layers(architecture)
+    all_steps = max(len(first.stages[stage].losses) for stage in common)
+    horizon = max(filter(None, (layers.horizon(trace) for trace in (first, second))), default=all_steps)
+    sides = {
+        stage: (first.stages[stage].until(horizon), second.stages[stage].until(horizon))
+        for stage in CERTIFIED
+        if stage in common
+    }
+    stages = {stage: _certified(layers.differences(*pair), *pair) for stage, pair in sides.items()}
+    drift = layers.differences(first.stages[DRIFT], second.stages[DRIFT]) if DRIFT in common else None
+    parity = max((stages[stage]["parity"] for stage in stages), key=list(CLASSES).index)
+    place, causes = None, ()
+    if parity in ("single", "different"):
+        parting = next(stage for stage in stages if stages[stage]["parity"] == parity)
+        places = list(layers.places(parting, *sides[parting]))
+        place, causes = parting_place(places)
+    sentence = _sentence(parity, _largest(stages.values()), place, causes, first.stages)
+    if horizon < all_steps:
+        sentence += _HORIZON.format(steps=horizon)
+    return Pair(*names, parity, stages, drift, place, tuple(causes), sentence)
+
+
+def parting_place(places: Sequence[Place]) -> tuple[Place, tuple[Place, ...]]:
+    """(where a pair parts, all places like it) among the places of a stage, in the order of the computation.
+
+    A place counts where its difference is above NOISE and JUMP times larger than any before it. Where none is, and
+    the difference has grown slowly, it is the first above that of `rounding`, or the largest.
+    """
+    causes, before = [], 0.0
+    for place in places:
+        if place.difference > max(NOISE, JUMP * before):
+            causes.append(place)
+        before = max(before, place.difference)
+    if causes:
+        return causes[-1], tuple(causes)
+    largest = max(places, key=lambda place: place.difference)
+    return next((place for place in places if place.difference >= CLASSES["rounding"]), largest), ()
+
+
+def _certified(differences: dict[str, float | None], first: StageTrace, second: StageTrace) -> dict:
+    """What the pair says of a stage: its class, the steps that count, and the differences."""
+    if not any(differences.values()) and _equal_sketches(first, second):
+        parity = "bitwise"
+    else:
+        largest = _largest([differences])
+        parity = next(name for name, bound in CLASSES.items() if largest < bound or name == "different")
+    return {"parity": parity, "steps": len(first.losses), **differences}
+
+
+def _equal_sketches(first: StageTrace, second: StageTrace) -> bool:
+    """Whether all that was kept of the stages besides is equal to the last bit too."""
+    pairs = [(getattr(first, key), getattr(second, key)) for key in SINGLE_SKETCHES]
+    for key in STEP_SKETCHES:
+        pairs += zip(getattr(first, key), getattr(second, key), strict=True)
+    return all(a == b if a is None else a.equal(b) for a, b in pairs)
+
+
+def _largest(differences: Iterable[dict]) -> float:
+    return max(value for one in differences for value in one.values() if isinstance(value, float))
+
+
+# --- differences --------------------------------------------------------------------------------------------------
+
+
+class _Layers:
+    """The layers of an architecture, with the names of their arrays, and what two traces of it differ in."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        self._output = architecture.output
+        self._ops = {node.name: node.op for node in architecture.nodes}
+        self._evaluated = [node.name for node in architecture.inference_nodes()]
+        self._trained: dict[str, list[str]] = {}
+        self._statistics: dict[str, list[str]] = {}
+        for parameter in architecture.arrays():
+            arrays = self._trained if parameter.trained else self._statistics
+            arrays.setdefault(parameter.layer, []).append(parameter.name)
+
+    def horizon(self, trace: Trace) -> int | None:
+        """How many steps count: those before the trainer parts from its twin, 1 at the least; None without a twin.
+
+        Of two trainers the larger number counts: one that computes in float32 inside parts from its twin at once, and
+        says nothing of the training.
+        """
+        if TWIN not in trace.stages:
+            return None
+        steps, twin = trace.stages["steps"], trace.stages[TWIN]
+        for step in range(1, len(steps.losses) + 1):
+            if max(place.difference for place in self._step_places(TWIN, step, steps, twin)) >= CHAOS:
+                return max(1, step - 1)
+        return len(steps.losses)
+
+    def differences(self, first: StageTrace, second: StageTrace) -> dict[str, float | None]:
+        """The largest ones of a stage: of its losses, gradients' norms, final weights and the evaluation's logits.
+
+        Where the stage was cut, of the sketches of its last weights, and None of the logits.
+        """
+        norms = [
+            scalar_difference(a.norm(names), b.norm(names))
+            for a, b in zip(first.gradients, second.gradients, strict=True)
+            for names in (*self._trained.values(), list(a.shapes))
+        ]
+        losses = [scalar_difference(a, b) for a, b in zip(first.losses, second.losses, strict=True)]
+        layers = [*self._trained.values(), *self._statistics.values()]
+        if first.final is None:
+            weights = [first.weights[-1].difference(second.weights[-1], names) for names in layers]
+            logits = None
+        else:
+            weights = [array_difference(first.final, second.final, names) for names in layers]
+            logits = array_difference({"": first.logits}, {"": second.logits}, [""])
+        return {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
+
+    def places(self, stage: str, first: StageTrace, second: StageTrace) -> Iterator[Place]:
+        """All that the trainers did in a stage, in the order of the computation, gradients from the output back."""
+        for layer in self._ops:
+            names = self._trained.get(layer, []) + self._statistics.get(layer, [])
+            if names:
+                difference = first.first_weights.difference(second.first_weights, names)
+                yield self._place(stage, 0, layer, "first weights", difference)
+        difference = first.activations.difference(second.activations, ["input"])
+        yield self._place(stage, 1, None, "input", difference)
+        for layer in self._ops:
+            difference = first.activations.difference(second.activations, [layer])
+            yield self._place(stage, 1, layer, "forward", difference)
+        for step in range(1, len(first.losses) + 1):
+            yield from self._step_places(stage, step, first, second)
+        for layer in self._evaluated if first.evaluation else ():
+            difference = first.evaluation.difference(second.evaluation, [layer])
+            yield self._place(stage, len(first.losses), layer, "evaluation", difference)
+
+    def _step_places(self, stage: str, step: int, first: StageTrace, second: StageTrace) -> Iterator[Place]:
+        difference = scalar_difference(first.losses[step - 1], second.losses[step - 1])
+        yield self._place(stage, step, None, "loss", difference)
+        gradients = first.gradients[step - 1], second.gradients[step - 1]
+        for layer, names in reversed(self._trained.items()):
+            yield self._place(stage, step, layer, "backward", gradients[0].difference(gradients[1], names))
+        weights = first.weights[step - 1], second.weights[step - 1]
+        for what, arrays in (("update", self._trained), ("running statistics", self._statistics)):
+            for layer, names in arrays.items():
+                yield self._place(stage, step, layer, what, weights[0].difference(weights[1], names))
+
+    def _place(self, stage: str, step: int, layer: str | None, what: str, difference: float) -> Place:
+        return Place(stage, step, layer, self._ops.get(layer), what, difference)
+
+
+# --- failures and sentences ---------------------------------------------------------------------------------------
+
+
+def _worst_failure(failures: list[tuple[str, Failure]]) -> tuple[str, Failure]:
+    """A layer of another shape says more than memory that ran out."""
+    return min(failures, key=lambda one: one[1].kind != "shape")
+
+
+def _failed(names: tuple[str, str], trainer: str, failure: Failure, architecture: Architecture) -> Pair:
+    if failure.kind == "out_of_memory":
+        sentence = f"not certified: {trainer} ran out of memory ({failure.message})"
+        return Pair(*names, NOT_CERTIFIED, {}, None, None, (), sentence)
+    op = next((node.op for node in architecture.nodes if node.name == failure.node), None)
+    place = Place(failure.stage, 1, failure.node, op, "forward", float("inf"))
+    return Pair(*names, "different", {}, None, place, (place,), f"different: {failure.message}")
+
+
+_SENTENCES = {
+    "bitwise": "bitwise equal",
+    "rounding": "equal but for rounding, {largest:.1e} at most",
+    "single": "equal to single precision, {largest:.1e} at most: {places}",
+    "different": "different, by up to {largest:.1e}: {places}",
+}
+
+_HORIZON = (
+    "; {steps} of the steps count, since later ones turn a change in a last bit into more than 1e-10 by themselves"
+)
+
+_PARTING = {
+    ("single", True): "computed in float32 in {places}",
+    ("different", True): "they part in {places}",
+    ("single", False): "rounding that grew, seen first in {places}",
+    ("different", False): "they part slowly, seen first in {places}",
+}
+"""Where they part, by class and by whether there are causes."""
+
+
+def _sentence(
+    parity: str, largest: float, place: Place | None, causes: Sequence[Place], stages: Mapping[str, StageTrace]
+) -> str:
+    told = ""
+    if place:
+        named = "; then ".join(shown_place(one, stages[one.stage].rule) for one in causes or [place])
+        told = _PARTING[parity, bool(causes)].format(places=named)
+    return _SENTENCES[parity].format(largest=largest, places=told)
+
+
+_OF_LAYER = {
+    "first weights": "the first weights of {layer}",
+    "forward": "the forward of {layer}",
+    "backward": "the backward of {layer}",
+    "update": "the update of {layer} by {rule}",
+    "running statistics": "the running statistics of {layer}",
+    "evaluation": "the evaluation of {layer}",
+    "input": "the input: other samples, or the same in another order",
+    "loss": "the loss, or the batch that it is of",
+}
+
+
+def shown_place(place: Place, rule: str) -> str:
+    """In words: "the forward of pool1 (MaxPool2D), step 1: 1.2e-01". rule: of the stage's updates."""
+    text = _OF_LAYER[place.what].format(layer=f"{place.layer} ({place.op})", rule=rule)
+    when = f", step {place.step}" if place.step else ""
+    dropout = " with dropout" if place.stage == "masks" else ""
+    apart = "" if place.difference == float("inf") else f": {place.difference:.1e}"
+    return f"{text}{when}{dropout}{apart}"

@@ -1,0 +1,160 @@
+"""A trace: what one trainer showed of itself while it trained the certified steps. On disk it is one file of arrays."""
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from trainmark.disk import write_arrays
+from trainmark.errors import CertificateError
+from trainmark.sketches import Sketches
+
+FORMAT = 1
+"""Of the file: another one is refused."""
+
+SINGLE_SKETCHES = ("first_weights", "activations", "evaluation")
+STEP_SKETCHES = ("gradients", "weights")
+ARRAYS = ("losses", "logits")
+
+
+@dataclass(frozen=True)
+class StageTrace:
+    """What one stage of the certified training showed.
+
+    rule: of the updates. losses: a step each, float64. first_weights: right after the network was built. activations:
+    of every node, "input" first, before the first step. gradients, weights: after each step, of every array.
+    evaluation: of every node, for the evaluation samples after the last step; logits: those of the last node, in full.
+    final: all weights after the last step, in full. The last three None where the stage was cut.
+    """
+
+    rule: str
+    losses: np.ndarray
+    first_weights: Sketches
+    activations: Sketches
+    gradients: tuple[Sketches, ...]
+    weights: tuple[Sketches, ...]
+    evaluation: Sketches | None
+    logits: np.ndarray | None
+    final: Mapping[str, np.ndarray] | None
+
+    def until(self, step: int) -> "StageTrace":
+        """The stage cut after a step."""
+        if step >= len(self.losses):
+            return self
+        steps = {key: getattr(self, key)[:step] for key in ("losses", *STEP_SKETCHES)}
+        return replace(self, **steps, evaluation=None, logits=None, final=None)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a trainer came to no end of a stage: "shape", where `node` gave another one, or "out_of_memory"."""
+
+    kind: str
+    stage: str
+    node: str | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one trainer showed, by stage (see tracing.STAGES). settings: of the plan that it followed, as plain JSON."""
+
+    framework: str
+    device: str
+    versions: Mapping[str, str]
+    stages: Mapping[str, StageTrace]
+    settings: Mapping = field(default_factory=dict)
+    failure: Failure | None = None
+
+    @property
+    def trainer(self) -> str:
+        """Its name, as comparisons have it."""
+        return f"{self.framework} on {self.device}"
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def write_trace(trace: Trace, path: Path) -> None:
+    """Write a trace as a whole or not at all. Nothing in the file has to be unpickled."""
+    arrays: dict[str, np.ndarray] = {}
+    stages = {name: _packed(stage, name, arrays) for name, stage in trace.stages.items()}
+    about = {
+        "format": FORMAT,
+        **{key: getattr(trace, key) for key in ("framework", "device", "versions", "settings")},
+        "failure": asdict(trace.failure) if trace.failure else None,
+        "stages": stages,
+    }
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    write_arrays(part, arrays)
+    os.replace(part, path)
+
+
+def _packed(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict:
+    """What JSON holds of a stage; its arrays are put to the others, under the stage's name."""
+    arrays |= {f"{name}/{key}": getattr(stage, key) for key in ARRAYS}
+    arrays |= {f"{name}/final/{key}": array for key, array in stage.final.items()}
+    sketches = {key: [getattr(stage, key)] for key in SINGLE_SKETCHES}
+    sketches |= {key: list(getattr(stage, key)) for key in STEP_SKETCHES}
+    for key, found in sketches.items():
+        arrays |= {f"{name}/{key}/{i}": one.values for i, one in enumerate(found)}
+    shapes = {key: [list(one.shapes.items()) for one in found] for key, found in sketches.items()}
+    return {"rule": stage.rule, "shapes": shapes}
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a trace; the final weights are read when they are looked at. Raises CertificateError where it is none."""
+    try:
+        arrays = np.load(path, allow_pickle=False)
+        about = json.loads(arrays["about"].tobytes())
+        if about["format"] != FORMAT:
+            raise KeyError("format")
+        stages = {name: _unpacked(packed, name, arrays) for name, packed in about["stages"].items()}
+        failure = Failure(**about["failure"]) if about["failure"] else None
+    except (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile) as error:
+        raise CertificateError(
+            f"{path} is not a trace of this version of trainmark ({error}); delete it and run snakemake again"
+        ) from error
+    known = {key: about[key] for key in ("framework", "device", "versions", "settings")}
+    return Trace(**known, stages=stages, failure=failure)
+
+
+def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> StageTrace:
+    sketches = {
+        key: tuple(
+            Sketches({array: tuple(shape) for array, shape in shapes}, arrays[f"{name}/{key}/{i}"])
+            for i, shapes in enumerate(found)
+        )
+        for key, found in packed["shapes"].items()
+    }
+    return StageTrace(
+        rule=packed["rule"],
+        final=_Part(arrays, f"{name}/final/"),
+        **{key: arrays[f"{name}/{key}"] for key in ARRAYS},
+        **{key: sketches[key][0] for key in SINGLE_SKETCHES},
+        **{key: sketches[key] for key in STEP_SKETCHES},
+    )
+
+
+class _Part(Mapping):
+    """The arrays of a file whose names begin alike, by the rest of their names; each is read when it is asked for."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], beginning: str) -> None:
+        self._arrays = arrays
+        self._names = [name.removeprefix(beginning) for name in arrays if name.startswith(beginning)]
+        self._beginning = beginning
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[self._beginning + name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
