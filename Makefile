@@ -11,13 +11,21 @@ REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test test-real-data lint lock expected bench-images bench-ledger bench-twins torch clean help
+.PHONY: all test test-parity test-real-data lint lock expected certify-networks bench-images bench-ledger bench-twins torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
 
 test: $(VENV)/.installed-dev
-	@$(RUN) python -m pytest
+	@$(RUN) python -m pytest -m "not parity"
+
+# Every network certified in every framework, and errors planted in each adapter: a quarter of an hour.
+test-parity: $(VENV)/.installed-dev
+	@$(RUN) python -m pytest -m parity
+
+# The same networks as a table: classes and largest differences.
+certify-networks: $(VENV)/.installed-dev
+	@$(RUN) PYTHONPATH=workflow/scripts python tests/parity/certify_networks.py
 
 lint: $(VENV)/.installed-dev
 	@$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) snakefmt --check . && $(RUN) snakemake --lint
@@ -77,6 +85,8 @@ clean:
 help:
 	@echo "make            set up and run the default experiment (CORES=$(CORES))"
 	@echo "make test       set up and run the tests"
+	@echo "make test-parity      every network certified in every framework, and planted errors found"
+	@echo "make certify-networks   the same networks as a table of differences"
 	@echo "make test-real-data   the tests on real data alone (see tests)"
 	@echo "make lint       ruff, snakefmt and snakemake --lint"
 	@echo "make torch      add torch, for the framework keras-torch"

@@ -224,7 +224,7 @@ def _certified_pair(first, second, parity):
     differences = {"losses": size / 2, "gradients": size, "weights": size / 4, "evaluation": size / 8}
     place = {"stage": "steps", "step": 2, "layer": "dense1", "op": "Dense", "what": "backward", "difference": size}
     places = [place] if parity in ("single", "different") else []
-    stages = {stage: {"parity": parity, "steps": 2, **differences} for stage in ("network", "steps")}
+    stages = {stage: {"parity": parity, "steps": 2, **differences, "updates": 1e-17} for stage in ("network", "steps")}
     stages["steps"]["evaluation"] = None
     failed = parity == "not certified"
     return {

@@ -15,6 +15,8 @@ from trainmark.traces import read_trace
 OTHER = {"chainer": "keras-tensorflow", "keras-tensorflow": "chainer", "keras-jax": "chainer"}
 """Whose trace without an error each framework's are compared with."""
 
+pytestmark = pytest.mark.parity
+
 CASES = [(framework, name) for framework in OTHER for name in plants.plants_of(framework)]
 
 

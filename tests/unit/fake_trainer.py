@@ -151,10 +151,10 @@ class FakeAdapter(Adapter):
         return self._forward(self.data[split][0], {}, "evaluation")[self.output]
 
     def state(self):
-        return self.weights()
+        return dict(self.values)
 
     def set_state(self, state):
-        self.values = state
+        self.values = dict(state)
 
     def synchronize(self):
         pass

@@ -41,7 +41,7 @@ def test_each_stage_is_built_anew_in_its_precision_with_its_rule():
         "fake on cpu", {"fake": "1"}, {"seed": 1}, None,
     )  # fmt: skip
     assert {name: len(stage.gradients) for name, stage in found.stages.items()} == {
-        "network": 1, "steps": 10, "masks": 10, "twin": 10, "float32": 10,
+        "network": 10, "steps": 10, "masks": 10, "twin": 10, "float32": 10,
     }  # fmt: skip
     assert found.stages["steps"].logits.shape == (6, 4)
     assert found.stages["float32"].final["dense1.kernel"].dtype == np.float32

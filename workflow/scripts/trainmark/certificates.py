@@ -28,7 +28,7 @@ GROUP_KEYS = ("experiment", "recipe", "dataset")
 CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
 """Where a group's certificate lies under results/certificates."""
 
-DIFFERENCES = ("losses", "gradients", "weights", "evaluation")
+DIFFERENCES = ("losses", "gradients", "weights", "evaluation", "updates")
 """What is compared in each stage."""
 
 REFUSED = ("different", NOT_CERTIFIED)

@@ -88,12 +88,13 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     all_steps = max(len(first.stages[stage].losses) for stage in common)
     horizon = max(filter(None, (layers.horizon(trace) for trace in (first, second))), default=all_steps)
     sides = {
-        stage: (first.stages[stage].until(horizon), second.stages[stage].until(horizon))
+        stage: (first.stages[stage].until(steps), second.stages[stage].until(steps))
         for stage in CERTIFIED
+        for steps in [all_steps if stage == "network" else horizon]  # its steps all start from the first weights
         if stage in common
     }
     stages = {stage: _certified(layers.differences(*pair), *pair) for stage, pair in sides.items()}
-    drift = layers.differences(first.stages[DRIFT], second.stages[DRIFT]) if DRIFT in common else None
+    drift = layers.between(first.stages[DRIFT], second.stages[DRIFT]) if DRIFT in common else None
     parity = max((stages[stage]["parity"] for stage in stages), key=list(CLASSES).index)
     place, causes = None, ()
     if parity in ("single", "different"):
@@ -125,7 +126,9 @@ def parting_place(places: Sequence[Place]) -> tuple[Place, tuple[Place, ...]]:
 
 def _certified(differences: dict[str, float | None], first: StageTrace, second: StageTrace) -> dict:
     """What the pair says of a stage: its class, the steps that count, and the differences."""
-    if not any(differences.values()) and _equal_sketches(first, second):
+    between = [value for name, value in differences.items() if name != "updates"]
+    by_rule = differences["updates"] < CLASSES["rounding"]
+    if by_rule and not any(between) and _equal_sketches(first, second):
         parity = "bitwise"
     else:
         largest = _largest([differences])
@@ -176,9 +179,15 @@ class _Layers:
         return len(steps.losses)
 
     def differences(self, first: StageTrace, second: StageTrace) -> dict[str, float | None]:
-        """The largest ones of a stage: of its losses, gradients' norms, final weights and the evaluation's logits.
+        """What `between` gives, and the largest difference of an update from the rule, in any step of either."""
+        updates = max(float(max(stage.update_errors)) for stage in (first, second))
+        return {**self.between(first, second), "updates": updates}
 
-        Where the stage was cut, of the sketches of its last weights, and None of the logits.
+    def between(self, first: StageTrace, second: StageTrace) -> dict[str, float | None]:
+        """The largest ones of a stage: of losses, gradients' norms, weights and evaluation's logits.
+
+        Of the weights after each step by their sketches, and after the last one in full. Where the stage was cut by
+        sketches alone, and None of the logits.
         """
         norms = [
             scalar_difference(a.norm(names), b.norm(names))
@@ -187,11 +196,11 @@ class _Layers:
         ]
         losses = [scalar_difference(a, b) for a, b in zip(first.losses, second.losses, strict=True)]
         layers = [*self._trained.values(), *self._statistics.values()]
-        if first.final is None:
-            weights = [first.weights[-1].difference(second.weights[-1], names) for names in layers]
-            logits = None
-        else:
-            weights = [array_difference(first.final, second.final, names) for names in layers]
+        steps = list(zip(first.weights, second.weights, strict=True))
+        weights = [a.difference(b, names) for a, b in steps for names in layers]
+        logits = None
+        if first.final is not None:
+            weights += [array_difference(first.final, second.final, names) for names in layers]
             logits = array_difference({"": first.logits}, {"": second.logits}, [""])
         return {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
 
@@ -209,6 +218,9 @@ class _Layers:
             yield self._place(stage, 1, layer, "forward", difference)
         for step in range(1, len(first.losses) + 1):
             yield from self._step_places(stage, step, first, second)
+        for step in range(len(first.losses) + 1, len(first.update_errors) + 1):  # beyond what is compared
+            off = max((first, second), key=lambda stage: stage.update_errors[step - 1])
+            yield self._place(stage, step, off.update_layers[step - 1], "update", float(off.update_errors[step - 1]))
         for layer in self._evaluated if first.evaluation else ():
             difference = first.evaluation.difference(second.evaluation, [layer])
             yield self._place(stage, len(first.losses), layer, "evaluation", difference)

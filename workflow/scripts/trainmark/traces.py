@@ -13,26 +13,30 @@ from trainmark.disk import write_arrays
 from trainmark.errors import CertificateError
 from trainmark.sketches import Sketches
 
-FORMAT = 1
+FORMAT = 2
 """Of the file: another one is refused."""
 
 SINGLE_SKETCHES = ("first_weights", "activations", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
-ARRAYS = ("losses", "logits")
+ARRAYS = ("losses", "update_errors", "logits")
 
 
 @dataclass(frozen=True)
 class StageTrace:
     """What one stage of the certified training showed.
 
-    rule: of the updates. losses: a step each, float64. first_weights: right after the network was built. activations:
-    of every node, "input" first, before the first step. gradients, weights: after each step, of every array.
-    evaluation: of every node, for the evaluation samples after the last step; logits: those of the last node, in full.
-    final: all weights after the last step, in full. The last three None where the stage was cut.
+    rule: of the updates. losses: a step each, float64. update_errors: how far each step's weights are from what the
+    rule makes in numpy of the same gradients, relative, float64; update_layers: in which layer. first_weights: right
+    after the network was built. activations: of every node, "input" first, before the first step. gradients, weights:
+    after each step, of every array. evaluation: of every node, for the evaluation samples after the last step; logits:
+    those of the last node, in full. final: all weights after the last step, in full. The last three None where the
+    stage was cut.
     """
 
     rule: str
     losses: np.ndarray
+    update_layers: tuple[str, ...]
+    update_errors: np.ndarray
     first_weights: Sketches
     activations: Sketches
     gradients: tuple[Sketches, ...]
@@ -42,7 +46,7 @@ class StageTrace:
     final: Mapping[str, np.ndarray] | None
 
     def until(self, step: int) -> "StageTrace":
-        """The stage cut after a step."""
+        """The stage cut after a step, but for its updates, each of which is judged by itself."""
         if step >= len(self.losses):
             return self
         steps = {key: getattr(self, key)[:step] for key in ("losses", *STEP_SKETCHES)}
@@ -105,7 +109,7 @@ def _packed(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict
     for key, found in sketches.items():
         arrays |= {f"{name}/{key}/{i}": one.values for i, one in enumerate(found)}
     shapes = {key: [list(one.shapes.items()) for one in found] for key, found in sketches.items()}
-    return {"rule": stage.rule, "shapes": shapes}
+    return {"rule": stage.rule, "update_layers": stage.update_layers, "shapes": shapes}
 
 
 def read_trace(path: Path) -> Trace:
@@ -135,6 +139,7 @@ def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> Stag
     }
     return StageTrace(
         rule=packed["rule"],
+        update_layers=tuple(packed["update_layers"]),
         final=_Part(arrays, f"{name}/final/"),
         **{key: arrays[f"{name}/{key}"] for key in ARRAYS},
         **{key: sketches[key][0] for key in SINGLE_SKETCHES},

@@ -18,6 +18,7 @@ from trainmark.frameworks.base import Adapter
 from trainmark.recipe import InputTransform, Optimizer, Recipe
 from trainmark.sketches import Sketches
 from trainmark.traces import Failure, StageTrace, Trace
+from trainmark.update_check import UpdateCheck
 from trainmark.weights import Weights, first_weights
 
 CERTIFIED_STEPS = 10
@@ -58,26 +59,28 @@ class Plan:
 class Stage:
     """One of the trainings of a trace, each from the first weights.
 
-    masks: whether dropout is on, by masks drawn with numpy. optimizer: in place of the plan's. steps: the first ones.
+    masks: whether dropout is on, by masks drawn with numpy. optimizer: in place of the plan's. again: whether every
+    step, and not only the first, starts from the first weights.
     last_bit: whether it begins from weights that are changed in their last bit; its final weights are not kept.
     """
 
     dtype: str
     masks: bool = False
     optimizer: Optimizer | None = None
-    steps: int = CERTIFIED_STEPS
+    again: bool = False
     last_bit: bool = False
 
 
 STAGES = {
-    "network": Stage("float64", optimizer=Optimizer("sgd", 0.1), steps=1),
+    "network": Stage("float64", optimizer=Optimizer("sgd", 0.1), again=True),
     "steps": Stage("float64"),
     "masks": Stage("float64", masks=True),
     "twin": Stage("float64", last_bit=True),
     "float32": Stage("float32"),
 }
-"""The network itself; the recipe's training; that with dropout, where there is any; how far the training by itself
-parts two that differ in the last bit of their first weights; and how far float32 drifts."""
+"""The network itself, on every batch from the first weights; the recipe's training; that with dropout, where there is
+any; how far the training by itself parts two that differ in the last bit of their first weights; and how far float32
+drifts."""
 
 
 def trace(adapter: Adapter, plan: Plan, device: str, stages: Mapping[str, Stage] = STAGES) -> Trace:
@@ -123,22 +126,29 @@ def _build(adapter: Adapter, plan: Plan, device: str, stage: Stage, optimizer: O
 def _trace_stage(adapter: Adapter, plan: Plan, device: str, stage: Stage) -> StageTrace:
     optimizer = stage.optimizer or plan.optimizer
     _build(adapter, plan, device, stage, optimizer)
-    first = Sketches.of(adapter.weights())
-    losses, gradients, weights = [], [], []
-    for step, batch in enumerate(plan.batches[: stage.steps], start=1):
+    first_weights, state = adapter.weights(), adapter.state()
+    losses, gradients, weights, updates = [], [], [], []
+    for step, batch in enumerate(plan.batches, start=1):
+        if stage.again:
+            adapter.set_state(state)
+        if step == 1 or stage.again:
+            check = UpdateCheck(plan.architecture, optimizer, first_weights)
         if stage.masks:
             adapter.set_masks(masks(plan.architecture, len(batch), plan.seed, step))
         if step == 1:
             activations = Sketches.of(adapter.activations("train", batch, training=True))
         losses.append(adapter.train_epoch(EpochFeed(batch, len(batch), len(batch), dropout_seed=0))[0])
-        gradients.append(Sketches.of(adapter.gradients()))
-        final = adapter.weights()
+        gradient, final = adapter.gradients(), adapter.weights()
+        gradients.append(Sketches.of(gradient))
         weights.append(Sketches.of(final))
+        updates.append(check.after(gradient, final))
     evaluation = adapter.activations("test", np.arange(len(plan.splits["test"][1])), training=False)
     return StageTrace(
         rule=optimizer.rule,
         losses=np.array(losses, np.float64),
-        first_weights=first,
+        update_layers=tuple(layer for layer, _ in updates),
+        update_errors=np.array([error for _, error in updates], np.float64),
+        first_weights=Sketches.of(first_weights),
         activations=activations,
         gradients=tuple(gradients),
         weights=tuple(weights),
