@@ -67,7 +67,9 @@ def keras_adapter(monkeypatch):
 
     def load(backend="torch", module=None):
         keras = SimpleNamespace(
-            optimizers=SimpleNamespace(SGD=object, Adam=object, RMSprop=object),
+            optimizers=SimpleNamespace(SGD=object, Adam=object, RMSprop=object, Optimizer=object),
+            layers=SimpleNamespace(Layer=object),
+            losses=SimpleNamespace(Loss=object),
             metrics=SimpleNamespace(Metric=FakeMetric),
             config=SimpleNamespace(floatx=lambda: "float32"),
             backend=SimpleNamespace(backend=lambda: backend),
@@ -82,7 +84,9 @@ def keras_adapter(monkeypatch):
         spec.loader.exec_module(loaded)
         return loaded
 
-    return load
+    yield load
+    for part in ("layers", "losses", "optimizers"):  # they were imported on the stand-in too
+        sys.modules.pop(f"trainmark.frameworks.keras_{part}", None)
 
 
 @pytest.fixture
@@ -99,7 +103,7 @@ def adapter_on(keras_adapter):
 
 
 def test_the_losses_are_reported_without_a_wait_for_the_gpu(keras_adapter):
-    metric = keras_adapter().StepLosses(3)
+    metric = keras_adapter().StepLosses(3, ())
     metric.losses = [0.5, 0.25, 0.125]
     assert metric.result() == 0.125
 

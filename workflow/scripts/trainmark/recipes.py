@@ -13,8 +13,8 @@ _MNIST = {"input_shape": (1, 28, 28), "input": InputTransform(), "published_clas
 def _imagenet(side: int, published_parameters: int, source: str) -> dict:
     """What the ImageNet recipes have in common; the optimizer and the batch size are those of chainer's example.
 
-    certified_side 64: the smallest image at which every pooling still has windows to choose from, and Chainer and JAX
-    on two CPUs take ten steps in float64 in a minute.
+    certified_side 64: every pooling still has values to choose from, and the steps of a certificate take minutes in
+    float64 on two CPUs, and not hours.
     """
     return {
         "input_shape": (3, side, side),
