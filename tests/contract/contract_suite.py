@@ -243,6 +243,23 @@ def test_dropout_scales_up_what_it_keeps(framework):
     assert mean_of_kept != 1
 
 
+def test_dropout_drops_the_share_that_the_graph_says(framework):
+    """A fifth of 40,000 inputs: the gradient of one that is kept is half its scaled value, that of another 0."""
+    inputs, rate = 40_000, 0.2
+    layers = [("f", "Flatten", {}), ("drop", "Dropout", {"rate": rate}), ("d", "Dense", {"units": 2})]
+    adapter = create_adapter(framework, threads=2)
+    adapter.build(
+        architecture=chain("dropped", (1, 200, 200), layers),
+        weights={"d.kernel": np.zeros((inputs, 2)), "d.bias": np.zeros(2)}, optimizer=Optimizer("sgd", 1.0),
+        device="cpu", dtype="float64",
+    )  # fmt: skip
+    adapter.load(split="train", inputs=np.ones((1, 1, 200, 200)), labels=np.zeros(1, int))
+    adapter.train_epoch(feed([0], 1))
+    moved = adapter.weights()["d.kernel"][:, 0]
+    assert np.mean(moved == 0) == pytest.approx(rate, abs=0.01)
+    np.testing.assert_allclose(moved[moved != 0], 0.5 / (1 - rate), rtol=1e-6)
+
+
 def test_training_is_deterministic_to_the_last_bit(built):
     order = np.random.default_rng(3).permutation(10)
     curves = []

@@ -1,5 +1,7 @@
 """A small adapter in numpy that errs where it is told to, and a network and a plan for it: for the tests of certify."""
 
+from copy import deepcopy
+
 import numpy as np
 
 from trainmark.architecture import chain
@@ -57,8 +59,9 @@ class FakeAdapter(Adapter):
     spoil(what, step, name, array) is given all that the network computes and gives it back as it likes.
     """
 
-    def __init__(self, framework="fake", spoil=untouched):
+    def __init__(self, framework="fake", spoil=untouched, float32_ops=("Dense", "BatchNorm", "ReLU", "Dropout")):
         super().__init__(framework, 1)
+        self.float32_ops = float32_ops
         self.spoil = spoil
         self.calls = []
 
@@ -97,8 +100,11 @@ class FakeAdapter(Adapter):
         return found
 
     def train_epoch(self, feed: EpochFeed):
-        assert feed.steps == 1
-        images, labels = (array[feed.order] for array in self.data["train"])
+        batches = np.split(np.asarray(feed.order), feed.steps)
+        return np.array([self._train_step(batch) for batch in batches])
+
+    def _train_step(self, batch):
+        images, labels = (array[batch] for array in self.data["train"])
         found = self._forward(images, self.masks, "forward")
         logits = found[self.output]
         chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -113,7 +119,7 @@ class FakeAdapter(Adapter):
             moving = 0.9 * self.values[name] + 0.1 * found["dense1"].mean(axis=0)
             self.values[name] = self.spoil("statistics", self.step, name, moving)
         self.step += 1
-        return np.array([loss])
+        return loss
 
     def _backward(self, delta, found):
         self.kept = {}
@@ -151,10 +157,10 @@ class FakeAdapter(Adapter):
         return self._forward(self.data[split][0], {}, "evaluation")[self.output]
 
     def state(self):
-        return dict(self.values)
+        return deepcopy({"values": self.values, "states": self.states, "step": self.step})
 
     def set_state(self, state):
-        self.values = dict(state)
+        vars(self).update(deepcopy(state))
 
     def synchronize(self):
         pass

@@ -63,6 +63,21 @@ def test_the_graphs_are_those_of_the_originals():
         assert {node: shapes[node][1:] for node in wanted} == {node: (side, side) for node, side in wanted.items()}
 
 
+@pytest.mark.parametrize("name", [name for name in RECIPES if RECIPES[name].certified_side])
+def test_certified_images_leave_every_layer_its_work(name):
+    """Poolings choose from several values, and what is flattened when published is no single value a channel here."""
+    recipe = RECIPES[name]
+    side = recipe.certified_side
+    small, published = (recipe.architecture((3, size, size), 10) for size in (side, recipe.input_shape[1]))
+    shapes, published_shapes = small.shapes(), published.shapes()
+    for node in small.nodes:
+        before = node.inputs[0]
+        if "Pool2D" in node.op:
+            assert node.whole("size") > 1 and shapes[before][1] > 1, node.name
+        if node.op == "Flatten" and published_shapes[before][1] > 1:
+            assert shapes[before][1] > 1, node.name
+
+
 def test_auxiliary_heads_count_three_tenths():
     heads = {name: recipe.architecture(recipe.input_shape, 1000).auxiliary for name, recipe in RECIPES.items()}
     with_heads = {name: auxiliary for name, auxiliary in heads.items() if auxiliary}

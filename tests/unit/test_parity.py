@@ -64,12 +64,12 @@ PLACES = [
     (("forward", "norm", 1), Place("network", 1, "norm", "BatchNorm", "forward", 0.01)),
     (("forward", "drop", None), Place("network", 1, "drop", "Dropout", "forward", 0.01)),
     (("loss", "loss", 1), Place("network", 1, None, None, "loss", 0.01)),
-    (("loss", "loss", 7), Place("network", 7, None, None, "loss", 0.01)),
+    (("loss", "loss", 7), Place("steps", 7, None, None, "loss", 0.01)),
     (("backward", "dense1.bias", 1), Place("network", 1, "dense1", "Dense", "backward", None)),
-    (("backward", "norm.gamma", 4), Place("network", 4, "norm", "BatchNorm", "backward", None)),
+    (("backward", "norm.gamma", 4), Place("steps", 4, "norm", "BatchNorm", "backward", None)),
     (("update", "dense2.kernel", 1), Place("network", 1, "dense2", "Dense", "update", 0.01)),
-    (("update", "dense1.kernel", 3), Place("network", 3, "dense1", "Dense", "update", 0.01)),
-    (("statistics", "norm.moving_mean", 2), Place("network", 2, "norm", "BatchNorm", "running statistics", None)),
+    (("update", "dense1.kernel", 3), Place("steps", 3, "dense1", "Dense", "update", 0.01)),
+    (("statistics", "norm.moving_mean", 2), Place("steps", 2, "norm", "BatchNorm", "running statistics", None)),
     (("evaluation", "relu", None), Place("network", 10, "relu", "ReLU", "evaluation", 0.01)),
 ]
 
@@ -92,7 +92,7 @@ def test_place_is_that_of_the_error(compared, error, place, factor):
 
 def test_sentence_names_layer_op_step_and_rule(compared):
     sentence = compared(spoiling("update", "dense1.kernel", 0.01, step=3)).sentence
-    assert "they part in the update of dense1 (Dense) by sgd, step 3: " in sentence
+    assert "they part in the update of dense1 (Dense) by momentum_sgd, step 3: " in sentence
     sentence = compared(spoiling("forward", "norm", 1e-7)).sentence
     assert sentence.startswith("equal to single precision, ")
     assert ": computed in float32 in the forward of norm (BatchNorm), step 1: 1.0e-07" in sentence
@@ -161,16 +161,59 @@ def places(*differences):
     ("differences", "place", "causes"),
     [
         ([1e-16, 1e-7, 1e-6, 1e-5], 1, [1]),  # it grows, and began where it jumped
-        ([1e-16, 1e-7, 1e-6, 1e-2, 1e-1], 3, [1, 3]),  # a second cause is not hidden by the first
+        ([1e-16, 1e-7, 1e-6, 1e-2, 1e-1], 1, [1, 3]),  # a second cause is not hidden by the first
         ([1e-16, 1e-14, 9e-13], 2, []),  # below noise nothing is a cause
         ([1e-15, 5e-14, 2e-12, 9e-11, 4e-9, 2e-8], 4, []),  # slowly: where it leaves rounding
         ([0.0, float("inf"), 1e-3], 1, [1]),
     ],
 )
-def test_parting_place_is_the_last_that_what_came_before_does_not_explain(differences, place, causes):
+def test_parting_place_is_the_first_that_what_came_before_does_not_explain(differences, place, causes):
     found, all_causes = parting_place(places(*differences))
     assert found.step == place
     assert [one.step for one in all_causes] == causes
+
+
+def test_known_float32_does_not_hide_where_a_pair_parts():
+    """An op that is known to compute in float32 explains what is as small as that, and nothing larger."""
+    assert parting_place(places(1e-16, 1e-7, 1e-6, 1e-2), {"Dense"})[0].step == 3
+    assert parting_place(places(1e-16, 1e-7, 1e-6, 1e-2), {"LRN"})[0].step == 1
+    assert parting_place(places(1e-16, 1e-3, 1e-2), {"Dense"})[0].step == 1
+
+
+def test_a_small_difference_is_single_only_where_float32_is_known(right):
+    """A wrong constant may be as small: epsilon 1e-5 for 2e-5."""
+    spoil = spoiling("forward", "norm", 1e-7)
+    for ops, parity in ((("BatchNorm",), "single"), (("Dense",), "different"), ((), "different")):
+        fake = replace(trace(FakeAdapter("b", spoil, ops), plan(), "cpu"))
+        pair = compare(replace(right, float32_ops=()), fake, ARCHITECTURE)
+        assert (pair.parity, pair.place.layer, pair.place.what) == (parity, "norm", "forward")
+        assert pair.stages["network"]["parity"] == parity
+
+
+def test_two_that_diverge_are_not_certified(compared, right):
+    nan = spoiling("loss", "loss", float("nan"), step=5)
+    pair = compare(traced(nan, name="a"), traced(nan, name="b"), ARCHITECTURE)
+    assert (pair.parity, pair.place) == ("not certified", None)
+    assert pair.sentence == "not certified: the losses of both are not finite, in the stage steps"
+
+
+def test_another_order_within_an_epoch_is_seen(right):
+    class Shuffling(FakeAdapter):
+        def train_epoch(self, feed):
+            return super().train_epoch(replace(feed, order=feed.order[::-1]))
+
+    pair = compare(right, trace(Shuffling("b"), plan(), "cpu"), ARCHITECTURE)
+    assert (pair.parity, pair.place.stage, pair.place.what) == ("different", "steps", "epoch")
+    assert "other batches, or another order" in pair.sentence
+
+
+def test_a_prediction_that_is_not_the_evaluation_is_seen(right):
+    class Predicting(FakeAdapter):
+        def predict(self, split):
+            return 1.5 * super().predict(split)
+
+    pair = compare(right, trace(Predicting("b"), plan(), "cpu"), ARCHITECTURE)
+    assert (pair.parity, pair.place.layer, pair.place.what) == ("different", "dense2", "evaluation")
 
 
 def test_stage_of_the_place_is_the_simplest_that_has_the_class(compared):

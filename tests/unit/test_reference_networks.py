@@ -177,9 +177,9 @@ def test_nins_blocks_are_chainers():
 
 def test_alexnet_is_its_layers_one_after_the_other():
     """By Chainer's functions, in the order of the paper's figure: LRN after ReLU, before the pooling."""
-    architecture = RECIPES["imagenet-alex"].architecture((3, 67, 67), 10)
+    architecture = RECIPES["imagenet-alex"].architecture((3, 96, 96), 10)
     weights = filled(architecture)
-    images = np.random.default_rng(0).normal(size=(2, 3, 67, 67))
+    images = np.random.default_rng(0).normal(size=(2, 3, 96, 96))
 
     def conv(x, layer, **window):
         kernel = weights[f"{layer}.kernel"].transpose(3, 2, 0, 1)

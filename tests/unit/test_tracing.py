@@ -140,22 +140,22 @@ def test_what_is_no_trace_is_one_sentence(tmp_path, content):
 def test_batches_are_the_beginnings_of_the_runs_first_ones():
     found = certified_batches(1000, 100, (3, 1))
     order = epoch_feed(1000, 100, (3, 1), 1).order
-    assert found.shape == (10, 16)
-    assert all((found[i] == order[100 * i : 100 * i + 16]).all() for i in range(10))
+    assert found.shape == (10, 8)
+    assert all((found[i] == order[100 * i : 100 * i + 8]).all() for i in range(10))
 
 
 def test_small_datasets_go_on_in_the_next_epoch_and_leave_short_batches_out():
-    found = certified_batches(110, 20, (3, 1))
-    orders = [epoch_feed(110, 20, (3, 1), epoch).order for epoch in (1, 2)]
-    assert found.shape == (10, 16)
+    found = certified_batches(105, 20, (3, 1))
+    orders = [epoch_feed(105, 20, (3, 1), epoch).order for epoch in (1, 2)]
+    assert found.shape == (10, 8)
     starts = [(epoch, start) for epoch in (0, 1) for start in range(0, 100, 20)]
-    assert all((found[i] == orders[epoch][start : start + 16]).all() for i, (epoch, start) in enumerate(starts))
+    assert all((found[i] == orders[epoch][start : start + 8]).all() for i, (epoch, start) in enumerate(starts))
 
 
 @pytest.mark.parametrize(
-    ("samples", "batch_size", "size"), [(50, None, 16), (50, 200, 16), (5, None, 5), (100, 4, 4), (20, 16, 16)]
+    ("samples", "batch_size", "size"), [(50, None, 8), (50, 200, 8), (5, None, 5), (100, 4, 4), (20, 8, 8)]
 )
-def test_a_step_has_as_many_samples_as_the_runs_have_and_16_at_most(samples, batch_size, size):
+def test_a_step_has_as_many_samples_as_the_runs_have_and_8_at_most(samples, batch_size, size):
     found = certified_batches(samples, batch_size, (1, 1))
     assert found.shape == (10, size)
     assert found.max() < samples
@@ -194,10 +194,10 @@ def test_plan_holds_the_samples_as_the_network_sees_them(dataset):
     assert inputs.dtype == np.float64
     assert (inputs[found.batches[9]] == (arrays["train_images"][order[9]] - mean) * 0.5).all()
     assert (labels[found.batches] == arrays["train_labels"][order]).all()
-    assert len(found.splits["test"][0]) == 16
+    assert len(found.splits["test"][0]) == 8
     assert (found.splits["test"][1][[0, -1]] == arrays["test_labels"][[0, -1]]).all()
     assert found.settings["input_shape"] == found.settings["trained_input_shape"] == [1, 6, 6]
-    assert (found.settings["samples"], found.settings["evaluation_samples"]) == (7, 16)
+    assert (found.settings["samples"], found.settings["evaluation_samples"]) == (7, 8)
     assert found.weights["dense1.kernel"].dtype == np.float64
     json.dumps(found.settings)
 

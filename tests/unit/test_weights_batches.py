@@ -76,7 +76,15 @@ def test_every_recipe_names_an_initializer():
     assert RECIPES["mnist-mlp-keras"].initializer == "glorot_uniform"
     assert RECIPES["imdb-cnn"].initializer == "glorot_uniform"
     he_normal = [name for name, recipe in RECIPES.items() if recipe.initializer == "he_normal"]
-    assert he_normal == ["imagenet-nin", "imagenet-resnet50"]
+    assert he_normal == ["imagenet-nin"]
+
+
+def test_resnets_dense_layer_begins_as_chainers_linear():
+    """Its convolutions are HeNormal, and its last layer has the default of Chainer, LeCunNormal."""
+    recipe = RECIPES["imagenet-resnet50"]
+    weights = first_weights(recipe.architecture((3, 64, 64), 1000), recipe.initializer, (1, 1))
+    assert weights["fc.kernel"].std() == pytest.approx(np.sqrt(1 / 2048), rel=0.01)
+    assert weights["res5a_conv2.kernel"].std() == pytest.approx(np.sqrt(2 / (9 * 512)), rel=0.01)
 
 
 CONVOLUTION = chain(

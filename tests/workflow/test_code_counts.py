@@ -97,7 +97,7 @@ def test_an_adapters_edit_re_runs_its_own_runs(edited):
 
 def test_an_edit_of_the_certified_steps_certifies_again_and_trains_nothing(edited):
     """Their traces are gone: both trainers take the steps anew."""
-    counts, _ = edited("workflow/scripts/trainmark/tracing.py", "CERTIFIED_SAMPLES = 16", "CERTIFIED_SAMPLES = 15")
+    counts, _ = edited("workflow/scripts/trainmark/tracing.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7")
     assert (counts["trace_training"], counts["certify"], counts["collect_records"]) == (2, 1, 1)
     assert not {"train", "prepare_dataset"} & set(counts)
 

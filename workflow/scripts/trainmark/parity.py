@@ -6,10 +6,13 @@ gradient is 0 in real arithmetic, as that of a bias before a batch normalisation
 alone, in no relation to those of another framework.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
+import numpy as np
+
 from trainmark.architecture import Architecture
+from trainmark.parity_words import Place, pair_sentence
 from trainmark.sketches import array_difference, scalar_difference
 from trainmark.traces import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
 
@@ -17,7 +20,7 @@ CLASSES = {"bitwise": 0.0, "rounding": 1e-9, "single": 1e-5, "different": float(
 """Classes from the best to the worst, each with the difference that stays below it; float32 rounds by up to 6e-8."""
 
 NOT_CERTIFIED = "not certified"
-"""In place of a class, where a trainer ran out of memory."""
+"""In place of a class, where a trainer ran out of memory, or diverged."""
 
 CERTIFIED = ("network", "steps", "masks")
 """The stages that decide the class, and at which one it is looked for first where the pair parts."""
@@ -39,29 +42,13 @@ JUMP = 100
 
 
 @dataclass(frozen=True)
-class Place:
-    """Something that two trainers did, and how far they are apart in it.
-
-    what: "first weights", "input", "forward", "loss", "backward", "update", "running statistics" or "evaluation". step:
-    from 1; 0 for the first weights. layer, op: None where it is of no layer.
-    """
-
-    stage: str
-    step: int
-    layer: str | None
-    op: str | None
-    what: str
-    difference: float
-
-
-@dataclass(frozen=True)
 class Pair:
     """Two trainers compared.
 
     parity: a key of CLASSES, the worst of the stages', or NOT_CERTIFIED. stages: class, steps that count and largest
     differences of each; "evaluation" None where not all steps count. drift: the differences in float32. causes: where
     the pair parts, in the order of the computation, each with a difference that what came before does not explain;
-    place: the last of these, the largest. None, and empty, below `single`.
+    place: the first of these that no known float32 explains. None, and empty, below `single`.
     """
 
     first: str
@@ -83,6 +70,7 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     failures = [(trace.trainer, trace.failure) for trace in (first, second) if trace.failure]
     if failures:
         return _failed(names, *_worst_failure(failures), architecture)
+    known = {*first.float32_ops, *second.float32_ops}
     common = [stage for stage in first.stages if stage in second.stages]
     layers = _Layers(architecture)
     all_steps = max(len(first.stages[stage].losses) for stage in common)
@@ -93,6 +81,9 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         for steps in [all_steps if stage == "network" else horizon]  # its steps all start from the first weights
         if stage in common
     }
+    if diverged := [stage for stage, pair in sides.items() if not any(np.isfinite(side.losses).all() for side in pair)]:
+        sentence = f"not certified: the losses of both are not finite, in the stage {diverged[0]}"
+        return Pair(*names, NOT_CERTIFIED, {}, None, None, (), sentence)
     stages = {stage: _certified(layers.differences(*pair), *pair) for stage, pair in sides.items()}
     drift = layers.between(first.stages[DRIFT], second.stages[DRIFT]) if DRIFT in common else None
     parity = max((stages[stage]["parity"] for stage in stages), key=list(CLASSES).index)
@@ -100,18 +91,22 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     if parity in ("single", "different"):
         parting = next(stage for stage in stages if stages[stage]["parity"] == parity)
         places = list(layers.places(parting, *sides[parting]))
-        place, causes = parting_place(places)
-    sentence = _sentence(parity, _largest(stages.values()), place, causes, first.stages)
-    if horizon < all_steps:
-        sentence += _HORIZON.format(steps=horizon)
+        place, causes = parting_place(places, known)
+        if parity == "single" and not all(_is_known(cause, known) for cause in causes or [place]):
+            parity = stages[parting]["parity"] = "different"
+    rules = {stage: found.rule for stage, found in first.stages.items()}
+    cut = horizon if horizon < all_steps else None
+    sentence = pair_sentence(parity, _largest(stages.values()), place, causes, rules, cut)
     return Pair(*names, parity, stages, drift, place, tuple(causes), sentence)
 
 
-def parting_place(places: Sequence[Place]) -> tuple[Place, tuple[Place, ...]]:
+def parting_place(places: Sequence[Place], known: Set[str] = frozenset()) -> tuple[Place, tuple[Place, ...]]:
     """(where a pair parts, all places like it) among the places of a stage, in the order of the computation.
 
-    A place counts where its difference is above NOISE and JUMP times larger than any before it. Where none is, and
-    the difference has grown slowly, it is the first above that of `rounding`, or the largest.
+    A place counts where its difference is above NOISE and JUMP times larger than any before it; later ones may be
+    kinks, as of ReLU, that an earlier one pushed a value over. The pair parts in the first that is not known to come
+    from float32 inside a framework (`known` ops), or in the first. Where none counts, and the difference has grown
+    slowly, it parts in the first above that of `rounding`, or the largest.
     """
     causes, before = [], 0.0
     for place in places:
@@ -119,9 +114,14 @@ def parting_place(places: Sequence[Place]) -> tuple[Place, tuple[Place, ...]]:
             causes.append(place)
         before = max(before, place.difference)
     if causes:
-        return causes[-1], tuple(causes)
+        return next((cause for cause in causes if not _is_known(cause, known)), causes[0]), tuple(causes)
     largest = max(places, key=lambda place: place.difference)
     return next((place for place in places if place.difference >= CLASSES["rounding"]), largest), ()
+
+
+def _is_known(place: Place, known: Set[str]) -> bool:
+    """Whether float32 inside a framework explains a place: an op that is known to, or what its result is used for."""
+    return place.difference < CLASSES["single"] and (place.op in known or (place.op is None and bool(known)))
 
 
 def _certified(differences: dict[str, float | None], first: StageTrace, second: StageTrace) -> dict:
@@ -195,6 +195,7 @@ class _Layers:
             for names in (*self._trained.values(), list(a.shapes))
         ]
         losses = [scalar_difference(a, b) for a, b in zip(first.losses, second.losses, strict=True)]
+        losses += [scalar_difference(a, b) for a, b in zip(first.epoch_losses, second.epoch_losses, strict=True)]
         layers = [*self._trained.values(), *self._statistics.values()]
         steps = list(zip(first.weights, second.weights, strict=True))
         weights = [a.difference(b, names) for a, b in steps for names in layers]
@@ -221,9 +222,14 @@ class _Layers:
         for step in range(len(first.losses) + 1, len(first.update_errors) + 1):  # beyond what is compared
             off = max((first, second), key=lambda stage: stage.update_errors[step - 1])
             yield self._place(stage, step, off.update_layers[step - 1], "update", float(off.update_errors[step - 1]))
+        for step, losses in enumerate(zip(first.epoch_losses, second.epoch_losses, strict=True), start=1):
+            yield self._place(stage, step, None, "epoch", scalar_difference(*losses))
         for layer in self._evaluated if first.evaluation else ():
             difference = first.evaluation.difference(second.evaluation, [layer])
             yield self._place(stage, len(first.losses), layer, "evaluation", difference)
+        if first.logits is not None:
+            difference = array_difference({"": first.logits}, {"": second.logits}, [""])
+            yield self._place(stage, len(first.losses), self._output, "evaluation", difference)
 
     def _step_places(self, stage: str, step: int, first: StageTrace, second: StageTrace) -> Iterator[Place]:
         difference = scalar_difference(first.losses[step - 1], second.losses[step - 1])
@@ -240,7 +246,7 @@ class _Layers:
         return Place(stage, step, layer, self._ops.get(layer), what, difference)
 
 
-# --- failures and sentences ---------------------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------------------------
 
 
 def _worst_failure(failures: list[tuple[str, Failure]]) -> tuple[str, Failure]:
@@ -255,54 +261,3 @@ def _failed(names: tuple[str, str], trainer: str, failure: Failure, architecture
     op = next((node.op for node in architecture.nodes if node.name == failure.node), None)
     place = Place(failure.stage, 1, failure.node, op, "forward", float("inf"))
     return Pair(*names, "different", {}, None, place, (place,), f"different: {failure.message}")
-
-
-_SENTENCES = {
-    "bitwise": "bitwise equal",
-    "rounding": "equal but for rounding, {largest:.1e} at most",
-    "single": "equal to single precision, {largest:.1e} at most: {places}",
-    "different": "different, by up to {largest:.1e}: {places}",
-}
-
-_HORIZON = (
-    "; {steps} of the steps count, since later ones turn a change in a last bit into more than 1e-10 by themselves"
-)
-
-_PARTING = {
-    ("single", True): "computed in float32 in {places}",
-    ("different", True): "they part in {places}",
-    ("single", False): "rounding that grew, seen first in {places}",
-    ("different", False): "they part slowly, seen first in {places}",
-}
-"""Where they part, by class and by whether there are causes."""
-
-
-def _sentence(
-    parity: str, largest: float, place: Place | None, causes: Sequence[Place], stages: Mapping[str, StageTrace]
-) -> str:
-    told = ""
-    if place:
-        named = "; then ".join(shown_place(one, stages[one.stage].rule) for one in causes or [place])
-        told = _PARTING[parity, bool(causes)].format(places=named)
-    return _SENTENCES[parity].format(largest=largest, places=told)
-
-
-_OF_LAYER = {
-    "first weights": "the first weights of {layer}",
-    "forward": "the forward of {layer}",
-    "backward": "the backward of {layer}",
-    "update": "the update of {layer} by {rule}",
-    "running statistics": "the running statistics of {layer}",
-    "evaluation": "the evaluation of {layer}",
-    "input": "the input: other samples, or the same in another order",
-    "loss": "the loss, or the batch that it is of",
-}
-
-
-def shown_place(place: Place, rule: str) -> str:
-    """In words: "the forward of pool1 (MaxPool2D), step 1: 1.2e-01". rule: of the stage's updates."""
-    text = _OF_LAYER[place.what].format(layer=f"{place.layer} ({place.op})", rule=rule)
-    when = f", step {place.step}" if place.step else ""
-    dropout = " with dropout" if place.stage == "masks" else ""
-    apart = "" if place.difference == float("inf") else f": {place.difference:.1e}"
-    return f"{text}{when}{dropout}{apart}"

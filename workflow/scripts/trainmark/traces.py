@@ -13,19 +13,20 @@ from trainmark.disk import write_arrays
 from trainmark.errors import CertificateError
 from trainmark.sketches import Sketches
 
-FORMAT = 2
+FORMAT = 3
 """Of the file: another one is refused."""
 
 SINGLE_SKETCHES = ("first_weights", "activations", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
-ARRAYS = ("losses", "update_errors", "logits")
+ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 
 
 @dataclass(frozen=True)
 class StageTrace:
     """What one stage of the certified training showed.
 
-    rule: of the updates. losses: a step each, float64. update_errors: how far each step's weights are from what the
+    rule: of the updates. losses: a step each, float64. epoch_losses: of the first steps again, taken as one epoch of
+    several batches; none in stages that do not. update_errors: how far each step's weights are from what the
     rule makes in numpy of the same gradients, relative, float64; update_layers: in which layer. first_weights: right
     after the network was built. activations: of every node, "input" first, before the first step. gradients, weights:
     after each step, of every array. evaluation: of every node, for the evaluation samples after the last step; logits:
@@ -35,6 +36,7 @@ class StageTrace:
 
     rule: str
     losses: np.ndarray
+    epoch_losses: np.ndarray
     update_layers: tuple[str, ...]
     update_errors: np.ndarray
     first_weights: Sketches
@@ -49,7 +51,7 @@ class StageTrace:
         """The stage cut after a step, but for its updates, each of which is judged by itself."""
         if step >= len(self.losses):
             return self
-        steps = {key: getattr(self, key)[:step] for key in ("losses", *STEP_SKETCHES)}
+        steps = {key: getattr(self, key)[:step] for key in ("losses", "epoch_losses", *STEP_SKETCHES)}
         return replace(self, **steps, evaluation=None, logits=None, final=None)
 
 
@@ -65,7 +67,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one trainer showed, by stage (see tracing.STAGES). settings: of the plan that it followed, as plain JSON."""
+    """What one trainer showed, by stage (see tracing.STAGES). settings: of the plan that it followed, as plain JSON.
+
+    float32_ops: ops that its framework is known to compute in float32, whatever it is given.
+    """
 
     framework: str
     device: str
@@ -73,6 +78,7 @@ class Trace:
     stages: Mapping[str, StageTrace]
     settings: Mapping = field(default_factory=dict)
     failure: Failure | None = None
+    float32_ops: tuple[str, ...] = ()
 
     @property
     def trainer(self) -> str:
@@ -91,6 +97,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         "format": FORMAT,
         **{key: getattr(trace, key) for key in ("framework", "device", "versions", "settings")},
         "failure": asdict(trace.failure) if trace.failure else None,
+        "float32_ops": trace.float32_ops,
         "stages": stages,
     }
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
@@ -126,7 +133,7 @@ def read_trace(path: Path) -> Trace:
             f"{path} is not a trace of this version of trainmark ({error}); delete it and run snakemake again"
         ) from error
     known = {key: about[key] for key in ("framework", "device", "versions", "settings")}
-    return Trace(**known, stages=stages, failure=failure)
+    return Trace(**known, stages=stages, failure=failure, float32_ops=tuple(about["float32_ops"]))
 
 
 def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> StageTrace:

@@ -22,8 +22,11 @@ from trainmark.update_check import UpdateCheck
 from trainmark.weights import Weights, first_weights
 
 CERTIFIED_STEPS = 10
-CERTIFIED_SAMPLES = 16
+CERTIFIED_SAMPLES = 8
 """Most samples a step, and of the evaluation."""
+
+EPOCH_STEPS = 3
+"""Steps that are also taken as one epoch."""
 
 REPEAT = 1
 """The repeat whose first weights and batches are certified."""
@@ -60,7 +63,8 @@ class Stage:
     """One of the trainings of a trace, each from the first weights.
 
     masks: whether dropout is on, by masks drawn with numpy. optimizer: in place of the plan's. again: whether every
-    step, and not only the first, starts from the first weights.
+    step, and not only the first, starts from the first weights. epoch: whether the first steps are also taken as one
+    epoch, as runs take them: it shows the order of batches.
     last_bit: whether it begins from weights that are changed in their last bit; its final weights are not kept.
     """
 
@@ -68,12 +72,13 @@ class Stage:
     masks: bool = False
     optimizer: Optimizer | None = None
     again: bool = False
+    epoch: bool = False
     last_bit: bool = False
 
 
 STAGES = {
     "network": Stage("float64", optimizer=Optimizer("sgd", 0.1), again=True),
-    "steps": Stage("float64"),
+    "steps": Stage("float64", epoch=True),
     "masks": Stage("float64", masks=True),
     "twin": Stage("float64", last_bit=True),
     "float32": Stage("float32"),
@@ -103,7 +108,8 @@ def trace(adapter: Adapter, plan: Plan, device: str, stages: Mapping[str, Stage]
             failure = Failure("out_of_memory", name, None, f"{type(error).__name__}: {error}"[:500])
         if failure:
             break
-    return Trace(adapter.framework, device, adapter.versions(), taken, plan.settings, failure)
+    float32_ops = tuple(adapter.float32_ops)
+    return Trace(adapter.framework, device, adapter.versions(), taken, plan.settings, failure, float32_ops)
 
 
 def _build(adapter: Adapter, plan: Plan, device: str, stage: Stage, optimizer: Optimizer) -> None:
@@ -127,6 +133,12 @@ def _trace_stage(adapter: Adapter, plan: Plan, device: str, stage: Stage) -> Sta
     optimizer = stage.optimizer or plan.optimizer
     _build(adapter, plan, device, stage, optimizer)
     first_weights, state = adapter.weights(), adapter.state()
+    epoch_losses = np.zeros(0)
+    if stage.epoch:  # first: it makes room for its losses, and what is compiled for them serves single steps too
+        order = np.concatenate(plan.batches[:EPOCH_STEPS])
+        feed = EpochFeed(order, plan.batches.shape[1], len(order), dropout_seed=0)
+        epoch_losses = adapter.train_epoch(feed)
+        adapter.set_state(state)
     losses, gradients, weights, updates = [], [], [], []
     for step, batch in enumerate(plan.batches, start=1):
         if stage.again:
@@ -143,9 +155,12 @@ def _trace_stage(adapter: Adapter, plan: Plan, device: str, stage: Stage) -> Sta
         weights.append(Sketches.of(final))
         updates.append(check.after(gradient, final))
     evaluation = adapter.activations("test", np.arange(len(plan.splits["test"][1])), training=False)
+    # In the plainest stage, of what makes the accuracy of runs; it is another program to compile.
+    logits = adapter.predict("test") if stage.again else evaluation[plan.architecture.output]
     return StageTrace(
         rule=optimizer.rule,
         losses=np.array(losses, np.float64),
+        epoch_losses=epoch_losses,
         update_layers=tuple(layer for layer, _ in updates),
         update_errors=np.array([error for _, error in updates], np.float64),
         first_weights=Sketches.of(first_weights),
@@ -153,7 +168,7 @@ def _trace_stage(adapter: Adapter, plan: Plan, device: str, stage: Stage) -> Sta
         gradients=tuple(gradients),
         weights=tuple(weights),
         evaluation=Sketches.of(evaluation),
-        logits=evaluation[plan.architecture.output],
+        logits=logits,
         final={} if stage.last_bit else final,
     )
 

@@ -23,6 +23,11 @@ def _he_normal(generator: np.random.Generator, parameter: Parameter) -> np.ndarr
     return generator.normal(0.0, np.sqrt(2 / parameter.fan_in), parameter.shape)
 
 
+def _he_normal_convolutions(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
+    """HeNormal for convolutions and LeCunNormal for dense layers, as Chainer's ResNet-50 has them."""
+    return (_lecun_normal if len(parameter.shape) == 2 else _he_normal)(generator, parameter)
+
+
 def _glorot_uniform(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
     """Uniform in +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010, equation 16)."""
     limit = np.sqrt(6 / (parameter.fan_in + parameter.fan_out))
@@ -45,6 +50,7 @@ def _ones(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
 KERNEL_INITIALIZERS: dict[str, Initializer] = {
     "lecun_normal": _lecun_normal,
     "he_normal": _he_normal,
+    "he_normal_convolutions": _he_normal_convolutions,
     "glorot_uniform": _glorot_uniform,
 }
 """What a recipe's `initializer` may be: it draws the kernels."""

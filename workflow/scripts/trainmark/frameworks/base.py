@@ -33,6 +33,9 @@ class Adapter(ABC):
     out_of_memory_texts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """The exceptions of the framework that say that memory ran out: by class name, texts; theirs must hold one."""
 
+    float32_ops: tuple[str, ...] = ()
+    """Ops that the framework computes in float32 even in a network of float64, as is known and shown by a test."""
+
     def __init__(self, framework: str, threads: int) -> None:
         self.framework = framework
         self.threads = threads

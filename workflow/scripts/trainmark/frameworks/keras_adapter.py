@@ -46,6 +46,7 @@ class Backend(NamedTuple):
     seed: Callable[..., object] = lambda module, seed: None  # (module, seed), of a global generator
     limit_threads: Callable[..., object] = lambda module, threads: None  # JAX goes by the CPUs that the process may use
     thread_pools: Callable[..., dict[str, int]] = lambda module: {}
+    float32_ops: tuple[str, ...] = ()
 
 
 BACKENDS = {
@@ -79,6 +80,7 @@ BACKENDS = {
         limit_threads=lambda torch, threads: torch.set_num_threads(threads),
         thread_pools=lambda torch: {"torch": torch.get_num_threads()},
         peak_bytes=lambda torch, gpu: torch.cuda.max_memory_allocated(),
+        float32_ops=("Dense",),  # its result type of two float64 is float32 (contract_suite.COMPUTES_IN_FLOAT32)
     ),
 }
 
@@ -114,6 +116,7 @@ class KerasAdapter(Adapter):
         self._module = importlib.import_module(keras.backend.backend())
         self._backend = BACKENDS[keras.backend.backend()]
         self._backend.limit_threads(self._module, threads)
+        self.float32_ops = self._backend.float32_ops
 
     def build(
         self,

@@ -1,0 +1,80 @@
+"""What two trainers are said to be, and where they part, in words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that two trainers did, and how far they are apart in it.
+
+    what: "first weights", "input", "forward", "loss", "backward", "update", "running statistics",
+    "epoch" or "evaluation". step:
+    from 1; 0 for the first weights. layer, op: None where it is of no layer.
+    """
+
+    stage: str
+    step: int
+    layer: str | None
+    op: str | None
+    what: str
+    difference: float
+
+
+_SENTENCES = {
+    "bitwise": "bitwise equal",
+    "rounding": "equal but for rounding, {largest:.1e} at most",
+    "single": "equal to single precision, {largest:.1e} at most: {places}",
+    "different": "different, by up to {largest:.1e}: {places}",
+}
+
+_HORIZON = (
+    "; {steps} of the steps count, since later ones turn a change in a last bit into more than 1e-10 by themselves"
+)
+
+_PARTING = {
+    ("single", True): "computed in float32 in {place}",
+    ("different", True): "they part in {place}",
+    ("single", False): "rounding that grew, seen first in {place}",
+    ("different", False): "they part slowly, seen first in {place}",
+}
+"""Where they part, by class and by whether there are causes."""
+
+
+def pair_sentence(
+    parity: str,
+    largest: float,
+    place: Place | None,
+    causes: Sequence[Place],
+    rules: Mapping[str, str],
+    steps: int | None,
+) -> str:
+    """What a pair is, for people. rules: of the stages' updates. steps: how many count, where not all do."""
+    told = ""
+    if place:
+        later = [one for one in causes if one != place]
+        told = _PARTING[parity, bool(causes)].format(place=shown_place(place, rules[place.stage]))
+        told += "".join(f"; also in {shown_place(one, rules[one.stage])}" for one in later)
+    return _SENTENCES[parity].format(largest=largest, places=told) + (_HORIZON.format(steps=steps) if steps else "")
+
+
+_OF_LAYER = {
+    "first weights": "the first weights of {layer}",
+    "forward": "the forward of {layer}",
+    "backward": "the backward of {layer}",
+    "update": "the update of {layer} by {rule}",
+    "running statistics": "the running statistics of {layer}",
+    "epoch": "an epoch of several batches: other batches, or another order",
+    "evaluation": "the evaluation of {layer}",
+    "input": "the input: other samples, or the same in another order",
+    "loss": "the loss, or the batch that it is of",
+}
+
+
+def shown_place(place: Place, rule: str) -> str:
+    """In words: "the forward of pool1 (MaxPool2D), step 1: 1.2e-01". rule: of the stage's updates."""
+    text = _OF_LAYER[place.what].format(layer=f"{place.layer} ({place.op})", rule=rule)
+    when = f", step {place.step}" if place.step else ""
+    dropout = " with dropout" if place.stage == "masks" else ""
+    apart = "" if place.difference == float("inf") else f": {place.difference:.1e}"
+    return f"{text}{when}{dropout}{apart}"
