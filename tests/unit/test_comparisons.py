@@ -217,3 +217,19 @@ def test_agreement_compares_equal_settings_alone(tables_of):
 def test_agreement_leaves_out_dropout_and_censored_runs(tables_of, left_out):
     by_path, _ = tables_of(record("a"), left_out)
     assert agreement_table(by_path).empty
+
+
+def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tmp_path):
+    """It was upgraded since: its runs are of another library than the one that was compared."""
+    records = pairs([1.1] * 6)
+    for one in records:
+        if one["run"]["framework"] == "b":
+            one["provenance"]["versions"] = {"b": "2.0"}
+    _, runs = written_tables(tmp_path, *records)
+    rows = rows_of(comparisons_table(runs, certificates_of(runs)))
+    assert {row["verdict"] for row in rows} == {"refused: not certified"}
+    assert {row["ratio"] for row in rows} == {None}
+    assert rows[0]["reason"] == (
+        "not certified: b on cpu was certified with b 1.0, and runs have b 2.0; delete the certificate, or those "
+        "records, and run snakemake again"
+    )

@@ -37,7 +37,5 @@ def test_own_layers_and_rules_are_listed():
     folder = REPOSITORY / "workflow" / "scripts" / "trainmark" / "frameworks"
     texts = [(folder / name).read_text() for name in ("keras_layers.py", "keras_optimizers.py", "keras_losses.py")]
     own = set(re.findall(r"^class ([A-Z]\w+)\(keras", "\n".join(texts), re.MULTILINE))
-    # GivenDropout is for certificates alone, CrossEntropy Keras's own with several heads.
-    assert own - {"GivenDropout", "CrossEntropy"} == set(
-        re.findall(r"`([A-Z]\w+)`", PAGE.split("## Own layers")[1].split("##")[0])
-    )
+    # GivenDropout is for certificates alone.
+    assert own - {"GivenDropout"} == set(re.findall(r"`([A-Z]\w+)`", PAGE.split("## Own layers")[1].split("##")[0]))

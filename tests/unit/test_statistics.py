@@ -81,7 +81,8 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
             ]
     same = {"recipe": "r", "dataset": "d", "device": "cpu", "epochs": 1, "status": "ok", "steady_epoch_seconds": None}
     runs = pd.DataFrame(rows).assign(**same).astype({"steady_epoch_seconds": "float64"})
-    return runs.assign(id=runs["experiment"] + runs["framework"] + runs["repeat"].astype("str"))
+    names = runs["experiment"] + runs["framework"] + runs["repeat"].astype("str")
+    return runs.assign(id=names, versions=runs["framework"] + " 1.0")
 
 
 @pytest.mark.parametrize("repeats", [6, 10])

@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--recipe", required=True, choices=RECIPES)
     parser.add_argument("--dataset", required=True)
-    parser.add_argument("--traces", required=True, type=Path, nargs="+", help="what trace.py wrote, a file a trainer")
+    parser.add_argument("--traces", required=True, type=Path, nargs="+", help="of trace_training.py, a file a trainer")
     parser.add_argument("--out", required=True, type=Path, help="the certificate to write")
     arguments = parser.parse_args()
     traces = [read_trace(path) for path in arguments.traces]

@@ -14,13 +14,20 @@ from trainmark.errors import run_command
 from trainmark.slots import device_slot
 
 
+def at_least_one(text: str) -> int:
+    """A whole number above 0, of an argument."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text}; allowed: a whole number above 0")
+    return int(text)
+
+
 def main() -> None:
     """Read, label, write, in blocks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the run's record.json, or the folder that holds it")
     parser.add_argument("file", nargs="?", type=Path, help="text file in UTF-8; standard input where absent, or -")
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="where to compute (default: cpu)")
-    parser.add_argument("--threads", type=int, default=2, help="CPUs and threads to compute with (default: 2)")
+    parser.add_argument("--threads", type=at_least_one, default=2, help="CPUs and threads to compute with (default: 2)")
     parser.add_argument("--dataset-folder", type=Path, help="the prepared dataset, where the results were taken apart")
     arguments = parser.parse_args()
     with ExitStack() as held:

@@ -6,7 +6,7 @@ whose certificate says that it trains the same network is ranked.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pandas as pd
 
 from trainmark.certificates import MISSING, NOT_CERTIFIED, REFUSED, pair_of
 from trainmark.records import decode_loss
-from trainmark.shown import shown_ratio
+from trainmark.shown import shown_ratio, shown_versions
 from trainmark.statistics import LEAST_FOR_INTERVAL, largest_relative_difference, median_and_range, median_interval
 from trainmark.tables import GROUP
 
@@ -52,11 +52,14 @@ def comparisons_table(runs: pd.DataFrame, certificates: Certificates) -> pd.Data
             trainer: figures[["repeat", "id", "status", *COMPARED]]
             for trainer, figures in group.groupby(["framework", "device"], sort=False)
         }
+        certificate = certificates.get(values[: len(GROUP)])
         for first, second in combinations(by_trainer, 2):
             pairs = by_trainer[first].merge(by_trainer[second], on="repeat", suffixes=SUFFIXES)
             if len(pairs) and _differ_in_one(first, second):
                 names = dict(zip([*GROUP, "epochs", *SIDES], [*values, _name(first), _name(second)], strict=True))
-                parity = _parity(pair_of(certificates.get(values[: len(GROUP)]), names["first"], names["second"]))
+                parity = _outdated(certificate, group, (first, second)) or _parity(
+                    pair_of(certificate, names["first"], names["second"])
+                )
                 rows += [
                     names | {"metric": metric} | _comparison(pairs, metric, parity["parity"]) | parity
                     for metric in COMPARED
@@ -79,6 +82,22 @@ def _parity(pair: Mapping | None) -> dict[str, str]:
     if pair is None:
         return {"parity": NOT_CERTIFIED, "reason": MISSING}
     return {"parity": pair["parity"], "reason": pair["sentence"]}
+
+
+def _outdated(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterable[tuple[str, str]]) -> dict | None:
+    """What is said of two trainers where one was certified with other packages than its runs have; else None."""
+    certified = {(one["framework"], one["device"]): one["versions"] for one in (certificate or {}).get("trainers", [])}
+    for framework, device in trainers:
+        ran = runs[(runs["framework"] == framework) & (runs["device"] == device) & (runs["status"] == "ok")]["versions"]
+        wanted = shown_versions(certified.get((framework, device), {}))
+        others = sorted(set(ran) - {wanted})
+        if wanted and others:
+            reason = (
+                f"{NOT_CERTIFIED}: {framework} on {device} was certified with {wanted}, and runs have "
+                f"{' or '.join(others)}; delete the certificate, or those records, and run snakemake again"
+            )
+            return {"parity": NOT_CERTIFIED, "reason": reason}
+    return None
 
 
 def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:

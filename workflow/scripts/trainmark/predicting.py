@@ -135,6 +135,8 @@ class Predictor:
 def open_texts(path: Path | None) -> Iterator[BinaryIO]:
     """A stream of lines: a file, or standard input for None and "-". Raises DataError where it can't be opened."""
     if path in (None, Path("-")):
+        if sys.stdin is None:
+            raise DataError("standard input is closed; name a text file of one review a line")
         yield sys.stdin.buffer
         return
     try:

@@ -82,3 +82,8 @@ def named_runs(numbers: Iterable[int]) -> str:
     """Runs by their numbers: "run 3", "runs 1-3, 7"."""
     text = number_ranges(numbers)
     return f"run {text}" if text.isdigit() else f"runs {text}"
+
+
+def shown_versions(versions: Mapping[str, str]) -> str:
+    """Versions of packages in words: "chainer 7.8.1, numpy 2.4.6"."""
+    return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -10,7 +10,7 @@ import pandas as pd
 from trainmark.ledger import PHASES
 from trainmark.mixtures import code_versions
 from trainmark.records import decode_loss, read_record
-from trainmark.shown import number_ranges, statuses_of, why_absent
+from trainmark.shown import number_ranges, shown_versions, statuses_of, why_absent
 from trainmark.statistics import median_and_range
 
 GROUP = ["experiment", "recipe", "dataset"]
@@ -110,7 +110,7 @@ def _machine(record: Mapping) -> dict:
         "cpus": number_ranges(provenance["cpus"]),
         "device_name": provenance["device"]["name"] if provenance["device"] else None,
         "gpu": _gpu(provenance["gpu"] or {}),
-        "versions": ", ".join(f"{name} {version}" for name, version in provenance["versions"].items()),
+        "versions": shown_versions(provenance["versions"]),
         "environment": " ".join(filter(None, (environment["kind"], environment.get("name")))),
         "scheduler": scheduler["name"],
         "job_id": scheduler["job_id"],

@@ -1,6 +1,6 @@
 """Interpreting an architecture with Chainer: each layer type, and the network made of them.
 
-Where Chainer's own layer is what the originals ran, it is taken as it is; docs/parity.md lists what others differ in.
+Where Chainer's own layer is what the originals ran, it is taken as it is; docs/frameworks.md lists the differences.
 """
 
 import warnings

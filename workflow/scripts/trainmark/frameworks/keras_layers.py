@@ -2,7 +2,7 @@
 
 Keras lays images out as (height, width, channels) and sequences as (length, channels), its default, which is the only
 one that TensorFlow's convolutions take on the CPU; the graph's canonical layout has the channels first. Where Keras's
-own layer can't be made to compute what the graph says, there is a small one here; docs/parity.md lists them.
+own layer can't be made to compute what the graph says, there is a small one here; docs/frameworks.md lists them.
 """
 
 from collections.abc import Callable, Mapping

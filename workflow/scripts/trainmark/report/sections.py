@@ -106,7 +106,8 @@ def _settings(runs: pd.DataFrame, model: Model) -> dict[str, str]:
         "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">picture and layers</a>').format(
             first["architecture"], first["parameters"], recipe.source, model.anchor
         ),
-        "first weights": f"{first['initializer']}, biases 0, by numpy from the seed {first['seed']} and the repeat",
+        "first weights": f"kernels {first['initializer']}, the rest as Chainer or Keras begins it, by numpy from the "
+        f"seed {first['seed']} and the repeat",
         "optimizer": f"{optimizer.pop('rule')}, " + ", ".join(f"{name} {value:g}" for name, value in optimizer.items()),
         "batch size": f"{first['batch_size']} samples, in an order drawn by numpy, the same in all frameworks",
         "input": _input(first["input"]),
