@@ -98,6 +98,30 @@ def shifted_order(adapter):
 
 
 @contextmanager
+def shuffled_epoch(adapter):
+    """The adapter shuffles within an epoch, as Keras's fit does unless it is told not to."""
+    true = adapter.train_epoch
+
+    def planted(feed):
+        return true(replace(feed, order=np.random.default_rng(1).permutation(feed.order)))
+
+    with mock.patch.object(adapter, "train_epoch", planted):
+        yield
+
+
+@contextmanager
+def another_prediction(adapter):
+    """The adapter predicts the samples in another order than it was given them."""
+    true = adapter.predict
+
+    def planted(split):
+        return np.roll(true(split), 1, axis=0)
+
+    with mock.patch.object(adapter, "predict", planted):
+        yield
+
+
+@contextmanager
 def ignored_momentum(adapter):
     """The adapter trains without momentum: nothing of the first step shows it."""
     true = adapter.build
@@ -142,11 +166,14 @@ def shifted_batches(plan):
 PLANTS = {
     "pooling without ceil mode": ("pool1", "forward", lambda adapter: other_attributes(adapter, "pool1", ceil=0)),
     "epsilon 1e-3": ("bn1", "forward", lambda adapter: other_attributes(adapter, "bn1", epsilon=1e-3)),
+    "epsilon 1e-5": ("bn1", "forward", lambda adapter: other_attributes(adapter, "bn1", epsilon=1e-5)),
     "missing bias": ("branch_a", "forward", lambda adapter: other_attributes(adapter, "branch_a", bias=0)),
     "swapped branch": ("joined", "forward", swapped_branches),
     "LRN with n 4": ("norm1", "forward", lambda adapter: other_attributes(adapter, "norm1", n=4)),
     "decay .99": ("bn1", "running statistics", lambda adapter: other_attributes(adapter, "bn1", decay=0.99)),
     "shuffled by one while training": (None, "loss", shifted_order),
+    "shuffled within an epoch": (None, "epoch", shuffled_epoch),
+    "predictions in another order": ("fc", "evaluation", another_prediction),
     "no momentum": ("conv1", "update", ignored_momentum),
 }
 """By name: the layer that it must be found at, in what, and how it is planted in an adapter."""

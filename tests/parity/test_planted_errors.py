@@ -17,6 +17,12 @@ OTHER = {"chainer": "keras-tensorflow", "keras-tensorflow": "chainer", "keras-ja
 
 pytestmark = pytest.mark.parity
 
+STEPS = {"first weights": 0, "update": 2, "evaluation": 3}
+"""The step that an error of a kind is found at; 1 for others."""
+
+WORDS = {"loss": "the loss", "input": "the input", "epoch": "an epoch of several batches"}
+"""How the sentence names what is of no layer."""
+
 CASES = [(framework, name) for framework in OTHER for name in plants.plants_of(framework)]
 
 
@@ -45,7 +51,7 @@ def test_a_planted_error_is_found_at_its_layer(traces, framework, name):
     pair = compare(traces(OTHER[framework], "none"), traces(framework, name), plants.network())
     layer, what = plants.expected(name)
     assert pair.parity == "different"
-    assert (pair.causes[0].layer, pair.causes[0].what) == (layer, what), pair.sentence
-    assert pair.causes[0].step == {"first weights": 0, "update": 2}.get(what, 1)
-    assert (layer or {"loss": "the loss", "input": "the input"}[what]) in pair.sentence
+    assert (pair.place.layer, pair.place.what) == (layer, what), pair.sentence
+    assert pair.place.step == STEPS.get(what, 1)
+    assert (layer or WORDS[what]) in pair.sentence
     print(f"{framework}, {name}: {pair.sentence}")
