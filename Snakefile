@@ -10,6 +10,7 @@ if not workflow.overwrite_configfiles:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/certified.smk"
 
 
 rule all:
