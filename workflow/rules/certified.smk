@@ -1,9 +1,8 @@
 # What is certified: the trainers of each group, and what the rules of certify.smk look up of them.
 CERTIFIED = certified_groups(RUNS)
 TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
-CERTIFICATE_FILE = "results/certificates/{experiment}/{recipe}/{dataset}.json"
 CERTIFICATES = [
-    CERTIFICATE_FILE.format(experiment=experiment, recipe=recipe, dataset=dataset)
+    f"results/certificates/{CERTIFICATE_FILE}".format(experiment=experiment, recipe=recipe, dataset=dataset)
     for experiment, recipe, dataset in CERTIFIED
 ]
 

@@ -5,14 +5,14 @@ rule trace_training:
     """Take the certified steps with one framework on one device, and keep what it showed of them."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        mean=lambda wildcards: dataset_files.mean_files(wildcards.dataset, CATALOGUE)[:1],
+        mean=of_dataset(dataset_files.mean_array),
     output:
         trace=temp(TRACE_FILE),
     params:
         seed=setting("seed"),
         batch_size=setting("batch_size"),
         input=setting("input"),
-        mean=lambda wildcards, input: option("--mean", input.mean),
+        mean=mean_option,
         recipe=certified_recipe,
         code=code_of_trace,
         script=f"{SCRIPTS}/trace_training.py",
@@ -38,7 +38,7 @@ rule certify:
     input:
         traces=traces_of_group,
     output:
-        certificate=CERTIFICATE_FILE,
+        certificate=f"results/certificates/{CERTIFICATE_FILE}",
     params:
         # Traces are gone once they are compared: what makes one stale makes the certificate stale.
         settings=lambda wildcards: [setting(key)(wildcards) for key in ("seed", "batch_size", "input")],

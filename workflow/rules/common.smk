@@ -18,7 +18,7 @@ from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.job_code import preparing_code, recipe_values, report_code, tracing_code, training_code
 from trainmark.matrix import certified_groups, expand_runs, trained_order
 from trainmark.recipes import RECIPES
-from trainmark.run import RUN_FOLDER
+from trainmark.run import CERTIFICATE_FILE, RUN_FOLDER
 from trainmark.sources import digest
 
 HELD = []
@@ -92,6 +92,11 @@ def turn_of_run(wildcards):
 def of_dataset(look_up):
     """A function of a dataset's name and the catalogue as one of wildcards."""
     return lambda wildcards: look_up(wildcards.dataset, CATALOGUE)
+
+
+def mean_option(wildcards, input):
+    """The command line's part on the mean image of a run's dataset; texts have none."""
+    return option("--mean", input.mean)
 
 
 def option(name, files):

@@ -112,5 +112,6 @@ rule report:
         mem_mb=1000,
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs {input.runs:q} --comparisons {input.comparisons:q}"
-        " --agreement {input.agreement:q} --certificates-folder results/certificates --figures-folder results/figures --datasets-folder results/datasets"
+        " --agreement {input.agreement:q} --certificates-folder results/certificates"
+        " --figures-folder results/figures --datasets-folder results/datasets"
         " --out {output.page:q} 2> >(tee {log:q} >&2)"

@@ -6,14 +6,14 @@ rule train:
     """Train one run from a fresh model, or go on from its checkpoint, and write its record."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        mean=lambda wildcards: dataset_files.mean_files(wildcards.dataset, CATALOGUE)[:1],
+        mean=of_dataset(dataset_files.mean_array),
     output:
         record=RECORD_FILE,
     params:
         seed=setting("seed"),
         batch_size=setting("batch_size"),
         input=setting("input"),
-        mean=lambda wildcards, input: option("--mean", input.mean),
+        mean=mean_option,
         step_losses=setting("step_losses"),
         weights=lambda wildcards: "" if setting("keep_weights")(wildcards) else "--forget-weights",
         memory_limit=lambda wildcards: option("--memory-limit-mib", setting("memory_limit_mib")(wildcards)),

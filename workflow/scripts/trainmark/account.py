@@ -16,7 +16,7 @@ from trainmark.ledger import Ledger
 from trainmark.memory import peak_host_mib
 from trainmark.outcomes import Evaluations, result, sample_scores
 from trainmark.provenance import boot_id, describe_job
-from trainmark.recipe import InputTransform, Recipe
+from trainmark.recipe import InputTransform, Recipe, seen_shape
 from trainmark.records import SCHEMA_VERSION, encode_loss
 from trainmark.run import Run
 from trainmark.slots import Slot
@@ -88,8 +88,7 @@ class Account:
 
     def __init__(self, run: Run, recipe: Recipe, settings: Settings, job: Job, ledger: Ledger) -> None:
         manifest = prepared.read_manifest(job.dataset_folder)
-        sample_shape = tuple(manifest["sample_shape"])
-        input_shape = settings.input.output_shape(sample_shape) if settings.input else sample_shape
+        input_shape = seen_shape(settings.input, manifest["sample_shape"])
         self.ledger = ledger
         self.samples = manifest["samples"]["train"]
         self.architecture = recipe.architecture(input_shape, manifest["classes"])

@@ -7,16 +7,15 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
 from itertools import combinations
 from pathlib import Path
-
-import jsonschema
 
 from trainmark.architecture import Architecture
 from trainmark.errors import CertificateError
 from trainmark.parity import CLASSES, NOT_CERTIFIED, Pair, Place, compare
 from trainmark.records import decode_loss, encode_loss
+from trainmark.run import CERTIFICATE_FILE
+from trainmark.schemas import violation
 from trainmark.traces import Trace
 
 SCHEMA_VERSION = 1
@@ -24,9 +23,6 @@ SCHEMA_VERSION = 1
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
 GROUP_KEYS = ("experiment", "recipe", "dataset")
-
-CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
-"""Where a group's certificate lies under results/certificates."""
 
 DIFFERENCES = ("losses", "gradients", "weights", "evaluation", "updates")
 """What is compared in each stage."""
@@ -41,11 +37,6 @@ STAGE_TITLES = {
     "steps": "with the recipe's optimizer",
     "masks": "with dropout",
 }
-
-
-@cache
-def _validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text()))
 
 
 def certificate(group: Mapping[str, str], traces: Sequence[Trace], architecture: Architecture) -> dict:
@@ -132,11 +123,8 @@ _AGAIN = "delete it, and snakemake certifies again"
 
 
 def _check(found: object, path: Path) -> None:
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(found))
-    if error is not None:
-        where = ".".join(str(part) for part in error.absolute_path) or "top level"
-        message = error.message if len(error.message) <= 200 else f"{error.message[:197]}..."
-        raise CertificateError(f"{path} is no certificate of this version of trainmark: {where}: {message}; {_AGAIN}")
+    if broken := violation(found, SCHEMA_FILE):
+        raise CertificateError(f"{path} is no certificate of this version of trainmark: {broken}; {_AGAIN}")
 
 
 # --- for people ---------------------------------------------------------------------------------------------------

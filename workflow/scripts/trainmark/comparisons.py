@@ -13,7 +13,9 @@ from pathlib import Path
 import pandas as pd
 
 from trainmark.certificates import MISSING, NOT_CERTIFIED, REFUSED, pair_of
+from trainmark.matrix import certified_groups
 from trainmark.records import decode_loss
+from trainmark.run import trainer_name
 from trainmark.shown import shown_ratio, shown_versions
 from trainmark.statistics import LEAST_FOR_INTERVAL, largest_relative_difference, median_and_range, median_interval
 from trainmark.tables import GROUP
@@ -33,8 +35,7 @@ Certificates = Mapping[tuple[str, str, str], Mapping]
 
 def groups_to_certify(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
     """(experiment, recipe, dataset) of each group of runs that has two trainers at the least."""
-    trainers = runs[[*GROUP, "framework", "device"]].drop_duplicates().groupby(GROUP, sort=False).size()
-    return list(trainers[trainers > 1].index)
+    return list(certified_groups(runs.itertuples()))
 
 
 def comparisons_table(runs: pd.DataFrame, certificates: Certificates) -> pd.DataFrame:
@@ -56,7 +57,9 @@ def comparisons_table(runs: pd.DataFrame, certificates: Certificates) -> pd.Data
         for first, second in combinations(by_trainer, 2):
             pairs = by_trainer[first].merge(by_trainer[second], on="repeat", suffixes=SUFFIXES)
             if len(pairs) and _differ_in_one(first, second):
-                names = dict(zip([*GROUP, "epochs", *SIDES], [*values, _name(first), _name(second)], strict=True))
+                names = dict(
+                    zip([*GROUP, "epochs", *SIDES], [*values, trainer_name(*first), trainer_name(*second)], strict=True)
+                )
                 parity = _outdated(certificate, group, (first, second)) or _parity(
                     pair_of(certificate, names["first"], names["second"])
                 )
@@ -67,10 +70,6 @@ def comparisons_table(runs: pd.DataFrame, certificates: Certificates) -> pd.Data
     columns = [*GROUP, "epochs", *SIDES, "metric", "pairs", "left_out", *INTERVAL, "verdict", "parity", "reason"]
     table = pd.DataFrame(rows, columns=[*columns, "run_ids", "left_out_run_ids"])
     return table.astype(dict.fromkeys(INTERVAL, "float64"))
-
-
-def _name(trainer: tuple[str, str]) -> str:
-    return "{} on {}".format(*trainer)
 
 
 def _differ_in_one(first: tuple[str, str], second: tuple[str, str]) -> bool:
@@ -93,7 +92,7 @@ def _outdated(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterabl
         others = sorted(set(ran) - {wanted})
         if wanted and others:
             reason = (
-                f"{NOT_CERTIFIED}: {framework} on {device} was certified with {wanted}, and runs have "
+                f"{NOT_CERTIFIED}: {trainer_name(framework, device)} was certified with {wanted}, and runs have "
                 f"{' or '.join(others)}; delete the certificate, or those records, and run snakemake again"
             )
             return {"parity": NOT_CERTIFIED, "reason": reason}
@@ -179,7 +178,7 @@ def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
         losses = [decode_loss(loss) for loss in record["step_losses"]]
         if losses and record["status"] == "ok" and not record["settings"]["dropout"]:
             group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
-            trainer = f"{run['framework']} on {run['device']}"
+            trainer = trainer_name(run["framework"], run["device"])
             group.setdefault(trainer, {})[(run["epochs"], run["repeat"])] = (run["id"], losses)
     rows = []
     for values, group in trainers.items():

@@ -36,6 +36,11 @@ def mean_files(name: str, catalogue: Mapping) -> list[str]:
     return [f"results/datasets/{name}/mean.{kind}" for kind in ("npy", "png")] if made else []
 
 
+def mean_array(name: str, catalogue: Mapping) -> list[str]:
+    """The mean image of a dataset, which trainings read; none for texts."""
+    return mean_files(name, catalogue)[:1]
+
+
 def packed_files(name: str, catalogue: Mapping) -> list[str]:
     """The packed images of a dataset, training images first; none where its entry does not ask for them."""
     made = catalogue[name].get("packed", False)

@@ -31,8 +31,11 @@ def expand_runs(config: Mapping, gpu_found: bool) -> list[Run]:
     return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment, gpu_found)]
 
 
-def certified_groups(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
-    """The trainers, (framework, device), of each (experiment, recipe, dataset) that has two of them at the least."""
+def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
+    """The trainers, (framework, device), of each (experiment, recipe, dataset) that has two of them at the least.
+
+    runs: Runs, or anything that has their attributes, as the rows of the table of runs.
+    """
     trainers: dict[tuple[str, str, str], dict[tuple[str, str], None]] = {}
     for run in runs:
         trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.framework, run.device] = None

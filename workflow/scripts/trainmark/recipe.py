@@ -114,6 +114,11 @@ def merged_input(recipe: Recipe, overrides: dict) -> InputTransform | None:
     return InputTransform(**values)
 
 
+def seen_shape(transform: InputTransform | None, sample_shape: Shape) -> Shape:
+    """Shape of what the network sees of stored samples: token ids, which have no transform, as they are."""
+    return transform.output_shape(tuple(sample_shape)) if transform else tuple(sample_shape)
+
+
 def asked_batch_size(recipe: Recipe, asked: str) -> int | None:
     """Samples a step, None for the whole training set; asked: a config's batch_size: "recipe", "full" or a number."""
     sizes = {"recipe": recipe.batch_size, "full": None}

@@ -3,21 +3,14 @@
 import json
 import math
 import os
-from functools import cache
 from pathlib import Path
 
-import jsonschema
-
 from trainmark.errors import RecordError
+from trainmark.schemas import violation
 
 SCHEMA_VERSION = 3
 
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
-
-
-@cache
-def _validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text()))
 
 
 def encode_loss(loss: float) -> float | str:
@@ -33,12 +26,9 @@ def decode_loss(value: float | str | None) -> float | None:
 
 
 def _check(record: dict, path: Path) -> None:
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(record))
-    if error is not None:
-        where = ".".join(str(part) for part in error.absolute_path) or "top level"
-        message = error.message if len(error.message) <= 200 else f"{error.message[:197]}..."
+    if found := violation(record, SCHEMA_FILE):
         raise RecordError(
-            f"{path} is not a record of this version of trainmark: {where}: {message}; delete it, "
+            f"{path} is not a record of this version of trainmark: {found}; delete it, "
             "and snakemake trains the run again"
         )
 

@@ -6,6 +6,15 @@ RUN_FOLDER = "{experiment}/{recipe}/{dataset}/{framework}/{device}/epochs-{epoch
 """Where a run's record lies under results/runs; also the run's id."""
 
 
+CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
+"""Where the parity certificate of an experiment's recipe on a dataset lies under results/certificates."""
+
+
+def trainer_name(framework: str, device: str) -> str:
+    """What a framework on a device is called."""
+    return f"{framework} on {device}"
+
+
 @dataclass(frozen=True)
 class Run:
     """One training: a cell of an experiment's matrix."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainmark.disk import write_arrays
 from trainmark.errors import CertificateError
+from trainmark.run import trainer_name
 from trainmark.sketches import Sketches
 
 FORMAT = 3
@@ -26,12 +27,12 @@ class StageTrace:
     """What one stage of the certified training showed.
 
     rule: of the updates. losses: a step each, float64. epoch_losses: of the first steps again, taken as one epoch of
-    several batches; none in stages that do not. update_errors: how far each step's weights are from what the
-    rule makes in numpy of the same gradients, relative, float64; update_layers: in which layer. first_weights: right
-    after the network was built. activations: of every node, "input" first, before the first step. gradients, weights:
-    after each step, of every array. evaluation: of every node, for the evaluation samples after the last step; logits:
-    those of the last node, in full. final: all weights after the last step, in full. The last three None where the
-    stage was cut.
+    several batches; none in stages that do not. update_errors: how far each step's weights are from what the rule
+    makes in numpy of the same gradients, relative, float64, in stages that decide the class; update_layers: in which
+    layer. first_weights: right after the network was built. activations: of every node, "input" first, before the first
+    step. gradients, weights: after each step, of every array. evaluation: of every node, for the evaluation samples
+    after the last step; logits: those of the last node, in full. final: all weights after the last step, in full. The
+    last three None where the stage was cut.
     """
 
     rule: str
@@ -83,7 +84,7 @@ class Trace:
     @property
     def trainer(self) -> str:
         """Its name, as comparisons have it."""
-        return f"{self.framework} on {self.device}"
+        return trainer_name(self.framework, self.device)
 
 
 # --- files --------------------------------------------------------------------------------------------------------

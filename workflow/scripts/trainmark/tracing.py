@@ -13,9 +13,9 @@ import numpy as np
 from trainmark import prepared, transforms
 from trainmark.architecture import Architecture
 from trainmark.batches import EpochFeed, epoch_feed, run_seed
-from trainmark.errors import DeviceError, ShapeError
+from trainmark.errors import ShapeError
 from trainmark.frameworks.base import Adapter
-from trainmark.recipe import InputTransform, Optimizer, Recipe
+from trainmark.recipe import InputTransform, Optimizer, Recipe, seen_shape
 from trainmark.sketches import Sketches
 from trainmark.traces import Failure, StageTrace, Trace
 from trainmark.update_check import UpdateCheck
@@ -65,7 +65,8 @@ class Stage:
     masks: whether dropout is on, by masks drawn with numpy. optimizer: in place of the plan's. again: whether every
     step, and not only the first, starts from the first weights. epoch: whether the first steps are also taken as one
     epoch, as runs take them: it shows the order of batches.
-    last_bit: whether it begins from weights that are changed in their last bit; its final weights are not kept.
+    last_bit: whether it begins from weights that are changed in their last bit; its final weights are not kept. judged:
+    whether its updates are checked against their rule: those of a stage that decides no class need not be.
     """
 
     dtype: str
@@ -74,14 +75,15 @@ class Stage:
     again: bool = False
     epoch: bool = False
     last_bit: bool = False
+    judged: bool = True
 
 
 STAGES = {
     "network": Stage("float64", optimizer=Optimizer("sgd", 0.1), again=True),
     "steps": Stage("float64", epoch=True),
     "masks": Stage("float64", masks=True),
-    "twin": Stage("float64", last_bit=True),
-    "float32": Stage("float32"),
+    "twin": Stage("float64", last_bit=True, judged=False),
+    "float32": Stage("float32", judged=False),
 }
 """The network itself, on every batch from the first weights; the recipe's training; that with dropout, where there is
 any; how far the training by itself parts two that differ in the last bit of their first weights; and how far float32
@@ -122,8 +124,7 @@ def _build(adapter: Adapter, plan: Plan, device: str, stage: Stage, optimizer: O
         dtype=stage.dtype,
         observed_batch=plan.batches.shape[1],
     )
-    if (found := adapter.describe_device())["kind"] != device:
-        raise DeviceError(f"{adapter.framework} was asked for the device {device} and put its arrays on {found}")
+    adapter.check_device(device)
     for split, (inputs, labels) in plan.splits.items():
         seen = inputs.astype(stage.dtype) if np.issubdtype(inputs.dtype, np.floating) else inputs
         adapter.load(split=split, inputs=seen, labels=labels)
@@ -153,7 +154,8 @@ def _trace_stage(adapter: Adapter, plan: Plan, device: str, stage: Stage) -> Sta
         gradient, final = adapter.gradients(), adapter.weights()
         gradients.append(Sketches.of(gradient))
         weights.append(Sketches.of(final))
-        updates.append(check.after(gradient, final))
+        if stage.judged:
+            updates.append(check.after(gradient, final))
     evaluation = adapter.activations("test", np.arange(len(plan.splits["test"][1])), training=False)
     # In the plainest stage, of what makes the accuracy of runs; it is another program to compile.
     logits = adapter.predict("test") if stage.again else evaluation[plan.architecture.output]
@@ -236,7 +238,6 @@ def certified_plan(
         stored, labels = prepared.read_split(dataset_folder, split)
         seen = transforms.network_inputs(stored[wanted], mean, transform, "float64")
         splits[split] = _cut(seen, recipe.certified_side), np.asarray(labels[wanted])
-    trained_shape = transform.output_shape(tuple(manifest["sample_shape"])) if transform else manifest["sample_shape"]
     architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
     settings = {
         "seed": seed,
@@ -246,7 +247,7 @@ def certified_plan(
         "initializer": recipe.initializer,
         "optimizer": recipe.optimizer.as_dict(),
         "input_shape": list(architecture.input_shape),
-        "trained_input_shape": list(trained_shape),
+        "trained_input_shape": list(seen_shape(transform, manifest["sample_shape"])),
         "dataset_sha256": manifest["content_sha256"],
         "steps": CERTIFIED_STEPS,
         "samples": int(batches.shape[1]),

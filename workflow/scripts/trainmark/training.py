@@ -146,13 +146,8 @@ class Training:
 
     def _check_device(self) -> None:
         """DeviceError where the arrays did not come to lie on the run's device."""
-        found = self._adapter.describe_device()
-        if found["kind"] != self.run.device:
-            raise DeviceError(
-                f"{self.run.framework} was asked for the device {self.run.device} and put its arrays on {found}"
-            )
         provenance = self.account.provenance
-        provenance["device"] = found
+        provenance["device"] = self._adapter.check_device(self.run.device)
         if self.job.slot.gpu:
             provenance["gpu"] |= {"at_start": nvidia.state(self.job.slot.gpu)}
 

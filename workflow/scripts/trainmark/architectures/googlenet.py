@@ -1,5 +1,7 @@
 """GoogLeNet, with its two auxiliary heads."""
 
+from collections.abc import Callable
+
 from trainmark.architecture import Architecture, Graph, Shape
 
 INCEPTIONS = {
@@ -38,13 +40,19 @@ def _inception(graph: Graph, name: str, filters: tuple[int, int, int, int, int, 
     return graph.add(name, "Concat", after=tuple(branches))
 
 
-def _head(graph: Graph, name: str, classes: int, after: str) -> str:
-    """An auxiliary head; its pooling takes windows of 5, or what there is where images are smaller than published."""
-    graph.add(f"{name}_pool", "AvgPool2D", after=after, size=min(5, graph.side(after)), stride=3)
-    _convolution(graph, f"{name}_conv", 128, 1, f"{name}_pool")
-    graph.add(f"{name}_flatten", "Flatten")
-    graph.add(f"{name}_fc1", "Dense", units=1024)
-    graph.add(f"{name}_fc1_relu", "ReLU")
+def _dense(graph: Graph, name: str, units: int, after: str) -> str:
+    graph.add(name, "Dense", after=after, units=units)
+    return graph.add(f"{name}_relu", "ReLU")
+
+
+def head(graph: Graph, name: str, classes: int, after: str, convolution: Callable, dense: Callable) -> str:
+    """An auxiliary head; its pooling takes windows of 5, or what there is where images are smaller than published.
+
+    convolution, dense: what adds such a layer with its ReLU, from (graph, name, size of the layer, ..., after).
+    """
+    pooled = graph.add(f"{name}_pool", "AvgPool2D", after=after, size=min(5, graph.side(after)), stride=3)
+    convolution(graph, f"{name}_conv", 128, 1, pooled)
+    dense(graph, f"{name}_fc1", 1024, graph.add(f"{name}_flatten", "Flatten"))
     return graph.add(f"{name}_fc2", "Dense", units=classes)
 
 
@@ -65,7 +73,7 @@ def googlenet(input_shape: Shape, classes: int) -> Architecture:
     for name, filters in INCEPTIONS.items():
         last = _inception(graph, f"inception{name}", filters, last)
         if name in HEADS:
-            heads.append(_head(graph, HEADS[name], classes, last))
+            heads.append(head(graph, HEADS[name], classes, last, _convolution, _dense))
         if name in ("3b", "4e"):
             last = graph.add(f"pool{name[0]}", "MaxPool2D", after=last, size=3, stride=2)
     side = min(7, graph.side(last))

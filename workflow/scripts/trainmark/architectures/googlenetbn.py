@@ -1,7 +1,7 @@
 """GoogLeNet with batch normalisation, with its two auxiliary heads."""
 
 from trainmark.architecture import Architecture, Graph, Shape
-from trainmark.architectures.googlenet import HEAD_WEIGHT, HEADS
+from trainmark.architectures.googlenet import HEAD_WEIGHT, HEADS, head
 
 INCEPTIONS = {
     "3a": (64, 64, 64, 64, 96, "AvgPool2D", 32),
@@ -33,6 +33,10 @@ def _convolution(graph: Graph, name: str, filters: int, size: int, after: str, s
     return _normalized(graph, name, "Conv2D", after, filters=filters, size=size, stride=stride, padding=size // 2)
 
 
+def _dense(graph: Graph, name: str, units: int, after: str) -> str:
+    return _normalized(graph, name, "Dense", after, units=units)
+
+
 def _inception(graph: Graph, name: str, filters: tuple, after: str) -> str:
     """Up to four branches side by side (Chainer's links.InceptionBN, whose max pooling does not cover all)."""
     out1, reduce3, out3, reduce33, out33, pooling, out_pool = filters
@@ -47,15 +51,6 @@ def _inception(graph: Graph, name: str, filters: tuple, after: str) -> str:
     pooled = graph.add(f"{name}_pool", pooling, after=after, size=3, stride=stride, padding=1, **ceil)
     branches.append(_convolution(graph, f"{name}_pool_proj", out_pool, 1, pooled) if out_pool else pooled)
     return graph.add(name, "Concat", after=tuple(branches))
-
-
-def _head(graph: Graph, name: str, classes: int, after: str) -> str:
-    """An auxiliary head; its pooling takes windows of 5, or what there is where images are smaller than published."""
-    graph.add(f"{name}_pool", "AvgPool2D", after=after, size=min(5, graph.side(after)), stride=3)
-    _convolution(graph, f"{name}_conv", 128, 1, f"{name}_pool")
-    flat = graph.add(f"{name}_flatten", "Flatten")
-    _normalized(graph, f"{name}_fc1", "Dense", flat, units=1024)
-    return graph.add(f"{name}_fc2", "Dense", units=classes)
 
 
 def googlenetbn(input_shape: Shape, classes: int) -> Architecture:
@@ -73,7 +68,7 @@ def googlenetbn(input_shape: Shape, classes: int) -> Architecture:
     for name, filters in INCEPTIONS.items():
         last = _inception(graph, f"inception{name}", filters, last)
         if name in HEADS:
-            heads.append(_head(graph, HEADS[name], classes, last))
+            heads.append(head(graph, HEADS[name], classes, last, _convolution, _dense))
     side = min(7, graph.side(last))
     graph.add("pool5", "AvgPool2D", after=last, size=side, stride=side)
     graph.add("flatten", "Flatten")

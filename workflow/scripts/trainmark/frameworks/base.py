@@ -9,7 +9,7 @@ import numpy as np
 
 from trainmark.architecture import Architecture
 from trainmark.batches import EpochFeed
-from trainmark.errors import ShapeError
+from trainmark.errors import DeviceError, ShapeError
 from trainmark.ops import Parameter
 from trainmark.recipe import Optimizer
 from trainmark.weights import Weights
@@ -136,6 +136,13 @@ class Adapter(ABC):
     def thread_pools(self) -> list[dict]:
         """The framework's own pools of threads, as "library" and "threads", where it has any and tells."""
         return []
+
+    def check_device(self, asked: str) -> dict[str, str]:
+        """The device, as described. Raises DeviceError where the arrays did not come to lie on the one asked for."""
+        found = self.describe_device()
+        if found["kind"] != asked:
+            raise DeviceError(f"{self.framework} was asked for the device {asked} and put its arrays on {found}")
+        return found
 
     def is_out_of_memory(self, error: Exception) -> bool:
         """Whether an exception says that memory ran out, the host's or the device's."""

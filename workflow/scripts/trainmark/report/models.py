@@ -1,6 +1,5 @@
 """The networks of the report: for each its picture, its parameters beside the published count, and its layers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from trainmark.architecture import Architecture, Shape
 from trainmark.layers import Layer, layers
 from trainmark.ops import Node
 from trainmark.prepared import read_manifest
-from trainmark.recipe import InputTransform, Recipe
+from trainmark.recipe import InputTransform, Recipe, seen_shape
 from trainmark.recipes import RECIPES
 from trainmark.records import read_record
 from trainmark.report.boxes import boxes, in_words, shown_input, shown_shape
@@ -52,17 +51,12 @@ def models(runs: pd.DataFrame, datasets_folder: Path) -> dict[tuple[str, ...], M
         _, recipe, dataset = values
         manifest = read_manifest(datasets_folder / dataset / "prepared")
         transform = read_record(Path(group["record"].iloc[0]))["settings"]["input"]
-        key = (recipe, _input_shape(manifest, transform), manifest["classes"])
+        seen = seen_shape(InputTransform(**transform) if transform else None, manifest["sample_shape"])
+        key = (recipe, seen, manifest["classes"])
         if key not in found:
             found[key] = model(RECIPES[recipe], key[1], key[2], f"model-{len(found) + 1}")
         of_group[values] = found[key]
     return of_group
-
-
-def _input_shape(manifest: Mapping, transform: Mapping | None) -> Shape:
-    """What the network sees of a sample; token ids as they are stored."""
-    stored = tuple(manifest["sample_shape"])
-    return InputTransform(**transform).output_shape(stored) if transform else stored
 
 
 def model(recipe: Recipe, input_shape: Shape, classes: int, anchor: str) -> Model:
