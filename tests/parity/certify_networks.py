@@ -5,6 +5,7 @@ framework has a process of its own, since Keras has one backend a process.
 """
 
 import argparse
+import os
 import platform
 import subprocess
 import sys
@@ -70,10 +71,12 @@ def take_trace(recipe: str, framework: str, out: Path) -> None:
 def pairs_of(recipe: str, frameworks: list[str], folder: Path) -> list:
     """The comparisons of every two frameworks."""
     files = []
+    # What this process can import its child can: pytest sets its path for itself alone.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for framework in frameworks:
         files.append(folder / f"{recipe}-{framework}.npz")
         command = [sys.executable, __file__, "--recipe", recipe, "--framework", framework, "--out", str(files[-1])]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             raise RuntimeError(f"{recipe} in {framework}: {done.stderr[-3000:]}")
     traces = [read_trace(file) for file in files]
