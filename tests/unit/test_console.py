@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainmark import console
-from trainmark.console import RunDisplay, keep_log, place_in_order, said_when_long
+from trainmark.console import RunDisplay, keep_log, place_in_order, print_line, said_when_long
 from trainmark.errors import DataError
 from trainmark.run import Run
 
@@ -96,6 +96,34 @@ def test_off_a_terminal_exactly_two_lines(capsys):
         "epoch 1: loss 0.5, test {'loss': 0.25, 'accuracy': 0.9375}, 1.235 s\n"
         "epoch 2: loss 0.5, test {'loss': 0.25, 'accuracy': 0.9375}, 1.235 s\n"
     )
+
+
+class Descriptor(io.RawIOBase):
+    """What a stream without buffer writes to, as standard error under PYTHONUNBUFFERED: it keeps each write apart."""
+
+    def __init__(self):
+        self.writes = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data) -> int:
+        self.writes.append(bytes(data).decode())
+        return len(data)
+
+
+def test_a_line_and_its_end_are_one_write():
+    """Else a line of another job comes between them: jobs share the terminal."""
+    descriptor = Descriptor()
+    unbuffered = io.TextIOWrapper(descriptor, encoding="utf-8", write_through=True)
+    print_line("certify", unbuffered)
+    display = RunDisplay(RUN, ORDER, console.Terminal(unbuffered))
+    display.start()
+    display.went_on(1)
+    display.finish(record())
+    display.fail("why", None)
+    assert len(descriptor.writes) == 5
+    assert all(line.endswith("\n") for line in descriptor.writes)
 
 
 def test_a_diverged_run_says_so(capsys):

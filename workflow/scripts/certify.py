@@ -25,9 +25,9 @@ def main() -> None:
     group = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")}
     found = certificate(group, traces, architecture)
     write_certificate(found, arguments.out)
-    print(f"certify {arguments.experiment}, {arguments.recipe} on {arguments.dataset}:", file=sys.stderr)
-    for line in certificate_lines(found):
-        print(f"  {line}", file=sys.stderr)
+    title = f"certify {arguments.experiment}, {arguments.recipe} on {arguments.dataset}:"
+    lines = "\n  ".join([title, *certificate_lines(found)])
+    sys.stderr.write(f"{lines}\n")  # in one write, as in console.print_line
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from trainmark import devices
-from trainmark.console import redirect_output
+from trainmark.console import print_line, redirect_output
 from trainmark.errors import TrainmarkError
 from trainmark.frameworks import create_adapter, known_frameworks
 from trainmark.recipe import asked_batch_size, merged_input
@@ -60,9 +60,9 @@ def main() -> None:
         traceback.print_exc()
         message = str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
         log = f"; log: {arguments.log}" if arguments.log else ""
-        print(f"{title}: failed: {message}{log}", file=terminal)
+        print_line(f"{title}: failed: {message}{log}", terminal)
         sys.exit(1)
-    print(f"{title}: traced in {time.monotonic() - start:.0f} s", file=terminal)
+    print_line(f"{title}: traced in {time.monotonic() - start:.0f} s", terminal)
 
 
 if __name__ == "__main__":

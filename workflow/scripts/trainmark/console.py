@@ -55,6 +55,16 @@ class Terminal(io.TextIOBase):
         return self._stream.encoding
 
 
+def print_line(text: str, stream: TextIO) -> None:
+    """Print in one write: jobs share a terminal, and a stream without buffer gets `print`'s line and its end apart.
+
+    PYTHONUNBUFFERED, which container images like to set, makes standard error such a stream. Lines of two jobs then ran
+    into one.
+    """
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
 def redirect_output(log: Path | None) -> Terminal:
     """Send this process's standard output and error to `log`, and return a stream to where errors went before.
 
@@ -98,7 +108,7 @@ def only_own_output() -> Iterator[TextIO]:
 @contextmanager
 def said_when_long(text: str, stream: TextIO, seconds: float) -> Iterator[None]:
     """Print a line to `stream` once the body has taken so many seconds."""
-    timer = threading.Timer(seconds, print, (text,), {"file": stream})
+    timer = threading.Timer(seconds, print_line, (text, stream))
     timer.daemon = True
     timer.start()
     try:
@@ -177,7 +187,7 @@ class RunDisplay:
     def start(self) -> None:
         """Say which run begins."""
         epochs = f"{self._epochs} epoch{'s' if self._epochs > 1 else ''}"
-        print(f"{self._title}: training {epochs}", file=self._terminal)
+        print_line(f"{self._title}: training {epochs}", self._terminal)
         self._bar = tqdm(
             total=self._epochs,
             desc=self._place,
@@ -190,7 +200,7 @@ class RunDisplay:
 
     def went_on(self, epoch: int) -> None:
         """Say that an earlier process trained the epochs up to this one."""
-        print(f"{self._place}: going on after epoch {epoch} of {self._epochs}", file=self._terminal)
+        print_line(f"{self._place}: going on after epoch {epoch} of {self._epochs}", self._terminal)
         print(f"going on after epoch {epoch}", flush=True)
         self._bar.initial = self._bar.n = epoch
         self._bar.refresh()
@@ -207,12 +217,12 @@ class RunDisplay:
         self._bar.close()
         seconds = record["result"]["training_seconds"]
         trained = "" if seconds is None else f", {seconds:.2f} s of training"
-        print(f"{self._place}: {_outcome(record)}{trained}", file=self._terminal)
+        print_line(f"{self._place}: {_outcome(record)}{trained}", self._terminal)
 
     def done_elsewhere(self) -> None:
         """Say that another process wrote the record while this one waited."""
         self._bar.close()
-        print(f"{self._place}: done by an earlier process that was still at work", file=self._terminal)
+        print_line(f"{self._place}: done by an earlier process that was still at work", self._terminal)
 
     def stopped(self, signal_name: str) -> None:
         """Say that a signal ends the run. Callable in the middle of another line: it goes past the stream."""
@@ -222,7 +232,7 @@ class RunDisplay:
     def fail(self, reason: str, log: Path | None) -> None:
         """Say that the run failed and where to read why."""
         where = f"; log: {log}" if log else ""
-        print(f"{self._title}: failed: {reason}{where}", file=self._terminal)
+        print_line(f"{self._title}: failed: {reason}{where}", self._terminal)
 
 
 def _outcome(record: dict) -> str:

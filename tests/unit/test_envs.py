@@ -1,0 +1,101 @@
+"""Each conda environment names what the scripts of its rules import. (None of them was ever created: no conda here.)"""
+
+import re
+import sys
+from importlib.metadata import packages_distributions
+
+import pytest
+import yaml
+from test_imports import REPOSITORY, graph, package, sources
+
+from trainmark.frameworks import known_frameworks
+
+ENVS = REPOSITORY / "envs"
+MODULES = graph(sources())
+
+ELSEWHERE = {"chainer": {"chainer", "pkg_resources"}}
+"""Packages of an environment that its list does not name: Chainer is installed by its post-deploy script; setuptools,
+which it lists, brings pkg_resources."""
+
+BROUGHT_BY = {"urllib3": "requests", "markupsafe": "jinja2"}
+"""Packages whose classes are in the interface of another, which cannot be without them."""
+
+INSTEAD = {"tensorflow_cpu": "tensorflow", "cupy_cuda12x": "cupy"}
+"""Distributions of a package here, by the name of the one that an environment lists."""
+
+
+def jobs() -> list[tuple[str, str]]:
+    """(script, environment) of each rule; a rule for any framework is one pair for each."""
+    found = set()
+    for file in (REPOSITORY / "workflow" / "rules").glob("*.smk"):
+        for rule in re.split(r"^rule ", file.read_text(), flags=re.M)[1:]:
+            script = re.search(r'script=f"\{SCRIPTS\}/(\w+)\.py"', rule)
+            env = re.search(r'conda:\s+"\.\./\.\./envs/(.+)\.yaml"', rule)
+            if script and env:
+                names = known_frameworks() if env[1] == "{framework}" else [env[1]]
+                found |= {(script[1], name) for name in names}
+    return sorted(found)
+
+
+def named_in(env: str) -> set[str]:
+    """Names that an environment lists, conda's and pip's, without versions and extras."""
+    listed = yaml.safe_load((ENVS / f"{env}.yaml").read_text())["dependencies"]
+    lines = [line for entry in listed for line in (entry["pip"] if isinstance(entry, dict) else [entry])]
+    return {normal(re.match(r"[\w.-]+", line)[0]) for line in lines}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def imported_by(script: str, env: str) -> set[str]:
+    """Packages of others that a script imports, in functions too, with the adapter of its framework and all formats."""
+    waiting = [script]
+    if env in known_frameworks():
+        waiting.append(f"trainmark.frameworks.{known_frameworks()[env].module}")
+    if script == "prepare":
+        waiting += [module for module in MODULES if module.startswith("trainmark.datasets.")]
+    reached, others = set(), set()
+    while waiting:
+        module = waiting.pop()
+        reached.add(module)
+        for one in (one for one in MODULES[module] if not one.typing):
+            if one.target in MODULES:
+                waiting += {one.target, one.target.rpartition(".")[0]} - reached - {""}
+            elif package(one.target) not in sys.stdlib_module_names:
+                others.add(package(one.target))
+    return others
+
+
+def of_another_framework(name: str, env: str) -> bool:
+    """An adapter for several frameworks imports the one that its environment is of."""
+    own = known_frameworks()[env].packages if env in known_frameworks() else ()
+    all_of_them = {one for framework in known_frameworks().values() for one in framework.packages}
+    return name in all_of_them and name not in own
+
+
+def missing_in(env: str, imported: set[str]) -> list[str]:
+    """Those of the packages that no line of the environment installs."""
+    here = packages_distributions()
+    named = named_in(env)
+    missing = []
+    for name in sorted(imported - ELSEWHERE.get(env, set())):
+        brought_by = {INSTEAD.get(normal(one), normal(one)) for one in here.get(name, [name])}
+        if not (brought_by | {BROUGHT_BY.get(name)}) & named and not of_another_framework(name, env):
+            missing.append(name)
+    return missing
+
+
+@pytest.mark.parametrize(("script", "env"), jobs())
+def test_an_environment_has_what_its_scripts_import(script, env):
+    imported = imported_by(script, env)
+    assert imported
+    assert not missing_in(env, imported)
+
+
+def test_each_environment_is_of_a_rule():
+    assert {path.stem for path in ENVS.glob("*.yaml")} == {env for _, env in jobs()}
+
+
+def test_a_missing_package_is_found():
+    assert missing_in("report", {"pandas", "tqdm", "yaml"}) == ["tqdm"]
