@@ -1,6 +1,11 @@
 """Options that all tests share."""
 
 import os
+import signal
+
+# A suite started with nohup or in the background inherits that these are ignored, and so would what it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # these tests are the CPU's, on machines with a GPU too
 

@@ -9,6 +9,7 @@ from trainmark.comparisons import (
     comparisons_csv,
     comparisons_table,
     groups_to_certify,
+    parity_note,
     read_comparisons,
     shown_comparison,
 )
@@ -127,6 +128,37 @@ def test_a_pair_that_no_certificate_names_is_refused(tables_of):
         rows = rows_of(comparisons_table(runs, certificates))
         assert {(row["verdict"], row["ratio"]) for row in rows} == {("refused: not certified", None)}
         assert {row["reason"] for row in rows} == {"not certified: no certificate names this pair"}
+
+
+def test_a_figures_note_names_each_pair_that_is_not_to_be_ranked_once(tables_of, tmp_path):
+    records = [record(framework, 1, epochs=epochs) for framework in "abc" for epochs in (2, 3)]
+    parities = {("a on cpu", "b on cpu"): "rounding", ("a on cpu", "c on cpu"): "different"}
+    table = certified_table(tables_of(*records)[1], parities | {("b on cpu", "c on cpu"): "not certified"})
+    (tmp_path / "comparisons.csv").write_text(comparisons_csv(table))
+    for found in (table, read_comparisons(tmp_path / "comparisons.csv")):
+        assert parity_note(found).splitlines() == [
+            "Not to be ranked:",
+            "a on cpu and c on cpu: they are <different>",
+            "b on cpu and c on cpu: they are <not certified>",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("second", "note"),
+    [
+        ("bitwise", "bitwise equal"),
+        ("rounding", "bitwise equal or equal but for rounding"),
+        ("single", "bitwise equal or equal to single precision"),
+    ],
+)
+def test_a_figures_note_says_the_classes_where_all_are_to_be_ranked(tables_of, second, note):
+    parities = {(f"{a} on cpu", f"{b} on cpu"): "bitwise" for a, b in ("ab", "ac")} | {("b on cpu", "c on cpu"): second}
+    table = certified_table(tables_of(*(record(framework) for framework in "abc"))[1], parities)
+    assert parity_note(table) == f"Certified in float64, every two that are compared: {note}"
+
+
+def test_a_figure_of_one_trainer_has_no_note(tables_of):
+    assert parity_note(certified_table(tables_of(record("a"))[1])) == ""
 
 
 def test_groups_with_two_trainers_are_to_be_certified(tables_of):

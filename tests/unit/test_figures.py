@@ -1,10 +1,13 @@
 """Figures: drawn of whatever runs there are, the same each time."""
 
+from unittest import mock
+from xml.etree import ElementTree
+
 import matplotlib.pyplot as plt
 import pytest
 from records_for_tests import diverged, out_of_memory, record, written_tables
 
-from trainmark.figures import FIGURES, NOTHING_LEFT, save_figure
+from trainmark.figures import FIGURES, NOTE_COLUMNS, NOTHING_LEFT, save_figure
 from trainmark.tables import curves_table
 
 CASES = {
@@ -24,7 +27,7 @@ def test_figures_are_drawn_and_are_the_same_each_time(tmp_path, name, records):
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
         files = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
-        save_figure(name, runs, curves_table(by_path), files)
+        save_figure(name, runs, curves_table(by_path), "Parity: rounding", files)
         written.append([file.read_bytes() for file in files])
     assert written[0] == written[1]
     assert all(len(content) > 1000 for content in written[0])
@@ -40,6 +43,20 @@ def drawn(tmp_path):
 
     yield draw
     plt.close("all")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_note_stands_below_the_axes_folded_to_the_width(tmp_path, name):
+    by_path, runs = written_tables(tmp_path, record("a"))
+    note = "Not to be ranked:\na on cpu and b on cpu: different, " + "they part in the forward of conv1, " * 9
+    file = tmp_path / "figure.svg"
+    with mock.patch.dict(plt.rcParams, {"svg.fonttype": "none"}):  # text as text
+        save_figure(name, runs, curves_table(by_path), note, [file])
+    texts = ["".join(one.itertext()) for one in ElementTree.parse(file).iter("{http://www.w3.org/2000/svg}text")]
+    start = texts.index("Not to be ranked:")
+    lines = texts[start : start + 5]
+    assert " ".join(line.strip() for line in lines) == " ".join(note.split())
+    assert all(len(line) <= NOTE_COLUMNS for line in lines)
 
 
 @pytest.mark.parametrize("name", FIGURES)

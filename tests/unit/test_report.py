@@ -56,7 +56,7 @@ class Page:
             figures = folder.joinpath("figures", *values)
             figures.mkdir(parents=True)
             for name in FIGURES:
-                save_figure(name, group, curves, [figures / f"{name}.svg"])
+                save_figure(name, group, curves, "", [figures / f"{name}.svg"])
 
     def number(self, **run):
         """The number of the one run that is so."""

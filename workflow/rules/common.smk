@@ -43,6 +43,7 @@ RECORDS = [RECORD_FILE.format_map(vars(run)) for run in RUNS]
 GROUPS = sorted({(run.experiment, run.recipe, run.dataset) for run in RUNS})
 PRODUCTS = dataset_files.products(sorted({run.dataset for run in RUNS} | set(SETTINGS["prepare"])), CATALOGUE)
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/"
+FIGURES = ("curves", "training_time")
 FIGURE_FORMATS = ("pdf", "svg", "png")
 TURNS = {run_id: turn for turn, run_id in enumerate(reversed(ORDER), start=1)}
 DATA_FIRST = len(ORDER) + 1  # a priority above every run's

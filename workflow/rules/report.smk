@@ -35,50 +35,33 @@ rule collect_records:
         " 2> >(tee {log:q} >&2)"
 
 
-rule plot_curves:
-    """Draw loss and accuracy by epoch."""
-    input:
-        runs="results/tables/runs.parquet",
-        curves="results/tables/curves.parquet",
-    output:
-        **figure_files("curves"),
-    params:
-        code=digest("plot"),
-        script=f"{SCRIPTS}/plot.py",
-    log:
-        "results/logs/plot_curves/{experiment}/{recipe}/{dataset}.log",
-    conda:
-        "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-    shell:
-        "python {params.script:q} --figure curves --runs {input.runs:q} --curves {input.curves:q}"
-        " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
-        " --out {output:q} 2> >(tee {log:q} >&2)"
+for figure in FIGURES:
 
-
-rule plot_training_time:
-    """Draw training time by epoch setting, framework and device."""
-    input:
-        runs="results/tables/runs.parquet",
-        curves="results/tables/curves.parquet",
-    output:
-        **figure_files("training_time"),
-    params:
-        code=digest("plot"),
-        script=f"{SCRIPTS}/plot.py",
-    log:
-        "results/logs/plot_training_time/{experiment}/{recipe}/{dataset}.log",
-    conda:
-        "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-    shell:
-        "python {params.script:q} --figure training_time --runs {input.runs:q} --curves {input.curves:q}"
-        " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
-        " --out {output:q} 2> >(tee {log:q} >&2)"
+    rule:
+        """Draw this figure of a group."""
+        name:
+            f"plot_{figure}"
+        input:
+            runs="results/tables/runs.parquet",
+            curves="results/tables/curves.parquet",
+            comparisons="results/tables/comparisons.csv",
+        output:
+            **figure_files(figure),
+        params:
+            figure=figure,
+            code=digest("plot"),
+            script=f"{SCRIPTS}/plot.py",
+        log:
+            f"results/logs/plot_{figure}/{{experiment}}/{{recipe}}/{{dataset}}.log",
+        conda:
+            "../../envs/report.yaml"
+        threads: 1
+        resources:
+            mem_mb=1000,
+        shell:
+            "python {params.script:q} --figure {params.figure} --runs {input.runs:q} --curves {input.curves:q}"
+            " --comparisons {input.comparisons:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
+            " --dataset {wildcards.dataset} --out {output:q} 2> >(tee {log:q} >&2)"
 
 
 rule report:
@@ -92,7 +75,7 @@ rule report:
         figures=[
             f"{FIGURE_FILE}{name}.{kind}".format(experiment=experiment, recipe=recipe, dataset=dataset)
             for experiment, recipe, dataset in GROUPS
-            for name in ("curves", "training_time")
+            for name in FIGURES
             for kind in FIGURE_FORMATS
         ],
         datasets=PRODUCTS,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from trainmark.comparisons import parity_note, read_comparisons
 from trainmark.errors import run_command
 from trainmark.figures import FIGURES, save_figure
 from trainmark.tables import of_group
@@ -16,13 +17,16 @@ def main() -> None:
     parser.add_argument("--figure", required=True, choices=FIGURES, help="which figure")
     parser.add_argument("--runs", required=True, type=Path, help="runs.parquet")
     parser.add_argument("--curves", required=True, type=Path, help="curves.parquet")
+    parser.add_argument("--comparisons", required=True, type=Path, help="comparisons.csv")
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--recipe", required=True)
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--out", required=True, type=Path, nargs="+", help="files to write, the format by their ending")
     arguments = parser.parse_args()
-    runs = of_group(pd.read_parquet(arguments.runs), [arguments.experiment, arguments.recipe, arguments.dataset])
-    save_figure(arguments.figure, runs, pd.read_parquet(arguments.curves), arguments.out)
+    group = [arguments.experiment, arguments.recipe, arguments.dataset]
+    runs = of_group(pd.read_parquet(arguments.runs), group)
+    note = parity_note(of_group(read_comparisons(arguments.comparisons), group))
+    save_figure(arguments.figure, runs, pd.read_parquet(arguments.curves), note, arguments.out)
 
 
 if __name__ == "__main__":

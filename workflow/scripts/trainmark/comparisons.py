@@ -14,6 +14,7 @@ import pandas as pd
 
 from trainmark.certificates import MISSING, NOT_CERTIFIED, REFUSED, pair_of
 from trainmark.matrix import certified_groups
+from trainmark.parity_words import EQUAL
 from trainmark.records import decode_loss
 from trainmark.run import trainer_name
 from trainmark.shown import shown_ratio, shown_versions
@@ -145,6 +146,21 @@ def shown_comparison(row: dict) -> str:
     if pd.isna(row["low"]):
         return shown_ratio(row["ratio"])
     return f"{shown_ratio(row['ratio'])} ({shown_ratio(row['low'])} to {shown_ratio(row['high'])})"
+
+
+def parity_note(comparisons: pd.DataFrame) -> str:
+    """What a figure of one group has to say of its trainers, a line a sentence; empty where none are compared.
+
+    A figure leaves the report, and shows trainers side by side all the same: which ones are not to be ranked stands in
+    it, and otherwise the classes of all pairs.
+    """
+    pairs = comparisons.drop_duplicates([*SIDES, "parity", "reason"])
+    refused = pairs[pairs["parity"].isin(REFUSED)]
+    if len(refused):
+        lines = [f"{row['first']} and {row['second']}: {row['reason']}" for row in refused.to_dict("records")]
+        return "\n".join(["Not to be ranked:", *lines])
+    classes = [words for name, words in EQUAL.items() if name in set(pairs["parity"])]
+    return f"Certified in float64, every two that are compared: {' or '.join(classes)}" if classes else ""
 
 
 def comparisons_csv(comparisons: pd.DataFrame) -> str:

@@ -1,5 +1,6 @@
 """The figures: loss and accuracy by epoch, and training time by epoch setting, framework and device."""
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,9 @@ LINE_WIDTHS = (4.5, 2.6, 1.2)
 
 DEVICE_STYLES = {"cpu": ("-", "o"), "gpu": ("--", "^")}
 """Line and marker of each device."""
+
+NOTE_COLUMNS = 130
+"""Characters of a line of a note at the font's size of 7 points, across a figure's 7.2 inches."""
 
 NOTHING_LEFT = "every run diverged or ran out of memory"
 
@@ -144,10 +148,23 @@ FIGURES: dict[str, Callable[[pd.DataFrame, pd.DataFrame], Figure]] = {
 }
 
 
-def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, files: list[Path]) -> None:
-    """Draw a figure of FIGURES from the runs of one experiment, recipe and dataset, into a file for each format."""
+def _add_note(figure: Figure, note: str) -> None:
+    """Below the axes, each line of it folded to the figure's width; the figure grows by its height."""
+    lines = [part for line in note.splitlines() for part in textwrap.wrap(line, NOTE_COLUMNS, subsequent_indent="    ")]
+    if lines:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, height + 0.14 * len(lines))
+        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7, color="#444444")
+
+
+def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, files: list[Path]) -> None:
+    """Draw a figure of FIGURES from the runs of one experiment, recipe and dataset, into a file for each format.
+
+    note: what stands below it (`comparisons.parity_note`).
+    """
     with plt.rc_context(STYLE):
         figure = FIGURES[name](runs, curves)
+        _add_note(figure, note)
         for file in files:
             dated = {"svg": "Date", "pdf": "CreationDate"}.get(file.suffix[1:])
             figure.savefig(file, metadata={dated: None} if dated else None)

@@ -21,10 +21,17 @@ class Place:
     difference: float
 
 
-_SENTENCES = {
+EQUAL = {
     "bitwise": "bitwise equal",
-    "rounding": "equal but for rounding, {largest:.1e} at most",
-    "single": "equal to single precision, {largest:.1e} at most: {places}",
+    "rounding": "equal but for rounding",
+    "single": "equal to single precision",
+}
+"""What the classes that may be ranked mean, best first."""
+
+_SENTENCES = {
+    "bitwise": EQUAL["bitwise"],
+    "rounding": EQUAL["rounding"] + ", {largest:.1e} at most",
+    "single": EQUAL["single"] + ", {largest:.1e} at most: {places}",
     "different": "different, by up to {largest:.1e}: {places}",
 }
 
