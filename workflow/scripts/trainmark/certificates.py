@@ -4,7 +4,6 @@ A group is an experiment's recipe on a dataset. Checked against its schema on wr
 """
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
@@ -17,6 +16,7 @@ from trainmark.records import decode_loss, encode_loss
 from trainmark.run import CERTIFICATE_FILE
 from trainmark.schemas import violation
 from trainmark.traces import Trace
+from trainmark.whole_files import written_whole
 
 SCHEMA_VERSION = 1
 
@@ -93,10 +93,8 @@ def _encoded(values: Mapping) -> dict:
 def write_certificate(found: dict, path: Path) -> None:
     """Write a certificate as a whole or not at all. Raises CertificateError where it does not fit the schema."""
     _check(found, path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    with written_whole(path) as part:
+        part.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def read_certificate(path: Path) -> dict:

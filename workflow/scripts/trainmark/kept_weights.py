@@ -1,7 +1,5 @@
 """The trained weights of a run, kept beside its record: an .npz file that is trusted by the record's SHA-256 alone."""
 
-import contextlib
-import os
 import zipfile
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from trainmark.disk import write_arrays
 from trainmark.errors import RecordError
 from trainmark.prepared import sha256_of
 from trainmark.weights import Weights
+from trainmark.whole_files import part_of, written_whole
 
 FILE_NAME = "weights.npz"
 
@@ -21,22 +20,15 @@ def write_weights(file: Path, weights: Weights) -> dict:
 
     Raises OSError, and leaves no part behind, where they can't be written.
     """
-    part = file.with_name(file.name + ".part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(file) as part:
         write_arrays(part, {name: np.asarray(array, np.float32) for name, array in weights.items()})
         sha256 = sha256_of(part)
-        os.replace(part, file)
-    except OSError:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
     return {"file": file.name, "sha256": sha256}
 
 
 def remove_weights(file: Path) -> None:
     """Remove what an earlier run left, or a part of it."""
-    for path in (file, file.with_name(file.name + ".part")):
+    for path in (file, part_of(file)):
         path.unlink(missing_ok=True)
 
 

@@ -2,11 +2,11 @@
 
 import json
 import math
-import os
 from pathlib import Path
 
 from trainmark.errors import RecordError
 from trainmark.schemas import violation
+from trainmark.whole_files import written_whole
 
 SCHEMA_VERSION = 3
 
@@ -48,13 +48,8 @@ def write_record(record: dict, path: Path) -> None:
     """Write a record as a whole or not at all, whatever happens. Raises RecordError where it doesn't fit the schema."""
     _check(record, path)
     text = _as_json(record, path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with open(part, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())  # a rename can reach the disk before the data do, and checkpoints are removed next
-    os.replace(part, path)
+    with written_whole(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def read_record(path: Path) -> dict:

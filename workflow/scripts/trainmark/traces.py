@@ -1,7 +1,6 @@
 """A trace: what one trainer showed of itself while it trained the certified steps. On disk it is one file of arrays."""
 
 import json
-import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -13,6 +12,7 @@ from trainmark.disk import write_arrays
 from trainmark.errors import CertificateError
 from trainmark.run import trainer_name
 from trainmark.sketches import Sketches
+from trainmark.whole_files import written_whole
 
 FORMAT = 3
 """Of the file: another one is refused."""
@@ -102,10 +102,8 @@ def write_trace(trace: Trace, path: Path) -> None:
         "stages": stages,
     }
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    write_arrays(part, arrays)
-    os.replace(part, path)
+    with written_whole(path) as part:
+        write_arrays(part, arrays)
 
 
 def _packed(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict:

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 from trainmark.disk import StorageError
 from trainmark.errors import DataError
-from trainmark.fetching.partial_file import Checksum, checksum_of, part_of
+from trainmark.fetching.partial_file import Checksum, checksum_of
 from trainmark.fetching.transfer import FETCH_ERRORS, in_words, is_web, transfer
+from trainmark.whole_files import part_of
 
 
 class _NowhereError(DataError):

@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple, Self
 from tqdm import tqdm
 
 from trainmark.disk import StorageError, require_free_disk, shown_bytes
+from trainmark.whole_files import part_of
 
 CHUNK_BYTES = 1 << 18
 
@@ -38,11 +39,6 @@ def checksum_of(path: Path, kind: str) -> Checksum:
     """The checksum of a file, of the given kind."""
     with open(path, "rb") as stream:
         return Checksum(kind, _digest_of(stream, kind, path.name).hexdigest())
-
-
-def part_of(target: Path) -> Path:
-    """Where the bytes of a file lie until it is whole."""
-    return target.with_name(f"{target.name}.part")
 
 
 class PartialFile:

@@ -22,7 +22,8 @@ import urllib3
 from tqdm import tqdm
 
 from trainmark.errors import DataError
-from trainmark.fetching.partial_file import CHUNK_BYTES, Checksum, PartialFile, checksum_of, part_of, progress_bar
+from trainmark.fetching.partial_file import CHUNK_BYTES, Checksum, PartialFile, checksum_of, progress_bar
+from trainmark.whole_files import part_of
 
 TIMEOUT_SECONDS = 60
 ATTEMPTS = 5

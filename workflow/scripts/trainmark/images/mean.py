@@ -1,6 +1,5 @@
 """The mean image of a training set: exact, by integer sums, whatever the order and the number of workers."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from trainmark.disk import require_free_disk
 from trainmark.images.lists import CHUNK, load_checked, prepared_paths
 from trainmark.images.packed import IMAGE_SHAPE, open_store, read_blocks
 from trainmark.parallel import chunks, in_order
+from trainmark.whole_files import written_whole
 
 BLOCK = 4096
 """Images of an array that are summed at a time: bounds memory; integer sums make the result independent of it."""
@@ -44,10 +44,8 @@ class Checkpoint:
 
     def save(self, done: int, total: np.ndarray) -> None:
         """Replace the checkpoint in one step."""
-        part = self.path.with_name(f"{self.path.name}.part")
-        with open(part, "wb") as stream:
+        with written_whole(self.path) as part, open(part, "wb") as stream:
             np.savez(stream, key=self.key, done=done, total=total)
-        os.replace(part, self.path)
 
 
 def mean_of_dataset(folder: Path, packed: Path | None, workers: int, checkpoint: Path) -> np.ndarray:

@@ -15,6 +15,7 @@ from trainmark.errors import DataError
 from trainmark.images.lists import CHUNK, load_checked
 from trainmark.parallel import chunks, in_order
 from trainmark.stored import STORED_SIDE
+from trainmark.whole_files import part_of, written_whole
 
 IMAGE_SHAPE = (STORED_SIDE, STORED_SIDE, 3)
 IMAGE_BYTES = STORED_SIDE * STORED_SIDE * 3
@@ -62,7 +63,7 @@ class _Attempt:
 
     def __init__(self, out: Path, key: str, shape: tuple[int, ...]) -> None:
         self._out, self._key, self._shape = out, key, shape
-        self.part = out.with_name(f"{out.name}.part")
+        self.part = part_of(out)
         self._note = out.with_name(f"{out.name}.part.json")
 
     def begin(self) -> tuple[int, int]:
@@ -84,9 +85,8 @@ class _Attempt:
 
     def note(self, done: int) -> None:
         """Write down that the first `done` images are on the disk."""
-        new = self._note.with_name(f"{self._note.name}.new")
-        new.write_text(json.dumps({"key": self._key, "done": done}))
-        os.replace(new, self._note)
+        with written_whole(self._note) as part:
+            part.write_text(json.dumps({"key": self._key, "done": done}))
 
     def finish(self) -> None:
         """Give the file its real name."""
