@@ -2,7 +2,9 @@
 
 import re
 import sys
+from collections.abc import Iterable
 from importlib.metadata import packages_distributions
+from textwrap import indent
 
 import pytest
 import yaml
@@ -11,6 +13,7 @@ from test_imports import REPOSITORY, graph, package, sources
 from trainmark.frameworks import known_frameworks
 
 ENVS = REPOSITORY / "envs"
+RULES = [file.read_text() for file in sorted((REPOSITORY / "workflow" / "rules").glob("*.smk"))]
 MODULES = graph(sources())
 
 ELSEWHERE = {"chainer": {"chainer", "pkg_resources"}}
@@ -24,11 +27,11 @@ INSTEAD = {"tensorflow_cpu": "tensorflow", "cupy_cuda12x": "cupy"}
 """Distributions of a package here, by the name of the one that an environment lists."""
 
 
-def jobs() -> list[tuple[str, str]]:
-    """(script, environment) of each rule; a rule for any framework is one pair for each."""
+def jobs(texts: Iterable[str] = RULES) -> list[tuple[str, str]]:
+    """(script, environment) of each rule, in a loop too; a rule for any framework is one pair for each."""
     found = set()
-    for file in (REPOSITORY / "workflow" / "rules").glob("*.smk"):
-        for rule in re.split(r"^rule ", file.read_text(), flags=re.M)[1:]:
+    for text in texts:
+        for rule in re.split(r"^\s*rule\b", text, flags=re.M)[1:]:
             script = re.search(r'script=f"\{SCRIPTS\}/(\w+)\.py"', rule)
             env = re.search(r'conda:\s+"\.\./\.\./envs/(.+)\.yaml"', rule)
             if script and env:
@@ -84,6 +87,20 @@ def missing_in(env: str, imported: set[str]) -> list[str]:
         if not (brought_by | {BROUGHT_BY.get(name)}) & named and not of_another_framework(name, env):
             missing.append(name)
     return missing
+
+
+def test_each_script_that_the_rules_name_is_a_job():
+    named = set(re.findall(r"\{SCRIPTS\}/(\w+)\.py", "".join(RULES)))
+    assert {script for script, _ in jobs()} == named >= {"train", "report", "plot"}
+
+
+def test_a_rule_in_a_loop_is_a_job():
+    """Indented, and without a name at its head; so is one after it."""
+    rule = '    params:\n        script=f"{{SCRIPTS}}/{}.py",\n    conda:\n        "../../envs/{}.yaml"\n'
+    looped = indent(f"rule:\n{rule.format('plot', 'report')}", "    ")
+    first, last = (f"rule {one}:\n{rule.format(one, 'data')}" for one in ("pack", "download"))
+    found = jobs([f"{first}\n\nfor figure in FIGURES:\n\n{looped}\n\n{last}"])
+    assert found == [("download", "data"), ("pack", "data"), ("plot", "report")]
 
 
 @pytest.mark.parametrize(("script", "env"), jobs())

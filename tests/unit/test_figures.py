@@ -1,11 +1,13 @@
 """Figures: drawn of whatever runs there are, the same each time."""
 
+import re
 from unittest import mock
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import pytest
 from records_for_tests import diverged, out_of_memory, record, written_tables
+from test_imports import REPOSITORY
 
 from trainmark.figures import FIGURES, NOTE_COLUMNS, NOTHING_LEFT, save_figure
 from trainmark.tables import curves_table
@@ -57,6 +59,23 @@ def test_a_note_stands_below_the_axes_folded_to_the_width(tmp_path, name):
     lines = texts[start : start + 5]
     assert " ".join(line.strip() for line in lines) == " ".join(note.split())
     assert all(len(line) <= NOTE_COLUMNS for line in lines)
+
+
+@pytest.mark.parametrize("note", ["$5 and $6_a", r"$\nosuch{$ and a_b^c"], ids=["mathematics", "no mathematics"])
+def test_a_note_is_no_mathematics(tmp_path, note):
+    by_path, runs = written_tables(tmp_path, record("a"))
+    files = [tmp_path / f"figure.{kind}" for kind in ("svg", "pdf", "png")]
+    with mock.patch.dict(plt.rcParams, {"svg.fonttype": "none"}):  # text as text
+        save_figure("curves", runs, curves_table(by_path), note, files)
+    assert note in [one.text for one in ElementTree.parse(files[0]).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_each_figure_has_a_rule_that_says_what_it_draws():
+    """As `snakemake --list` shows it."""
+    rules = (REPOSITORY / "workflow" / "rules" / "report.smk").read_text()
+    said = dict(re.findall(r'^rule plot_(\w+):\n    """(Draw .+\.)"""$', rules, re.MULTILINE))
+    assert said.keys() == FIGURES.keys()
+    assert len(set(said.values())) == len(said)
 
 
 @pytest.mark.parametrize("name", FIGURES)

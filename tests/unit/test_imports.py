@@ -42,6 +42,7 @@ LEVELS = [
     (r"\w+(?<!^trainmark)", 4),  # the scripts; trainmark itself lies at the bottom
     (rf"trainmark\.(training|tracing|predicting)|{REPORTING}", 3),
     (r"trainmark\.(config|config_check|config_datasets|config_fit|preparing|job_code|clock_check)", 2),
+    (r"trainmark\.(text_runs|trainer_arguments)", 2),
     (r"trainmark\.(dataset_files|(frameworks|datasets)(\..+)?)", 1),
 ]
 
@@ -283,7 +284,7 @@ def test_every_module_of_the_datasets_is_a_format_or_a_helper():
         ("trainmark.frameworks", 1), ("trainmark.datasets.idx", 1), ("trainmark.prepared", 0),
         ("trainmark.images.decoding", 0), ("trainmark.recipes", 0), ("trainmark.records", 0), ("trainmark", 0),
         ("trainmark.images.mean", 0), ("predict", 4), ("trainmark.predicting", 3), ("trainmark.config_fit", 2),
-        ("trainmark.kept_weights", 0),
+        ("trainmark.kept_weights", 0), ("trainmark.text_runs", 2), ("trainmark.trainer_arguments", 2),
     ],
 )  # fmt: skip
 def test_levels(module, number):
@@ -371,13 +372,14 @@ def test_all_that_the_snakefile_imports_is_light():
     assert [module for module in sorted(loaded_with(imported, found)) if not re.fullmatch(DRY_RUN, module)] == []
 
 
-def test_nothing_that_reads_its_threads_is_loaded_before_a_run_has_its_slot():
-    """numpy and the frameworks make their threads when they are imported: `train` must have its CPUs before."""
+@pytest.mark.parametrize("script", ["train", "trace_training", "predict"])
+def test_nothing_that_reads_its_threads_is_loaded_before_a_script_has_its_slot(script):
+    """numpy and the frameworks make their threads when they are imported: these must have their CPUs before."""
     heavy = {"numpy", "scipy", "pandas", *FRAMEWORK_PACKAGES}
     found = graph(sources())
     early = {
         module: sorted({package(one.target) for one in found[module] if not (one.lazy or one.typing)} & heavy)
-        for module in loaded_with(["train"], found)
+        for module in loaded_with([script], found)
     }
     assert {module: packages for module, packages in early.items() if packages} == {}
 

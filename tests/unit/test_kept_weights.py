@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from records_for_tests import diverged, out_of_memory, record
+from records_for_tests import record
 
 from trainmark.errors import RecordError
 from trainmark.kept_weights import read_weights, remove_weights, write_weights
@@ -66,23 +66,6 @@ def test_removing_takes_a_part_too(tmp_path):
     remove_weights(tmp_path / "weights.npz")
     remove_weights(tmp_path / "weights.npz")
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
-
-
-@pytest.mark.parametrize(
-    ("found", "why"),
-    [
-        (diverged(), "the run diverged; take one whose status is ok"),
-        (out_of_memory(), "the run ran out of memory; take one whose status is ok"),
-        (
-            record(changes={"weights": None}),
-            "keep_weights was false, or the disk was full; set it and train the run again",
-        ),
-    ],
-    ids=["diverged", "out of memory", "not kept"],
-)
-def test_a_run_without_weights_says_why(tmp_path, found, why):
-    path = tmp_path / "record.json"
-    assert message_of(path, found) == f"{path} keeps no trained weights: {why}"
 
 
 def test_missing_weights_are_said(kept):

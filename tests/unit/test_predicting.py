@@ -2,18 +2,22 @@
 
 import io
 import json
+import sys
+from unittest import mock
 
 import numpy as np
+import predict as script
 import pytest
-from records_for_tests import diverged, record
+from records_for_tests import diverged, out_of_memory, record
 
 from trainmark import predicting, prepared
 from trainmark.datasets import Arrays
 from trainmark.errors import DataError, RecordError, TrainmarkError
 from trainmark.kept_weights import write_weights
-from trainmark.predicting import Predictor, answers, open_texts, predict, read_run, texts_of
+from trainmark.predicting import Predictor, answers, predict, read_run, texts_of
 from trainmark.preparing import prepare
 from trainmark.recipes import RECIPES
+from trainmark.text_runs import find_run, open_texts
 from trainmark.tokens import Vocabulary
 from trainmark.weights import first_weights
 
@@ -191,11 +195,56 @@ def test_a_record_of_a_framework_that_is_not_known(results):
     )
 
 
-def test_a_run_without_weights(results):
-    file = results(made=diverged)
-    assert message_of(RecordError, read_run, file) == (
-        f"{file} keeps no trained weights: the run diverged; take one whose status is ok"
-    )
+@pytest.mark.parametrize(
+    ("made", "changes", "why"),
+    [
+        (diverged, {}, "the run diverged; take one whose status is ok"),
+        (out_of_memory, {}, "the run ran out of memory; take one whose status is ok"),
+        (
+            record, {"changes": {"weights": None}},
+            "keep_weights was false, or the disk was full; set it and train the run again",
+        ),
+    ],
+)  # fmt: skip
+def test_a_run_without_weights_says_why(results, made, changes, why):
+    file = results(made=made, **changes)
+    assert message_of(RecordError, find_run, file) == f"{file} keeps no trained weights: {why}"
+
+
+def test_what_can_be_known_of_a_run_without_numpy(results, tmp_path):
+    file = results()
+    found = find_run(file.parent)
+    assert (found.file, found.record, found.recipe) == (file, json.loads(file.read_text()), RECIPE)
+    assert found.dataset_folder == tmp_path / "results" / "datasets" / "texts" / "prepared"
+    assert find_run(file, tmp_path).dataset_folder == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("run", "changes", "texts", "message"),
+    [
+        ({"recipe": "mnist-mlp-flux"}, {}, "reviews.txt", "which knows no texts"),
+        ({}, {"weights": None}, "reviews.txt", "keeps no trained weights"),
+        ({}, {}, "missing.txt", "can't be read"),
+    ],
+    ids=["images", "no weights", "no texts"],
+)
+def test_what_is_missing_is_said_before_any_wait(results, tmp_path, monkeypatch, run, changes, texts, message):
+    (tmp_path / "reviews.txt").write_text("good\n")
+    file = results(changes=changes, **run)
+    waited = mock.Mock(side_effect=InterruptedError)
+    monkeypatch.setattr(script, "device_slot", waited)
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(file), str(tmp_path / texts)])
+    with pytest.raises(TrainmarkError, match=message):
+        script.main()
+    waited.assert_not_called()
+
+
+def test_where_nothing_is_missing_it_waits(results, tmp_path, monkeypatch):
+    (tmp_path / "reviews.txt").write_text("good\n")
+    monkeypatch.setattr(script, "device_slot", mock.Mock(side_effect=InterruptedError))
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(results()), str(tmp_path / "reviews.txt")])
+    with pytest.raises(InterruptedError):
+        script.main()
 
 
 def test_damaged_weights(results):

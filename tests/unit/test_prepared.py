@@ -208,10 +208,14 @@ def test_a_list_that_the_manifest_does_not_know_is_refused(listed):
 # --- manifests ----------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_without_a_manifest(tmp_path):
-    assert message_of(prepared.read_manifest, tmp_path) == (
-        f"{tmp_path} holds no prepared dataset ([Errno 2] No such file or directory: '{tmp_path / 'manifest.json'}'); "
-        f"{again(tmp_path)}"
+@pytest.mark.parametrize("name", ["nowhere", "file", "own"])
+def test_nobody_is_told_to_delete_a_folder_without_a_manifest(tmp_path, name):
+    """A typing error may have named it."""
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "own").mkdir()
+    assert message_of(prepared.read_manifest, tmp_path / name) == (
+        f"{tmp_path / name} holds no prepared dataset (there is no manifest.json in it); give the folder "
+        "results/datasets/<name>/prepared of one, or run snakemake to prepare it"
     )
 
 

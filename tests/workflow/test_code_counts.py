@@ -62,6 +62,14 @@ def test_nothing_is_to_do_after_the_first_call(finished):
     assert planned(finished) == ({}, [])
 
 
+def test_the_readmes_plan_has_the_number_of_jobs(finished):
+    """With the profile that a user has, whose quiet leaves the numbers out."""
+    (line,) = re.findall(r"^snakemake (-n .*)--configfile my.yaml", (finished / "README.md").read_text(), re.MULTILINE)
+    process = snakemake(finished, *line.split(), "--configfile", "experiment.yaml", "--forceall")
+    assert process.returncode == 0, process.printed[-3000:]
+    assert re.search(r"^train +2$", process.stdout, re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -119,10 +127,28 @@ def test_the_training_loops_edit_re_runs_every_run(edited):
 def test_a_recipes_edit_re_runs_its_runs(edited):
     counts, _ = edited(
         "workflow/scripts/trainmark/recipes.py",
-        'initializer="glorot_uniform",\n            optimizer=_ADAM,\n            batch_size=None',
-        'initializer="lecun_normal",\n            optimizer=_ADAM,\n            batch_size=None',
+        'architecture=mlp.mlp_32,\n            initializer="glorot_uniform"',
+        'architecture=mlp.mlp_32,\n            initializer="lecun_normal"',
     )
     assert (counts["train"], counts["certify"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("published_parameters=25_450", "published_parameters=25_451"), ('source="Flux', 'source="the Flux')],
+    ids=["published parameters", "source"],
+)
+def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited, old, new):
+    assert edited("workflow/scripts/trainmark/recipes.py", old, new) == ({"report": 1, "all": 1}, [])
+
+
+def test_an_edit_of_the_arguments_of_trainers_re_runs_and_certifies_all(edited):
+    counts, frameworks = edited(
+        "workflow/scripts/trainmark/trainer_arguments.py",
+        '"--seed", type=int, default=1',
+        '"--seed", type=int, default=2',
+    )
+    assert (counts["train"], counts["trace_training"], frameworks) == (2, 2, ["chainer", "fake-gpu"])
 
 
 def test_a_formats_edit_prepares_again(edited):

@@ -4,7 +4,8 @@ import json
 import os
 import re
 import shutil
-from subprocess import PIPE
+import tempfile
+from subprocess import PIPE, TimeoutExpired
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from report_figures import check_figures
 
 from trainmark import prepared
 from trainmark.records import read_record
+from trainmark.slots import LOCK_FOLDER_VARIABLE, device_slot
 
 WORDS = {word: rank for rank, word in enumerate(["the", "film", "was", "great", "bad"], 1)}
 REVIEWS = "The film was bad, bad, bad!\n\nThe film was great; great.\n"
@@ -118,6 +120,24 @@ def test_predict_ends_quietly_where_its_reader_has_gone(finished, tmp_path):
     with os.fdopen(writing, "wb") as gone:
         done = predict(run_folder(finished), tmp_path / "many.txt", capture_output=False, stdout=gone, stderr=PIPE)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_predict_says_what_is_missing_while_a_run_holds_every_cpu(finished, tmp_path, monkeypatch):
+    """It waits where nothing is missing, and says that."""
+    refused = {
+        "RecordError: ": [tmp_path / "nowhere"],
+        "keeps no trained weights": [run_folder(finished, "forgotten", 1)],
+        "missing.txt can't be read": [run_folder(finished), tmp_path / "missing.txt"],
+    }
+    monkeypatch.setenv(LOCK_FOLDER_VARIABLE, os.path.join(tempfile.gettempdir(), "trainmark-locks-of-predict"))
+    with device_slot("cpu", os.cpu_count()):  # in the folder that harness.predict names
+        for words, arguments in refused.items():
+            done = predict(*arguments, input="good\n", timeout=60)
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+            assert words in done.stderr
+        with pytest.raises(TimeoutExpired) as waiting:
+            predict(run_folder(finished), input="good\n", timeout=15)
+    assert b"waiting for CPUs" in waiting.value.stderr
 
 
 def test_predict_refuses_in_one_sentence(finished, tmp_path):

@@ -85,6 +85,13 @@ def recipe_of_run(wildcards):
     return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
 
+def shown_of_recipes():
+    """What the report prints of the recipes, beside its runs: where it changes, the page is stale."""
+    keys = ("input_shape", "published_parameters", "published_classes", "source")
+    names = sorted({run.recipe for run in RUNS})
+    return json.dumps({name: [getattr(RECIPES[name], key) for key in keys] for name in names})
+
+
 def turn_of_run(wildcards):
     """Priority of a run: the earlier its place in the order, the higher."""
     return TURNS[RUN_FOLDER.format_map(wildcards)]

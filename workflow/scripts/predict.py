@@ -12,6 +12,7 @@ from trainmark.console import only_own_output, said_when_long
 from trainmark.devices import DEVICES, limit_threads
 from trainmark.errors import run_command
 from trainmark.slots import device_slot
+from trainmark.text_runs import find_run, open_texts
 
 
 def at_least_one(text: str) -> int:
@@ -31,13 +32,14 @@ def main() -> None:
     parser.add_argument("--dataset-folder", type=Path, help="the prepared dataset, where the results were taken apart")
     arguments = parser.parse_args()
     with ExitStack() as held:
+        find_run(arguments.run, arguments.dataset_folder)  # the wait can take hours: what is missing is said before it
+        lines = held.enter_context(open_texts(arguments.file))
         with said_when_long("predict: waiting for CPUs, or a GPU, that runs hold", sys.stderr, seconds=5):
             slot = held.enter_context(device_slot(arguments.device, arguments.threads))
         limit_threads(slot.cpus)
         from trainmark import predicting  # numpy reads its number of threads when it is imported: not before here
 
-        run = predicting.read_run(arguments.run, arguments.dataset_folder)
-        lines = held.enter_context(predicting.open_texts(arguments.file))
+        run = predicting.read_run(arguments.run, arguments.dataset_folder)  # anew: it may have been trained again
         with only_own_output() as out:
             predicting.predict(run, arguments.device, len(slot.cpus), lines, out)
 

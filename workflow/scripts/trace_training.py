@@ -1,7 +1,6 @@
 """Take the certified steps with one framework on one device, and write what it showed of them: its trace."""
 
 import argparse
-import json
 import sys
 import time
 import traceback
@@ -10,27 +9,18 @@ from pathlib import Path
 from trainmark import devices
 from trainmark.console import print_line, redirect_output
 from trainmark.errors import TrainmarkError
-from trainmark.frameworks import create_adapter, known_frameworks
+from trainmark.frameworks import create_adapter
 from trainmark.recipe import asked_batch_size, merged_input
 from trainmark.recipes import RECIPES
 from trainmark.slots import device_slot
+from trainmark.trainer_arguments import parse_with_trainer
 
 
 def parse_arguments() -> argparse.Namespace:
     """The command line of one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recipe", required=True, choices=RECIPES, help="what is trained")
-    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
-    parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; needed for images, which alone have one")
-    parser.add_argument("--framework", required=True, choices=known_frameworks(), help="the library that trains")
-    parser.add_argument("--device", required=True, choices=devices.DEVICES)
-    parser.add_argument("--seed", type=int, default=1, help="the experiment's seed")
-    parser.add_argument("--batch-size", default="recipe", help="samples a step of the runs: recipe, full or a number")
-    parser.add_argument("--input", type=json.loads, default={}, help="JSON: input transform over the recipe's")
-    parser.add_argument("--threads", type=int, default=1, help="CPUs and threads to train with")
-    parser.add_argument("--log", type=Path, help="file for everything that the framework prints")
     parser.add_argument("--out", required=True, type=Path, help="the trace to write")
-    return parser.parse_args()
+    return parse_with_trainer(parser)
 
 
 def take_trace(arguments: argparse.Namespace) -> None:

@@ -1,7 +1,6 @@
 """Train one run, or go on with it, and write its record. Everything it does not show goes to the log."""
 
 import argparse
-import json
 import os
 import time
 from contextlib import ExitStack
@@ -11,13 +10,13 @@ from typing import NoReturn
 from trainmark import devices
 from trainmark.console import RunDisplay, place_in_order, redirect_output
 from trainmark.ending import Ending
-from trainmark.frameworks import known_frameworks
 from trainmark.job_code import code_record, training_code
 from trainmark.ledger import Ledger, process_start
 from trainmark.recipe import asked_batch_size, merged_input
 from trainmark.recipes import RECIPES
 from trainmark.run import Run
 from trainmark.slots import device_slot, run_lock
+from trainmark.trainer_arguments import parse_with_trainer
 
 CHECKPOINT_SECONDS_VARIABLE = "TRAINMARK_CHECKPOINT_SECONDS"
 """Environment variable with the least time between two checkpoints; --checkpoint-seconds takes its place."""
@@ -27,23 +26,14 @@ def parse_arguments() -> argparse.Namespace:
     """The command line of one run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--experiment", required=True, help="name of the experiment that the run belongs to")
-    parser.add_argument("--recipe", required=True, choices=RECIPES, help="what is trained")
     parser.add_argument("--dataset", required=True, help="name of the dataset")
-    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
-    parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; needed for images, which alone have one")
-    parser.add_argument("--framework", required=True, choices=known_frameworks(), help="the library that trains")
-    parser.add_argument("--device", required=True, choices=devices.DEVICES)
     parser.add_argument("--epochs", required=True, type=int, help="passes over the training set")
     parser.add_argument("--repeat", required=True, type=int, help="number of the repeat, from 1")
-    parser.add_argument("--seed", type=int, default=1, help="the experiment's seed")
-    parser.add_argument("--batch-size", default="recipe", help="samples a step: recipe, full or a number")
-    parser.add_argument("--input", type=json.loads, default={}, help="JSON: input transform over the recipe's")
     parser.add_argument("--step-losses", type=int, default=100, help="losses of how many first steps to keep")
     parser.add_argument("--memory-limit-mib", type=float, help="end as out of memory where the process holds more")
     parser.add_argument(
         "--forget-weights", action="store_true", help="do not keep the trained weights beside the record"
     )
-    parser.add_argument("--threads", type=int, default=1, help="CPUs and threads to train with")
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
@@ -51,12 +41,8 @@ def parse_arguments() -> argparse.Namespace:
         help=f"least time between two checkpoints (default: {CHECKPOINT_SECONDS_VARIABLE}, or 5)",
     )
     parser.add_argument("--plan", type=Path, help="JSON with the order of all runs, to say which of how many this is")
-    parser.add_argument("--log", type=Path, help="file for everything that the framework prints")
     parser.add_argument("--out", required=True, type=Path, help="the record to write; checkpoints lie beside it")
-    arguments = parser.parse_args()
-    if RECIPES[arguments.recipe].input and not arguments.mean:
-        parser.error(f"--mean is needed: the recipe {arguments.recipe} trains on images")
-    return arguments
+    return parse_with_trainer(parser)
 
 
 def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: RunDisplay, ending: Ending) -> NoReturn:

@@ -154,7 +154,8 @@ def _add_note(figure: Figure, note: str) -> None:
     if lines:
         width, height = figure.get_size_inches()
         figure.set_size_inches(width, height + 0.14 * len(lines))
-        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7, color="#444444")
+        text = "\n".join(lines)  # a name in it may hold a $, which would begin mathematics
+        figure.supxlabel(text, x=0.01, ha="left", fontsize=7, color="#444444", parse_math=False)
 
 
 def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, files: list[Path]) -> None:

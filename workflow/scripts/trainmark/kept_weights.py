@@ -33,10 +33,8 @@ def remove_weights(file: Path) -> None:
 
 
 def read_weights(record_file: Path, record: dict, architecture: Architecture) -> Weights:
-    """The trained weights of a record's run. Raises RecordError where there are none, or not those of the record."""
+    """The trained weights of a run whose record names some. Raises RecordError where they are not those it names."""
     kept = record["weights"]
-    if kept is None:
-        raise RecordError(f"{record_file} keeps no trained weights: {_why_none(record)}")
     file = record_file.with_name(kept["file"])
     if not file.is_file():
         raise RecordError(f"{file}, the trained weights of the run, is missing; {_again(record_file)}")
@@ -53,14 +51,6 @@ def read_weights(record_file: Path, record: dict, architecture: Architecture) ->
     if {name: array.shape for name, array in weights.items()} != wanted:
         raise RecordError(f"{file} is of another network than today's {architecture.name}; {_again(record_file)}")
     return weights
-
-
-def _why_none(record: dict) -> str:
-    reasons = {
-        "diverged": "the run diverged; take one whose status is ok",
-        "out_of_memory": "the run ran out of memory; take one whose status is ok",
-    }
-    return reasons.get(record["status"], "keep_weights was false, or the disk was full; set it and train the run again")
 
 
 def _again(record_file: Path) -> str:

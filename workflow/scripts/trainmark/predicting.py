@@ -4,7 +4,6 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -13,14 +12,13 @@ import numpy as np
 
 from trainmark import prepared
 from trainmark.architecture import Architecture
-from trainmark.errors import DataError, RecordError
-from trainmark.frameworks import create_adapter, known_frameworks
+from trainmark.errors import DataError
+from trainmark.frameworks import create_adapter
 from trainmark.frameworks.base import Adapter, evaluation_batch_size
 from trainmark.kept_weights import read_weights
 from trainmark.outcomes import probabilities
 from trainmark.recipe import Recipe
-from trainmark.recipes import RECIPES
-from trainmark.records import read_record
+from trainmark.text_runs import TextRun, find_run
 from trainmark.tokens import Vocabulary
 from trainmark.weights import Weights
 
@@ -43,56 +41,33 @@ class TrainedRun:
 
 
 def read_run(path: Path, dataset_folder: Path | None = None) -> TrainedRun:
-    """A run by its record, or by the folder that holds it.
+    """A run by its record, or by the folder that holds it, and what its files hold.
 
-    dataset_folder: the prepared dataset that it was trained on; None where it lies in the same results as the record.
-    Raises RecordError where the record is of no run that can score texts, and DataError where the dataset lacks.
+    Raises what `text_runs.find_run` raises, and RecordError or DataError where weights or dataset are not the record's.
     """
-    file = path / "record.json" if path.is_dir() else path
-    record = read_record(file)
-    recipe = _recipe_for_texts(file, record)
-    manifest, vocabulary = _dataset(file, record, dataset_folder)
+    found = find_run(path, dataset_folder)
+    manifest, vocabulary = _dataset(found)
     (length,) = manifest["sample_shape"]
-    architecture = recipe.architecture((length,), manifest["classes"])
+    architecture = found.recipe.architecture((length,), manifest["classes"])
     return TrainedRun(
-        record["run"]["framework"],
-        record["settings"]["dtype"],
-        recipe,
+        found.record["run"]["framework"],
+        found.record["settings"]["dtype"],
+        found.recipe,
         architecture,
-        read_weights(file, record, architecture),
+        read_weights(found.file, found.record, architecture),
         vocabulary,
         length,
         manifest["class_names"],
     )
 
 
-def _recipe_for_texts(file: Path, record: dict) -> Recipe:
-    name, framework = record["run"]["recipe"], record["run"]["framework"]
-    for_texts = [recipe.name for recipe in RECIPES.values() if recipe.input is None]
-    if name not in for_texts:
-        raise RecordError(
-            f"{file} is of the recipe {name}, which knows no texts; take a run of {' or '.join(for_texts)}"
-        )
-    if framework not in known_frameworks():
-        raise RecordError(
-            f"{file} is of the framework {framework}, which has no adapter here; take a run of one of "
-            f"{', '.join(known_frameworks())}"
-        )
-    return RECIPES[name]
-
-
-def _dataset(file: Path, record: dict, folder: Path | None) -> tuple[dict, Vocabulary]:
-    """(manifest, vocabulary) of the prepared dataset that a record's run was trained on."""
-    name = record["dataset"]["name"]
-    folder = folder or _results_folder(file, record) / "datasets" / name / "prepared"
-    if not folder.is_dir():
-        raise DataError(
-            f"{folder}, the dataset of the run, is not there; name its prepared folder with --dataset-folder"
-        )
+def _dataset(found: TextRun) -> tuple[dict, Vocabulary]:
+    """(manifest, vocabulary) of the prepared dataset that a run was trained on."""
+    name, folder = found.record["dataset"]["name"], found.dataset_folder
     manifest = prepared.read_manifest(folder)
-    if manifest["content_sha256"] != record["dataset"]["content_sha256"]:
+    if manifest["content_sha256"] != found.record["dataset"]["content_sha256"]:
         raise DataError(
-            f"{folder} holds another dataset, or another version of {name}, than {file} was trained on; name the "
+            f"{folder} holds another dataset, or another version of {name}, than {found.file} was trained on; name the "
             "right one with --dataset-folder, or train the run again"
         )
     vocabulary = prepared.read_vocabulary(folder)
@@ -102,12 +77,6 @@ def _dataset(file: Path, record: dict, folder: Path | None) -> tuple[dict, Vocab
             "that was trained on raw reviews, as those of imdb are"
         )
     return manifest, vocabulary
-
-
-def _results_folder(file: Path, record: dict) -> Path:
-    """The folder that holds runs and datasets: a record lies at runs/<id>/record.json below it."""
-    above = file.absolute().parents
-    return above[min(record["run"]["id"].count("/") + 2, len(above) - 1)]
 
 
 class Predictor:
@@ -129,22 +98,6 @@ class Predictor:
         ids = np.stack([self._run.vocabulary.encode(text, self._run.length) for text in texts])
         self._adapter.load(split="test", inputs=ids, labels=np.zeros(len(texts), np.int64))
         return probabilities(self._adapter.predict("test"))
-
-
-@contextmanager
-def open_texts(path: Path | None) -> Iterator[BinaryIO]:
-    """A stream of lines: a file, or standard input for None and "-". Raises DataError where it can't be opened."""
-    if path in (None, Path("-")):
-        if sys.stdin is None:
-            raise DataError("standard input is closed; name a text file of one review a line")
-        yield sys.stdin.buffer
-        return
-    try:
-        stream = path.open("rb")
-    except OSError as error:
-        raise DataError(f"{path} can't be read ({error.strerror}); name a text file of one review a line") from error
-    with stream:
-        yield stream
 
 
 def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:

@@ -28,6 +28,12 @@ def read_manifest(folder: Path) -> dict:
     """The manifest of a prepared dataset. Raises DataError where there is none of this version."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        # Nobody is told to delete it: a typing error may have named a folder of other things.
+        raise DataError(
+            f"{folder} holds no prepared dataset (there is no manifest.json in it); give the folder "
+            "results/datasets/<name>/prepared of one, or run snakemake to prepare it"
+        ) from error
     except (OSError, ValueError) as error:
         raise DataError(f"{folder} holds no prepared dataset ({error}); {_again(folder)}") from error
     if not isinstance(manifest, dict) or "kind" not in manifest:
