@@ -25,6 +25,7 @@ OPTIMIZERS = {
     "sgd": Optimizer("sgd", 0.1),
     "momentum_sgd": Optimizer("momentum_sgd", 0.1, (("momentum", 0.9),)),
     "adam": Optimizer("adam", 1e-2, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8))),
+    "adam_algorithm_1": Optimizer("adam_algorithm_1", 1e-2, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-3))),
     "rmsprop": Optimizer("rmsprop", 1e-2, (("rho", 0.9), ("epsilon", 1e-8))),
 }
 TOLERANCE = {"float64": {"rtol": 1e-12, "atol": 1e-13}, "float32": {"rtol": 2e-5, "atol": 2e-6}}
@@ -200,10 +201,13 @@ def test_the_order_decides(built):
     assert abs(first[0] - swapped[0]) > 1e-6
 
 
-def test_stored_order_is_one_full_batch(built, tolerance):
+@pytest.mark.parametrize("batch_size", [5, 10])
+def test_without_an_order_samples_come_as_they_are_stored(built, tolerance, batch_size):
     adapter, _, reference, images, labels = built()
-    losses = adapter.train_epoch(EpochFeed(None, 10, 10, 1))
-    np.testing.assert_allclose(losses, [reference.train_step(images, labels)], **tolerance("float64"))
+    losses = adapter.train_epoch(EpochFeed(None, batch_size, 10, 1))
+    batches = [slice(start, start + batch_size) for start in range(0, 10, batch_size)]
+    wanted = [reference.train_step(images[batch], labels[batch]) for batch in batches]
+    np.testing.assert_allclose(losses, wanted, **tolerance("float64"))
 
 
 def test_dropout_is_seeded_by_the_feed(built):

@@ -4,11 +4,17 @@ Run for one framework: pytest tests/contract/differences_suite.py --framework ke
 differs, its test fails here, and the adapter's own part can go.
 """
 
+import importlib
+import os
+from unittest import mock
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
+from trainmark.frameworks import create_adapter
+from trainmark.frameworks.keras_adapter import BACKENDS
 from trainmark.frameworks.keras_layers import BatchNorm, Pool2D
 from trainmark.frameworks.keras_optimizers import OPTIMIZERS
 
@@ -113,11 +119,42 @@ def test_flatten_takes_the_channels_last():
     assert list(numpy(keras.layers.Flatten()(x))[0, :3]) == [0, 1, 2], "three channels of the first pixel"
 
 
+# --- float32 --------------------------------------------------------------------------------------------------------
+
+TF32 = {
+    "tensorflow": lambda tf: tf.config.experimental.tensor_float_32_execution_enabled(),
+    "jax": lambda jax: jax.config.jax_default_matmul_precision != "highest",
+    "torch": lambda torch: torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32,
+}
+"""Whether a backend may take TensorFloat-32, of 10 bits in place of 23, for products of float32 on NVIDIA's GPUs."""
+
+
+def test_products_of_float32_may_be_tensor_float_32(request):
+    """No GPU is needed to see what a backend is set to; none was there to see what it does."""
+    module = importlib.import_module(BACKEND)
+    assert TF32[BACKEND](module)
+    # Threads stay as they are: TensorFlow lets nobody set them once it has computed.
+    threads_stay = BACKENDS[BACKEND]._replace(limit_threads=lambda *_: None)
+    with mock.patch.dict(BACKENDS, {BACKEND: threads_stay}):
+        create_adapter(request.config.getoption("--framework"), threads=2)
+    assert not TF32[BACKEND](module)
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
+
+
 # --- update rules ---------------------------------------------------------------------------------------------------
 
 
 def test_adams_default_epsilon():
     assert keras.optimizers.Adam().epsilon == 1e-7
+
+
+def test_adams_epsilon_is_beside_the_uncorrected_root():
+    """With gradient 1 and epsilon .1 the first step is 1 / (1 + .1 / sqrt(.001)); in the other form 1 / 1.1."""
+    constants = {"learning_rate": 1.0, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 0.1}
+    uncorrected = -1 / (1 + 0.1 / np.sqrt(0.001))
+    assert updated(keras.optimizers.Adam(**constants), [1.0], first=0.0) == pytest.approx(uncorrected, rel=1e-5)
+    assert updated(OPTIMIZERS["adam"](**constants), [1.0], first=0.0) == pytest.approx(uncorrected, rel=1e-12)
+    assert updated(OPTIMIZERS["adam_algorithm_1"](**constants), [1.0], first=0.0) == pytest.approx(-1 / 1.1, rel=1e-12)
 
 
 def test_adams_corrections_lose_digits_in_float32():

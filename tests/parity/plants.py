@@ -110,6 +110,25 @@ def shuffled_epoch(adapter):
 
 
 @contextmanager
+def last_update_lost(adapter):
+    """The adapter throws away the last update of an epoch of several batches."""
+    true = adapter.train_epoch
+
+    def planted(feed):
+        if feed.steps == 1:
+            return true(feed)
+        size = feed.batch_size
+        losses = true(replace(feed, order=feed.order[:-size], samples=feed.samples - size))
+        kept = adapter.state()
+        last = true(replace(feed, order=feed.order[-size:], samples=size))
+        adapter.set_state(kept)
+        return np.concatenate([losses, last])
+
+    with mock.patch.object(adapter, "train_epoch", planted):
+        yield
+
+
+@contextmanager
 def another_prediction(adapter):
     """The adapter predicts the samples in another order than it was given them."""
     true = adapter.predict
@@ -173,6 +192,7 @@ PLANTS = {
     "decay .99": ("bn1", "running statistics", lambda adapter: other_attributes(adapter, "bn1", decay=0.99)),
     "shuffled by one while training": (None, "loss", shifted_order),
     "shuffled within an epoch": (None, "epoch", shuffled_epoch),
+    "last update of an epoch lost": ("conv1", "epoch", last_update_lost),
     "predictions in another order": ("fc", "evaluation", another_prediction),
     "no momentum": ("conv1", "update", ignored_momentum),
 }

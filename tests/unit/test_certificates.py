@@ -113,7 +113,7 @@ def test_a_line_a_pair_for_people(found):
     lines = list(certificate_lines(found))
     assert lines[0] == "a on cpu and b on cpu: bitwise equal; in float32 the losses drift by 0"
     assert "a on cpu and c on cpu: different, by up to " in lines[1]
-    assert lines[2] == "a on cpu and d on cpu: not certified: d on cpu ran out of memory (MemoryError: full)"
+    assert lines[2] == "a on cpu and d on cpu: not certified: d on cpu ran out of memory (MemoryError)"
 
 
 def test_losses_that_are_not_finite_in_float32_are_said_to_be(found):

@@ -1,5 +1,6 @@
 """What Chainer does that others do not, each shown; docs/frameworks.md lists them, with Keras's differences."""
 
+import importlib
 import inspect
 
 import numpy as np
@@ -11,6 +12,7 @@ from trainmark.ops import DEFAULTS
 create_adapter("chainer", threads=2)  # before chainer: it needs the compatibility module
 chainer = pytest.importorskip("chainer")
 F, L = chainer.functions, chainer.links
+OPTIMIZERS = importlib.import_module("trainmark.frameworks.chainer_optimizers").OPTIMIZERS
 
 
 def array(*shape):
@@ -28,6 +30,21 @@ def test_the_graphs_defaults_are_chainers():
     assert DEFAULTS["LRN"] == {name: defaults_of(F.local_response_normalization)[name] for name in DEFAULTS["LRN"]}
     assert defaults_of(F.max_pooling_2d)["cover_all"] is True
     assert chainer.optimizers.Adam().hyperparam.eps == 1e-8
+
+
+def test_chainers_adam_has_epsilon_beside_the_uncorrected_root():
+    """With gradient 1 and epsilon .1 the first step is 1 / (1 + .1 / sqrt(.001)); in the other form 1 / 1.1."""
+    found = {}
+    for rule in ("adam", "adam_algorithm_1"):
+        link = L.Scale(W_shape=(1,))
+        link.W.array = np.zeros(1)
+        constants = {"learning_rate": 1.0, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 0.1}
+        optimizer = OPTIMIZERS[rule](**constants).setup(link)
+        link.W.grad = np.ones(1)
+        optimizer.update()
+        found[rule] = float(link.W.array[0])
+    assert found["adam"] == pytest.approx(-1 / (1 + 0.1 / np.sqrt(0.001)), rel=1e-12)
+    assert found["adam_algorithm_1"] == pytest.approx(-1 / 1.1, rel=1e-12)
 
 
 def test_batch_norm_keeps_the_unbiased_variance():

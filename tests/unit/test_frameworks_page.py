@@ -9,7 +9,7 @@ FILES = [
     REPOSITORY / "tests" / name
     for name in (
         "contract/contract_suite.py", "contract/differences_suite.py", "unit/test_chainer_differences.py",
-        "unit/test_reference_networks.py",
+        "unit/test_reference_networks.py", "unit/test_optimizers.py",
     )
 ]  # fmt: skip
 
@@ -36,6 +36,6 @@ def test_every_difference_that_is_shown_is_listed():
 def test_own_layers_and_rules_are_listed():
     folder = REPOSITORY / "workflow" / "scripts" / "trainmark" / "frameworks"
     texts = [(folder / name).read_text() for name in ("keras_layers.py", "keras_optimizers.py", "keras_losses.py")]
-    own = set(re.findall(r"^class ([A-Z]\w+)\(keras", "\n".join(texts), re.MULTILINE))
+    own = set(re.findall(r"^class ([A-Z]\w+)\((?:keras|Adam)", "\n".join(texts), re.MULTILINE))
     # GivenDropout is for certificates alone.
     assert own - {"GivenDropout"} == set(re.findall(r"`([A-Z]\w+)`", PAGE.split("## Own layers")[1].split("##")[0]))

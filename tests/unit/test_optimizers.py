@@ -9,7 +9,7 @@ import inspect
 import numpy as np
 import pytest
 
-from trainmark.optimizers import UPDATE_RULES, adam, momentum_sgd, rmsprop, sgd
+from trainmark.optimizers import UPDATE_RULES, adam, adam_algorithm_1, momentum_sgd, rmsprop, sgd
 from trainmark.recipes import RECIPES
 
 
@@ -42,10 +42,27 @@ def test_adam():
     assert second == pytest.approx(0.849446631704944, rel=1e-14)
 
 
+def test_adam_algorithm_1():
+    # step 1: m / (1 - .5) = 2, sqrt(v / (1 - .75)) = 2; 1 - .1 * 2 / (2 + .25)
+    # step 2: m / .75 = 4 / 3, sqrt(1 / .4375) beside .25
+    second = 1 - 0.1 * 2 / 2.25 - 0.1 * (4 / 3) / (1 / 0.661437827766147687 + 0.25)
+    found = steps_of(adam_algorithm_1, [2.0, 1.0], learning_rate=0.1, beta_1=0.5, beta_2=0.75, epsilon=0.25)
+    assert found == pytest.approx([1 - 0.2 / 2.25, second], rel=1e-14)
+
+
 def test_the_first_step_of_adam_with_the_usual_constants_is_the_learning_rate():
     found = steps_of(adam, [1e-3], learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-8)
     # sqrt(v) = 1e-3 * sqrt(.001); epsilon beside it is 3.2e-4 of it
     assert found == pytest.approx([1 - 0.001 / (1 + 1e-8 / (1e-3 * 0.0316227766016838))], rel=1e-12)
+
+
+def test_each_recipe_has_the_epsilon_of_its_original():
+    """Chainer's Adam and Flux's 1e-8, RMSprop's of the Keras of 2017 1e-8, Keras's since 2.1 1e-7."""
+    found = {name: dict(recipe.optimizer.constants).get("epsilon") for name, recipe in RECIPES.items()}
+    assert {name: value for name, value in found.items() if value} == {
+        "mnist-mlp-chainer": 1e-8, "mnist-mlp-keras": 1e-8, "mnist-mlp-flux": 1e-8, "imdb-cnn": 1e-7,
+    }  # fmt: skip
+    assert RECIPES["mnist-mlp-flux"].optimizer.rule == "adam_algorithm_1"
 
 
 def test_rmsprop():
@@ -54,7 +71,7 @@ def test_rmsprop():
     assert found == pytest.approx([0.84, 0.76], rel=1e-14)
 
 
-@pytest.mark.parametrize("rule", [adam, rmsprop])
+@pytest.mark.parametrize("rule", [adam, adam_algorithm_1, rmsprop])
 def test_a_gradient_of_zero_moves_nothing_at_first(rule):
     constants = {"epsilon": 1e-8} | ({"rho": 0.9} if rule is rmsprop else {"beta_1": 0.9, "beta_2": 0.999})
     assert steps_of(rule, [0.0], learning_rate=0.1, **constants) == [1.0]
@@ -66,6 +83,7 @@ def test_rules_work_element_by_element_and_change_no_argument(name):
         "sgd": {},
         "momentum_sgd": {"momentum": 0.9},
         "adam": {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 0.1},
+        "adam_algorithm_1": {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 0.1},
         "rmsprop": {"rho": 0.9, "epsilon": 0.1},
     }[name]
     weight, gradient = np.array([[1.0, -2.0], [0.5, 3.0]]), np.array([[0.1, 0.0], [-4.0, 2.0]])

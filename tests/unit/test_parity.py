@@ -90,12 +90,42 @@ def test_place_is_that_of_the_error(compared, error, place, factor):
     assert pair.causes == (found,)
 
 
+def test_what_an_epoch_of_several_batches_leaves_is_compared(compared):
+    """An adapter that loses its last update shows it nowhere else: the steps are taken one by one."""
+
+    class Forgetful(FakeAdapter):
+        def train_epoch(self, feed):
+            losses = super().train_epoch(feed)
+            if feed.steps > 1:
+                self.values["dense2.bias"] = self.values["dense2.bias"] + 0.1
+            return losses
+
+    pair = compare(traced(), trace(Forgetful("b"), plan(), "cpu"), ARCHITECTURE)
+    assert (pair.parity, pair.place.what, pair.place.layer, pair.place.step) == ("different", "epoch", "dense2", 2)
+    assert "the weights or statistics of dense2 (Dense) after an epoch of several batches, step 2" in pair.sentence
+
+
 def test_sentence_names_layer_op_step_and_rule(compared):
     sentence = compared(spoiling("update", "dense1.kernel", 0.01, step=3)).sentence
     assert "they part in the update of dense1 (Dense) by momentum_sgd, step 3: " in sentence
     sentence = compared(spoiling("forward", "norm", 1e-7)).sentence
     assert sentence.startswith("equal to single precision, ")
     assert ": computed in float32 in the forward of norm (BatchNorm), step 1: 1.0e-07" in sentence
+
+
+@pytest.mark.parametrize(("error", "parity"), [(2e-7, "single"), (1.5e-6, "different")])
+def test_an_error_does_not_hide_behind_a_known_float32(right, error, parity):
+    """Dense is known, the normalisation is not: what it adds must be no more than float32 may hand on."""
+
+    def spoil(what, step, name, array):
+        if (what, name) == ("forward", "dense1"):
+            return array * (1 + 1e-7 * np.sign(np.arange(array.size) % 2 - 0.5).reshape(array.shape))
+        return array * (1 + error) if (what, name) == ("forward", "norm") else array
+
+    wrong = trace(FakeAdapter("b", spoil, float32_ops=("Dense",)), plan(), "cpu")
+    pair = compare(replace(right, float32_ops=()), wrong, ARCHITECTURE)
+    assert pair.parity == parity
+    assert (pair.place.layer, pair.place.what) == ("dense1" if parity == "single" else "norm", "forward")
 
 
 def test_error_in_a_dropout_mask_is_seen_with_dropout_alone(compared, right):
@@ -143,7 +173,7 @@ def test_a_layer_of_another_shape_is_named(compared):
 def test_out_of_memory_certifies_nothing(compared, right):
     pair = compared(failing("forward", "relu", MemoryError("no")))
     assert (pair.parity, pair.place, pair.stages, pair.drift) == ("not certified", None, {}, None)
-    assert pair.sentence == "not certified: b on cpu ran out of memory (MemoryError: no)"
+    assert pair.sentence == "not certified: b on cpu ran out of memory (MemoryError)"
     shape = traced(failing("forward", "relu", SHAPE_ERROR), name="c")
     assert compare(traced(failing("loss", "loss", MemoryError())), shape, ARCHITECTURE).parity == "different"
 

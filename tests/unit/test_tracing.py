@@ -125,12 +125,16 @@ def test_a_failure_comes_back_from_its_file(tmp_path):
     assert read_trace(tmp_path / "trace.npz") == found
 
 
-@pytest.mark.parametrize("content", [None, b"", b"PK no zip", b"\x93NUMPY", NPY])
+def test_a_trace_that_is_not_there_is_not_to_be_deleted(tmp_path):
+    with pytest.raises(CertificateError, match="there is no such trace; give the files that trace"):
+        read_trace(tmp_path / "trace.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK no zip", b"\x93NUMPY", NPY])
 def test_what_is_no_trace_is_one_sentence(tmp_path, content):
     path = tmp_path / "trace.npz"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(CertificateError, match="is not a trace of this version of trainmark"):
+    path.write_bytes(content)
+    with pytest.raises(CertificateError, match="is damaged, or no trace of this version of trainmark"):
         read_trace(path)
 
 

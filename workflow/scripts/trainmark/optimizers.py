@@ -41,6 +41,24 @@ def adam(
     return weight - rate * state["first"] / (np.sqrt(state["second"]) + epsilon)
 
 
+def adam_algorithm_1(
+    weight: np.ndarray,
+    gradient: np.ndarray,
+    state: State,
+    step: int,
+    learning_rate: float,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+) -> np.ndarray:
+    """Adam in the form of algorithm 1 of Kingma and Ba 2015 (epsilon added to the corrected root), as Flux has it.
+
+    It is the other form with an epsilon that grows: sqrt(1 - beta_2^t) epsilon, from .03 of it with the usual beta_2.
+    """
+    corrected = epsilon * np.sqrt(1 - beta_2**step)
+    return adam(weight, gradient, state, step, learning_rate, beta_1, beta_2, corrected)
+
+
 def rmsprop(
     weight: np.ndarray,
     gradient: np.ndarray,
@@ -59,5 +77,6 @@ UPDATE_RULES: Mapping[str, Callable[..., np.ndarray]] = {
     "sgd": sgd,
     "momentum_sgd": momentum_sgd,
     "adam": adam,
+    "adam_algorithm_1": adam_algorithm_1,
     "rmsprop": rmsprop,
 }

@@ -40,6 +40,9 @@ NOISE = 1e-12
 JUMP = 100
 """A difference this many times larger than all that came before it was made where it is seen, not handed on."""
 
+FLOAT32_GROWTH = 4
+"""The same for what float32 inside a framework may hand on in the plainest stage: keras-torch was seen to double it."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -92,31 +95,45 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         parting = next(stage for stage in stages if stages[stage]["parity"] == parity)
         places = list(layers.places(parting, *sides[parting]))
         place, causes = parting_place(places, known)
-        if parity == "single" and not all(_is_known(cause, known) for cause in causes or [place]):
+        plainest = list(layers.places(CERTIFIED[0], *sides[CERTIFIED[0]])) if CERTIFIED[0] in sides else []
+        if parity == "single" and (hidden := _beside_float32(causes or (place,), plainest, known)):
             parity = stages[parting]["parity"] = "different"
+            place, causes = hidden[0], tuple(dict.fromkeys((*causes, *hidden)))
     rules = {stage: found.rule for stage, found in first.stages.items()}
     cut = horizon if horizon < all_steps else None
     sentence = pair_sentence(parity, _largest(stages.values()), place, causes, rules, cut)
     return Pair(*names, parity, stages, drift, place, tuple(causes), sentence)
 
 
-def parting_place(places: Sequence[Place], known: Set[str] = frozenset()) -> tuple[Place, tuple[Place, ...]]:
+def parting_place(
+    places: Sequence[Place], known: Set[str] = frozenset(), jump: float = JUMP
+) -> tuple[Place, tuple[Place, ...]]:
     """(where a pair parts, all places like it) among the places of a stage, in the order of the computation.
 
-    A place counts where its difference is above NOISE and JUMP times larger than any before it; later ones may be
+    A place counts where its difference is above NOISE and `jump` times larger than any before it; later ones may be
     kinks, as of ReLU, that an earlier one pushed a value over. The pair parts in the first that is not known to come
     from float32 inside a framework (`known` ops), or in the first. Where none counts, and the difference has grown
     slowly, it parts in the first above that of `rounding`, or the largest.
     """
     causes, before = [], 0.0
     for place in places:
-        if place.difference > max(NOISE, JUMP * before):
+        if place.difference > max(NOISE, jump * before):
             causes.append(place)
         before = max(before, place.difference)
     if causes:
         return next((cause for cause in causes if not _is_known(cause, known)), causes[0]), tuple(causes)
     largest = max(places, key=lambda place: place.difference)
     return next((place for place in places if place.difference >= CLASSES["rounding"]), largest), ()
+
+
+def _beside_float32(causes: Sequence[Place], plainest: Sequence[Place], known: Set[str]) -> tuple[Place, ...]:
+    """Places of a pair that is `single` by its numbers, which no known float32 explains.
+
+    causes: where it parts. plainest: the places of the plainest stage, which says what is behind float32: its steps
+    hand nothing on to one another, and no optimizer magnifies anything.
+    """
+    behind = parting_place(plainest, known, FLOAT32_GROWTH)[1] if plainest else ()
+    return tuple(place for place in (*causes, *behind) if not _is_known(place, known))
 
 
 def _is_known(place: Place, known: Set[str]) -> bool:
@@ -160,9 +177,10 @@ class _Layers:
         self._evaluated = [node.name for node in architecture.inference_nodes()]
         self._trained: dict[str, list[str]] = {}
         self._statistics: dict[str, list[str]] = {}
+        self._arrays: dict[str, list[str]] = {}
         for parameter in architecture.arrays():
-            arrays = self._trained if parameter.trained else self._statistics
-            arrays.setdefault(parameter.layer, []).append(parameter.name)
+            for arrays in (self._arrays, self._trained if parameter.trained else self._statistics):
+                arrays.setdefault(parameter.layer, []).append(parameter.name)
 
     def horizon(self, trace: Trace) -> int | None:
         """How many steps count: those before the trainer parts from its twin, 1 at the least; None without a twin.
@@ -199,6 +217,8 @@ class _Layers:
         layers = [*self._trained.values(), *self._statistics.values()]
         steps = list(zip(first.weights, second.weights, strict=True))
         weights = [a.difference(b, names) for a, b in steps for names in layers]
+        if first.epoch_weights:
+            weights += [first.epoch_weights.difference(second.epoch_weights, names) for names in layers]
         logits = None
         if first.final is not None:
             weights += [array_difference(first.final, second.final, names) for names in layers]
@@ -207,11 +227,9 @@ class _Layers:
 
     def places(self, stage: str, first: StageTrace, second: StageTrace) -> Iterator[Place]:
         """All that the trainers did in a stage, in the order of the computation, gradients from the output back."""
-        for layer in self._ops:
-            names = self._trained.get(layer, []) + self._statistics.get(layer, [])
-            if names:
-                difference = first.first_weights.difference(second.first_weights, names)
-                yield self._place(stage, 0, layer, "first weights", difference)
+        for layer, names in self._arrays.items():
+            difference = first.first_weights.difference(second.first_weights, names)
+            yield self._place(stage, 0, layer, "first weights", difference)
         difference = first.activations.difference(second.activations, ["input"])
         yield self._place(stage, 1, None, "input", difference)
         for layer in self._ops:
@@ -224,6 +242,9 @@ class _Layers:
             yield self._place(stage, step, off.update_layers[step - 1], "update", float(off.update_errors[step - 1]))
         for step, losses in enumerate(zip(first.epoch_losses, second.epoch_losses, strict=True), start=1):
             yield self._place(stage, step, None, "epoch", scalar_difference(*losses))
+        for layer, names in self._arrays.items() if first.epoch_weights else ():
+            difference = first.epoch_weights.difference(second.epoch_weights, names)
+            yield self._place(stage, len(first.epoch_losses), layer, "epoch", difference)
         for layer in self._evaluated if first.evaluation else ():
             difference = first.evaluation.difference(second.evaluation, [layer])
             yield self._place(stage, len(first.losses), layer, "evaluation", difference)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 class Place:
     """Something that two trainers did, and how far they are apart in it.
 
-    what: "first weights", "input", "forward", "loss", "backward", "update", "running statistics",
-    "epoch" or "evaluation". step:
-    from 1; 0 for the first weights. layer, op: None where it is of no layer.
+    what: "first weights", "input", "forward", "loss", "backward", "update", "running statistics", "epoch" (of several
+    batches: its losses, or what it leaves in a layer) or "evaluation". step: from 1; 0 for the first weights. layer,
+    op: None where it is of no layer.
     """
 
     stage: str
@@ -65,22 +65,25 @@ def pair_sentence(
     return _SENTENCES[parity].format(largest=largest, places=told) + (_HORIZON.format(steps=steps) if steps else "")
 
 
-_OF_LAYER = {
+_TOLD = {
     "first weights": "the first weights of {layer}",
     "forward": "the forward of {layer}",
     "backward": "the backward of {layer}",
     "update": "the update of {layer} by {rule}",
     "running statistics": "the running statistics of {layer}",
-    "epoch": "an epoch of several batches: other batches, or another order",
+    "epoch": "the weights or statistics of {layer} after an epoch of several batches",
     "evaluation": "the evaluation of {layer}",
     "input": "the input: other samples, or the same in another order",
     "loss": "the loss, or the batch that it is of",
 }
 
+_EPOCH_LOSSES = "an epoch of several batches: other batches, or another order"
+
 
 def shown_place(place: Place, rule: str) -> str:
     """In words: "the forward of pool1 (MaxPool2D), step 1: 1.2e-01". rule: of the stage's updates."""
-    text = _OF_LAYER[place.what].format(layer=f"{place.layer} ({place.op})", rule=rule)
+    told = _EPOCH_LOSSES if place.what == "epoch" and place.layer is None else _TOLD[place.what]
+    text = told.format(layer=f"{place.layer} ({place.op})", rule=rule)
     when = f", step {place.step}" if place.step else ""
     dropout = " with dropout" if place.stage == "masks" else ""
     apart = "" if place.difference == float("inf") else f": {place.difference:.1e}"

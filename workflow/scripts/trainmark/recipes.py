@@ -6,15 +6,20 @@ Constants are those of the originals, named in `source`. Standard library only (
 from trainmark.architectures import alex, googlenet, googlenetbn, imdb_cnn, mlp, nin, resnet50
 from trainmark.recipe import InputTransform, Optimizer, Recipe
 
-_ADAM = Optimizer("adam", 1e-3, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8)))
+
+def _adam(epsilon: float, rule: str = "adam") -> Optimizer:
+    return Optimizer(rule, 1e-3, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", epsilon)))
+
+
 _MNIST = {"input_shape": (1, 28, 28), "input": InputTransform(), "published_classes": 10}
 
 
 def _imagenet(side: int, certified_side: int, published_parameters: int, source: str) -> dict:
     """What the ImageNet recipes have in common; the optimizer and the batch size are those of chainer's example.
 
-    certified_side: the smallest at which no layer loses its work: every pooling has several values to choose from, and
-    what is flattened at the published size is so here. In float64 a certificate takes minutes on two CPUs, not hours.
+    certified_side: the smallest at which every pooling has several values to choose from, and what is flattened at the
+    published size is so here (docs/parity.md says what is not as there). In float64 a certificate takes minutes on two
+    CPUs, not hours.
     """
     return {
         "input_shape": (3, side, side),
@@ -36,7 +41,7 @@ RECIPES = {
             name="mnist-mlp-chainer",
             architecture=mlp.mlp_1000_1000,
             initializer="lecun_normal",
-            optimizer=_ADAM,
+            optimizer=_adam(1e-8),
             batch_size=100,
             evaluated_splits=("test",),
             published_parameters=1_796_010,
@@ -58,7 +63,7 @@ RECIPES = {
             name="mnist-mlp-flux",
             architecture=mlp.mlp_32,
             initializer="glorot_uniform",
-            optimizer=_ADAM,
+            optimizer=_adam(1e-8, "adam_algorithm_1"),  # Flux 0.8's
             batch_size=None,
             evaluated_splits=("test", "train"),
             published_parameters=25_450,
@@ -70,7 +75,7 @@ RECIPES = {
             architecture=imdb_cnn.imdb_cnn,
             input_shape=(400,),
             initializer="glorot_uniform",
-            optimizer=_ADAM,
+            optimizer=_adam(1e-7),  # Keras's since 2.1
             batch_size=32,
             input=None,
             evaluated_splits=("test",),

@@ -14,10 +14,10 @@ from trainmark.run import trainer_name
 from trainmark.sketches import Sketches
 from trainmark.whole_files import written_whole
 
-FORMAT = 3
+FORMAT = 4
 """Of the file: another one is refused."""
 
-SINGLE_SKETCHES = ("first_weights", "activations", "evaluation")
+SINGLE_SKETCHES = ("first_weights", "activations", "epoch_weights", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
 ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 
@@ -27,17 +27,19 @@ class StageTrace:
     """What one stage of the certified training showed.
 
     rule: of the updates. losses: a step each, float64. epoch_losses: of the first steps again, taken as one epoch of
-    several batches; none in stages that do not. update_errors: how far each step's weights are from what the rule
-    makes in numpy of the same gradients, relative, float64, in stages that decide the class; update_layers: in which
-    layer. first_weights: right after the network was built. activations: of every node, "input" first, before the first
-    step. gradients, weights: after each step, of every array. evaluation: of every node, for the evaluation samples
-    after the last step; logits: those of the last node, in full. final: all weights after the last step, in full. The
-    last three None where the stage was cut.
+    several batches; none in stages that do not. epoch_weights: after that epoch, else None. update_errors: how far each
+    step's weights are from what the rule makes in numpy of the same gradients, relative, float64, in stages that decide
+    the class; update_layers: in which layer. first_weights: right after the network was built. activations: of every
+    node, "input" first, before the first step. gradients, weights: after each step, of every array. evaluation: of
+    every node, for the evaluation samples after the last step; logits: those of the last node, in full. final: all
+    weights after the last step, in full. The last three None where the stage was cut, and epoch_weights where it was
+    cut within that epoch.
     """
 
     rule: str
     losses: np.ndarray
     epoch_losses: np.ndarray
+    epoch_weights: Sketches | None
     update_layers: tuple[str, ...]
     update_errors: np.ndarray
     first_weights: Sketches
@@ -53,7 +55,9 @@ class StageTrace:
         if step >= len(self.losses):
             return self
         steps = {key: getattr(self, key)[:step] for key in ("losses", "epoch_losses", *STEP_SKETCHES)}
-        return replace(self, **steps, evaluation=None, logits=None, final=None)
+        within_epoch = step < len(self.epoch_losses)
+        cut = {"evaluation": None, "logits": None, "final": None} | ({"epoch_weights": None} if within_epoch else {})
+        return replace(self, **steps, **cut)
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ def _packed(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict
     """What JSON holds of a stage; its arrays are put to the others, under the stage's name."""
     arrays |= {f"{name}/{key}": getattr(stage, key) for key in ARRAYS}
     arrays |= {f"{name}/final/{key}": array for key, array in stage.final.items()}
-    sketches = {key: [getattr(stage, key)] for key in SINGLE_SKETCHES}
+    sketches = {key: [getattr(stage, key)] for key in SINGLE_SKETCHES if getattr(stage, key) is not None}
     sketches |= {key: list(getattr(stage, key)) for key in STEP_SKETCHES}
     for key, found in sketches.items():
         arrays |= {f"{name}/{key}/{i}": one.values for i, one in enumerate(found)}
@@ -120,6 +124,8 @@ def _packed(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict
 
 def read_trace(path: Path) -> Trace:
     """Read a trace; the final weights are read when they are looked at. Raises CertificateError where it is none."""
+    if not path.is_file():
+        raise CertificateError(f"{path}: there is no such trace; give the files that trace_training.py wrote")
     try:
         arrays = np.load(path, allow_pickle=False)
         about = json.loads(arrays["about"].tobytes())
@@ -128,8 +134,9 @@ def read_trace(path: Path) -> Trace:
         stages = {name: _unpacked(packed, name, arrays) for name, packed in about["stages"].items()}
         failure = Failure(**about["failure"]) if about["failure"] else None
     except (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile) as error:
+        # Without numpy's own words, which advise to unpickle what is no array.
         raise CertificateError(
-            f"{path} is not a trace of this version of trainmark ({error}); delete it and run snakemake again"
+            f"{path} is damaged, or no trace of this version of trainmark; delete it and run snakemake again"
         ) from error
     known = {key: about[key] for key in ("framework", "device", "versions", "settings")}
     return Trace(**known, stages=stages, failure=failure, float32_ops=tuple(about["float32_ops"]))
@@ -148,7 +155,7 @@ def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> Stag
         update_layers=tuple(packed["update_layers"]),
         final=_Part(arrays, f"{name}/final/"),
         **{key: arrays[f"{name}/{key}"] for key in ARRAYS},
-        **{key: sketches[key][0] for key in SINGLE_SKETCHES},
+        **{key: sketches[key][0] if key in sketches else None for key in SINGLE_SKETCHES},
         **{key: sketches[key] for key in STEP_SKETCHES},
     )
 

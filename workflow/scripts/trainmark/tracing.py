@@ -25,8 +25,8 @@ CERTIFIED_STEPS = 10
 CERTIFIED_SAMPLES = 8
 """Most samples a step, and of the evaluation."""
 
-EPOCH_STEPS = 3
-"""Steps that are also taken as one epoch."""
+EPOCH_STEPS = 2
+"""Steps that are also taken as one epoch: no more than always count (see parity.CHAOS)."""
 
 REPEAT = 1
 """The repeat whose first weights and batches are certified."""
@@ -64,7 +64,7 @@ class Stage:
 
     masks: whether dropout is on, by masks drawn with numpy. optimizer: in place of the plan's. again: whether every
     step, and not only the first, starts from the first weights. epoch: whether the first steps are also taken as one
-    epoch, as runs take them: it shows the order of batches.
+    epoch, as runs take them: it shows the order of batches, and what a step leaves to the next.
     last_bit: whether it begins from weights that are changed in their last bit; its final weights are not kept. judged:
     whether its updates are checked against their rule: those of a stage that decides no class need not be.
     """
@@ -107,7 +107,8 @@ def trace(adapter: Adapter, plan: Plan, device: str, stages: Mapping[str, Stage]
         except Exception as error:
             if not adapter.is_out_of_memory(error):
                 raise
-            failure = Failure("out_of_memory", name, None, f"{type(error).__name__}: {error}"[:500])
+            print(f"out of memory in the stage {name}: {error}", flush=True)  # to the log: it may have many lines
+            failure = Failure("out_of_memory", name, None, type(error).__name__)
         if failure:
             break
     float32_ops = tuple(adapter.float32_ops)
@@ -134,11 +135,11 @@ def _trace_stage(adapter: Adapter, plan: Plan, device: str, stage: Stage) -> Sta
     optimizer = stage.optimizer or plan.optimizer
     _build(adapter, plan, device, stage, optimizer)
     first_weights, state = adapter.weights(), adapter.state()
-    epoch_losses = np.zeros(0)
+    epoch_losses, epoch_weights = np.zeros(0), None
     if stage.epoch:  # first: it makes room for its losses, and what is compiled for them serves single steps too
         order = np.concatenate(plan.batches[:EPOCH_STEPS])
         feed = EpochFeed(order, plan.batches.shape[1], len(order), dropout_seed=0)
-        epoch_losses = adapter.train_epoch(feed)
+        epoch_losses, epoch_weights = adapter.train_epoch(feed), Sketches.of(adapter.weights())
         adapter.set_state(state)
     losses, gradients, weights, updates = [], [], [], []
     for step, batch in enumerate(plan.batches, start=1):
@@ -163,6 +164,7 @@ def _trace_stage(adapter: Adapter, plan: Plan, device: str, stage: Stage) -> Sta
         rule=optimizer.rule,
         losses=np.array(losses, np.float64),
         epoch_losses=epoch_losses,
+        epoch_weights=epoch_weights,
         update_layers=tuple(layer for layer, _ in updates),
         update_errors=np.array([error for _, error in updates], np.float64),
         first_weights=Sketches.of(first_weights),

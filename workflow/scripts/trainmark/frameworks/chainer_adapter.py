@@ -17,18 +17,12 @@ from trainmark.frameworks.chainer_layers import (
     gradient_of,
     to_canonical,
 )
+from trainmark.frameworks.chainer_optimizers import OPTIMIZERS
 from trainmark.recipe import Optimizer
 from trainmark.weights import Weights
 
-FRAMEWORKS = {"chainer": {"packages": ["chainer"], "environment": {"CHAINER_WARN_CONV": "0"}}}
-
-OPTIMIZERS = {
-    "sgd": lambda learning_rate: chainer.optimizers.SGD(lr=learning_rate),
-    "momentum_sgd": lambda learning_rate, momentum: chainer.optimizers.MomentumSGD(lr=learning_rate, momentum=momentum),
-    "adam": lambda learning_rate, beta_1, beta_2, epsilon: chainer.optimizers.Adam(
-        alpha=learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon
-    ),
-    "rmsprop": lambda learning_rate, rho, epsilon: chainer.optimizers.RMSprop(lr=learning_rate, alpha=rho, eps=epsilon),
+FRAMEWORKS = {
+    "chainer": {"packages": ["chainer"], "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"}}
 }
 
 OUT_OF_MEMORY = {
@@ -102,12 +96,10 @@ class ChainerAdapter(Adapter):
             losses.append(loss.array)
             return loss
 
+        # Given neither of the two, the iterator shuffles.
+        order = {"shuffle": False} if feed.order is None else {"order_sampler": lambda order, position: feed.order}
         iterator = chainer.iterators.SerialIterator(
-            chainer.datasets.TupleDataset(*self._arrays["train"]),
-            feed.batch_size,
-            repeat=False,
-            shuffle=None,
-            order_sampler=None if feed.order is None else lambda order, position: feed.order,
+            chainer.datasets.TupleDataset(*self._arrays["train"]), feed.batch_size, repeat=False, **order
         )
         updater = chainer.training.updaters.StandardUpdater(
             iterator, self._optimizer, device=self._device, loss_func=loss_of

@@ -25,13 +25,21 @@ FRAMEWORKS = {
             "KERAS_BACKEND": "tensorflow",
             "TF_CPP_MIN_LOG_LEVEL": "2",
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+            "NVIDIA_TF32_OVERRIDE": "0",
         },
     },
     "keras-jax": {
         "packages": ["jax", "keras"],
-        "environment": {"KERAS_BACKEND": "jax", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+        "environment": {
+            "KERAS_BACKEND": "jax",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            "NVIDIA_TF32_OVERRIDE": "0",
+        },
     },
-    "keras-torch": {"packages": ["torch", "keras"], "environment": {"KERAS_BACKEND": "torch"}},
+    "keras-torch": {
+        "packages": ["torch", "keras"],
+        "environment": {"KERAS_BACKEND": "torch", "NVIDIA_TF32_OVERRIDE": "0"},
+    },
 }
 
 
@@ -41,6 +49,7 @@ class Backend(NamedTuple):
     gpus: Callable[..., list]
     gpu_name: Callable[..., str]
     wait: Callable[..., object]  # (module, an array that the last work wrote)
+    refuse_tf32: Callable[..., object]  # have float32 multiplied in float32, and not in NVIDIA's TensorFloat-32
     peak_bytes: Callable[..., int | None]  # (module, GPU): most memory held there; None: it does not tell
     data: Callable[..., object] = lambda module, array: array  # (module, numpy array) -> what fit and predict are given
     seed: Callable[..., object] = lambda module, seed: None  # (module, seed), of a global generator
@@ -54,6 +63,7 @@ BACKENDS = {
         gpus=lambda tf: tf.config.list_physical_devices("GPU"),
         gpu_name=lambda tf, gpu: tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name),
         wait=lambda tf, array: array.numpy(),
+        refuse_tf32=lambda tf: tf.config.experimental.enable_tensor_float_32_execution(False),
         limit_threads=lambda tf, threads: (
             tf.config.threading.set_intra_op_parallelism_threads(threads),
             tf.config.threading.set_inter_op_parallelism_threads(threads),
@@ -68,6 +78,7 @@ BACKENDS = {
         gpus=lambda jax: [device for device in jax.devices() if device.platform == "gpu"],
         gpu_name=lambda jax, gpu: gpu.device_kind,
         wait=lambda jax, array: jax.block_until_ready(array),
+        refuse_tf32=lambda jax: jax.config.update("jax_default_matmul_precision", "highest"),
         # None with XLA_PYTHON_CLIENT_ALLOCATOR=platform
         peak_bytes=lambda jax, gpu: (gpu.memory_stats() or {}).get("peak_bytes_in_use"),
     ),
@@ -75,6 +86,10 @@ BACKENDS = {
         gpus=lambda torch: list(range(torch.cuda.device_count())),
         gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
         wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
+        refuse_tf32=lambda torch: (
+            setattr(torch.backends.cuda.matmul, "allow_tf32", False),
+            setattr(torch.backends.cudnn, "allow_tf32", False),
+        ),
         data=lambda torch, array: torch.as_tensor(array),  # Keras makes float32 of numpy arrays for torch
         seed=lambda torch, seed: torch.manual_seed(seed),
         limit_threads=lambda torch, threads: torch.set_num_threads(threads),
@@ -116,6 +131,7 @@ class KerasAdapter(Adapter):
         self._module = importlib.import_module(keras.backend.backend())
         self._backend = BACKENDS[keras.backend.backend()]
         self._backend.limit_threads(self._module, threads)
+        self._backend.refuse_tf32(self._module)
         self.float32_ops = self._backend.float32_ops
 
     def build(

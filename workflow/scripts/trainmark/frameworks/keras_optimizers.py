@@ -33,7 +33,19 @@ class Adam(keras.optimizers.Adam):
         first, second = self._momentums[index], self._velocities[index]
         self.assign_add(first, (gradient - first) * (1 - self.beta_1))
         self.assign_add(second, (ops.square(gradient) - second) * (1 - self.beta_2))
-        self.assign_sub(variable, first * rate / (ops.sqrt(second) + self.epsilon))
+        self.assign_sub(variable, first * rate / (ops.sqrt(second) + self.epsilon_beside_root(second_correction)))
+
+    def epsilon_beside_root(self, second_correction):
+        """What is added to the root of the uncorrected second moment."""
+        return self.epsilon
+
+
+class AdamAlgorithm1(Adam):
+    """Adam with epsilon beside the corrected root (optimizers.adam_algorithm_1); Keras's is beside the uncorrected."""
+
+    def epsilon_beside_root(self, second_correction):
+        """Epsilon with the root's correction of the step."""
+        return self.epsilon * ops.sqrt(second_correction)
 
 
 class RMSprop(keras.optimizers.RMSprop):
@@ -64,6 +76,7 @@ OPTIMIZERS = {
     "sgd": keras.optimizers.SGD,
     "momentum_sgd": MomentumSGD,
     "adam": Adam,
+    "adam_algorithm_1": AdamAlgorithm1,
     "rmsprop": RMSprop,
 }
 

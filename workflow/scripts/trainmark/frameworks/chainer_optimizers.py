@@ -1,0 +1,36 @@
+"""The update rules for Chainer: its own, but for the form of Adam that it does not have."""
+
+import math
+
+from trainmark.frameworks.chainer_layers import chainer
+
+
+class AdamAlgorithm1Rule(chainer.optimizers.adam.AdamRule):
+    """Adam with epsilon beside the corrected root (optimizers.adam_algorithm_1); Chainer's is uncorrected."""
+
+    def update_core(self, param):
+        """One update of one parameter: epsilon, which the optimizer holds, takes the root's correction of the step."""
+        self.hyperparam.eps = self.hyperparam.parent.eps * math.sqrt(1 - self.hyperparam.beta2**self.t)
+        super().update_core(param)
+
+
+class AdamAlgorithm1(chainer.optimizers.Adam):
+    """Adam with that rule."""
+
+    def create_update_rule(self):
+        """The rule of one parameter."""
+        return AdamAlgorithm1Rule(self.hyperparam)
+
+
+def _adam(kind: type, learning_rate: float, beta_1: float, beta_2: float, epsilon: float) -> chainer.Optimizer:
+    return kind(alpha=learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon)
+
+
+OPTIMIZERS = {
+    "sgd": lambda learning_rate: chainer.optimizers.SGD(lr=learning_rate),
+    "momentum_sgd": lambda learning_rate, momentum: chainer.optimizers.MomentumSGD(lr=learning_rate, momentum=momentum),
+    "adam": lambda **constants: _adam(chainer.optimizers.Adam, **constants),
+    "adam_algorithm_1": lambda **constants: _adam(AdamAlgorithm1, **constants),
+    "rmsprop": lambda learning_rate, rho, epsilon: chainer.optimizers.RMSprop(lr=learning_rate, alpha=rho, eps=epsilon),
+}
+"""By update rule: Chainer's optimizer, from the rule's constants."""
