@@ -303,7 +303,8 @@ def test_a_line_that_is_not_utf_8():
 
 def test_a_line_without_end():
     longest = b"x" * predicting.MAX_TEXT_BYTES
-    assert len(next(texts_of(io.BytesIO(longest), "f"))) == len(longest)
+    for end in (b"", b"\n", b"\r\n"):
+        assert [len(text) for text in texts_of(io.BytesIO(longest + end), "f")] == [len(longest)]
     assert message_of(DataError, next, texts_of(io.BytesIO(longest + b"x"), "f")) == (
         "f, line 1: it has more than 1048576 bytes; write one review a line"
     )

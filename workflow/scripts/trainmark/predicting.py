@@ -106,10 +106,10 @@ def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:
     Raises DataError where a line is not UTF-8, or is longer than MAX_TEXT_BYTES.
     """
     for number in itertools.count(1):
-        line = lines.readline(MAX_TEXT_BYTES + 1)
+        line = lines.readline(MAX_TEXT_BYTES + len(b"\r\n"))
         if not line:
             return
-        if len(line) > MAX_TEXT_BYTES:
+        if len(line.rstrip(b"\r\n")) > MAX_TEXT_BYTES:
             raise DataError(f"{name}, line {number}: it has more than {MAX_TEXT_BYTES} bytes; write one review a line")
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
