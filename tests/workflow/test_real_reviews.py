@@ -1,6 +1,6 @@
 """The real reviews through the whole workflow: raw text to a trained imdb-cnn in every framework, and `predict`.
 
-Half an hour on two cores, most of it Chainer's. `pytest -s -m real_data tests/workflow/test_real_reviews.py` prints the
+Ten minutes on two cores, more where other work is done beside. `pytest -s -m real_data tests/workflow/test_real_reviews.py` prints the
 table behind docs/measurements.md.
 """
 
@@ -56,7 +56,7 @@ def raw_test_reviews():
 @pytest.mark.timeout(2 * 3600)
 def test_imdb_cnn_learns_the_real_reviews_in_every_framework(tmp_path, request):
     if "real_data" not in request.config.getoption("markexpr"):
-        pytest.skip("half an hour: make test-real-data")
+        pytest.skip("ten minutes: make test-real-data")
     if not (MIRROR / "imdb").is_dir():
         pytest.skip(f"there are no real reviews at {MIRROR}/imdb")
     process = snakemake(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, CONFIG))
