@@ -3,9 +3,11 @@
 import os
 import signal
 
-# A suite started with nohup or in the background inherits that these are ignored, and so would what it starts.
+# A suite started with nohup or in the background inherits that these are ignored, and so would what it starts. What it
+# starts gets the default, whatever the handler is here: the suite itself outlives a terminal as before.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # these tests are the CPU's, on machines with a GPU too
 

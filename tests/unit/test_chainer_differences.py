@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 import pytest
 
-from trainmark.frameworks import create_adapter
+from trainmark.frameworks import create_adapter, known_frameworks
 from trainmark.ops import DEFAULTS
 
 create_adapter("chainer", threads=2)  # before chainer: it needs the compatibility module
@@ -30,6 +30,12 @@ def test_the_graphs_defaults_are_chainers():
     assert DEFAULTS["LRN"] == {name: defaults_of(F.local_response_normalization)[name] for name in DEFAULTS["LRN"]}
     assert defaults_of(F.max_pooling_2d)["cover_all"] is True
     assert chainer.optimizers.Adam().hyperparam.eps == 1e-8
+
+
+def test_nvidias_libraries_are_told_to_leave_tensor_float_32():
+    """In every framework, Chainer too, whose CuPy takes it only when CUPY_TF32 says so."""
+    for framework in known_frameworks().values():
+        assert dict(framework.environment)["NVIDIA_TF32_OVERRIDE"] == "0"
 
 
 def test_chainers_adam_has_epsilon_beside_the_uncorrected_root():

@@ -67,8 +67,8 @@ PLACES = [
     (("loss", "loss", 7), Place("steps", 7, None, None, "loss", 0.01)),
     (("backward", "dense1.bias", 1), Place("network", 1, "dense1", "Dense", "backward", None)),
     (("backward", "norm.gamma", 4), Place("steps", 4, "norm", "BatchNorm", "backward", None)),
-    (("update", "dense2.kernel", 1), Place("network", 1, "dense2", "Dense", "update", 0.01)),
-    (("update", "dense1.kernel", 3), Place("steps", 3, "dense1", "Dense", "update", 0.01)),
+    (("update", "dense2.kernel", 1), Place("network", 1, "dense2", "Dense", "rule", 0.01)),
+    (("update", "dense1.kernel", 3), Place("steps", 3, "dense1", "Dense", "rule", 0.01)),
     (("statistics", "norm.moving_mean", 2), Place("steps", 2, "norm", "BatchNorm", "running statistics", None)),
     (("evaluation", "relu", None), Place("network", 10, "relu", "ReLU", "evaluation", 0.01)),
 ]
@@ -107,7 +107,7 @@ def test_what_an_epoch_of_several_batches_leaves_is_compared(compared):
 
 def test_sentence_names_layer_op_step_and_rule(compared):
     sentence = compared(spoiling("update", "dense1.kernel", 0.01, step=3)).sentence
-    assert "they part in the update of dense1 (Dense) by momentum_sgd, step 3: " in sentence
+    assert "they part in the update of dense1 (Dense), which is not that of momentum_sgd, step 3: " in sentence
     sentence = compared(spoiling("forward", "norm", 1e-7)).sentence
     assert sentence.startswith("equal to single precision, ")
     assert ": computed in float32 in the forward of norm (BatchNorm), step 1: 1.0e-07" in sentence
@@ -309,10 +309,25 @@ def test_an_update_that_is_not_the_rules_is_seen_in_every_step():
     pair = compare(wild, off, ARCHITECTURE)
     assert pair.stages["steps"]["steps"] == 4
     assert pair.parity == pair.stages["steps"]["parity"] == "different"
-    assert (pair.place.stage, pair.place.step, pair.place.layer, pair.place.what) == ("steps", 8, "dense2", "update")
+    assert (pair.place.stage, pair.place.step, pair.place.layer, pair.place.what) == ("steps", 8, "dense2", "rule")
     assert pair.place.difference == pair.stages["steps"]["updates"] == pytest.approx(0.01, rel=0.2)
     alike = compare(off, off, ARCHITECTURE)
-    assert (alike.parity, alike.place.step, alike.place.what) == ("different", 8, "update")
+    assert (alike.parity, alike.place.step, alike.place.what) == ("different", 8, "rule")
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e-7])
+def test_two_that_err_alike_in_a_step_that_counts_are_different(factor):
+    """Nothing parts them, and it is not the recipe's training: a known float32 explains no wrong rule."""
+    off = traced(only_in("steps", spoiling("update", "dense2.kernel", factor, step=2)))
+    pair = compare(off, replace(off, framework="c"), ARCHITECTURE)
+    assert (pair.parity, pair.place.step, pair.place.layer, pair.place.what) == ("different", 2, "dense2", "rule")
+    assert (pair.stages["network"]["parity"], pair.stages["steps"]["parity"]) == ("bitwise", "different")
+
+
+def test_where_one_step_counts_the_epoch_does_not_and_the_sentence_says_so():
+    pair = compare(traced(chaotic(2, 1e9)), traced(chaotic(2, 1e9)), ARCHITECTURE)
+    assert pair.stages["steps"]["steps"] == 1
+    assert pair.sentence.endswith(" by themselves, and an epoch of several batches is not compared")
 
 
 def test_without_a_twin_all_steps_count_unless_the_other_trainer_has_one():

@@ -305,6 +305,7 @@ def test_a_line_without_end():
     longest = b"x" * predicting.MAX_TEXT_BYTES
     for end in (b"", b"\n", b"\r\n"):
         assert [len(text) for text in texts_of(io.BytesIO(longest + end), "f")] == [len(longest)]
-    assert message_of(DataError, next, texts_of(io.BytesIO(longest + b"x"), "f")) == (
-        "f, line 1: it has more than 1048576 bytes; write one review a line"
-    )
+    for more in (b"x", b"x\n", b"x\r\n", b"\r\r\n", b"\r\rabc\n"):
+        assert message_of(DataError, next, texts_of(io.BytesIO(longest + more), "f")) == (
+            "f, line 1: it has more than 1048576 bytes; write one review a line"
+        )

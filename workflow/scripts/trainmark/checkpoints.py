@@ -44,7 +44,7 @@ def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Pat
     leaving the earlier ones, where it can't be written, and ValueError for an array of Python objects.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / "checkpoint.part"
+    part = folder / "checkpoint.part"  # whole_files knows its file's name before; this one's is of its content
     content = json.dumps({"epoch": checkpoint.epoch, "progress": checkpoint.progress})
     try:
         arrays = {f"state:{name}": array for name, array in checkpoint.state.items()}

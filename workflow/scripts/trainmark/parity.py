@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainmark.architecture import Architecture
-from trainmark.parity_words import Place, pair_sentence
+from trainmark.parity_words import RULE, Place, pair_sentence
 from trainmark.sketches import array_difference, scalar_difference
 from trainmark.traces import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
 
@@ -95,13 +95,16 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         parting = next(stage for stage in stages if stages[stage]["parity"] == parity)
         places = list(layers.places(parting, *sides[parting]))
         place, causes = parting_place(places, known)
-        plainest = list(layers.places(CERTIFIED[0], *sides[CERTIFIED[0]])) if CERTIFIED[0] in sides else []
-        if parity == "single" and (hidden := _beside_float32(causes or (place,), plainest, known)):
+        # The plainest stage tells best what is behind float32: no step hands on to another, no optimizer magnifies.
+        jump = FLOAT32_GROWTH if parting == CERTIFIED[0] else JUMP
+        suspect, suspects = parting_place(places, known, jump)
+        if parity == "single" and not _is_known(suspect, known):
             parity = stages[parting]["parity"] = "different"
-            place, causes = hidden[0], tuple(dict.fromkeys((*causes, *hidden)))
+            place, causes = suspect, suspects
     rules = {stage: found.rule for stage, found in first.stages.items()}
     cut = horizon if horizon < all_steps else None
-    sentence = pair_sentence(parity, _largest(stages.values()), place, causes, rules, cut)
+    epoch_cut = any(first.stages[stage].epoch_weights and not side[0].epoch_weights for stage, side in sides.items())
+    sentence = pair_sentence(parity, _largest(stages.values()), place, causes, rules, cut, epoch_cut)
     return Pair(*names, parity, stages, drift, place, tuple(causes), sentence)
 
 
@@ -111,12 +114,19 @@ def parting_place(
     """(where a pair parts, all places like it) among the places of a stage, in the order of the computation.
 
     A place counts where its difference is above NOISE and `jump` times larger than any before it; later ones may be
-    kinks, as of ReLU, that an earlier one pushed a value over. The pair parts in the first that is not known to come
+    kinks, as of ReLU, that an earlier one pushed a value over. So does the first update that is off its rule, whatever
+    came before: no difference that is handed on makes it so. The pair parts in the first that is not known to come
     from float32 inside a framework (`known` ops), or in the first. Where none counts, and the difference has grown
     slowly, it parts in the first above that of `rounding`, or the largest.
     """
     causes, before = [], 0.0
+    off_rule = next((one for one in places if one.what == RULE and one.difference >= CLASSES["rounding"]), None)
     for place in places:
+        if place.what == RULE:
+            if place is off_rule:  # it says more than that the two updates differ
+                same = place.step, place.layer, "update"
+                causes = [*(one for one in causes if (one.step, one.layer, one.what) != same), place]
+            continue
         if place.difference > max(NOISE, jump * before):
             causes.append(place)
         before = max(before, place.difference)
@@ -126,26 +136,21 @@ def parting_place(
     return next((place for place in places if place.difference >= CLASSES["rounding"]), largest), ()
 
 
-def _beside_float32(causes: Sequence[Place], plainest: Sequence[Place], known: Set[str]) -> tuple[Place, ...]:
-    """Places of a pair that is `single` by its numbers, which no known float32 explains.
-
-    causes: where it parts. plainest: the places of the plainest stage, which says what is behind float32: its steps
-    hand nothing on to one another, and no optimizer magnifies anything.
-    """
-    behind = parting_place(plainest, known, FLOAT32_GROWTH)[1] if plainest else ()
-    return tuple(place for place in (*causes, *behind) if not _is_known(place, known))
-
-
 def _is_known(place: Place, known: Set[str]) -> bool:
-    """Whether float32 inside a framework explains a place: an op that is known to, or what its result is used for."""
-    return place.difference < CLASSES["single"] and (place.op in known or (place.op is None and bool(known)))
+    """Whether float32 inside a framework explains a place: an op that is known to, or what its result is used for.
+
+    It never explains an update that is not by the rule: that is judged by the trainer's own gradients.
+    """
+    small = place.difference < CLASSES["single"] and place.what != RULE
+    return small and (place.op in known or (place.op is None and bool(known)))
 
 
 def _certified(differences: dict[str, float | None], first: StageTrace, second: StageTrace) -> dict:
     """What the pair says of a stage: its class, the steps that count, and the differences."""
     between = [value for name, value in differences.items() if name != "updates"]
-    by_rule = differences["updates"] < CLASSES["rounding"]
-    if by_rule and not any(between) and _equal_sketches(first, second):
+    if differences["updates"] >= CLASSES["rounding"]:  # not the recipe's training, in one or in both
+        parity = "different"
+    elif not any(between) and _equal_sketches(first, second):
         parity = "bitwise"
     else:
         largest = _largest([differences])
@@ -235,11 +240,11 @@ class _Layers:
         for layer in self._ops:
             difference = first.activations.difference(second.activations, [layer])
             yield self._place(stage, 1, layer, "forward", difference)
-        for step in range(1, len(first.losses) + 1):
-            yield from self._step_places(stage, step, first, second)
-        for step in range(len(first.losses) + 1, len(first.update_errors) + 1):  # beyond what is compared
+        for step in range(1, len(first.update_errors) + 1):  # also beyond what is compared
+            if step <= len(first.losses):
+                yield from self._step_places(stage, step, first, second)
             off = max((first, second), key=lambda stage: stage.update_errors[step - 1])
-            yield self._place(stage, step, off.update_layers[step - 1], "update", float(off.update_errors[step - 1]))
+            yield self._place(stage, step, off.update_layers[step - 1], RULE, float(off.update_errors[step - 1]))
         for step, losses in enumerate(zip(first.epoch_losses, second.epoch_losses, strict=True), start=1):
             yield self._place(stage, step, None, "epoch", scalar_difference(*losses))
         for layer, names in self._arrays.items() if first.epoch_weights else ():

@@ -3,14 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+RULE = "rule"
+"""What of a place where an update is not the one that its rule makes in numpy of the trainer's own gradients."""
+
 
 @dataclass(frozen=True)
 class Place:
     """Something that two trainers did, and how far they are apart in it.
 
-    what: "first weights", "input", "forward", "loss", "backward", "update", "running statistics", "epoch" (of several
-    batches: its losses, or what it leaves in a layer) or "evaluation". step: from 1; 0 for the first weights. layer,
-    op: None where it is of no layer.
+    what: "first weights", "input", "forward", "loss", "backward", "update", RULE, "running statistics", "epoch" (of
+    several batches: its losses, or what it leaves in a layer) or "evaluation". step: from 1; 0 for the first weights.
+    layer, op: None where it is of no layer.
     """
 
     stage: str
@@ -39,6 +42,8 @@ _HORIZON = (
     "; {steps} of the steps count, since later ones turn a change in a last bit into more than 1e-10 by themselves"
 )
 
+_EPOCH_CUT = ", and an epoch of several batches is not compared"
+
 _PARTING = {
     ("single", True): "computed in float32 in {place}",
     ("different", True): "they part in {place}",
@@ -55,14 +60,20 @@ def pair_sentence(
     causes: Sequence[Place],
     rules: Mapping[str, str],
     steps: int | None,
+    epoch_cut: bool = False,
 ) -> str:
-    """What a pair is, for people. rules: of the stages' updates. steps: how many count, where not all do."""
+    """What a pair is, for people.
+
+    rules: of the stages' updates. steps: how many count, where not all do; epoch_cut: whether so few that the epoch of
+    several batches does not.
+    """
     told = ""
     if place:
         later = [one for one in causes if one != place]
         told = _PARTING[parity, bool(causes)].format(place=shown_place(place, rules[place.stage]))
         told += "".join(f"; also in {shown_place(one, rules[one.stage])}" for one in later)
-    return _SENTENCES[parity].format(largest=largest, places=told) + (_HORIZON.format(steps=steps) if steps else "")
+    sentence = _SENTENCES[parity].format(largest=largest, places=told)
+    return sentence + (_HORIZON.format(steps=steps) if steps else "") + (_EPOCH_CUT if epoch_cut else "")
 
 
 _TOLD = {
@@ -70,6 +81,7 @@ _TOLD = {
     "forward": "the forward of {layer}",
     "backward": "the backward of {layer}",
     "update": "the update of {layer} by {rule}",
+    RULE: "the update of {layer}, which is not that of {rule}",
     "running statistics": "the running statistics of {layer}",
     "epoch": "the weights or statistics of {layer} after an epoch of several batches",
     "evaluation": "the evaluation of {layer}",

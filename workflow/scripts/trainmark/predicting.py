@@ -106,10 +106,11 @@ def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:
     Raises DataError where a line is not UTF-8, or is longer than MAX_TEXT_BYTES.
     """
     for number in itertools.count(1):
-        line = lines.readline(MAX_TEXT_BYTES + len(b"\r\n"))
+        line = lines.readline(MAX_TEXT_BYTES + len(b"\r\n"))  # not without bound: a line may have no end
         if not line:
             return
-        if len(line.rstrip(b"\r\n")) > MAX_TEXT_BYTES:
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        if len(line) > MAX_TEXT_BYTES:
             raise DataError(f"{name}, line {number}: it has more than {MAX_TEXT_BYTES} bytes; write one review a line")
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -117,7 +118,7 @@ def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:
             raise DataError(
                 f"{name}, line {number}: it is not UTF-8 text (byte {error.start + 1}); convert the file, as with iconv"
             ) from error
-        yield text.removesuffix("\n").removesuffix("\r")
+        yield text
 
 
 def answers(run: TrainedRun, predictor: Predictor, texts: Iterable[str], at_once: int) -> Iterator[str]:

@@ -26,7 +26,7 @@ CERTIFIED_SAMPLES = 8
 """Most samples a step, and of the evaluation."""
 
 EPOCH_STEPS = 2
-"""Steps that are also taken as one epoch: no more than always count (see parity.CHAOS)."""
+"""Steps that are also taken as one epoch: few, since it is not compared where fewer count (see parity.CHAOS)."""
 
 REPEAT = 1
 """The repeat whose first weights and batches are certified."""
