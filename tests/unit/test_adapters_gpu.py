@@ -39,7 +39,11 @@ def tensorflow_with_a_gpu(answer):
     """The module tensorflow with one GPU, whose memory it tells as `answer` does."""
     gpu = SimpleNamespace(name="/physical_device:GPU:0")
     details = {"device_name": "NVIDIA H200"}
-    experimental = SimpleNamespace(get_device_details=lambda gpu: details, get_memory_info=answer)
+    experimental = SimpleNamespace(
+        get_device_details=lambda gpu: details,
+        get_memory_info=answer,
+        enable_tensor_float_32_execution=lambda enabled: None,
+    )
     threading = SimpleNamespace(
         set_intra_op_parallelism_threads=lambda threads: None, set_inter_op_parallelism_threads=lambda threads: None
     )
@@ -50,7 +54,7 @@ def tensorflow_with_a_gpu(answer):
 def jax_with_a_gpu(stats):
     """The module jax with one GPU that tells these statistics."""
     gpu = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200", memory_stats=lambda: stats)
-    return SimpleNamespace(devices=lambda: [gpu])
+    return SimpleNamespace(devices=lambda: [gpu], config=SimpleNamespace(update=lambda name, value: None))
 
 
 def torch_with_gpus(count=1, peak=None):
@@ -58,7 +62,8 @@ def torch_with_gpus(count=1, peak=None):
     cuda = SimpleNamespace(
         device_count=lambda: count, get_device_name=lambda gpu: "NVIDIA H200", max_memory_allocated=lambda: peak
     )
-    return SimpleNamespace(cuda=cuda, set_num_threads=lambda threads: None)
+    backends = SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace()), cudnn=SimpleNamespace())
+    return SimpleNamespace(cuda=cuda, backends=backends, set_num_threads=lambda threads: None)
 
 
 @pytest.fixture
