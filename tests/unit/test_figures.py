@@ -5,6 +5,7 @@ from unittest import mock
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from records_for_tests import diverged, out_of_memory, record, written_tables
 from test_imports import REPOSITORY
@@ -82,6 +83,12 @@ def test_each_figure_has_a_rule_that_says_what_it_draws():
 def test_where_nothing_is_left_a_figure_says_so(drawn, name):
     axes = drawn(name, diverged("a"), out_of_memory("b"))
     assert NOTHING_LEFT in [text.get_text() for text in axes[0].texts]
+
+
+def test_dots_of_one_setting_lie_beside_each_other(drawn):
+    (axis,) = drawn("training_time", *(record(framework, 1) for framework in "abc"))
+    places = np.log([float(place) for line in axis.lines for place in line.get_xdata()])
+    assert np.ptp(places) < 0.2 * np.ptp(np.log(axis.get_xlim()))
 
 
 def test_training_times_are_those_of_the_runs_that_are_ok(drawn):

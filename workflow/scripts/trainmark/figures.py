@@ -134,6 +134,7 @@ def training_time_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     settings = sorted(runs["epochs"].unique())
     axis.set(xscale="log", yscale="log", xlabel="epochs", ylabel="training time, s")
     axis.set_xticks(settings, [str(setting) for setting in settings], minor=False)
+    axis.set_xlim(settings[0] / 1.3, settings[-1] * 1.3)  # else dots of one setting fill the width, like several
     axis.yaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
     axis.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     axis.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, position: f"{value:g}"))
