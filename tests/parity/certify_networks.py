@@ -57,8 +57,8 @@ def drawn(architecture, count, generator):
         ids[np.arange(shape[0]) < generator.integers(0, shape[0], (count, 1))] = 0
         return ids, generator.integers(0, 2, count)
     labels = np.arange(count) % CLASSES
-    coarse = np.random.default_rng(8).random((CLASSES, shape[0], shape[1] // 4, shape[2] // 4))
-    patterns = np.kron(coarse, np.ones((1, 1, 4, 4))) - 0.5
+    coarse = np.random.default_rng(8).random((CLASSES, shape[0], -(-shape[1] // 4), -(-shape[2] // 4)))
+    patterns = np.kron(coarse, np.ones((1, 1, 4, 4)))[:, :, : shape[1], : shape[2]] - 0.5
     return patterns[labels] + generator.normal(0, 0.1, (count, *shape)), labels
 
 
