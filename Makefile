@@ -25,7 +25,7 @@ test-parity: $(VENV)/.installed-dev
 
 # The same networks as a table: classes and largest differences.
 certify-networks: $(VENV)/.installed-dev
-	@$(RUN) PYTHONPATH=workflow/scripts python tests/parity/certify_networks.py
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/parity/certify_networks.py
 
 lint: $(VENV)/.installed-dev
 	@$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) snakefmt --check . && $(RUN) snakemake --lint

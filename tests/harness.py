@@ -51,6 +51,11 @@ def environment(**extra):
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | extra
 
 
+def importing(**extra):
+    """The environment of a child that can import what this process can: pytest sets its path for itself alone."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | extra
+
+
 def snakemake_command(folder, *arguments):
     """The command that runs snakemake with its results in `folder`."""
     repository = folder if (folder / "Snakefile").exists() else REPOSITORY

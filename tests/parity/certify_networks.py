@@ -5,7 +5,6 @@ framework has a process of its own, since Keras has one backend a process.
 """
 
 import argparse
-import os
 import platform
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from harness import importing
 
 from trainmark.frameworks import create_adapter, known_frameworks
 from trainmark.parity import compare
@@ -71,12 +71,10 @@ def take_trace(recipe: str, framework: str, out: Path) -> None:
 def pairs_of(recipe: str, frameworks: list[str], folder: Path) -> list:
     """The comparisons of every two frameworks."""
     files = []
-    # What this process can import its child can: pytest sets its path for itself alone.
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for framework in frameworks:
         files.append(folder / f"{recipe}-{framework}.npz")
         command = [sys.executable, __file__, "--recipe", recipe, "--framework", framework, "--out", str(files[-1])]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, env=importing())
         if done.returncode:
             raise RuntimeError(f"{recipe} in {framework}: {done.stderr[-3000:]}")
     traces = [read_trace(file) for file in files]

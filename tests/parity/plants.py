@@ -6,6 +6,7 @@ Run as a script it takes the traces of a framework, without an error and with ea
 import argparse
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -86,71 +87,43 @@ def swapped_branches(adapter):
 
 
 @contextmanager
-def shifted_order(adapter):
+def other_method(adapter, name, planted):
+    """The adapter has another method; `planted` is given the true one before its arguments."""
+    with mock.patch.object(adapter, name, partial(planted, getattr(adapter, name))):
+        yield
+
+
+def shifted_order(true, feed):
     """The adapter takes the sample after each that it is asked for."""
-    true = adapter.train_epoch
-
-    def planted(feed):
-        return true(replace(feed, order=feed.order + 1))
-
-    with mock.patch.object(adapter, "train_epoch", planted):
-        yield
+    return true(replace(feed, order=feed.order + 1))
 
 
-@contextmanager
-def shuffled_epoch(adapter):
+def shuffled_epoch(true, feed):
     """The adapter shuffles within an epoch, as Keras's fit does unless it is told not to."""
-    true = adapter.train_epoch
-
-    def planted(feed):
-        return true(replace(feed, order=np.random.default_rng(1).permutation(feed.order)))
-
-    with mock.patch.object(adapter, "train_epoch", planted):
-        yield
+    return true(replace(feed, order=np.random.default_rng(1).permutation(feed.order)))
 
 
-@contextmanager
-def last_update_lost(adapter):
+def last_update_lost(true, feed):
     """The adapter throws away the last update of an epoch of several batches."""
-    true = adapter.train_epoch
-
-    def planted(feed):
-        if feed.steps == 1:
-            return true(feed)
-        size = feed.batch_size
-        losses = true(replace(feed, order=feed.order[:-size], samples=feed.samples - size))
-        kept = adapter.state()
-        last = true(replace(feed, order=feed.order[-size:], samples=size))
-        adapter.set_state(kept)
-        return np.concatenate([losses, last])
-
-    with mock.patch.object(adapter, "train_epoch", planted):
-        yield
+    if feed.steps == 1:
+        return true(feed)
+    adapter, size = true.__self__, feed.batch_size
+    losses = true(replace(feed, order=feed.order[:-size], samples=feed.samples - size))
+    kept = adapter.state()
+    last = true(replace(feed, order=feed.order[-size:], samples=size))
+    adapter.set_state(kept)
+    return np.concatenate([losses, last])
 
 
-@contextmanager
-def another_prediction(adapter):
+def another_prediction(true, split):
     """The adapter predicts the samples in another order than it was given them."""
-    true = adapter.predict
-
-    def planted(split):
-        return np.roll(true(split), 1, axis=0)
-
-    with mock.patch.object(adapter, "predict", planted):
-        yield
+    return np.roll(true(split), 1, axis=0)
 
 
-@contextmanager
-def ignored_momentum(adapter):
+def ignored_momentum(true, *, optimizer, **rest):
     """The adapter trains without momentum: nothing of the first step shows it."""
-    true = adapter.build
-
-    def planted(*, optimizer, **rest):
-        plain = Optimizer("sgd", optimizer.learning_rate)
-        return true(optimizer=plain if optimizer.rule == "momentum_sgd" else optimizer, **rest)
-
-    with mock.patch.object(adapter, "build", planted):
-        yield
+    plain = Optimizer("sgd", optimizer.learning_rate)
+    return true(optimizer=plain if optimizer.rule == "momentum_sgd" else optimizer, **rest)
 
 
 @contextmanager
@@ -190,11 +163,19 @@ PLANTS = {
     "swapped branch": ("joined", "forward", swapped_branches),
     "LRN with n 4": ("norm1", "forward", lambda adapter: other_attributes(adapter, "norm1", n=4)),
     "decay .99": ("bn1", "running statistics", lambda adapter: other_attributes(adapter, "bn1", decay=0.99)),
-    "shuffled by one while training": (None, "loss", shifted_order),
-    "shuffled within an epoch": (None, "epoch", shuffled_epoch),
-    "last update of an epoch lost": ("conv1", "epoch", last_update_lost),
-    "predictions in another order": ("fc", "evaluation", another_prediction),
-    "no momentum": ("conv1", "update", ignored_momentum),
+    "shuffled by one while training": (None, "loss", partial(other_method, name="train_epoch", planted=shifted_order)),
+    "shuffled within an epoch": (None, "epoch", partial(other_method, name="train_epoch", planted=shuffled_epoch)),
+    "last update of an epoch lost": (
+        "conv1",
+        "epoch",
+        partial(other_method, name="train_epoch", planted=last_update_lost),
+    ),
+    "predictions in another order": (
+        "fc",
+        "evaluation",
+        partial(other_method, name="predict", planted=another_prediction),
+    ),
+    "no momentum": ("conv1", "update", partial(other_method, name="build", planted=ignored_momentum)),
 }
 """By name: the layer that it must be found at, in what, and how it is planted in an adapter."""
 

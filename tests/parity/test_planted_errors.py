@@ -1,12 +1,12 @@
 """Each planted error makes a pair `different`, and is found at its layer: against another framework's trace."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import plants
 import pytest
+from harness import importing
 
 from trainmark.frameworks import known_frameworks
 from trainmark.parity import compare
@@ -34,8 +34,7 @@ def traces(tmp_path_factory):
     for framework in OTHER:
         assert not known_frameworks()[framework].missing_packages()
         command = [sys.executable, plants.__file__, "--framework", framework, "--folder", str(folder)]
-        paths = os.pathsep.join(filter(None, sys.path))
-        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
+        done = subprocess.run(command, capture_output=True, text=True, env=importing())
         assert done.returncode == 0, done.stderr[-3000:]
     return lambda framework, name: read_trace(Path(folder) / f"{framework}-{name}.npz")
 

@@ -95,12 +95,12 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         parting = next(stage for stage in stages if stages[stage]["parity"] == parity)
         places = list(layers.places(parting, *sides[parting]))
         place, causes = parting_place(places, known)
-        # The plainest stage tells best what is behind float32: no step hands on to another, no optimizer magnifies.
-        jump = FLOAT32_GROWTH if parting == CERTIFIED[0] else JUMP
-        suspect, suspects = parting_place(places, known, jump)
-        if parity == "single" and not _is_known(suspect, known):
-            parity = stages[parting]["parity"] = "different"
-            place, causes = suspect, suspects
+        if parity == "single":
+            # The plainest stage tells best what is behind float32: no step hands on to another, no optimizer magnifies.
+            suspects = parting_place(places, known, FLOAT32_GROWTH if parting == CERTIFIED[0] else JUMP)
+            if not _is_known(suspects[0], known):
+                parity = stages[parting]["parity"] = "different"
+                place, causes = suspects
     rules = {stage: found.rule for stage, found in first.stages.items()}
     cut = horizon if horizon < all_steps else None
     epoch_cut = any(first.stages[stage].epoch_weights and not side[0].epoch_weights for stage, side in sides.items())
