@@ -5,11 +5,11 @@ import json
 from itertools import combinations
 from pathlib import Path
 
-from trainmark.ledger import PHASES
-from trainmark.run import Run
-from trainmark.tables import GROUP, read_records, runs_table
+from trainmark.plan.run import Run
+from trainmark.records.record import PHASES
+from trainmark.tables.tables import GROUP, read_records, runs_table
 
-CODE = {"trainmark.training": "a" * 16, "trainmark.frameworks.base": "b" * 16}
+CODE = {"trainmark.training.run": "a" * 16, "trainmark.frameworks.adapter": "b" * 16}
 """Digests of the modules that every run has."""
 
 DIVERGED = {"kind": "nan", "epoch": 1, "step": 1, "last_finite_loss": None}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trainmark.optimizers import UPDATE_RULES
+from trainmark.recipes.update_rules import UPDATE_RULES
 
 
 class Reference:

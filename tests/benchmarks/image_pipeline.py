@@ -18,11 +18,11 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from trainmark.images import mean as mean_image
-from trainmark.images.lists import CHUNK
-from trainmark.images.packed import IMAGE_SHAPE, open_store, pack, read_batch
-from trainmark.parallel import chunks, in_order
-from trainmark.stored import STORED_SIDE
+from trainmark.datasets.catalogue import STORED_SIDE
+from trainmark.datasets.images import mean as mean_image
+from trainmark.datasets.images.lists import CHUNK
+from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store, pack, read_batch
+from trainmark.datasets.images.parallel import chunks, in_order
 
 BATCH = 32
 FILES_AT_LEAST = 600

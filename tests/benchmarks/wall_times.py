@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness import environment, snakemake, write_config
 
-from trainmark.records import read_record
+from trainmark.records.record import read_record
 
 ALLOWED_SHARE = 0.02
 

@@ -9,16 +9,17 @@ import reference_ops
 from networks import NETWORKS
 from reference import Reference
 
-from trainmark.architecture import chain
-from trainmark.batches import EpochFeed
-from trainmark.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.errors import DeviceError
-from trainmark.frameworks import create_adapter, known_frameworks
-from trainmark.frameworks.base import EVALUATION_BATCH_SIZE, cross_entropy_and_accuracy
-from trainmark.ops import OPS
-from trainmark.optimizers import UPDATE_RULES
-from trainmark.recipe import Optimizer
-from trainmark.weights import first_weights
+from trainmark.frameworks.adapter import EVALUATION_BATCH_SIZE
+from trainmark.frameworks.registry import create_adapter, known_frameworks
+from trainmark.networks.graph import chain
+from trainmark.networks.ops import OPS
+from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.outputs import cross_entropy_and_accuracy
+from trainmark.recipes.recipe import Optimizer
+from trainmark.recipes.update_rules import UPDATE_RULES
+from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 
 INPUT_SHAPE, CLASSES = (1, 4, 5), 3
 OPTIMIZERS = {

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from keras import ops
 
-from trainmark.frameworks import create_adapter
 from trainmark.frameworks.keras_adapter import BACKENDS
 from trainmark.frameworks.keras_layers import BatchNorm, Pool2D
 from trainmark.frameworks.keras_optimizers import OPTIMIZERS
+from trainmark.frameworks.registry import create_adapter
 
 BACKEND = keras.backend.backend()
 

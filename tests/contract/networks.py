@@ -1,6 +1,6 @@
 """Small networks that hold every layer type between them, for the contract suite."""
 
-from trainmark.architecture import Graph
+from trainmark.networks.graph import Graph
 
 IMAGE = (2, 9, 10)
 TOKENS = (7,)

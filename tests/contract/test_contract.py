@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.frameworks import known_frameworks
+from trainmark.frameworks.registry import known_frameworks
 
 SUITE = Path(__file__).with_name("contract_suite.py")
 DIFFERENCES = Path(__file__).with_name("differences_suite.py")

@@ -56,14 +56,14 @@ def kill_inside(owner, name, last_call, signal_name, note):
 
 def arm(signal_name, phase, note):
     """Have this process killed in a phase: start, training, evaluation or checkpoint."""
-    from trainmark import frameworks
+    from trainmark.frameworks import registry
 
-    create_adapter = frameworks.create_adapter
+    create_adapter = registry.create_adapter
 
     def watched(*arguments):
         adapter = create_adapter(*arguments)
         if phase == "checkpoint":
-            kill_inside(sys.modules["trainmark.training"], "write_checkpoint", 2, signal_name, note)
+            kill_inside(sys.modules["trainmark.training.run"], "write_checkpoint", 2, signal_name, note)
         else:
             kill_inside(adapter, ADAPTER_FUNCTIONS[phase], 8, signal_name, note)
         return adapter
@@ -71,7 +71,7 @@ def arm(signal_name, phase, note):
     if phase == "start":
         kill_within(1.0, signal_name, note)
     else:
-        frameworks.create_adapter = watched
+        registry.create_adapter = watched
 
 
 def main():

@@ -10,7 +10,7 @@ import pytest
 from harness import FRAMEWORKS, environment, snakemake, write_config
 from killing_python import plan_of
 
-from trainmark.records import read_record
+from trainmark.records.record import read_record
 
 EPOCHS = 60
 CONFIG = {

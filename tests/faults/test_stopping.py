@@ -13,7 +13,7 @@ import time
 import pytest
 from harness import environment, snakemake, snakemake_command, write_config
 
-from trainmark.records import read_record
+from trainmark.records.record import read_record
 
 CONFIG = {
     "experiments": {

@@ -15,12 +15,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from harness import importing
 
-from trainmark.frameworks import create_adapter, known_frameworks
-from trainmark.parity import compare
-from trainmark.recipes import RECIPES
-from trainmark.traces import read_trace, write_trace
-from trainmark.tracing import CERTIFIED_SAMPLES, CERTIFIED_STEPS, Plan, trace
-from trainmark.weights import first_weights
+from trainmark.frameworks.registry import create_adapter, known_frameworks
+from trainmark.parity.certified_steps import CERTIFIED_SAMPLES, CERTIFIED_STEPS, Plan, trace
+from trainmark.parity.compare import compare
+from trainmark.parity.trace import read_trace, write_trace
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.initial_weights import first_weights
 
 CLASSES = 10
 THREADS = 2

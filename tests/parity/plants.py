@@ -12,12 +12,12 @@ from unittest import mock
 
 import numpy as np
 
-from trainmark.architecture import Graph
-from trainmark.frameworks import create_adapter
-from trainmark.recipe import Optimizer
-from trainmark.traces import write_trace
-from trainmark.tracing import STAGES, Plan, trace
-from trainmark.weights import first_weights
+from trainmark.frameworks.registry import create_adapter
+from trainmark.networks.graph import Graph
+from trainmark.parity.certified_steps import STAGES, Plan, trace
+from trainmark.parity.trace import write_trace
+from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.recipe import Optimizer
 
 SAMPLES = 8
 

@@ -3,7 +3,7 @@
 import certify_networks
 import pytest
 
-from trainmark.recipes import RECIPES
+from trainmark.recipes.catalogue import RECIPES
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(3600)]
 

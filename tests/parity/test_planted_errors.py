@@ -8,10 +8,10 @@ import plants
 import pytest
 from harness import importing
 
-from trainmark.frameworks import known_frameworks
-from trainmark.parity import compare
-from trainmark.traces import read_trace
-from trainmark.tracing import EPOCH_STEPS
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.parity.certified_steps import EPOCH_STEPS
+from trainmark.parity.compare import compare
+from trainmark.parity.trace import read_trace
 
 OTHER = {"chainer": "keras-tensorflow", "keras-tensorflow": "chainer", "keras-jax": "chainer"}
 """Whose trace without an error each framework's are compared with."""

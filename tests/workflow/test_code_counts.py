@@ -74,16 +74,20 @@ def test_the_readmes_plan_has_the_number_of_jobs(finished):
     ("name", "old", "new"),
     [
         (f"{ADAPTERS}/chainer_layers.py", "# pkg_resources tells everybody", "# It tells everybody"),
-        (f"{ADAPTERS}/chainer_adapter.py", '"""See `base.Adapter.state`."""', '"""All of it."""'),
+        (f"{ADAPTERS}/chainer_adapter.py", '"""See `adapter.Adapter.state`."""', '"""All of it."""'),
         (
             f"{ADAPTERS}/keras_optimizers.py",
             "learning_rate, variable.dtype) * ops",
             "learning_rate, variable.dtype) / ops",
         ),
-        ("workflow/scripts/trainmark/console.py", '"done, test loss', '"done: test loss'),
-        ("workflow/scripts/trainmark/recipes.py", 'source="keras examples/mnist', 'source="the keras examples/mnist'),
-        ("workflow/scripts/trainmark/recipes.py", "batch_size=128", "batch_size=64"),
-        ("workflow/scripts/trainmark/datasets/idx.py", "import", "import math\nimport"),
+        ("workflow/scripts/trainmark/training/display.py", '"done, test loss', '"done: test loss'),
+        (
+            "workflow/scripts/trainmark/recipes/catalogue.py",
+            'source="keras examples/mnist',
+            'source="the keras examples/mnist',
+        ),
+        ("workflow/scripts/trainmark/recipes/catalogue.py", "batch_size=128", "batch_size=64"),
+        ("workflow/scripts/trainmark/datasets/formats/idx.py", "import", "import math\nimport"),
     ],
     ids=["comment", "docstring", "another adapter", "terminal", "a source", "another recipe", "another format"],
 )
@@ -105,20 +109,22 @@ def test_an_adapters_edit_re_runs_its_own_runs(edited):
 
 def test_an_edit_of_the_certified_steps_certifies_again_and_trains_nothing(edited):
     """Their traces are gone: both trainers take the steps anew."""
-    counts, _ = edited("workflow/scripts/trainmark/tracing.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7")
+    counts, _ = edited(
+        "workflow/scripts/trainmark/parity/certified_steps.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7"
+    )
     assert (counts["trace_training"], counts["certify"], counts["collect_records"]) == (2, 1, 1)
     assert not {"train", "prepare_dataset"} & set(counts)
 
 
 def test_an_edit_of_how_traces_are_compared_certifies_again(edited):
-    counts, _ = edited("workflow/scripts/trainmark/parity.py", '"rounding": 1e-9', '"rounding": 1e-10')
+    counts, _ = edited("workflow/scripts/trainmark/parity/compare.py", '"rounding": 1e-9', '"rounding": 1e-10')
     assert counts["certify"] == 1
     assert "train" not in counts
 
 
 def test_the_training_loops_edit_re_runs_every_run(edited):
     counts, frameworks = edited(
-        "workflow/scripts/trainmark/training.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04"
+        "workflow/scripts/trainmark/training/run.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04"
     )
     assert (counts["train"], frameworks) == (2, ["chainer", "fake-gpu"])
     assert not {"prepare_dataset", "compute_mean_image", "certify"} & set(counts)
@@ -126,7 +132,7 @@ def test_the_training_loops_edit_re_runs_every_run(edited):
 
 def test_a_recipes_edit_re_runs_its_runs(edited):
     counts, _ = edited(
-        "workflow/scripts/trainmark/recipes.py",
+        "workflow/scripts/trainmark/recipes/catalogue.py",
         'architecture=mlp.mlp_32,\n            initializer="glorot_uniform"',
         'architecture=mlp.mlp_32,\n            initializer="lecun_normal"',
     )
@@ -139,12 +145,12 @@ def test_a_recipes_edit_re_runs_its_runs(edited):
     ids=["published parameters", "source"],
 )
 def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited, old, new):
-    assert edited("workflow/scripts/trainmark/recipes.py", old, new) == ({"report": 1, "all": 1}, [])
+    assert edited("workflow/scripts/trainmark/recipes/catalogue.py", old, new) == ({"report": 1, "all": 1}, [])
 
 
 def test_an_edit_of_the_arguments_of_trainers_re_runs_and_certifies_all(edited):
     counts, frameworks = edited(
-        "workflow/scripts/trainmark/trainer_arguments.py",
+        "workflow/scripts/trainmark/training/arguments.py",
         '"--seed", type=int, default=1',
         '"--seed", type=int, default=2',
     )
@@ -153,13 +159,16 @@ def test_an_edit_of_the_arguments_of_trainers_re_runs_and_certifies_all(edited):
 
 def test_a_formats_edit_prepares_again(edited):
     counts, _ = edited(
-        "workflow/scripts/trainmark/datasets/digits.py", "import numpy as np", "import math\n\nimport numpy as np"
+        "workflow/scripts/trainmark/datasets/formats/digits.py",
+        "import numpy as np",
+        "import math\n\nimport numpy as np",
     )
     assert counts["prepare_dataset"] == 1
 
 
 @pytest.mark.parametrize(
-    ("module", "rule"), [("figures", "plot_curves"), ("report/__init__", "report"), ("tables", "collect_records")]
+    ("module", "rule"),
+    [("report/figures", "plot_curves"), ("report/page", "report"), ("tables/tables", "collect_records")],
 )
 def test_reportings_edit_re_runs_no_training(edited, module, rule):
     name = f"workflow/scripts/trainmark/{module}.py"
@@ -170,13 +179,13 @@ def test_reportings_edit_re_runs_no_training(edited, module, rule):
 
 def test_records_of_different_code_are_said_to_be(finished, edited):
     """Kept by force, the old record stands beside one of new code: table, report and terminal say so."""
-    edited("workflow/scripts/trainmark/outcomes.py", 'kind = "nan" if', 'kind = "nan" if True and')
+    edited("workflow/scripts/trainmark/training/outcome.py", 'kind = "nan" if', 'kind = "nan" if True and')
     more = {"experiments": {"edited": CONFIG["experiments"]["edited"] | {"repeats": 2}}}
     name = write_config(finished, more)
     process = snakemake(finished, "--cores", "2", "--configfile", name, "--rerun-triggers", "mtime", "input")
     assert process.returncode == 0, process.printed[-5000:]
     assert "Different code trained" in process.printed
-    assert "trainmark.outcomes" in process.printed
+    assert "trainmark.training.outcome" in process.printed
     assert "Different code trained" in (finished / "results" / "report" / "index.html").read_text()
     header, *rows = (finished / "results" / "tables" / "summary.csv").read_text().splitlines()
     place = header.split(",").index("code_versions")

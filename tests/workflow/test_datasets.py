@@ -11,8 +11,8 @@ from harness import snakemake, write_config
 from mirrors import on_mirror, put, tar
 from PIL import Image
 
-from trainmark import prepared
-from trainmark.images.packed import open_store
+from trainmark.datasets import prepared
+from trainmark.datasets.images.packed import open_store
 
 CLASSES = ["cat", "dog", "emu", "fox"]
 WORDS = {word: rank for rank, word in enumerate(["the", "film", "was", "great", "bad"], 1)}

@@ -12,8 +12,8 @@ import pytest
 from harness import FRAMEWORKS, REPOSITORY, SECRET, TINY, environment, snakemake
 from report_figures import AGREEMENT, Figures, check_figures
 
-from trainmark.certificates import read_certificate
-from trainmark.records import read_record
+from trainmark.parity.certificate import read_certificate
+from trainmark.records.record import read_record
 
 OK, CENSORED = len(FRAMEWORKS) * 2 * 2, 3 * 2
 RUNS = OK + CENSORED

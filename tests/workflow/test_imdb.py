@@ -13,9 +13,9 @@ from harness import predict, snakemake, write_config
 from mirrors import on_mirror, tar
 from report_figures import check_figures
 
-from trainmark import prepared
-from trainmark.records import read_record
-from trainmark.slots import LOCK_FOLDER_VARIABLE, device_slot
+from trainmark.files.checksums import sha256_of
+from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, device_slot
+from trainmark.records.record import read_record
 
 WORDS = {word: rank for rank, word in enumerate(["the", "film", "was", "great", "bad"], 1)}
 REVIEWS = "The film was bad, bad, bad!\n\nThe film was great; great.\n"
@@ -75,7 +75,7 @@ def test_the_network_learns_the_reviews_and_scores_one_of_each_class(finished):
 
 def test_weights_lie_beside_the_record_where_they_are_kept(finished):
     record = read_record(run_folder(finished) / "record.json")
-    assert record["weights"]["sha256"] == prepared.sha256_of(run_folder(finished) / "weights.npz")
+    assert record["weights"]["sha256"] == sha256_of(run_folder(finished) / "weights.npz")
     assert read_record(run_folder(finished, "forgotten", 1) / "record.json")["weights"] is None
     assert not (run_folder(finished, "forgotten", 1) / "weights.npz").exists()
 

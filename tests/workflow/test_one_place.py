@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from harness import copy_of_repository, edit, environment, write_config
 
-from trainmark.certificates import read_certificate
-from trainmark.records import read_record
+from trainmark.parity.certificate import read_certificate
+from trainmark.records.record import read_record
 
 NETWORK = '''"""A new network."""
 
-from trainmark.architecture import Architecture, Shape, chain
+from trainmark.networks.graph import Architecture, Shape, chain
 
 
 def linear(input_shape: Shape, classes: int) -> Architecture:
@@ -56,9 +56,9 @@ def extended(tmp_path):
     example = Path(__file__).parent / "example" / "numpy_adapter.py"
     shutil.copy(example, library / "frameworks")
     (copy / "envs" / "numpy.yaml").write_text("dependencies: [numpy]\n")
-    (library / "architectures" / "linear.py").write_text(NETWORK)
-    edit(library / "recipes.py", "imdb_cnn, mlp,", "imdb_cnn, linear, mlp,")
-    edit(library / "recipes.py", "    for recipe in (\n", f"    for recipe in ({RECIPE}")
+    (library / "networks" / "zoo" / "linear.py").write_text(NETWORK)
+    edit(library / "recipes" / "catalogue.py", "imdb_cnn, mlp,", "imdb_cnn, linear, mlp,")
+    edit(library / "recipes" / "catalogue.py", "    for recipe in (\n", f"    for recipe in ({RECIPE}")
     with open(copy / "config" / "datasets.yaml", "a") as catalogue:
         catalogue.write(DATASET)
     return copy

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from harness import copy_of_repository, environment, snakemake, write_config
 
-from trainmark.cpus import allowed_cores
-from trainmark.records import read_record
+from trainmark.machine.cpus import allowed_cores
+from trainmark.records.record import read_record
 
 GPUS = ("GPU-aaaaaaaa-0000-0000-0000-000000000001", "GPU-bbbbbbbb-0000-0000-0000-000000000002")
 

@@ -11,7 +11,7 @@ import tarfile
 import pytest
 from harness import FRAMEWORKS, REPOSITORY, predict, snakemake, write_config
 
-from trainmark.records import read_record
+from trainmark.records.record import read_record
 
 MIRROR = REPOSITORY.parent / "shared" / "data"
 FILES = {

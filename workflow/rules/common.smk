@@ -11,15 +11,15 @@ from snakemake.exceptions import WorkflowError
 SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
 sys.path.append(SCRIPTS)
 
-import trainmark.dataset_files as dataset_files
-from trainmark.config import load_config
-from trainmark.devices import find_gpus, no_gpu_message
+import trainmark.plan.products as dataset_files
+from trainmark.config.load import load_config
+from trainmark.machine.gpus import find_gpus, no_gpu_message
 from trainmark.errors import ConfigError, TrainmarkError
-from trainmark.job_code import preparing_code, recipe_values, report_code, tracing_code, training_code
-from trainmark.matrix import certified_groups, expand_runs, trained_order
-from trainmark.recipes import RECIPES
-from trainmark.run import CERTIFICATE_FILE, RUN_FOLDER
-from trainmark.sources import digest
+from trainmark.plan.dependencies import preparing_code, recipe_values, report_code, tracing_code, training_code
+from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
+from trainmark.plan.code_digests import digest
 
 HELD = []
 PLAN_FILE = "results/plan.json"
@@ -121,7 +121,7 @@ def figure_files(name):
 
 def start_checks():
     """Before the first job: stop where another workflow or a missing GPU is in the way; write down the plan."""
-    from trainmark.slots import hold_directory  # not before: a dry run needs nothing but Snakemake
+    from trainmark.machine.locks import hold_directory  # not before: a dry run needs nothing but Snakemake
 
     try:
         HELD.append(hold_directory(Path.cwd()))

@@ -4,10 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from trainmark.certificates import certificate, certificate_lines, write_certificate
 from trainmark.errors import run_command
-from trainmark.recipes import RECIPES
-from trainmark.traces import read_trace
+from trainmark.parity.certificate import certificate, certificate_lines, write_certificate
+from trainmark.parity.trace import read_trace
+from trainmark.recipes.catalogue import RECIPES
 
 
 def main() -> None:

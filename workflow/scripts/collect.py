@@ -4,10 +4,10 @@ import argparse
 import json
 from pathlib import Path
 
-from trainmark import comparisons, tables
-from trainmark.certificates import read_certificates
 from trainmark.errors import run_command
-from trainmark.terminal import terminal_text
+from trainmark.parity.certificate import read_certificates
+from trainmark.report.terminal import terminal_text
+from trainmark.tables import comparisons, tables
 
 
 def main() -> None:

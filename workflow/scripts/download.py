@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from trainmark.console import keep_log
+from trainmark.datasets.fetching.download import fetch_dataset
 from trainmark.errors import run_command
-from trainmark.fetching.download import fetch_dataset
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from trainmark.console import keep_log
+from trainmark.datasets.images.mean import mean_of_dataset, save_mean, save_picture
 from trainmark.errors import run_command
-from trainmark.images.mean import mean_of_dataset, save_mean, save_picture
-from trainmark.slots import cpus_beside_runs
+from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:

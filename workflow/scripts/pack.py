@@ -3,12 +3,13 @@
 import argparse
 from pathlib import Path
 
-from trainmark import prepared
 from trainmark.console import keep_log
+from trainmark.datasets import prepared
+from trainmark.datasets.catalogue import SPLITS
+from trainmark.datasets.images.lists import prepared_paths
+from trainmark.datasets.images.packed import pack
 from trainmark.errors import run_command
-from trainmark.images.lists import prepared_paths
-from trainmark.images.packed import pack
-from trainmark.slots import cpus_beside_runs
+from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
     manifest = prepared.read_manifest(arguments.dataset_folder)
     arguments.out_folder.mkdir(parents=True, exist_ok=True)
     with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
-        for split in prepared.SPLITS:
+        for split in SPLITS:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"
             out = arguments.out_folder / f"{split}.npy"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from trainmark.comparisons import parity_note, read_comparisons
 from trainmark.errors import run_command
-from trainmark.figures import FIGURES, save_figure
-from trainmark.tables import of_group
+from trainmark.report.figures import FIGURES, save_figure
+from trainmark.tables.comparisons import parity_note, read_comparisons
+from trainmark.tables.tables import of_group
 
 
 def main() -> None:

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from trainmark.console import only_own_output, said_when_long
-from trainmark.devices import DEVICES, limit_threads
 from trainmark.errors import run_command
-from trainmark.slots import device_slot
-from trainmark.text_runs import find_run, open_texts
+from trainmark.machine.gpus import DEVICES, limit_threads
+from trainmark.machine.locks import device_slot
+from trainmark.prediction.text_run import find_run, open_texts
 
 
 def at_least_one(text: str) -> int:
@@ -37,11 +37,13 @@ def main() -> None:
         with said_when_long("predict: waiting for CPUs, or a GPU, that runs hold", sys.stderr, seconds=5):
             slot = held.enter_context(device_slot(arguments.device, arguments.threads))
         limit_threads(slot.cpus)
-        from trainmark import predicting  # numpy reads its number of threads when it is imported: not before here
+        from trainmark.prediction import (
+            predict,  # numpy reads its number of threads when it is imported: not before here
+        )
 
-        run = predicting.read_run(arguments.run, arguments.dataset_folder)  # anew: it may have been trained again
+        run = predict.read_run(arguments.run, arguments.dataset_folder)  # anew: it may have been trained again
         with only_own_output() as out:
-            predicting.predict(run, arguments.device, len(slot.cpus), lines, out)
+            predict.predict(run, arguments.device, len(slot.cpus), lines, out)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 
 from trainmark.console import keep_log
-from trainmark.datasets import Folders, read_dataset
+from trainmark.datasets.fetching.download import read_sources, verify
+from trainmark.datasets.prepare import prepare, read_dataset
+from trainmark.datasets.samples import Folders
 from trainmark.errors import run_command
-from trainmark.fetching.download import read_sources, verify
-from trainmark.preparing import prepare
-from trainmark.slots import cpus_beside_runs
+from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from trainmark.certificates import read_certificates
-from trainmark.comparisons import groups_to_certify, read_comparisons
 from trainmark.errors import run_command
-from trainmark.report import render
+from trainmark.parity.certificate import read_certificates
+from trainmark.report.page import render
+from trainmark.tables.comparisons import groups_to_certify, read_comparisons
 
 
 def main() -> None:

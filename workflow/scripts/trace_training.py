@@ -6,14 +6,14 @@ import time
 import traceback
 from pathlib import Path
 
-from trainmark import devices
 from trainmark.console import print_line, redirect_output
 from trainmark.errors import TrainmarkError
-from trainmark.frameworks import create_adapter
-from trainmark.recipe import asked_batch_size, merged_input
-from trainmark.recipes import RECIPES
-from trainmark.slots import device_slot
-from trainmark.trainer_arguments import parse_with_trainer
+from trainmark.frameworks.registry import create_adapter
+from trainmark.machine import gpus
+from trainmark.machine.locks import device_slot
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import asked_batch_size, merged_input
+from trainmark.training.arguments import parse_with_trainer
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -26,9 +26,11 @@ def parse_arguments() -> argparse.Namespace:
 def take_trace(arguments: argparse.Namespace) -> None:
     """Hold a device, as runs do, so that no timed one is disturbed; take the steps; write."""
     with device_slot(arguments.device, arguments.threads) as slot:
-        devices.limit_threads(slot.cpus)
-        from trainmark.traces import write_trace  # numpy reads its number of threads when it is imported: not before
-        from trainmark.tracing import certified_plan, trace
+        gpus.limit_threads(slot.cpus)
+        from trainmark.parity.certified_steps import certified_plan, trace
+        from trainmark.parity.trace import (
+            write_trace,  # numpy reads its number of threads when it is imported: not before
+        )
 
         recipe = RECIPES[arguments.recipe]
         batch_size = asked_batch_size(recipe, arguments.batch_size)

@@ -7,16 +7,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
-from trainmark import devices
-from trainmark.console import RunDisplay, place_in_order, redirect_output
-from trainmark.ending import Ending
-from trainmark.job_code import code_record, training_code
-from trainmark.ledger import Ledger, process_start
-from trainmark.recipe import asked_batch_size, merged_input
-from trainmark.recipes import RECIPES
-from trainmark.run import Run
-from trainmark.slots import device_slot, run_lock
-from trainmark.trainer_arguments import parse_with_trainer
+from trainmark.console import redirect_output
+from trainmark.machine import gpus
+from trainmark.machine.locks import device_slot, run_lock
+from trainmark.plan.dependencies import code_record, training_code
+from trainmark.plan.plan_file import place_in_order
+from trainmark.plan.run import Run
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import asked_batch_size, merged_input
+from trainmark.training.arguments import parse_with_trainer
+from trainmark.training.display import RunDisplay
+from trainmark.training.ending import Ending
+from trainmark.training.phases import Ledger, process_start
 
 CHECKPOINT_SECONDS_VARIABLE = "TRAINMARK_CHECKPOINT_SECONDS"
 """Environment variable with the least time between two checkpoints; --checkpoint-seconds takes its place."""
@@ -57,12 +59,12 @@ def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: 
             held.enter_context(run_lock(arguments.out, ending.checkpoint_folder))
             slot = held.enter_context(device_slot(run.device, arguments.threads))
         display.start()
-        devices.limit_threads(slot.cpus)
+        gpus.limit_threads(slot.cpus)
         with ledger.phase("import"):  # numpy reads its number of threads when it is imported: not before here
-            from trainmark.account import Job, Settings
-            from trainmark.kept_weights import FILE_NAME
-            from trainmark.memory import MemoryWatch
-            from trainmark.training import Training
+            from trainmark.machine.memory import MemoryWatch
+            from trainmark.training.kept_weights import FILE_NAME
+            from trainmark.training.run import Training
+            from trainmark.training.settings import Job, Settings
         settings = Settings(
             arguments.seed,
             asked_batch_size(recipe, arguments.batch_size),

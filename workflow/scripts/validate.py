@@ -5,11 +5,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainmark.config import REPOSITORY, load_config, read_yaml
-from trainmark.datasets import known_formats
-from trainmark.devices import find_gpus
+from trainmark.config.load import REPOSITORY, load_config, read_yaml
+from trainmark.datasets.catalogue import known_formats
 from trainmark.errors import run_command
-from trainmark.matrix import expand_runs
+from trainmark.machine.gpus import find_gpus
+from trainmark.plan.matrix import expand_runs
 
 
 def key_rows(properties: dict, prefix: str) -> Iterator[str]:

@@ -1,6 +1,4 @@
 """trainmark's library: the same training in several frameworks, measured and compared honestly.
 
-Imports run downward only (see docs/structure.md); a framework is imported in its adapter alone.
+The rooms and their layers are in docs/structure.md; pyproject.toml holds them as import-linter contracts.
 """
-
-__version__ = "0.1.0"

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trainmark.architecture import Architecture
-from trainmark.batches import EpochFeed
 from trainmark.errors import DeviceError
-from trainmark.frameworks.base import Adapter, check_array, check_shape, evaluation_batch_size
+from trainmark.frameworks.adapter import Adapter, check_array, check_shape, evaluation_batch_size
 from trainmark.frameworks.chainer_layers import (
     Network,
     array_of,
@@ -18,8 +16,10 @@ from trainmark.frameworks.chainer_layers import (
     to_canonical,
 )
 from trainmark.frameworks.chainer_optimizers import OPTIMIZERS
-from trainmark.recipe import Optimizer
-from trainmark.weights import Weights
+from trainmark.networks.graph import Architecture
+from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.initial_weights import Weights
+from trainmark.recipes.recipe import Optimizer
 
 FRAMEWORKS = {
     "chainer": {"packages": ["chainer"], "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"}}
@@ -42,7 +42,7 @@ def create(framework: str, threads: int) -> "ChainerAdapter":
 
 
 class ChainerAdapter(Adapter):
-    """See `base.Adapter`."""
+    """See `adapter.Adapter`."""
 
     out_of_memory_texts = OUT_OF_MEMORY
 
@@ -56,7 +56,7 @@ class ChainerAdapter(Adapter):
         dtype: str,
         observed_batch: int | None = None,
     ) -> None:
-        """See `base.Adapter.build`."""
+        """See `adapter.Adapter.build`."""
         if device == "gpu" and not (chainer.backends.cuda.available and _gpu_count()):
             raise DeviceError(f"chainer sees no GPU: CuPy is {_cupy_trouble()}; install CuPy for this machine's CUDA")
         chainer.config.dtype = np.dtype(dtype)
@@ -80,11 +80,11 @@ class ChainerAdapter(Adapter):
             self._optimizer.add_hook(self._keep_gradients, name="observed", timing="pre")
 
     def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
-        """See `base.Adapter.load`. The arrays stay on the host: the stock updater moves each batch."""
+        """See `adapter.Adapter.load`. The arrays stay on the host: the stock updater moves each batch."""
         self._arrays[split] = (inputs, labels.astype(np.int32))
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        """See `base.Adapter.train_epoch`."""
+        """See `adapter.Adapter.train_epoch`."""
         self._device.xp.random.seed(feed.dropout_seed)
         losses = []
 
@@ -109,7 +109,7 @@ class ChainerAdapter(Adapter):
         return np.array([float(loss) for loss in losses])
 
     def predict(self, split: str) -> np.ndarray:
-        """See `base.Adapter.predict`."""
+        """See `adapter.Adapter.predict`."""
         inputs = self._arrays[split][0]
         size = evaluation_batch_size(self._architecture)
         logits = []
@@ -120,14 +120,14 @@ class ChainerAdapter(Adapter):
         return np.concatenate(logits)
 
     def weights(self) -> Weights:
-        """See `base.Adapter.weights`."""
+        """See `adapter.Adapter.weights`."""
         return {
             parameter.name: to_canonical(parameter, array_of(self._network, parameter))
             for parameter in self._architecture.arrays()
         }
 
     def activations(self, split: str, indices: Sequence[int], *, training: bool) -> dict[str, np.ndarray]:
-        """See `base.Adapter.activations`."""
+        """See `adapter.Adapter.activations`."""
         inputs = self._arrays[split][0][np.asarray(indices)]
         shapes = self._architecture.shapes()
         found = {"input": inputs}
@@ -140,47 +140,47 @@ class ChainerAdapter(Adapter):
         return found
 
     def gradients(self) -> Weights:
-        """See `base.Adapter.gradients`."""
+        """See `adapter.Adapter.gradients`."""
         return self._gradients
 
     def set_masks(self, masks: Weights) -> None:
-        """See `base.Adapter.set_masks`."""
+        """See `adapter.Adapter.set_masks`."""
         dtype = chainer.config.dtype
         self._network.masks = {name: self._device.send(mask.astype(dtype)) for name, mask in masks.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `base.Adapter.state`."""
+        """See `adapter.Adapter.state`."""
         serializer = chainer.serializers.DictionarySerializer()
         serializer["network"].save(self._network)
         serializer["optimizer"].save(self._optimizer)
         return {name: np.array(value) for name, value in serializer.target.items()}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """See `base.Adapter.set_state`."""
+        """See `adapter.Adapter.set_state`."""
         deserializer = chainer.serializers.NpzDeserializer(state)
         deserializer["network"].load(self._network)
         deserializer["optimizer"].load(self._optimizer)
 
     def synchronize(self) -> None:
-        """See `base.Adapter.synchronize`. numpy computes before it returns."""
+        """See `adapter.Adapter.synchronize`. numpy computes before it returns."""
         if self._device.xp is not np:
             chainer.backends.cuda.Stream.null.synchronize()
 
     def describe_device(self) -> dict[str, str]:
-        """See `base.Adapter.describe_device`."""
+        """See `adapter.Adapter.describe_device`."""
         if isinstance(next(iter(self._network.params())).array, np.ndarray):
             return {"kind": "cpu", "name": "numpy"}
         properties = chainer.backends.cuda.cupy.cuda.runtime.getDeviceProperties(0)
         return {"kind": "gpu", "name": properties["name"].decode()}
 
     def device_memory_mib(self) -> float | None:
-        """See `base.Adapter.device_memory_mib`. CuPy's pool gives nothing back by itself: what it holds is its most."""
+        """See `adapter.Adapter.device_memory_mib`. CuPy's pool gives nothing back: what it holds is its most."""
         if self._device.xp is np:
             return None
         return chainer.backends.cuda.memory_pool.total_bytes() / 2**20
 
     def versions(self) -> dict[str, str]:
-        """See `base.Adapter.versions`."""
+        """See `adapter.Adapter.versions`."""
         versions = {"chainer": chainer.__version__, "numpy": np.__version__}
         if chainer.backends.cuda.available:
             versions["cupy"] = chainer.backends.cuda.cupy.__version__

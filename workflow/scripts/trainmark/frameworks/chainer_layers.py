@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trainmark.architecture import Architecture
 from trainmark.frameworks import chainer_compat  # noqa: F401  (before chainer)
-from trainmark.ops import Node, Parameter
+from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import Node, Parameter
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pkg_resources tells everybody that it is deprecated

@@ -8,15 +8,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from trainmark.architecture import Architecture
-from trainmark.batches import EpochFeed
 from trainmark.errors import DeviceError
-from trainmark.frameworks.base import Adapter, check_array, evaluation_batch_size
+from trainmark.frameworks.adapter import Adapter, check_array, evaluation_batch_size
 from trainmark.frameworks.keras_layers import Heads, layer_outputs, to_channels_first, to_channels_last
 from trainmark.frameworks.keras_losses import CrossEntropy, StepLosses
 from trainmark.frameworks.keras_optimizers import create_optimizer
-from trainmark.recipe import Optimizer
-from trainmark.weights import Weights
+from trainmark.networks.graph import Architecture
+from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.initial_weights import Weights
+from trainmark.recipes.recipe import Optimizer
 
 FRAMEWORKS = {
     "keras-tensorflow": {
@@ -122,7 +122,7 @@ def create(framework: str, threads: int) -> "KerasAdapter":
 
 
 class KerasAdapter(Adapter):
-    """See `base.Adapter`."""
+    """See `adapter.Adapter`."""
 
     out_of_memory_texts = OUT_OF_MEMORY
 
@@ -144,7 +144,7 @@ class KerasAdapter(Adapter):
         dtype: str,
         observed_batch: int | None = None,
     ) -> None:
-        """See `base.Adapter.build`."""
+        """See `adapter.Adapter.build`."""
         if device == "gpu" and not self._backend.gpus(self._module):
             raise DeviceError(f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}")
         if keras.backend.backend() == "jax":
@@ -166,19 +166,19 @@ class KerasAdapter(Adapter):
         self._optimizer.build(self._model.trainable_variables)
 
     def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
-        """See `base.Adapter.load`. The arrays stay on the host: the stock fit moves each batch."""
+        """See `adapter.Adapter.load`. The arrays stay on the host: the stock fit moves each batch."""
         self._arrays[split] = (
             self._backend.data(self._module, to_channels_last(inputs)),
             self._backend.data(self._module, labels.astype(np.int32)),
         )
 
     def compile(self, feed: EpochFeed) -> None:
-        """See `base.Adapter.compile`."""
+        """See `adapter.Adapter.compile`."""
         self._make_room(feed.steps)  # else for the few steps, and again for the whole epoch
         super().compile(feed)
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        """See `base.Adapter.train_epoch`."""
+        """See `adapter.Adapter.train_epoch`."""
         self._make_room(feed.steps)
         # In a callback: on torch, fit first dry-runs the network, which would draw from the generator.
         seeding = keras.callbacks.LambdaCallback(
@@ -191,16 +191,16 @@ class KerasAdapter(Adapter):
         return np.asarray(ops.convert_to_numpy(self._metric.losses), np.float64)[: feed.steps]
 
     def predict(self, split: str) -> np.ndarray:
-        """See `base.Adapter.predict`."""
+        """See `adapter.Adapter.predict`."""
         size = evaluation_batch_size(self._architecture)
         return self._evaluated.predict(self._arrays[split][0], batch_size=size, verbose=0)
 
     def weights(self) -> Weights:
-        """See `base.Adapter.weights`."""
+        """See `adapter.Adapter.weights`."""
         return {parameter.name: np.array(ops.convert_to_numpy(variable)) for parameter, variable in self._variables()}
 
     def activations(self, split: str, indices: Sequence[int], *, training: bool) -> dict[str, np.ndarray]:
-        """See `base.Adapter.activations`."""
+        """See `adapter.Adapter.activations`."""
         inputs = self._arrays[split][0][np.asarray(indices)]
         nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
         every = keras.Model(self._outputs["input"], {node.name: self._outputs[node.name] for node in nodes})
@@ -211,7 +211,7 @@ class KerasAdapter(Adapter):
         return {name: to_channels_first(ops.convert_to_numpy(value)) for name, value in values.items()}
 
     def gradients(self) -> Weights:
-        """See `base.Adapter.gradients`."""
+        """See `adapter.Adapter.gradients`."""
         kept = zip(self._model.trainable_variables, self._optimizer.kept, strict=True)
         by_variable = {id(variable): ops.convert_to_numpy(gradient) for variable, gradient in kept}
         return {
@@ -221,26 +221,26 @@ class KerasAdapter(Adapter):
         }
 
     def set_masks(self, masks: Weights) -> None:
-        """See `base.Adapter.set_masks`."""
+        """See `adapter.Adapter.set_masks`."""
         for name, mask in masks.items():
             layer = self._model.get_layer(name)
             layer.mask.assign(to_channels_last(mask).astype(keras.config.floatx()))
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `base.Adapter.state`."""
+        """See `adapter.Adapter.state`."""
         return {f"{i:04d}": np.array(ops.convert_to_numpy(variable)) for i, variable in enumerate(self._state())}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """See `base.Adapter.set_state`."""
+        """See `adapter.Adapter.set_state`."""
         for i, variable in enumerate(self._state()):
             variable.assign(state[f"{i:04d}"])
 
     def synchronize(self) -> None:
-        """See `base.Adapter.synchronize`."""
+        """See `adapter.Adapter.synchronize`."""
         self._backend.wait(self._module, self._model.trainable_variables[-1].value)
 
     def describe_device(self) -> dict[str, str]:
-        """See `base.Adapter.describe_device`."""
+        """See `adapter.Adapter.describe_device`."""
         place = str(_device_of(self._model.trainable_variables[0].value)).lower()
         kind = next((kind for word, kind in KINDS.items() if word in place), place)
         if kind != "gpu":
@@ -248,7 +248,7 @@ class KerasAdapter(Adapter):
         return {"kind": "gpu", "name": str(self._backend.gpu_name(self._module, self._backend.gpus(self._module)[0]))}
 
     def device_memory_mib(self) -> float | None:
-        """See `base.Adapter.device_memory_mib`."""
+        """See `adapter.Adapter.device_memory_mib`."""
         if self.describe_device()["kind"] != "gpu":
             return None
         try:
@@ -258,12 +258,12 @@ class KerasAdapter(Adapter):
         return None if peak_bytes is None else peak_bytes / 2**20
 
     def thread_pools(self) -> list[dict]:
-        """See `base.Adapter.thread_pools`."""
+        """See `adapter.Adapter.thread_pools`."""
         pools = self._backend.thread_pools(self._module)
         return [{"library": library, "threads": threads} for library, threads in pools.items()]
 
     def versions(self) -> dict[str, str]:
-        """See `base.Adapter.versions`."""
+        """See `adapter.Adapter.versions`."""
         modules = (keras, self._module, np)
         return {module.__name__: module.__version__ for module in modules}
 

@@ -11,9 +11,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from trainmark.architecture import Architecture
-from trainmark.frameworks.base import check_shape
-from trainmark.ops import Node, Shape, window_count
+from trainmark.frameworks.adapter import check_shape
+from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import Node, Shape, window_count
 
 
 class BatchNorm(keras.layers.Layer):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from trainmark.comparisons import INTERVAL, absent_word
-from trainmark.shown import shown_figure, shown_ratio, summary_figure, why_absent
+from trainmark.tables.comparisons import INTERVAL, absent_word
+from trainmark.tables.formatting import shown_figure, shown_ratio, summary_figure, why_absent
 
 
 @dataclass(frozen=True)

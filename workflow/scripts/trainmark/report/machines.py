@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from trainmark.tables import rows_of
+from trainmark.tables.tables import rows_of
 
 SAME = (
     "framework", "device", "host", "cpu_model", "gpu", "threads", "versions", "environment", "python", "platform",

@@ -4,9 +4,9 @@ import json
 
 import pandas as pd
 
-from trainmark.records import decode_loss
+from trainmark.records.record import decode_loss
 from trainmark.report.cells import summary_cells
-from trainmark.tables import rows_of, summary_table
+from trainmark.tables.tables import rows_of, summary_table
 
 
 def sample_scores(runs: pd.DataFrame) -> dict | None:

@@ -6,17 +6,17 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from trainmark.comparisons import Certificates
-from trainmark.mixtures import code_mixtures, machine_mixtures
-from trainmark.recipes import RECIPES
-from trainmark.records import read_record
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.records.record import read_record
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
-from trainmark.report.certified import certified
-from trainmark.report.models import Model
+from trainmark.report.networks import Model
+from trainmark.report.parity import certified
 from trainmark.report.samples import sample_scores
-from trainmark.shown import censored_counts, named_runs
-from trainmark.statistics import LEAST_FOR_INTERVAL
-from trainmark.tables import GROUP, METRICS, PHASE_METRICS, of_group, rows_of, summary_table
+from trainmark.tables.comparisons import Certificates
+from trainmark.tables.formatting import censored_counts, named_runs
+from trainmark.tables.mixtures import code_mixtures, machine_mixtures
+from trainmark.tables.statistics import LEAST_FOR_INTERVAL
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, of_group, rows_of, summary_table
 
 ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
 """Columns that a table has even where every run diverged, to say so; others are left out where nobody measured them."""
@@ -31,7 +31,7 @@ def sections(
     figures_folder: Path,
     models: Mapping[tuple[str, ...], Model],
 ) -> Iterator[dict]:
-    """What the page's template shows of each section, in the order of the config; models: from `models.models`."""
+    """What the page's template shows of each section, in the order of the config; models: from `networks.models`."""
     numbers = dict(zip(runs["id"], runs["number"], strict=True))
     for values, group in runs.groupby(GROUP, sort=False):
         experiment, recipe, dataset = values

@@ -1,0 +1,196 @@
+"""A small adapter in numpy that errs where it is told to, and a network and a plan for it: for the tests of certify."""
+
+from copy import deepcopy
+
+import numpy as np
+
+from trainmark.errors import ShapeError
+from trainmark.frameworks.adapter import Adapter
+from trainmark.networks.graph import chain
+from trainmark.parity.certified_steps import Plan
+from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.recipe import Optimizer
+from trainmark.recipes.update_rules import UPDATE_RULES
+
+ARCHITECTURE = chain(
+    "fake",
+    (1, 3, 3),
+    [
+        ("flatten", "Flatten", {}),
+        ("dense1", "Dense", {"units": 5}),
+        ("norm", "BatchNorm", {}),
+        ("relu", "ReLU", {}),
+        ("drop", "Dropout", {"rate": 0.5}),
+        ("dense2", "Dense", {"units": 4}),
+    ],
+)
+
+MOMENTUM = Optimizer("momentum_sgd", 0.05, (("momentum", 0.9),))
+
+
+def plan(**changes):
+    """Ten steps of 4 samples of the fake network."""
+    generator = np.random.default_rng(7)
+    splits = {
+        split: (generator.normal(size=(samples, 1, 3, 3)), generator.integers(0, 4, samples))
+        for split, samples in (("train", 40), ("test", 6))
+    }
+    values = {
+        "architecture": ARCHITECTURE,
+        "weights": first_weights(ARCHITECTURE, "glorot_uniform", (1, 1)),
+        "optimizer": MOMENTUM,
+        "splits": splits,
+        "batches": np.arange(40).reshape(10, 4),
+        "seed": (1, 1),
+        "settings": {"seed": 1},
+    }
+    return Plan(**values | changes)
+
+
+def untouched(what, step, name, array):
+    """No error."""
+    return array
+
+
+class FakeAdapter(Adapter):
+    """A network of Flatten, Dense, ReLU, Dropout, and a BatchNorm that scales, shifts and counts means alone.
+
+    spoil(what, step, name, array) is given all that the network computes and gives it back as it likes.
+    """
+
+    def __init__(self, framework="fake", spoil=untouched, float32_ops=("Dense", "BatchNorm", "ReLU", "Dropout")):
+        super().__init__(framework, 1)
+        self.float32_ops = float32_ops
+        self.spoil = spoil
+        self.calls = []
+
+    def build(self, *, architecture, weights, optimizer, device, dtype, observed_batch=None):
+        self.calls.append((dtype, optimizer.rule, observed_batch))
+        self.nodes, self.dtype, self.output = architecture.nodes, dtype, architecture.output
+        self.values = {name: self.spoil("first", 0, name, array.astype(dtype)) for name, array in weights.items()}
+        constants = optimizer.as_dict()
+        self.rule, self.constants = UPDATE_RULES[constants.pop("rule")], constants
+        self.states = {name: {} for name in weights}
+        self.data, self.masks, self.step = {}, {}, 1
+
+    def load(self, *, split, inputs, labels):
+        assert inputs.dtype == self.dtype
+        self.data[split] = inputs, labels
+
+    def activations(self, split, indices, *, training):
+        what = "forward" if training else "evaluation"
+        return self._forward(self.data[split][0][indices], self.masks if training else {}, what)
+
+    def _forward(self, x, masks, what):
+        found = {"input": x}
+        for node in self.nodes:
+            if node.op == "Flatten":
+                x = x.reshape(len(x), -1)
+            elif node.op == "Dense":
+                x = x @ self.values[f"{node.name}.kernel"] + self.values[f"{node.name}.bias"]
+            elif node.op == "BatchNorm":
+                x = x * self.values[f"{node.name}.gamma"] + self.values[f"{node.name}.beta"]
+            elif node.op == "ReLU":
+                x = np.maximum(x, 0)
+            else:
+                x = x * masks.get(node.name, 1)
+            x = self.spoil(what, self.step, node.name, x)
+            found[node.name] = x
+        return found
+
+    def train_epoch(self, feed: EpochFeed):
+        batches = np.split(np.asarray(feed.order), feed.steps)
+        return np.array([self._train_step(batch) for batch in batches])
+
+    def _train_step(self, batch):
+        images, labels = (array[batch] for array in self.data["train"])
+        found = self._forward(images, self.masks, "forward")
+        logits = found[self.output]
+        chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        rows = np.arange(len(labels))
+        loss = self.spoil("loss", self.step, "loss", -np.log(chances[rows, labels]).mean())
+        chances[rows, labels] -= 1
+        self._backward(chances / len(labels), found)
+        for name, gradient in self.kept.items():
+            updated = self.rule(self.values[name], gradient, self.states[name], self.step, **self.constants)
+            self.values[name] = self.spoil("update", self.step, name, updated)
+        for name in {"norm.moving_mean"} & self.values.keys():
+            moving = 0.9 * self.values[name] + 0.1 * found["dense1"].mean(axis=0)
+            self.values[name] = self.spoil("statistics", self.step, name, moving)
+        self.step += 1
+        return loss
+
+    def _backward(self, delta, found):
+        self.kept = {}
+        for node in reversed(self.nodes):
+            x = found[node.inputs[0]]
+            if node.op == "Dense":
+                self._keep(f"{node.name}.kernel", x.T @ delta)
+                self._keep(f"{node.name}.bias", delta.sum(axis=0))
+                delta = delta @ self.values[f"{node.name}.kernel"].T
+            elif node.op == "BatchNorm":
+                self._keep(f"{node.name}.gamma", (x * delta).sum(axis=0))
+                self._keep(f"{node.name}.beta", delta.sum(axis=0))
+                delta = delta * self.values[f"{node.name}.gamma"]
+            elif node.op == "ReLU":
+                delta = delta * (x > 0)
+            elif node.op == "Dropout":
+                delta = delta * self.masks.get(node.name, 1)
+
+    def _keep(self, name, gradient):
+        self.kept[name] = self.spoil("backward", self.step, name, gradient)
+
+    def weights(self):
+        return {name: array.copy() for name, array in self.values.items()}
+
+    def gradients(self):
+        return self.kept
+
+    def set_masks(self, masks):
+        self.masks = masks
+
+    def versions(self):
+        return {"fake": "1"}
+
+    def predict(self, split):
+        return self._forward(self.data[split][0], {}, "evaluation")[self.output]
+
+    def state(self):
+        return deepcopy({"values": self.values, "states": self.states, "step": self.step})
+
+    def set_state(self, state):
+        vars(self).update(deepcopy(state))
+
+    def synchronize(self):
+        pass
+
+    def describe_device(self):
+        return {"kind": "cpu", "name": "fake"}
+
+    def device_memory_mib(self):
+        return None
+
+
+def spoiling(what, name, factor, step=None, dtype="float64"):
+    """A `spoil` that multiplies one thing, in one step or in all; 0 there stays 0."""
+
+    def spoil(found, at, of, array):
+        hit = (found, of) == (what, name) and step in (None, at) and np.asarray(array).dtype == dtype
+        return array * (1 + factor) if hit else array
+
+    return spoil
+
+
+def failing(what, name, error):
+    """A `spoil` that raises an error at one thing."""
+
+    def spoil(found, at, of, array):
+        if (found, of) == (what, name):
+            raise error
+        return array
+
+    return spoil
+
+
+SHAPE_ERROR = ShapeError("fake", "relu", "gives the shape (6,)", (5,))

@@ -1,0 +1,38 @@
+"""docs/config.md is what the schema says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def validate(*arguments):
+    """Run validate.py as a user would."""
+    command = [sys.executable, "workflow/scripts/validate.py", *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+
+def test_keys_page_is_up_to_date():
+    page = (REPOSITORY / "docs" / "config.md").read_text()
+    assert page == validate("--keys").stdout, "run: python workflow/scripts/validate.py --keys > docs/config.md"
+
+
+@pytest.mark.parametrize(("file", "runs"), [("config/config.yaml", 18), ("config/paper.yaml", 147)])
+def test_validate_counts_runs(file, runs):
+    # CUDA_VISIBLE_DEVICES is empty in the tests: auto means the CPU.
+    assert validate(file).stdout.splitlines()[-1] == f"{runs} runs in all"
+
+
+def test_validate_names_the_datasets_to_prepare():
+    assert validate("config/examples/imagenette.yaml").stdout == "imagenette: fetched and prepared\n0 runs in all\n"
+
+
+def test_validate_says_what_is_wrong(tmp_path):
+    (tmp_path / "bad.yaml").write_text("experiments: {e: {epochs: [0]}}\n")
+    refused = validate(str(tmp_path / "bad.yaml"))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"ConfigError: {tmp_path / 'bad.yaml'}: experiments.e.epochs[0]: found 0")
+    assert "Traceback" not in refused.stderr

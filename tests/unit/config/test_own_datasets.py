@@ -1,0 +1,100 @@
+"""Datasets that a config adds to the catalogue, or changes in it."""
+
+from pathlib import Path
+
+import pytest
+from config_messages import write
+
+from trainmark.config.load import REPOSITORY, load_config, read_yaml
+from trainmark.datasets.catalogue import kind_of, sample_shape
+from trainmark.plan.matrix import expand_runs
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
+NOISE = "title: Noise, format: synthetic, image_shape: [1, 28, 28], classes: 4, samples: {train: 8, test: 4}, seed: 7"
+
+
+def load(*texts: str, overrides: dict | None = None) -> tuple[dict, dict]:
+    files = [Path(write(text, f"{number}.yaml")) for number, text in enumerate(texts)]
+    return load_config(files, overrides)
+
+
+def shipped_catalogue() -> dict:
+    return read_yaml(REPOSITORY / "config" / "datasets.yaml")
+
+
+def test_an_own_dataset_is_trained_on_like_any_other():
+    config, catalogue = load(f"datasets: {{noise: {{{NOISE}}}}}\nexperiments: {{e: {{datasets: [noise, mnist]}}}}\n")
+    assert catalogue["noise"] == config["datasets"]["noise"]
+    assert {run.dataset for run in expand_runs(config, gpu_found=False)} == {"noise", "mnist"}
+    assert sample_shape("noise", catalogue) == (1, 28, 28)
+
+
+def test_an_own_dataset_stands_behind_those_of_the_catalogue():
+    _, catalogue = load(f"datasets: {{noise: {{{NOISE}}}}}\nprepare: [noise]\n")
+    assert list(catalogue) == [*shipped_catalogue(), "noise"]
+
+
+def test_one_key_of_an_entry_is_changed_and_no_other():
+    _, catalogue = load("prepare: [imdb]\ndatasets: {imdb: {sequence_length: 80}}\n")
+    entry = shipped_catalogue()["imdb"]
+    assert entry["sequence_length"] == 400
+    assert catalogue == shipped_catalogue() | {"imdb": entry | {"sequence_length": 80}}
+
+
+def test_a_later_file_and_the_command_line_change_an_entry_of_an_earlier_file():
+    _, catalogue = load(
+        f"datasets: {{noise: {{{NOISE}}}}}\nprepare: [noise]\n",
+        "datasets: {noise: {seed: 8, samples: {test: 6}}}\n",
+        overrides={"datasets": {"noise": {"classes": 3}}},
+    )
+    assert catalogue["noise"] == {
+        "title": "Noise", "format": "synthetic", "image_shape": [1, 28, 28], "classes": 3,
+        "samples": {"train": 8, "test": 6}, "seed": 8,
+    }  # fmt: skip
+
+
+def test_a_mistake_in_an_entry_that_a_later_file_puts_right_is_none():
+    _, catalogue = load(
+        "prepare: [imdb]\ndatasets: {imdb: {sequence_length: 0}}\n", "datasets: {imdb: {sequence_length: 9}}\n"
+    )
+    assert catalogue["imdb"]["sequence_length"] == 9
+
+
+def test_a_changed_entry_is_changed_in_that_config_alone():
+    changed = "prepare: [mnist]\ndatasets: {mnist: {title: Mine, samples: {train: 5}}}\n"
+    assert load(changed)[1]["mnist"]["samples"] == {"train": 5, "test": 10000}
+    assert load("prepare: [mnist]\n")[1] == shipped_catalogue()
+    assert load(changed)[1]["mnist"]["title"] == "Mine"
+
+
+def test_a_list_of_files_takes_the_place_of_a_list_whole():
+    file = f"{{name: b.tgz, md5: {'b' * 32}, bytes: 5, urls: ['file:///data/b.tgz']}}"
+    _, catalogue = load(f"prepare: [imagenette]\ndatasets: {{imagenette: {{files: [{file}]}}}}\n")
+    assert [file["name"] for file in catalogue["imagenette"]["files"]] == ["b.tgz"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "shape"),
+    [
+        (
+            "title: T, format: image_folder, folder: ~/f, root: a..b/c, lists: {train: t.txt, test: v/t.txt}",
+            "image_lists",
+            None,
+        ),
+        ("title: T, format: ilsvrc2012, folder: f, classes: 100", "image_lists", None),
+        ("title: T, format: class_subset, of: imagenette, classes: 3, seed: 0, packed: true", "image_lists", None),
+        (
+            "title: T, format: class_subset, of: fashion-mnist, classes: 3, seed: 0, packed: false",
+            "images",
+            (1, 28, 28),
+        ),
+        ("title: T, format: class_subset, of: imdb, classes: 2, seed: 0", "tokens", (400,)),
+        (NOISE, "images", (1, 28, 28)),
+    ],
+    ids=["folder with lists", "ImageNet of 100", "of image files", "of images", "of texts", "generated"],
+)
+def test_kind_and_shape_of_an_own_dataset(keys, kind, shape):
+    _, catalogue = load(f"prepare: [mine]\ndatasets: {{mine: {{{keys}}}}}\n")
+    assert kind_of("mine", catalogue) == kind
+    assert sample_shape("mine", catalogue) == (shape or (3, 256, 256))

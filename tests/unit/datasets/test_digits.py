@@ -1,0 +1,63 @@
+"""The digits that scikit-learn carries: split, scaled up, and the same every time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from trainmark.config.load import REPOSITORY, read_yaml
+from trainmark.datasets.prepare import prepare, read_dataset
+from trainmark.datasets.samples import Folders
+
+ENTRY = read_yaml(REPOSITORY / "config" / "datasets.yaml")["digits"]
+FOLDERS = Folders(Path("not-there"), Path("nor-there"))
+
+
+@pytest.fixture(scope="module")
+def arrays() -> dict:
+    return read_dataset(FOLDERS, ENTRY).splits
+
+
+def test_counts_shapes_and_types(arrays):
+    assert {split: len(labels) for split, (_, labels) in arrays.items()} == {"train": 1438, "test": 359}
+    for images, labels in arrays.values():
+        assert images.shape == (len(labels), 1, 28, 28)
+        assert images.dtype == np.uint8 and labels.dtype == np.int64
+        assert np.unique(labels).tolist() == list(range(10))
+        assert images.min() == 0 and images.max() >= 250
+
+
+def test_it_is_what_the_catalogue_says(tmp_path):
+    manifest = prepare(tmp_path, "digits", ENTRY, read_dataset(FOLDERS, ENTRY), [], 1)
+    assert manifest["class_names"] == list("0123456789")
+    assert manifest["samples"] == {"train": 1438, "test": 359}
+
+
+def test_it_is_the_same_every_time(arrays):
+    for split, (images, labels) in read_dataset(Folders(Path("elsewhere"), Path("x")), ENTRY).splits.items():
+        assert np.array_equal(images, arrays[split][0])
+        assert np.array_equal(labels, arrays[split][1])
+
+
+def test_every_fifth_image_is_a_test_image(arrays):
+    target = load_digits().target
+    assert np.array_equal(arrays["test"][1], target[4::5])
+    assert arrays["train"][1][:6].tolist() == [target[i] for i in (0, 1, 2, 3, 5, 6)]
+
+
+def test_grey_levels_at_the_stored_size_are_those_of_scikit_learn():
+    stored = read_dataset(FOLDERS, {**ENTRY, "image_shape": [1, 8, 8]}).splits
+    digits = load_digits().images
+    assert np.array_equal(stored["test"][0][:, 0], np.rint(digits[4::5] * 255 / 16).astype(np.uint8))
+    assert stored["test"][0].max() == 255, "16 of 16 is white"
+
+
+def test_scaling_up_keeps_the_picture(arrays):
+    digits = load_digits().images[4::5] * 255 / 16
+    scaled = arrays["test"][0][:, 0].astype(np.float64)
+    correlation = [
+        np.corrcoef(np.kron(small, np.ones((7, 7))).ravel(), np.kron(large, np.ones((2, 2))).ravel())[0, 1]
+        for small, large in zip(digits, scaled, strict=True)
+    ]
+    assert min(correlation) > 0.8, "neither turned nor mirrored"

@@ -1,0 +1,507 @@
+"""Keras's imdb.npz: the same ids as from the raw texts, and nothing that a pickle asks for is run."""
+
+import codecs
+import io
+import os
+import pickle
+import warnings
+import zipfile
+
+import messages
+import numpy as np
+import pytest
+from test_reviews import ENTRY as RAW_ENTRY
+from test_reviews import TEXTS, WORD_INDEX, write_raw
+
+from trainmark.datasets.catalogue import known_formats
+from trainmark.datasets.formats import encoded_reviews, reviews
+from trainmark.datasets.prepare import read_dataset
+from trainmark.datasets.samples import Folders
+from trainmark.datasets.tokens import words
+from trainmark.errors import DataError
+
+ENTRY = {**RAW_ENTRY, "format": "encoded_reviews", "files": [{"name": "imdb.npz"}]}
+RANKS = {"train": [[4, 4, 4], [], [1, 2, 3, 9, 5, 8, 88_584]], "test": [[1], [2, 3]]}
+LABELS = {"train": [1, 0, 1], "test": [0, 1]}
+GOOD_HEADER = "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }"
+
+
+def objects(elements) -> np.ndarray:
+    """A 1-d array of objects, whatever the elements' lengths."""
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array
+
+
+def npy(array, **options) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, **options)
+    return stream.getvalue()
+
+
+def npy_with(pickled: bytes, header: str = GOOD_HEADER) -> bytes:
+    """A .npy file of two objects with these bytes where the pickle belongs."""
+    text = header.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + pickled
+
+
+def write_npz(folder, **changed) -> Folders:
+    """A good imdb.npz, but for the members that are named (x_train=...); None leaves one out."""
+    contents = {f"x_{split}": npy(objects(ranks)) for split, ranks in RANKS.items()}
+    contents |= {f"y_{split}": npy(np.array(labels)) for split, labels in LABELS.items()}
+    with zipfile.ZipFile(folder / "imdb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (contents | changed).items():
+            if content is not None:
+                archive.writestr(f"{name}.npy", content)
+    return Folders(raw=folder, unpacked=folder / "unpacked")
+
+
+def message_of(folders) -> str:
+    return messages.message_of(encoded_reviews.read, folders, ENTRY)
+
+
+# --- what is read -------------------------------------------------------------------------------------------------
+
+
+def test_reviews_by_hand(tmp_path):
+    found = encoded_reviews.read(write_npz(tmp_path), ENTRY)
+    assert found.kind == "tokens" and found.class_names == ["negative", "positive"]
+    ids, labels = found.splits["train"]
+    # a vocabulary of 12 ends with rank 8; six ids; the file's own order
+    assert ids.tolist() == [[0, 0, 1, 7, 7, 7], [0, 0, 0, 0, 0, 1], [5, 6, 2, 8, 11, 2]]
+    assert labels.tolist() == [1, 0, 1]
+    ids, labels = found.splits["test"]
+    assert ids.tolist() == [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
+    assert labels.tolist() == [0, 1]
+    for ids, labels in found.splits.values():
+        assert ids.dtype == np.int32 and labels.dtype == np.int64
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_what_numpy_writes(tmp_path, save):
+    expected = encoded_reviews.read(write_npz(tmp_path), ENTRY)
+    arrays = {f"x_{split}": objects(ranks) for split, ranks in RANKS.items()}
+    save(tmp_path / "imdb.npz", **arrays, **{f"y_{split}": np.array(labels) for split, labels in LABELS.items()})
+    found = encoded_reviews.read(Folders(tmp_path, tmp_path), ENTRY)
+    for split in ("train", "test"):
+        for left, right in zip(found.splits[split], expected.splits[split], strict=True):
+            assert np.array_equal(left, right)
+
+
+def test_version_2_of_npy(tmp_path):
+    folders = write_npz(tmp_path, x_test=npy(objects(RANKS["test"]), version=(2, 0)))
+    assert encoded_reviews.read(folders, ENTRY).splits["test"][0][:, -1].tolist() == [4, 6]
+
+
+def test_a_pickle_of_python_2_and_of_numpy_1(tmp_path):
+    """As numpy 1 under Python 2 wrote Keras's file: protocol 2 with byte strings, and the module's old name."""
+    reconstruct = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tU\x01btR"
+    dtype = b"cnumpy\ndtype\n(U\x02O8K\x00K\x01tR(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb"
+    state = b"(K\x01(K\x02t" + dtype + b"I00\n](](K\x01e](K\x02K\x03eetb"
+    folders = write_npz(tmp_path, x_test=npy_with(b"\x80\x02" + reconstruct + state + b"."))
+    assert encoded_reviews.read(folders, ENTRY).splits["test"][0].tolist() == [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
+
+
+@pytest.mark.parametrize("dtype", ["<i4", ">i8", "u1", "|i1"])
+def test_labels_of_any_integer_type(tmp_path, dtype):
+    folders = write_npz(tmp_path, y_train=npy(np.array(LABELS["train"], dtype)))
+    labels = encoded_reviews.read(folders, ENTRY).splits["train"][1]
+    assert labels.tolist() == [1, 0, 1] and labels.dtype == np.int64
+
+
+@pytest.mark.parametrize("length", [1, 3, 6, 400])
+@pytest.mark.parametrize("vocabulary_size", [4, 8, 12, 5000])
+def test_raw_and_encoded_reviews_become_the_same_ids(tmp_path, length, vocabulary_size):
+    """A word that the index does not know has no rank; here it has one that is beyond every vocabulary."""
+    contents = {}
+    for split in ("train", "test"):
+        names = [name for name in TEXTS if name.startswith(split)]
+        ranks = [[WORD_INDEX.get(word, 88_584) for word in words(TEXTS[name])] for name in names]
+        contents[f"x_{split}"] = npy(objects(ranks))
+        contents[f"y_{split}"] = npy(np.array([int("/pos/" in name) for name in names]))
+    sizes = {"sequence_length": length, "vocabulary_size": vocabulary_size}
+    encoded = encoded_reviews.read(write_npz(tmp_path, **contents), {**ENTRY, **sizes})
+    raw = reviews.read(write_raw(tmp_path), {**RAW_ENTRY, **sizes})
+    for split in ("train", "test"):
+        assert in_any_order(encoded.splits[split]) == in_any_order(raw.splits[split])
+
+
+def in_any_order(split) -> list:
+    ids, labels = split
+    return sorted(zip(labels.tolist(), ids.tolist(), strict=True))
+
+
+def test_the_format_is_found_by_its_name(tmp_path):
+    assert known_formats()["encoded_reviews"].kind == "tokens"
+    assert read_dataset(write_npz(tmp_path), ENTRY).splits["test"][0].shape == (2, 6)
+
+
+# --- pickles that ask for more than an array ----------------------------------------------------------------------
+
+
+class Gadget:
+    """Calls `function(*arguments)` where it is unpickled."""
+
+    def __init__(self, function, *arguments):
+        self.call = (function, arguments)
+
+    def __reduce__(self):
+        return self.call
+
+
+def hostile_calls(target) -> dict:
+    """{how a pickle names it: what would make the file `target`, or what no array needs}."""
+    command = f"touch {target}"
+    poisoned = str(target.with_name("inner.npy"))
+    np.save(poisoned, objects([Gadget(os.system, command)]))
+    return {
+        "posix.system": Gadget(os.system, command),
+        "builtins.eval": Gadget(eval, f"open({str(target)!r}, 'w')"),
+        "builtins.exec": Gadget(exec, f"open({str(target)!r}, 'w')"),
+        "posix.mkdir": Gadget(os.mkdir, str(target)),
+        "numpy.load": Gadget(np.load, poisoned, None, True),
+        "builtins.getattr": Gadget(getattr, target, "touch"),
+        "_codecs.encode": Gadget(codecs.encode, "b", "latin1"),
+        "builtins.list": Gadget(list, (1, 2)),
+    }
+
+
+RUNNING = ["posix.system", "builtins.eval", "builtins.exec", "posix.mkdir", "numpy.load"]
+PLACES = {
+    "instead of the array": lambda gadget: gadget,
+    "as a review": lambda gadget: objects([gadget, [1]]),
+    "as a rank": lambda gadget: objects([[1, gadget], [1]]),
+    "as the state": lambda gadget: Gadget(np.dtype, gadget),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", [*RUNNING, "builtins.getattr", "_codecs.encode", "builtins.list"])
+def test_a_pickle_that_would_run_something(tmp_path, name, place):
+    target = tmp_path / "run"
+    pickled = pickle.dumps(PLACES[place](hostile_calls(target)[name]), 4)
+    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, name)
+    assert not target.exists(), "it was run"
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_under_no_protocol_is_anything_run(tmp_path, protocol):
+    target = tmp_path / "run"
+    for name in RUNNING:
+        pickled = pickle.dumps([hostile_calls(target)[name]], protocol)
+        old_name = name.replace("builtins", "__builtin__") if protocol < 3 else name
+        assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, old_name)
+    assert not target.exists(), "it was run"
+
+
+def refusal(folder, asked) -> str:
+    return f"{folder}/imdb.npz: x_test.npy asks for '{asked}', which no array needs; it was not run; delete the file"
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_the_hostile_pickles_would_work_elsewhere(tmp_path, name):
+    """Without this, the tests above could pass on gadgets that do nothing."""
+    target = tmp_path / "run"
+    pickle.loads(pickle.dumps(hostile_calls(target)[name]))
+    assert target.exists()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("numpy", "fromfile"), ("numpy", "memmap"), ("numpy", "ndarray.tofile"), ("numpy.core.multiarray", "scalar"),
+        ("numpy._core.numeric", "_frombuffer"), ("builtins", "bytearray"), ("copyreg", "_reconstructor"),
+        ("os", "system"),
+        ("trainmark.errors", "DataError"), ("this", "s"), ("", ""), ("no such\tmodule", "'\"\\"),
+    ],
+)  # fmt: skip
+def test_only_what_an_array_needs_may_be_named(tmp_path, asked):
+    module, name = asked
+    pickled = b"\x80\x04" + b"".join(b"\x8c" + bytes([len(part)]) + part.encode() for part in asked) + b"\x93)R."
+    message = message_of(write_npz(tmp_path, x_test=npy_with(pickled)))
+    asked_for = repr(f"{module}.{name}")
+    assert message == (
+        f"{tmp_path}/imdb.npz: x_test.npy asks for {asked_for}, which no array needs; it was not run; delete the file"
+    )
+
+
+def test_a_long_name_is_shown_shortened(tmp_path):
+    pickled = b"\x80\x04X" + (1000).to_bytes(4, "little") + b"m" * 1000 + b"\x8c\x01n\x93."
+    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, "m" * 80)
+
+
+def test_a_module_that_is_named_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "hostile_module.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = message_of(write_npz(tmp_path, x_test=npy_with(b"chostile_module\nthing\n.")))
+    assert message == refusal(tmp_path, "hostile_module.thing")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "pickled",
+    [
+        b"", b".", b"N.", b"(lp0\n.", b"\x80\x04", b"\x80\xff.", b"K\x01K", b"<html>log in first</html>",
+        b"\x80\x02Pid\n.", b"\x80\x02\x82\x01.", b"cnumpy\ndtype\n.", b"cnumpy\ndtype\n)R.", b"cnumpy\ndtype\n)RNb.",
+        b"cnumpy\ndtype\n}b.", b"cnumpy\ndtype\n)R(K\x01K\x02tb.", b"cnumpy\ndtype\n)R}X\x05\x00\x00\x00stateNsb.",
+        b"cnumpy\nndarray\n)\x81.",
+        b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f.", pickle.dumps(7), pickle.dumps([[1], [2]]),
+    ],
+)  # fmt: skip
+def test_a_pickle_that_is_damaged_or_no_array(tmp_path, pickled):
+    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == (
+        f"{tmp_path}/imdb.npz: x_test.npy is not a pickled array; delete the file and download it again"
+    )
+
+
+def test_a_pickle_leaves_the_reader_as_it_was(tmp_path):
+    """BUILD on what find_class gives must not change it for the next file."""
+    before = {name: value for name, value in vars(encoded_reviews._Described).items()}
+    for build in (b"N}X\x05\x00\x00\x00stateK\x01s\x86b.", b"}X\x05\x00\x00\x00stateK\x01sb."):
+        message_of(write_npz(tmp_path, x_test=npy_with(b"\x80\x02cnumpy\nndarray\n" + build)))
+    assert dict(vars(encoded_reviews._Described)) == before
+
+
+# --- files that hold something else -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [[0], [-1], [2**31], [True], [1.0], ["1"], [None], [[1]], (1,), "1", 1, None, {1: 1}, [1, 2, 0]],
+)
+def test_a_review_that_is_no_list_of_ranks(tmp_path, ranks):
+    assert message_of(write_npz(tmp_path, x_test=npy(objects([[1], ranks])))) == (
+        f"{tmp_path}/imdb.npz: x_test.npy: review 1 (from 0) is not a list of word ranks from 1 to 2147483647"
+    )
+
+
+def test_the_highest_rank(tmp_path):
+    folders = write_npz(tmp_path, x_test=npy(objects([[2**31 - 1], [1]])))
+    assert encoded_reviews.read(folders, ENTRY).splits["test"][0][0].tolist() == [0, 0, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("array", "held"),
+    [
+        (np.zeros((2, 3), int), "int64 (2, 3)"),
+        (np.array([1, 2]), "int64 (2,)"),
+        (np.array([[[1], [2]]], object), "object (1, 2, 1)"),
+        (np.array(None), "object ()"),
+    ],
+)
+def test_reviews_that_are_no_list_each(tmp_path, array, held):
+    assert message_of(write_npz(tmp_path, x_test=npy(array))) == (
+        f"{tmp_path}/imdb.npz: x_test.npy holds {held}; it must hold one list a review"
+    )
+
+
+def test_a_pickled_array_of_numbers(tmp_path):
+    assert message_of(write_npz(tmp_path, x_test=npy_with(pickle.dumps(np.array([1, 2]), 4)))) == (
+        f"{tmp_path}/imdb.npz: x_test.npy is a pickled array of numbers; it must hold one list a review"
+    )
+
+
+@pytest.mark.parametrize("held", [1, 3])
+def test_a_header_that_announces_another_number(tmp_path, held):
+    pickled = pickle.dumps(objects([[1]] * held), 4)
+    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == (
+        f"{tmp_path}/imdb.npz: x_test.npy announces 2 reviews and holds {held}; download it again"
+    )
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0, 1, 1, 0], []])
+def test_reviews_and_labels_that_do_not_go_together(tmp_path, labels):
+    assert message_of(write_npz(tmp_path, y_train=npy(np.array(labels, int)))) == (
+        f"{tmp_path}/imdb.npz: x_train.npy holds 3 reviews and y_train.npy {len(labels)} labels; "
+        "they must hold as many, and at least one"
+    )
+
+
+def test_a_split_without_reviews(tmp_path):
+    assert message_of(write_npz(tmp_path, x_test=npy(objects([])), y_test=npy(np.array([], int)))) == (
+        f"{tmp_path}/imdb.npz: x_test.npy holds 0 reviews and y_test.npy 0 labels; "
+        "they must hold as many, and at least one"
+    )
+
+
+@pytest.mark.parametrize(("labels", "run"), [([0, 2], "0 to 2"), ([-1, 1], "-1 to 1"), ([7, 7], "7 to 7")])
+def test_labels_out_of_range(tmp_path, labels, run):
+    assert message_of(write_npz(tmp_path, y_test=npy(np.array(labels)))) == (
+        f"{tmp_path}/imdb.npz: y_test.npy holds labels from {run}; they must be 0 or 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "held"),
+    [
+        (npy(np.array([0.0, 1.0])), "16 bytes of float64 (2,)"),
+        (npy(np.array([False, True])), "2 bytes of bool (2,)"),
+        (npy(np.array([[0, 1]])), "16 bytes of int64 (1, 2)"),
+        (npy(np.array([0, 1]))[:-1], "15 bytes of int64 (2,)"),
+        (npy(np.array([0, 1])) + b"x", "17 bytes of int64 (2,)"),
+        (npy_with(b"", GOOD_HEADER.replace("|O", "<i8").replace("2", "2" * 30)), f"0 bytes of int64 ({'2' * 30},)"),
+    ],
+)
+def test_labels_that_are_no_integers(tmp_path, content, held):
+    # The long number would not fit into memory; only its bytes are counted.
+    assert message_of(write_npz(tmp_path, y_test=content)) == (
+        f"{tmp_path}/imdb.npz: y_test.npy holds {held}; it must hold one integer a review"
+    )
+
+
+def test_labels_that_are_pickled_are_not_unpickled(tmp_path):
+    target = tmp_path / "run"
+    pickled = pickle.dumps(hostile_calls(target)["posix.system"])
+    assert message_of(write_npz(tmp_path, y_test=npy_with(pickled))) == (
+        f"{tmp_path}/imdb.npz: y_test.npy holds {len(pickled)} bytes of object (2,); it must hold one integer a review"
+    )
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("member", ["x_train", "y_test"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\x93NUMPY", b"<html>log in first</html>", npy(np.array([0, 1]))[:20],
+        npy(np.array([0, 1]), version=(3, 0)), npy_with(b"", GOOD_HEADER.replace("|O", "no dtype")),
+        npy_with(b"", "[]"),
+        npy_with(b"", "{'descr': __import__('os').system('touch run')}"), npy_with(b"", "{'shape': (1,"),
+        npy_with(b"", "(" * 100),
+    ],
+)  # fmt: skip
+def test_no_npy_file(tmp_path, member, content, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message_of(write_npz(tmp_path, **{member: content})) == (
+        f"{tmp_path}/imdb.npz: {member}.npy is not a .npy file of version 1 or 2; download it again"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+# --- the zip ------------------------------------------------------------------------------------------------------
+
+
+def not_whole(folder, reason) -> str:
+    return f"{folder}/imdb.npz is not a whole zip file ({reason}); delete it and download it again"
+
+
+def test_an_entry_without_the_file(tmp_path):
+    with pytest.raises(DataError) as caught:
+        encoded_reviews.read(Folders(tmp_path, tmp_path), {**ENTRY, "files": [{"name": "imdb.zip"}]})
+    assert str(caught.value) == (
+        f"{tmp_path}: the files of the catalogue entry are imdb.zip; "
+        "the format encoded_reviews needs exactly one file like Keras's imdb.npz (.npz) among them"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>log in first</html>", npy(np.array([0, 1]))])
+def test_no_zip(tmp_path, content):
+    folders = write_npz(tmp_path)
+    (tmp_path / "imdb.npz").write_bytes(content)
+    assert message_of(folders) == not_whole(tmp_path, "File is not a zip file")
+
+
+def test_no_file(tmp_path):
+    reason = f"[Errno 2] No such file or directory: '{tmp_path}/imdb.npz'"
+    assert message_of(Folders(tmp_path, tmp_path)) == not_whole(tmp_path, reason)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_cut_off(tmp_path, share):
+    folders = write_npz(tmp_path)
+    path = tmp_path / "imdb.npz"
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+    assert message_of(folders) == not_whole(tmp_path, "File is not a zip file")
+
+
+def test_missing_members(tmp_path):
+    folders = write_npz(tmp_path, x_train=None, y_test=None)
+    assert message_of(folders) == not_whole(tmp_path, "x_train.npy, y_test.npy not in it")
+
+
+def test_a_damaged_member(tmp_path):
+    np.savez(tmp_path / "imdb.npz", x_train=1, y_train=2, x_test=3, y_test=4)
+    path = tmp_path / "imdb.npz"
+    content = path.read_bytes().replace((3).to_bytes(8, "little"), (5).to_bytes(8, "little"))
+    path.write_bytes(content)
+    assert message_of(Folders(tmp_path, tmp_path)) == not_whole(tmp_path, "Bad CRC-32 for file 'x_test.npy'")
+
+
+def directory_entry(content: bytearray, name: bytes) -> int:
+    """Where the zip's directory describes a member (central directory header, 4.3.12 of PKWARE's APPNOTE.TXT)."""
+    place = content.index(b"PK\x01\x02")
+    while content[place + 46 : place + 46 + len(name)] != name:
+        place = content.index(b"PK\x01\x02", place + 4)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"), [(8, b"\x01\x00"), (10, b"\x0c\x00"), (10, b"\x0e\x00")], ids=["encrypted", "bzip2", "lzma"]
+)
+def test_members_that_numpy_would_not_have_written(tmp_path, offset, value):
+    folders = write_npz(tmp_path)
+    path = tmp_path / "imdb.npz"
+    content = bytearray(path.read_bytes())
+    place = directory_entry(content, b"x_test.npy") + offset
+    content[place : place + 2] = value
+    path.write_bytes(content)
+    assert message_of(folders) == not_whole(
+        tmp_path, "x_test.npy is encrypted or packed in a way that numpy does not use"
+    )
+
+
+def test_a_bomb_that_is_announced(tmp_path, monkeypatch):
+    sizes = sum(len(content) for content in read_members(write_npz(tmp_path)).values())
+    monkeypatch.setattr(encoded_reviews, "MAX_BYTES", sizes)
+    assert encoded_reviews.read(write_npz(tmp_path), ENTRY).kind == "tokens"
+    monkeypatch.setattr(encoded_reviews, "MAX_BYTES", sizes - 1)
+    reason = f"its .npy files announce more than {sizes - 1} bytes"
+    assert message_of(write_npz(tmp_path)) == not_whole(tmp_path, reason)
+
+
+def read_members(folders) -> dict[str, bytes]:
+    with zipfile.ZipFile(folders.raw / "imdb.npz") as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_a_bomb_that_announces_less_than_it_holds(tmp_path):
+    folders = write_npz(tmp_path, x_test=bytes(50 << 20))
+    path = tmp_path / "imdb.npz"
+    content = bytearray(path.read_bytes())
+    place = directory_entry(content, b"x_test.npy") + 24
+    content[place : place + 4] = (1000).to_bytes(4, "little")
+    path.write_bytes(content)
+    assert message_of(folders) == not_whole(tmp_path, "Bad CRC-32 for file 'x_test.npy'")
+
+
+def test_other_members_are_not_read(tmp_path):
+    folders = write_npz(tmp_path, x_valid=pickle.dumps(Gadget(os.system, f"touch {tmp_path / 'run'}")))
+    assert len(encoded_reviews.read(folders, ENTRY).splits) == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_whatever_is_damaged_is_a_data_error_or_read(tmp_path):
+    """Bytes changed in the zip, and in the members of a good zip."""
+    folders = write_npz(tmp_path)
+    good, members = (tmp_path / "imdb.npz").read_bytes(), read_members(folders)
+    generator = np.random.default_rng(0)
+    refused = 0
+    for attempt in range(600):
+        if attempt % 2:
+            (tmp_path / "imdb.npz").write_bytes(changed(good, generator))
+        else:
+            name = sorted(members)[attempt // 2 % 4]
+            write_npz(tmp_path, **{name.removesuffix(".npy"): changed(members[name], generator)})
+        try:
+            with warnings.catch_warnings(action="ignore"):  # numpy warns of odd headers
+                encoded_reviews.read(folders, ENTRY)
+        except DataError as error:
+            refused += 1
+            assert "\n" not in str(error)
+    assert refused > 300
+
+
+def changed(content: bytes, generator) -> bytes:
+    content = bytearray(content)
+    for place in generator.integers(0, len(content), generator.integers(1, 4)):
+        content[place] = generator.integers(0, 256)
+    return bytes(content)

@@ -1,0 +1,416 @@
+"""Images in folders or lists, the user's own or out of an archive: what is found, and what is refused."""
+
+import hashlib
+import io
+import os
+import tarfile
+
+import pytest
+from messages import message_of
+from PIL import Image
+
+from trainmark.datasets.formats.image_folder import read
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.samples import Folders
+
+NEWLINE = "new\nline.png"
+NOT_UTF8 = os.fsdecode(b"caf\xe9.png")
+
+
+def put(root, *names) -> None:
+    """Files that look like images to whoever lists names."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"image")
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder of the user's with two classes."""
+    root = tmp_path / "own"
+    put(root, "train/dog/2.png", "train/dog/10.png", "train/cat/a b.png", "val/cat/1.png", "val/dog/1.png")
+    return root
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return Folders(tmp_path / "raw", tmp_path / "unpacked")
+
+
+def own(folder, **options) -> dict:
+    return {"title": "Mine", "format": "image_folder", "folder": str(folder), **options}
+
+
+TRAIN = [("train/cat/a b.png", 0), ("train/dog/10.png", 1), ("train/dog/2.png", 1)]
+TEST = [("val/cat/1.png", 0), ("val/dog/1.png", 1)]
+
+
+# --- folders ------------------------------------------------------------------------------------------------------
+
+
+def test_images_have_the_class_of_their_folder(root, folders):
+    dataset = read(folders, own(root))
+    assert (dataset.root, dataset.kind, dataset.class_names) == (root, "image_lists", ["cat", "dog"])
+    assert dataset.splits == {"train": TRAIN, "test": TEST}
+
+
+def test_the_folder_of_test_images_may_be_called_test(root, folders):
+    (root / "val").rename(root / "test")
+    assert read(folders, own(root)).splits["test"] == [("test/cat/1.png", 0), ("test/dog/1.png", 1)]
+
+
+def test_where_both_are_there_val_is_taken(root, folders):
+    put(root, "test/cat/9.png", "test/dog/9.png")
+    assert read(folders, own(root)).splits["test"] == TEST
+
+
+def test_images_may_lie_in_folders_of_a_class(root, folders):
+    put(root, "train/cat/winter/b.png", "train/cat/summer/deep/c.png")
+    assert read(folders, own(root)).splits["train"] == [
+        ("train/cat/a b.png", 0), ("train/cat/summer/deep/c.png", 0), ("train/cat/winter/b.png", 0), *TRAIN[1:],
+    ]  # fmt: skip
+
+
+def test_hidden_files_and_folders_are_passed_over(root, folders):
+    put(
+        root,
+        "train/.cache/x.png",
+        "train/cat/.DS_Store",
+        "train/cat/.thumbs/a.png",
+        "val/.git/x",
+        ".x",
+        "train/list.csv",
+    )
+    dataset = read(folders, own(root))
+    assert dataset.class_names == ["cat", "dog"] and dataset.splits == {"train": TRAIN, "test": TEST}
+
+
+def test_a_hidden_folder_above_all_of_it_hides_nothing(root, folders, tmp_path):
+    root.rename(tmp_path / ".own")
+    assert read(folders, own(tmp_path / ".own")).splits == {"train": TRAIN, "test": TEST}
+
+
+def test_a_root_inside_the_folder(root, folders):
+    dataset = read(folders, own(root.parent, root="own"))
+    assert dataset.root == root and dataset.splits["train"] == TRAIN
+
+
+def test_class_names_of_the_entry_are_taken(root, folders):
+    assert read(folders, own(root, class_names=["Katze", "Hund"])).class_names == ["Katze", "Hund"]
+
+
+@pytest.mark.parametrize("names", [["Katze", "Hund", "Kuh"], ["Katze"]])
+def test_class_names_of_the_entry_are_as_many_as_folders(root, folders, names):
+    assert message_of(read, folders, own(root, class_names=names)) == (
+        f"{root / 'train'} holds 2 classes, and the entry has {len(names)} class_names; give one for each folder, "
+        "in the order of the folders' names"
+    )
+
+
+def test_a_folder_at_home_may_be_written_with_a_tilde(root, folders, monkeypatch):
+    monkeypatch.setenv("HOME", str(root.parent))
+    assert read(folders, own("~/own")).root == root
+
+
+def test_links_are_followed(root, folders, tmp_path):
+    """As where large data lie on another disk, or in a store of files by content."""
+    put(tmp_path / "disk", "birds/1.png", "birds/2.png", "more/3.png", "file")
+    (root / "train" / "bird").symlink_to(tmp_path / "disk" / "birds")
+    (root / "val" / "bird").mkdir()
+    (root / "val" / "bird" / "link.png").symlink_to(tmp_path / "disk" / "file")
+    (root / "train" / "cat" / "more").symlink_to(tmp_path / "disk" / "more")
+    (tmp_path / "link").symlink_to(root)
+    dataset = read(folders, own(tmp_path / "link"))
+    assert dataset.class_names == ["bird", "cat", "dog"]
+    assert dataset.splits["train"][:4] == [
+        ("train/bird/1.png", 0), ("train/bird/2.png", 0), ("train/cat/a b.png", 1), ("train/cat/more/3.png", 1),
+    ]  # fmt: skip
+    assert dataset.splits["test"][0] == ("val/bird/link.png", 0)
+
+
+def test_a_link_that_leads_round_in_a_circle_is_refused(root, folders):
+    (root / "train" / "cat" / "again").symlink_to(root / "train")
+    again = root / "train" / "cat" / "again" / "cat"
+    assert message_of(read, folders, own(root)) == (
+        f"{again} is a link to {root / 'train' / 'cat'}, which holds it; remove the link"
+    )
+
+
+def test_what_leads_nowhere_is_listed_and_found_out_by_decoding(root, folders, tmp_path):
+    for split in ("train", "val"):
+        for name in ("cat", "dog"):
+            for file in (root / split / name).iterdir():
+                Image.new("RGB", (8, 8)).save(file)
+    (root / "train" / "cat" / "gone.png").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(root / "train" / "dog" / "pipe.png")
+    folder = tmp_path / "results" / "prepared"
+    folder.parent.mkdir()
+    entry = own(root, unreadable_share=0.5)
+    manifest = prepare(folder, "mine", entry, read(folders, entry), [], 2)
+    assert manifest["samples"] == {"train": 3, "test": 2}
+    assert manifest["unreadable"] == [
+        ("train", "train/cat/gone.png", "can't be read (No such file or directory)"),
+        ("train", "train/dog/pipe.png", "not a regular file"),
+    ]
+
+
+def lay_out(*files, folders=()):
+    def change(root):
+        for top in (root / "train", root / "val"):
+            for path in sorted(top.rglob("*"), reverse=True):
+                path.unlink() if path.is_file() else path.rmdir()
+            top.rmdir()
+        put(root, *files)
+        for folder in folders:
+            (root / folder).mkdir(parents=True)
+
+    return change
+
+
+BOTH = "{root} must hold a folder train and a folder val or test, with a folder for each class in them"
+WRONG = {
+    "nothing there": (lay_out(), BOTH),
+    "no val": (lay_out("train/cat/1.png"), BOTH),
+    "no train": (lay_out("val/cat/1.png"), BOTH),
+    "train is a file": (lay_out("train", "val/cat/1.png"), BOTH),
+    "val is a file": (lay_out("train/cat/1.png", "val"), BOTH),
+    "one level too deep": (lay_out("images/train/cat/1.png", "images/val/cat/1.png"), BOTH),
+    "no class": (
+        lay_out("train/1.png", "val/1.png"),
+        "{root}/train holds no folder; each class of images needs one",
+    ),
+    "a class only in val": (
+        lay_out("train/cat/1.png", "val/cat/1.png", "val/emu/1.png", "val/fox/1.png"),
+        "{root}/val has the class emu, which {root}/train lacks; both need the same classes",
+    ),
+    "a class only in train": (
+        lay_out("train/cat/1.png", "train/dog/1.png", "val/cat/1.png"),
+        "{root}/val/dog holds no image; every class needs some in val",
+    ),
+    "an empty class": (
+        lay_out("train/cat/1.png", "val/cat/1.png", "val/dog/1.png", folders=["train/dog"]),
+        "{root}/train/dog holds no image; every class needs some in train",
+    ),
+    "a class of hidden files": (
+        lay_out("train/cat/.1.png", "val/cat/1.png"),
+        "{root}/train/cat holds no image; every class needs some in train",
+    ),
+    "a name with a line break": (
+        lay_out(f"train/cat/{NEWLINE}", "val/cat/1.png"),
+        r"{root}/train: the file name 'train/cat/new\nline.png' has characters that a list can't hold; rename the file",
+    ),
+    "a class with a line break": (
+        lay_out("train/c\rat/1.png", "val/c\rat/1.png"),
+        r"{root}/train: the file name 'train/c\rat/1.png' has characters that a list can't hold; rename the file",
+    ),
+    "a name that is not UTF-8": (
+        lay_out("train/cat/1.png", f"val/cat/{NOT_UTF8}"),
+        r"{root}/val: the file name 'val/cat/caf\udce9.png' has characters that a list can't hold; rename the file",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG.values(), ids=WRONG)
+def test_a_folder_that_is_laid_out_otherwise(root, folders, change, message):
+    change(root)
+    assert message_of(read, folders, own(root)) == message.replace("{root}", str(root))
+
+
+@pytest.mark.parametrize("name", ["nowhere", "file", "~nobody-of-this-name/images"])
+def test_a_folder_that_is_none(tmp_path, folders, name):
+    (tmp_path / "file").write_bytes(b"")
+    folder = name if name.startswith("~") else tmp_path / name
+    assert message_of(read, folders, own(folder)) == (
+        f"{folder}, the `folder` of Mine, is no folder that can be read from here"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_without_permission(root, folders):
+    (root / "train" / "cat").chmod(0)
+    assert message_of(read, folders, own(root)) == (
+        f"{root / 'train' / 'cat'} can't be read (Permission denied); its images are needed"
+    )
+    (root / "train" / "cat").chmod(0o755)
+
+
+# --- lists --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listed(root):
+    (root / "fit.txt").write_text("train/cat/a b.png 0\ntrain/dog/2.png 2\n")
+    (root / "check.txt").write_text("val/cat/1.png 0\nval/dog/1.png 1\n")
+    return own(root, lists={"test": "check.txt", "train": "fit.txt"})
+
+
+def test_lists_say_which_images_there_are(root, folders, listed):
+    dataset = read(folders, listed)
+    assert dataset.root == root and dataset.class_names == ["0", "1", "2"]
+    assert list(dataset.splits.items()) == [
+        ("train", [("train/cat/a b.png", 0), ("train/dog/2.png", 2)]),
+        ("test", [("val/cat/1.png", 0), ("val/dog/1.png", 1)]),
+    ], "in this order, however the config has it: the content hash hangs on it"
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"classes": 5}, ["0", "1", "2", "3", "4"]),
+        ({"class_names": ["a", "b", "c"]}, ["a", "b", "c"]),
+        ({"classes": 2, "class_names": ["a", "b"]}, ["a", "b"]),
+    ],
+)
+def test_classes_of_lists(folders, listed, options, names):
+    assert read(folders, {**listed, **options}).class_names == names
+
+
+def test_lists_start_at_the_root(root, folders, listed):
+    assert read(folders, {**listed, "folder": str(root.parent), "root": "own"}).root == root
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.png", "train/../../outside.png", "/etc/passwd", "..", "train/cat/..", "/", "//x"]
+)
+def test_a_line_that_leads_out_of_the_root_is_refused(root, folders, listed, name):
+    (root / "check.txt").write_text(f"val/cat/1.png 0\n{name} 1\n")
+    assert message_of(read, folders, listed) == (
+        f"{root / 'check.txt'}, line 2: {name} leads out of {root}; paths start there"
+    )
+
+
+@pytest.mark.parametrize("name", ["a\0b.png", "a\tb.png", "a\x1b[31m.png"])
+def test_a_line_with_odd_characters_is_refused(root, folders, listed, name):
+    (root / "fit.txt").write_text(f"{name} 0\n")
+    assert message_of(read, folders, listed) == (
+        f"{root / 'fit.txt'}: the file name {name!r} has characters that a list can't hold; rename the file"
+    )
+
+
+def test_a_malformed_line_names_list_and_line(root, folders, listed):
+    (root / "fit.txt").write_text("train/cat/a b.png 0\ntrain/dog/2.png\n")
+    assert message_of(read, folders, listed) == (
+        f"{root / 'fit.txt'}, line 2: found 'train/dog/2.png'; a line is a path, a space and a label, a whole number "
+        "from 0 to 999999"
+    )
+
+
+def test_empty_lists_have_no_classes(root, folders, listed, tmp_path):
+    for name in ("fit.txt", "check.txt"):
+        (root / name).write_text("")
+    assert read(folders, listed).class_names == []
+    assert message_of(prepare, tmp_path / "p", "mine", listed, read(folders, listed), [], 1) == (
+        "mine, train: there is no sample"
+    )
+
+
+# --- archives -----------------------------------------------------------------------------------------------------
+
+
+def archive(path, files: dict[str, bytes]) -> dict:
+    """Write a .tgz of files; what a catalogue says of it."""
+    path.parent.mkdir(exist_ok=True)
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return {"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "urls": []}
+
+
+def png(grey: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("L", (8, 8), grey).save(stream, "PNG")
+    return stream.getvalue()
+
+
+PICTURES = {
+    f"top/{split}/{name}/{number}.png": png(50 * number)
+    for split in ("train", "val")
+    for name in ("cat", "dog")
+    for number in range(3)
+}
+
+
+@pytest.fixture
+def packed(folders):
+    """An entry of one archive."""
+    file = archive(folders.raw / "pictures.tgz", PICTURES)
+    return {"title": "Pictures", "format": "image_folder", "root": "top", "files": [file]}
+
+
+def test_an_archive_end_to_end(packed, folders, tmp_path):
+    dataset = read(folders, packed)
+    assert dataset.root == folders.unpacked / "top" and dataset.class_names == ["cat", "dog"]
+    manifest = prepare(tmp_path / "prepared", "pictures", packed, dataset, [], 2)
+    assert manifest["samples"] == {"train": 6, "test": 6} and manifest["unreadable"] == []
+    for name, content in PICTURES.items():
+        assert (folders.unpacked / name).read_bytes() == content
+
+
+def test_what_is_unpacked_is_kept_and_what_is_missing_of_it_is_put_back(packed, folders):
+    first = read(folders, packed)
+    kept, lost = (first.root / path for path, _ in first.splits["train"][:2])
+    inode, content = kept.stat().st_ino, lost.read_bytes()
+    lost.unlink()
+    assert read(folders, packed) == first
+    assert kept.stat().st_ino == inode and lost.read_bytes() == content
+
+
+def test_unpacking_that_broke_off_is_done_again(packed, folders):
+    whole = (folders.raw / "pictures.tgz").read_bytes()
+    (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
+    assert "is cut off: it ends at byte" in message_of(read, folders, packed)
+    (folders.raw / "pictures.tgz").write_bytes(whole)
+    assert len(read(folders, packed).splits["train"]) == 6
+
+
+def test_another_archive_of_the_name_is_not_unpacked_among_the_files_of_the_first(packed, folders):
+    read(folders, packed)
+    packed["files"] = [archive(folders.raw / "pictures.tgz", {"top/train/cat/other.png": png(1)})]
+    assert message_of(read, folders, packed) == (
+        f"{folders.unpacked} holds an earlier pictures.tgz; delete {folders.unpacked} and run snakemake again"
+    )
+
+
+def test_nor_among_those_of_a_first_whose_unpacking_broke_off(packed, folders):
+    whole = (folders.raw / "pictures.tgz").read_bytes()
+    (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
+    assert "is cut off: it ends at byte" in message_of(read, folders, packed)
+    packed["files"] = [archive(folders.raw / "pictures.tgz", {"top/train/cat/other.png": png(1)})]
+    assert message_of(read, folders, packed) == (
+        f"{folders.unpacked} holds an earlier pictures.tgz; delete {folders.unpacked} and run snakemake again"
+    )
+
+
+def test_an_archive_of_another_name_is_not_unpacked_among_the_files_of_the_first(packed, folders):
+    read(folders, packed)
+    packed["files"] = [archive(folders.raw / "others.tgz", {"top/train/cat/other.png": png(1)})]
+    assert message_of(read, folders, packed) == (
+        f"{folders.unpacked} holds pictures.tgz, which the entry no longer has; delete {folders.unpacked} and run "
+        "snakemake again"
+    )
+
+
+def test_several_archives_are_unpacked_into_one_folder(folders):
+    halves = [{name: PICTURES[name] for name in PICTURES if f"/{split}/" in name} for split in ("train", "val")]
+    files = [archive(folders.raw / f"{number}.tgz", half) for number, half in enumerate(halves)]
+    dataset = read(folders, {"title": "P", "format": "image_folder", "root": "top", "files": files})
+    assert [len(entries) for entries in dataset.splits.values()] == [6, 6]
+
+
+def test_lists_in_an_archive(folders):
+    lists = {"train.txt": b"top/train/cat/0.png 0\n", "test.txt": b"top/val/dog/0.png 1\n"}
+    file = archive(folders.raw / "pictures.tgz", {**PICTURES, **lists})
+    entry = {
+        "title": "P",
+        "format": "image_folder",
+        "files": [file],
+        "lists": {s: f"{s}.txt" for s in ("train", "test")},
+    }
+    assert read(folders, entry).splits == {"train": [("top/train/cat/0.png", 0)], "test": [("top/val/dog/0.png", 1)]}
+
+
+def test_an_archive_with_another_root(packed, folders):
+    message = message_of(read, folders, {**packed, "root": "else"})
+    assert message.startswith(f"{folders.unpacked / 'else'} must hold a folder train and a folder val or test")

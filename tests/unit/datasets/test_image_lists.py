@@ -1,0 +1,178 @@
+"""Lists of image files: what a line may be, and that every image is looked at before it is trusted."""
+
+import os
+
+import numpy as np
+import pytest
+from messages import message_of
+from PIL import Image
+
+from trainmark.datasets.images.decoding import load_stored
+from trainmark.datasets.images.lists import load_checked, paths_of, read_list, scan, write_list
+
+ALLOWED = "a line is a path, a space and a label, a whole number from 0 to 999999"
+
+
+def save(path, seed: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    colours = np.random.default_rng(seed).integers(0, 256, (3, 4, 3), dtype=np.uint8)
+    Image.fromarray(colours).resize((40, 30)).save(path)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Forty images, more than two chunks, in two classes."""
+    for number in range(40):
+        save(tmp_path / f"{number:02}.png", number)
+    return tmp_path
+
+
+def entries_of(root) -> list[tuple[str, int]]:
+    return [(path.name, number % 2) for number, path in enumerate(sorted(root.glob("*.png")))]
+
+
+# --- lines ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("train/cat/1.jpg", 0), ("train/dog/1.jpg", 999_999)],
+        [("with spaces in it .jpg", 3), (" 1 2 3", 4)],
+        [("Schöne Grüße/画像.jpg", 0)],
+        [],
+    ],
+    ids=["plain", "spaces", "other scripts", "none"],
+)
+def test_a_list_comes_back_as_it_was_written(tmp_path, entries):
+    write_list(tmp_path / "train.txt", entries)
+    assert read_list(tmp_path / "train.txt") == entries
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"a.jpg 0\r\nb c.jpg 1\r\n", b"a.jpg 0\nb c.jpg 1", b"\xef\xbb\xbfa.jpg 0\r\nb c.jpg 1\r\n"],
+    ids=["Windows", "no last line break", "Windows's mark at the start"],
+)
+def test_lists_of_other_programs_are_read(tmp_path, content):
+    (tmp_path / "train.txt").write_bytes(content)
+    assert read_list(tmp_path / "train.txt") == [("a.jpg", 0), ("b c.jpg", 1)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "b.jpg", "b.jpg -1", "b.jpg 1.0", "b.jpg cat", "b.jpg 1 ", "b.jpg\t1", "b.jpg ²", "b.jpg ٣", "b.jpg 1000000",
+        "b.jpg " + "9" * 60, "7", " 7", "", " ",
+    ],
+)  # fmt: skip
+def test_a_line_that_is_none_is_named(tmp_path, line):
+    path = tmp_path / "val.txt"
+    path.write_text(f"a.jpg 0\n{line}\nc.jpg 1\n", encoding="utf-8")
+    assert message_of(read_list, path) == f"{path}, line 2: found {line!r}; {ALLOWED}"
+
+
+def test_a_long_line_is_shown_by_its_beginning(tmp_path):
+    path = tmp_path / "val.txt"
+    path.write_text("x" * 100_000)
+    assert message_of(read_list, path) == f"{path}, line 1: found {'x' * 80!r}; {ALLOWED}"
+
+
+def test_a_list_that_is_no_text_or_not_there(tmp_path):
+    path = tmp_path / "val.txt"
+    assert message_of(read_list, path) == (
+        f"{path} can't be read as a list of images in UTF-8 ([Errno 2] No such file or directory: '{path}')"
+    )
+    path.write_bytes(b"caf\xe9.jpg 0\n")
+    assert message_of(read_list, path) == (
+        f"{path} can't be read as a list of images in UTF-8 "
+        "('utf-8' codec can't decode byte 0xe9 in position 3: invalid continuation byte)"
+    )
+
+
+# --- every image is looked at -------------------------------------------------------------------------------------
+
+
+def test_what_can_not_be_decoded_is_taken_out_with_its_reason(root):
+    (root / "03.png").write_bytes(b"")
+    (root / "20.png").write_bytes((root / "20.png").read_bytes()[:-60])
+    (root / "39.png").unlink()
+    train, test = entries_of(root)[:30], [*entries_of(root)[30:], ("39.png", 1)]
+    scanned = scan(root, {"train": train, "test": test}, workers=2)
+    assert scanned.unreadable == [
+        ("train", "03.png", "empty file"),
+        ("train", "20.png", scanned.unreadable[1][2]),
+        ("test", "39.png", "can't be read (No such file or directory)"),
+    ]
+    assert scanned.unreadable[1][2].startswith("cut off or damaged (")
+    assert scanned.splits == {
+        "train": [entry for entry in train if entry[0] not in ("03.png", "20.png")],
+        "test": test[:-1],
+    }
+
+
+def test_the_content_hash_is_the_same_for_any_number_of_workers(root):
+    splits = {"train": entries_of(root)[:30], "test": entries_of(root)[30:]}
+    first = scan(root, splits, workers=1)
+    assert len(first.content_sha256) == 64
+    assert scan(root, splits, workers=2) == first == scan(root, splits, workers=5)
+
+
+def other_label(root, entries):
+    return [(entries[0][0], 1), *entries[1:]]
+
+
+def other_order(root, entries):
+    return [*entries[1:], entries[0]]
+
+
+def one_less(root, entries):
+    return entries[:-1]
+
+
+def other_byte(root, entries):
+    with open(root / entries[5][0], "ab") as stream:
+        stream.write(b"\0")  # behind the image's end: the pixels are the same
+    return entries
+
+
+@pytest.mark.parametrize("change", [other_label, other_order, one_less, other_byte])
+def test_the_content_hash_changes_with(root, change):
+    entries = entries_of(root)
+    before = scan(root, {"train": entries}, 2).content_sha256
+    assert scan(root, {"train": change(root, entries)}, 2).content_sha256 != before
+
+
+def test_the_content_hash_changes_with_the_split(root):
+    entries = entries_of(root)
+    here = scan(root, {"train": entries[:30], "test": entries[30:]}, 2)
+    there = scan(root, {"train": entries[:29], "test": entries[29:]}, 2)
+    assert here.content_sha256 != there.content_sha256
+
+
+def test_the_content_hash_does_not_hang_on_where_the_images_lie(root, tmp_path_factory):
+    entries = entries_of(root)
+    before = scan(root, {"train": entries}, 2)
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "moved"
+    os.rename(root, elsewhere)
+    assert scan(elsewhere, {"train": entries}, 2) == before
+
+
+# --- later on -----------------------------------------------------------------------------------------------------
+
+
+def test_a_checked_image_is_loaded(root):
+    assert np.array_equal(load_checked(root / "07.png"), load_stored(root / "07.png"))
+
+
+def test_an_image_damaged_after_it_was_checked_says_what_to_do(root):
+    path = root / "07.png"
+    path.write_bytes(b"")
+    assert message_of(load_checked, path) == (
+        f"{path}: empty file; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
+        "(run snakemake again with --forcerun prepare_dataset)"
+    )
+
+
+def test_paths_start_at_the_root(tmp_path):
+    assert paths_of(tmp_path, [("a/b c.jpg", 1), ("d.jpg", 0)]) == [tmp_path / "a" / "b c.jpg", tmp_path / "d.jpg"]

@@ -1,0 +1,212 @@
+"""The packed store: the images as they are decoded, in their order, and nothing else is taken for one."""
+
+import io
+import pickle
+import shutil
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from messages import message_of
+from PIL import Image
+
+from trainmark.datasets.images import packed
+from trainmark.datasets.images.decoding import load_stored
+from trainmark.datasets.images.packed import IMAGE_BYTES, IMAGE_SHAPE, open_store, pack, read_batch, read_blocks
+from trainmark.files.disk import RESERVE_BYTES
+
+AGAIN = "delete it and run snakemake again"
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Twenty images, more than one chunk."""
+    generator = np.random.default_rng(0)
+    paths = [tmp_path / "images" / f"{number:02}.jpg" for number in range(20)]
+    paths[0].parent.mkdir()
+    for path in paths:
+        Image.fromarray(generator.integers(0, 256, (3, 4, 3), dtype=np.uint8)).resize((300, 270)).save(path)
+    return paths
+
+
+@pytest.fixture
+def out(tmp_path):
+    folder = tmp_path / "packed"
+    folder.mkdir()
+    return folder / "train.npy"
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_every_image_comes_back_pixel_by_pixel(paths, out, workers):
+    pack(paths, out, workers)
+    store = open_store(out)
+    assert isinstance(store, np.memmap) and not store.flags.writeable
+    assert store.dtype == np.uint8 and store.shape == (20, *IMAGE_SHAPE)
+    for pixels, path in zip(store, paths, strict=True):
+        assert np.array_equal(pixels, load_stored(path))
+    assert [path.name for path in out.parent.iterdir()] == ["train.npy"]
+    assert 0 < out.stat().st_size - 20 * IMAGE_BYTES < 256, "a header, and not one byte more"
+
+
+def test_the_file_is_the_same_for_any_number_of_workers(paths, out):
+    pack(paths, out, 1)
+    first = out.read_bytes()
+    pack(paths, out, 3)
+    assert out.read_bytes() == first
+
+
+def test_a_batch_comes_in_its_own_order(paths, out):
+    pack(paths, out, 2)
+    batch = read_batch(open_store(out), np.array([7, 19, 0, 7]))
+    assert not isinstance(batch, np.memmap) or batch.base is None
+    assert np.array_equal(batch, [load_stored(paths[number]) for number in (7, 19, 0, 7)])
+
+
+@pytest.mark.parametrize("block_images", [1, 7, 20, 256])
+def test_blocks_are_all_images_in_order(paths, out, monkeypatch, block_images):
+    monkeypatch.setattr(packed, "BLOCK_IMAGES", block_images)
+    pack(paths, out, 2)
+    blocks = list(read_blocks(out))
+    assert {len(block) for block in blocks[:-1]} <= {block_images}
+    assert np.array_equal(np.concatenate(blocks), open_store(out))
+
+
+def test_a_damaged_image_leaves_no_store_under_the_real_name(paths, out):
+    paths[11].write_bytes(b"")
+    assert message_of(pack, paths, out, 2) == (
+        f"{paths[11]}: empty file; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
+        "(run snakemake again with --forcerun prepare_dataset)"
+    )
+    assert not out.exists()
+
+
+def test_what_an_earlier_attempt_left_does_no_harm(paths, out):
+    out.with_name("train.npy.part").write_bytes(b"half of it" * 1000)
+    pack(paths, out, 2)
+    assert np.array_equal(open_store(out)[19], load_stored(paths[19]))
+    assert [path.name for path in out.parent.iterdir()] == ["train.npy"]
+
+
+@pytest.fixture
+def stopped(paths, out, monkeypatch):
+    """An attempt with the key "k" that an unreadable eleventh image ended, after eight were noted. That image is whole
+    again; gives the paths that are loaded from then on.
+    """
+    monkeypatch.setattr(packed, "NOTED_IMAGES", 4)
+    monkeypatch.setattr(packed, "CHUNK", 2)
+    content = paths[10].read_bytes()
+    paths[10].write_bytes(b"")
+    message_of(pack, paths, out, 1, "k")
+    paths[10].write_bytes(content)
+    loaded = []
+    monkeypatch.setattr(packed, "load_checked", lambda path: loaded.append(path) or load_stored(path))
+    return loaded
+
+
+def whole(paths, out) -> bool:
+    names = [path.name for path in out.parent.iterdir()]
+    return names == ["train.npy"] and np.array_equal(open_store(out), [load_stored(path) for path in paths])
+
+
+def test_a_stopped_attempt_goes_on_where_it_was(paths, out, stopped):
+    assert not out.exists()
+    pack(paths, out, 1, "k")
+    assert stopped == paths[8:]
+    assert whole(paths, out)
+
+
+@pytest.mark.parametrize(
+    "note", ["", "{", "[]", '{"key": "k"}', *(f'{{"key": "k", "done": {done}}}' for done in ("null", -2, 21))]
+)
+def test_a_damaged_note_is_not_believed(paths, out, stopped, note):
+    out.with_name("train.npy.part.json").write_text(note)
+    pack(paths, out, 1, "k")
+    assert stopped == paths
+    assert whole(paths, out)
+
+
+def test_an_attempt_at_something_else_is_not_gone_on_with(paths, out, stopped):
+    pack(paths, out, 1, "another")
+    assert stopped == paths
+    assert whole(paths, out)
+
+
+def test_nor_one_of_another_number_of_images(paths, out, stopped):
+    pack(paths[:15], out, 1, "k")
+    assert stopped == paths[:15]
+    assert whole(paths[:15], out)
+
+
+def test_nor_one_whose_file_is_damaged(paths, out, stopped):
+    out.with_name("train.npy.part").write_bytes(b"half of it")
+    pack(paths, out, 1, "k")
+    assert stopped == paths
+    assert whole(paths, out)
+
+
+def test_a_disk_that_is_too_small_is_not_filled(paths, out, monkeypatch):
+    usage = namedtuple("Usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, RESERVE_BYTES + 20 * IMAGE_BYTES - 1))
+    assert message_of(pack, paths, out, 2) == (
+        f"the packed store {out} needs 3.8 MiB more and a reserve of 64.0 MiB, "
+        f"and the disk of {out.parent} has 67.7 MiB free; "
+        "make room there, or work in a folder on a larger disk"
+    )
+    assert list(out.parent.iterdir()) == []
+
+
+# --- what is no store ---------------------------------------------------------------------------------------------
+
+
+def npy(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def npz() -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, images=np.zeros(IMAGE_SHAPE, np.uint8))
+    return stream.getvalue()
+
+
+WHOLE = npy(np.zeros((2, *IMAGE_SHAPE), np.uint8))
+NO_STORES = {
+    "empty": b"",
+    "text": b"no store",
+    "pickle": pickle.dumps([1, 2, 3]),
+    "npz": npz(),
+    "cut off in its header": WHOLE[:40],
+    "cut off in its images": WHOLE[:-1],
+    "brackets left open in its header": WHOLE.replace(b")", b"(", 1),
+    "objects": npy(np.array([print, None], object)),
+}
+
+
+@pytest.mark.parametrize("content", NO_STORES.values(), ids=NO_STORES)
+def test_what_is_no_whole_store_is_refused(out, content):
+    out.write_bytes(content)
+    message = message_of(open_store, out)
+    assert message.startswith(f"{out} is no whole packed store (") and message.endswith(f"); {AGAIN}")
+
+
+def test_a_missing_store_is_refused(out):
+    assert message_of(open_store, out) == (
+        f"{out} is no whole packed store ([Errno 2] No such file or directory: '{out}'); {AGAIN}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "holds"),
+    [
+        (np.zeros((2, 3, 256, 256), np.uint8), "uint8 (2, 3, 256, 256)"),
+        (np.zeros((2, *IMAGE_SHAPE), np.int8), "int8 (2, 256, 256, 3)"),
+        (np.zeros(3, np.uint8), "uint8 (3,)"),
+        (np.zeros((), np.uint8), "uint8 ()"),
+    ],
+)
+def test_another_array_is_refused(out, array, holds):
+    np.save(out, array)
+    assert message_of(open_store, out) == (
+        f"{out} holds {holds}, and a packed store uint8 (samples, 256, 256, 3); {AGAIN}"
+    )

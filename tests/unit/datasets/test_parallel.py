@@ -1,0 +1,103 @@
+"""A function over many items in threads: in order, in constant memory, and out in time."""
+
+import threading
+import time
+
+import pytest
+
+from trainmark.datasets.images.parallel import AHEAD, chunks, in_order
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_results_come_in_the_order_of_the_items(workers):
+    def slow_at_first(number):
+        time.sleep(0.01 if number % 5 == 0 else 0)
+        return number * number
+
+    assert list(in_order(slow_at_first, range(50), workers)) == [number * number for number in range(50)]
+
+
+def test_no_items_give_no_results():
+    assert list(in_order(str, [], 2)) == []
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_it_never_runs_further_ahead_than_each_worker_may(workers):
+    """Items are asked for, and results kept, however slowly results are taken."""
+    asked = []
+
+    def items():
+        for number in range(100):
+            asked.append(number)
+            yield number
+
+    results = in_order(lambda number: number, items(), workers)
+    assert asked == [], "nothing is done before a result is asked for"
+    for taken in range(1, 101):
+        assert next(results) == taken - 1
+        assert len(asked) - taken <= workers * AHEAD
+    assert list(results) == []
+
+
+def test_workers_work_at_the_same_time():
+    meeting = threading.Barrier(3, timeout=10)
+    assert len(list(in_order(lambda _: meeting.wait(), range(6), 3))) == 6
+
+
+def test_what_the_function_raises_is_raised_and_the_rest_is_not_begun():
+    begun = []
+
+    def fail_at_ten(number):
+        begun.append(number)
+        if number == 10:
+            raise ValueError("ten")
+        time.sleep(0.001)
+        return number
+
+    found = []
+    with pytest.raises(ValueError, match="ten"):
+        for result in in_order(fail_at_ten, range(1000), 2):
+            found.append(result)
+    assert found == list(range(10))
+    assert max(begun) <= 10 + 2 * AHEAD + 1
+
+
+def test_a_caller_that_stops_early_waits_for_no_item_that_was_not_begun():
+    before = threading.active_count()
+    stopped, begun = threading.Event(), []
+
+    def wait_after_the_first(number):
+        begun.append(number)
+        assert number == 0 or stopped.wait(timeout=10)
+        return number
+
+    results = in_order(wait_after_the_first, range(1000), 1)
+    assert next(results) == 0
+    timer = threading.Timer(0.1, stopped.set)
+    timer.start()
+    results.close()
+    timer.join()
+    assert begun in ([0], [0, 1])
+    assert threading.active_count() == before
+
+
+def test_what_the_items_raise_is_raised():
+    def items():
+        yield 1
+        raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        list(in_order(str, items(), 2))
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, []), (1, [[0]]), (3, [[0, 1, 2]]), (4, [[0, 1, 2], [3]]), (6, [[0, 1, 2], [3, 4, 5]])],
+)
+def test_chunks(count, expected):
+    assert list(chunks(range(count), 3)) == expected
+
+
+def test_chunks_are_made_when_they_are_asked_for():
+    endless = iter(int, 1)
+    assert next(chunks(endless, 2)) == [0, 0]

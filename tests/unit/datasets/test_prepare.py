@@ -1,0 +1,325 @@
+"""Writing prepared datasets: what is written, what its manifest says, and what is refused."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from messages import message_of
+from PIL import Image
+
+from trainmark.datasets import prepare as prepare_module
+from trainmark.datasets.catalogue import SPLITS
+from trainmark.datasets.images.lists import read_list
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.prepared import image_root, read_manifest, read_split
+from trainmark.datasets.samples import Arrays, ImageLists
+from trainmark.files.disk import RESERVE_BYTES
+
+ENTRY = {"title": "Small", "format": "idx", "classes": 3, "image_shape": [2, 4, 5], "samples": {"train": 6, "test": 3}}
+SOURCES = [{"file": "a.gz", "sha256": "0" * 64, "from": "https://example.org/a.gz"}]
+NAMES = ["a", "b", "Größe"]
+
+
+def arrays() -> dict:
+    generator = np.random.default_rng(0)
+    return {
+        split: (
+            generator.integers(0, 256, (samples, 2, 4, 5), dtype=np.uint8),
+            np.arange(samples, dtype=np.int64) % 3,
+        )
+        for split, samples in ENTRY["samples"].items()
+    }
+
+
+def write(folder, splits=None, entry=ENTRY, names=NAMES) -> dict:
+    return prepare(folder, "small", entry, Arrays(splits or arrays(), names), SOURCES, 1)
+
+
+# --- arrays -------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_of_an_array_dataset(tmp_path):
+    write(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "classes.txt", "manifest.json", "test_images.npy", "test_labels.npy", "train_images.npy", "train_labels.npy",
+    ]  # fmt: skip
+    assert (tmp_path / "classes.txt").read_text(encoding="utf-8") == "a\nb\nGröße\n"
+
+
+def test_the_manifest_of_an_array_dataset(tmp_path):
+    written = arrays()
+    manifest = write(tmp_path, written)
+    content = b"".join(array.tobytes() for split in SPLITS for array in written[split])
+    sha256 = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.glob("*.npy")}
+    assert manifest == {
+        "dataset": "small",
+        "title": "Small",
+        "format": "idx",
+        "kind": "images",
+        "classes": 3,
+        "class_names": NAMES,
+        "sample_shape": [2, 4, 5],
+        "samples": {"train": 6, "test": 3},
+        "arrays": {
+            f"{split}_{part}": {
+                "file": f"{split}_{part}.npy",
+                "shape": [ENTRY["samples"][split], *shape],
+                "dtype": dtype,
+                "sha256": sha256[f"{split}_{part}.npy"],
+            }
+            for split in SPLITS
+            for part, shape, dtype in (("images", [2, 4, 5], "uint8"), ("labels", [], "int64"))
+        },
+        "content_sha256": hashlib.sha256(content).hexdigest(),
+        "vocabulary": None,
+        "sources": SOURCES,
+    }
+    text = (tmp_path / "manifest.json").read_text()
+    assert text.endswith("}\n") and json.loads(text) == manifest == read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("part", [0, 1], ids=["images", "labels"])
+def test_the_content_hash_changes_with_any_value(tmp_path, split, part):
+    changed = arrays()
+    before = write(tmp_path, changed)["content_sha256"]
+    changed[split][part].flat[-1] ^= 2
+    assert write(tmp_path, changed)["content_sha256"] != before
+
+
+def test_the_content_hash_does_not_hang_on_memory_layout_blocks_or_sources(tmp_path, monkeypatch):
+    written = arrays()
+    first = write(tmp_path, written)["content_sha256"]
+    monkeypatch.setattr(prepare_module, "BLOCK_BYTES", 2 * 40)
+    turned = {split: (np.asfortranarray(images), labels) for split, (images, labels) in written.items()}
+    assert prepare(tmp_path, "other", ENTRY, Arrays(turned, NAMES), [], 1)["content_sha256"] == first
+    assert np.array_equal(read_split(tmp_path, "train")[0], written["train"][0])
+
+
+class Generated:
+    """Made when a slice is taken, as trainmark.datasets.formats.synthetic does."""
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, samples):
+        self.shape = (samples, 2, 4, 5)
+        self.asked = []
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, part):
+        self.asked.append(len(range(*part.indices(len(self)))))
+        return np.full((self.asked[-1], 2, 4, 5), part.start, np.uint8)
+
+
+@pytest.mark.parametrize(("block_bytes", "largest"), [(1, 1), (40, 1), (100, 2), (1 << 26, 7)])
+def test_generated_samples_are_taken_in_bounded_blocks(tmp_path, monkeypatch, block_bytes, largest):
+    monkeypatch.setattr(prepare_module, "BLOCK_BYTES", block_bytes)
+    images = Generated(7)
+    entry = {**ENTRY, "samples": {"train": 7, "test": 3}}
+    write(tmp_path, {**arrays(), "train": (images, np.zeros(7, np.int64))}, entry)
+    assert max(images.asked) == largest and sum(images.asked) == 7
+    found = read_split(tmp_path, "train")[0]
+    assert found[:, 0, 0, 0].tolist() == [number - number % largest for number in range(7)]
+
+
+def test_objects_are_not_written(tmp_path):
+    written = arrays()
+    written["test"] = (written["test"][0].astype(object), written["test"][1])
+    with pytest.raises(ValueError, match="would hold objects of Python"):
+        write(tmp_path, written)
+    assert not (tmp_path / "manifest.json").exists(), "the manifest comes last"
+
+
+def test_a_disk_that_is_too_small_is_not_filled(tmp_path, monkeypatch):
+    usage = namedtuple("Usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, RESERVE_BYTES + 6 * 40 - 1))
+    assert message_of(write, tmp_path) == (
+        f"{tmp_path / 'train_images.npy'} needs 240 bytes more and a reserve of 64.0 MiB, "
+        f"and the disk of {tmp_path} has 64.0 MiB free; "
+        "make room there, or work in a folder on a larger disk"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda images, labels: (images[:, :1], labels), "samples are (1, 4, 5), and the catalogue says (2, 4, 5)"),
+        (
+            lambda images, labels: (np.swapaxes(images, 2, 3), labels),
+            "samples are (2, 5, 4), and the catalogue says (2, 4, 5)",
+        ),
+        (lambda images, labels: (images[:-1], labels[:-1]), "{fewer} samples, and the catalogue says {samples}"),
+        (lambda images, labels: (images[:0], labels[:0]), "there is no sample"),
+        (lambda images, labels: (images, labels + 1), "labels run from 1 to 3, and the catalogue allows 0 to 2"),
+        (lambda images, labels: (images, labels - 1), "labels run from -1 to 1, and the catalogue allows 0 to 2"),
+    ],
+    ids=["channels", "height and width exchanged", "a sample less", "none", "label too large", "label too small"],
+)
+def test_arrays_that_are_not_what_the_catalogue_says(tmp_path, split, change, message):
+    wrong = arrays()
+    wrong[split] = change(*wrong[split])
+    samples = ENTRY["samples"][split]
+    expected = f"small, {split}: {message.format(samples=samples, fewer=samples - 1)}"
+    assert message_of(write, tmp_path, wrong) == expected
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_another_number_of_classes_is_refused(tmp_path):
+    assert message_of(write, tmp_path, arrays(), ENTRY, ["a", "b"]) == (
+        "small: 2 classes are there, and the catalogue says 3"
+    )
+
+
+def test_token_ids_of_another_length_are_refused(tmp_path):
+    entry = {"title": "Texts", "format": "reviews", "sequence_length": 400, "vocabulary_size": 5000}
+    part = (np.zeros((2, 300), np.int32), np.array([0, 1]))
+    dataset = Arrays({"train": part, "test": part}, ["n", "p"], "tokens")
+    assert message_of(prepare, tmp_path, "texts", entry, dataset, [], 1) == (
+        "texts, train: samples are (300,), and the catalogue says (400,)"
+    )
+
+
+def test_what_an_entry_does_not_say_may_be_anything(tmp_path):
+    entry = {"title": "Choice", "format": "class_subset", "of": "mnist", "classes": 3, "seed": 1}
+    assert write(tmp_path, entry=entry)["sample_shape"] == [2, 4, 5]
+
+
+# --- image files --------------------------------------------------------------------------------------------------
+
+OWN = {"title": "Mine", "format": "image_folder"}
+
+
+@pytest.fixture
+def lists(tmp_path):
+    """A dataset of 60 training and 40 test images in one folder."""
+    (tmp_path / "images").mkdir()
+    for number in range(100):
+        Image.new("RGB", (9, 8), (number, 2 * number, 255 - number)).save(tmp_path / "images" / f"{number:03}.png")
+    entries = [(f"{number:03}.png", number % 2) for number in range(100)]
+    return ImageLists(tmp_path / "images", {"train": entries[:60], "test": entries[60:]}, ["cat", "dog"])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "results" / "datasets" / "mine" / "prepared"
+    folder.parent.mkdir(parents=True)
+    return folder
+
+
+def spoil(lists, *numbers) -> None:
+    for number in numbers:
+        (lists.root / f"{number:03}.png").write_bytes(b"")
+
+
+def test_the_files_and_the_manifest_of_image_lists(lists, folder):
+    manifest = prepare(folder, "mine", OWN, lists, SOURCES, 2)
+    assert sorted(path.name for path in folder.iterdir()) == ["classes.txt", "manifest.json", "test.txt", "train.txt"]
+    assert manifest == {
+        "dataset": "mine",
+        "title": "Mine",
+        "format": "image_folder",
+        "kind": "image_lists",
+        "classes": 2,
+        "class_names": ["cat", "dog"],
+        "sample_shape": [3, 256, 256],
+        "samples": {"train": 60, "test": 40},
+        "root": str(lists.root),
+        "lists": {split: hashlib.sha256((folder / f"{split}.txt").read_bytes()).hexdigest() for split in SPLITS},
+        "unreadable": [],
+        "content_sha256": manifest["content_sha256"],
+        "sources": SOURCES,
+    }
+    assert read_manifest(folder) == manifest
+    for split in SPLITS:
+        assert read_list(folder / f"{split}.txt") == lists.splits[split]
+    assert (folder.parent / "unreadable.txt").read_text() == ""
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_content_hash_is_the_same_for_any_number_of_workers(lists, folder, workers):
+    alone = prepare(folder, "mine", OWN, lists, [], 1)
+    assert prepare(folder, "mine", OWN, lists, [], workers) == alone
+
+
+def test_images_below_the_unpacked_folder_are_found_where_results_are_moved(lists, folder, tmp_path):
+    unpacked = folder.parent / "unpacked" / "top"
+    shutil.copytree(lists.root, unpacked)
+    manifest = prepare(folder, "mine", OWN, ImageLists(unpacked, lists.splits, lists.class_names), [], 1)
+    assert manifest["root"] == "../unpacked/top"
+    os.rename(tmp_path / "results", tmp_path / "moved")
+    moved = tmp_path / "moved" / "datasets" / "mine" / "prepared"
+    assert (image_root(moved, read_manifest(moved)) / "000.png").is_file()
+
+
+def test_images_of_another_dataset_are_found_where_results_are_moved(lists, folder):
+    base = folder.parent.parent / "base" / "prepared" / ".." / "unpacked"
+    (folder.parent.parent / "base" / "prepared").mkdir(parents=True)
+    shutil.copytree(lists.root, base)
+    manifest = prepare(folder, "mine", OWN, ImageLists(base, lists.splits, lists.class_names), [], 1)
+    assert manifest["root"] == "../../base/unpacked"
+    assert (image_root(folder, manifest) / "000.png").is_file()
+
+
+def test_as_many_unreadable_images_as_allowed_are_left_out(lists, folder):
+    spoil(lists, 3, 70)
+    manifest = prepare(folder, "mine", {**OWN, "unreadable_share": 0.02}, lists, [], 2)
+    assert manifest["samples"] == {"train": 59, "test": 39}
+    reasons = [["train", "003.png", "empty file"], ["test", "070.png", "empty file"]]
+    assert read_manifest(folder)["unreadable"] == reasons
+    assert (folder.parent / "unreadable.txt").read_text() == "train\t003.png\tempty file\ntest\t070.png\tempty file\n"
+    assert ("003.png", 1) not in read_list(folder / "train.txt") and len(read_list(folder / "train.txt")) == 59
+
+
+@pytest.mark.parametrize(
+    ("entry", "count", "allowed", "share"),
+    [
+        (OWN, 1, 0, "0.001"),
+        ({**OWN, "unreadable_share": 0.02}, 3, 2, "0.02"),
+        ({**OWN, "unreadable_share": 0}, 1, 0, "0"),
+    ],
+)
+def test_more_unreadable_images_than_allowed_are_refused(lists, folder, entry, count, allowed, share):
+    spoil(lists, *range(58, 58 + count))
+    report = folder.parent / "unreadable.txt"
+    assert message_of(prepare, folder, "mine", entry, lists, [], 2) == (
+        f"mine: {count} of 100 images can't be decoded, the first of them {lists.root / '058.png'} (empty file); "
+        f"{report} lists them all; allowed: {allowed} (unreadable_share {share}); replace them, or raise "
+        "unreadable_share in the dataset's entry"
+    )
+    assert len(report.read_text().splitlines()) == count
+    assert not (folder / "manifest.json").exists()
+
+
+def test_a_share_counts_as_it_is_written(lists, folder):
+    """0.29 of 100 is 29, and 28.999... in binary."""
+    spoil(lists, *range(29))
+    assert prepare(folder, "mine", {**OWN, "unreadable_share": 0.29}, lists, [], 2)["samples"]["train"] == 31
+
+
+def test_a_split_of_which_nothing_is_left_is_refused(lists, folder):
+    spoil(lists, *range(60, 100))
+    assert message_of(prepare, folder, "mine", {**OWN, "unreadable_share": 1}, lists, [], 2) == (
+        f"mine, test: no image can be decoded; {folder.parent / 'unreadable.txt'} says why; replace them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "splits", "message"),
+    [
+        ({**OWN, "classes": 3}, {}, "mine: 2 classes are there, and the catalogue says 3"),
+        ({**OWN, "samples": {"train": 9, "test": 1}}, {}, "mine, train: 60 samples, and the catalogue says 9"),
+        (OWN, {"test": []}, "mine, test: there is no sample"),
+        (OWN, {"test": [("000.png", 2)]}, "mine, test: labels run from 2 to 2, and the catalogue allows 0 to 1"),
+    ],
+)
+def test_lists_that_are_not_what_the_catalogue_says(lists, folder, entry, splits, message):
+    wrong = ImageLists(lists.root, {**lists.splits, **splits}, lists.class_names)
+    assert message_of(prepare, folder, "mine", entry, wrong, [], 1) == message

@@ -1,0 +1,337 @@
+"""The raw reviews: every one of them in a fixed order, and one sentence for an archive that is damaged or hostile."""
+
+import io
+import json
+import tarfile
+from collections import Counter
+
+import messages
+import numpy as np
+import pytest
+
+from trainmark.config.load import REPOSITORY
+from trainmark.datasets.catalogue import known_formats
+from trainmark.datasets.formats import reviews
+from trainmark.datasets.prepare import read_dataset
+from trainmark.datasets.samples import Folders
+from trainmark.datasets.tokens import Vocabulary, read_word_index, words
+from trainmark.errors import DataError
+
+TEXTS = {
+    "train/pos/10_9": "A great film, and it's not a bad one!<br /><br />Great.",
+    "train/pos/2_10": "Great great GREAT",
+    "train/neg/7_1": "Bad. The film is bad and nobody likes it",
+    "train/neg/11_2": "",
+    "test/pos/0_8": "The film",
+    "test/neg/0_1": "The bad film: une déception",
+}
+WORD_INDEX = {"the": 1, "film": 2, "bad": 3, "great": 4, "a": 5, "and": 6, "br": 7, "it's": 8, "not": 9, "one": 10}
+ENTRY = {
+    "format": "reviews",
+    "classes": 2,
+    "samples": {"train": 4, "test": 2},
+    "sequence_length": 6,
+    "vocabulary_size": 12,
+    "files": [{"name": "reviews.tar.gz"}, {"name": "index.json"}],
+}
+REAL = REPOSITORY.parent / "shared" / "data" / "imdb"
+
+
+def member(name: str, content: bytes = b"", **fields) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info, content
+
+
+def review_members(texts=TEXTS, prefix="aclImdb/") -> list[tuple[tarfile.TarInfo, bytes]]:
+    return [member(f"{prefix}{name}.txt", text.encode()) for name, text in texts.items()]
+
+
+def write_archive(path, members, mode="w:gz", **options) -> None:
+    with tarfile.open(path, mode, **options) as archive:
+        for info, content in members:
+            archive.addfile(info, io.BytesIO(content))
+
+
+def write_raw(folder, members=None, mode="w:gz") -> Folders:
+    write_archive(folder / "reviews.tar.gz", review_members() if members is None else members, mode)
+    (folder / "index.json").write_text(json.dumps(WORD_INDEX))
+    return Folders(raw=folder, unpacked=folder / "unpacked")
+
+
+def message_of(folders, entry=ENTRY) -> str:
+    return messages.message_of(reviews.read, folders, entry)
+
+
+# --- what is read -------------------------------------------------------------------------------------------------
+
+
+def test_reviews_by_hand(tmp_path):
+    found = reviews.read(write_raw(tmp_path), ENTRY)
+    assert found.kind == "tokens" and found.class_names == ["negative", "positive"]
+    assert list(found.splits) == ["train", "test"]
+    ids, labels = found.splits["train"]
+    assert ids.tolist() == [
+        [2, 6, 9, 2, 2, 2],  # neg/7, its last six words: is (unknown) bad and nobody likes it (all three unknown)
+        [0, 0, 0, 0, 0, 1],  # neg/11: nothing but the start
+        [0, 0, 1, 7, 7, 7],  # pos/2 before pos/10: by number
+        [8, 6, 2, 10, 10, 7],  # pos/10: a bad one (13, too rare) br br great
+    ]
+    assert labels.tolist() == [0, 0, 1, 1]
+    ids, labels = found.splits["test"]
+    assert ids.tolist() == [[1, 4, 6, 5, 2, 2], [0, 0, 0, 1, 4, 5]]
+    assert labels.tolist() == [0, 1]
+    for ids, labels in found.splits.values():
+        assert ids.dtype == np.int32 and labels.dtype == np.int64
+    assert found.vocabulary == Vocabulary(WORD_INDEX, 12)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_every_compression_is_told_by_its_content(tmp_path, mode):
+    folders = write_raw(tmp_path, mode=mode)
+    assert reviews.read(folders, ENTRY).splits["train"][1].tolist() == [0, 0, 1, 1]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["index.json", "reviews.tar.gz"]
+
+
+@pytest.mark.parametrize("tar_format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_every_tar_format(tmp_path, tar_format):
+    folders = write_raw(tmp_path)
+    long = member("aclImdb/" + "long" * 20 + "/" + "name" * 20, b"x")
+    members = [long, *review_members()]
+    for info, _ in members:
+        info.mtime = 1.5 if tar_format == tarfile.PAX_FORMAT else 1  # a fraction makes an extended header
+    write_archive(folders.raw / "reviews.tar.gz", members, "w", format=tar_format)
+    assert len(reviews.read(folders, ENTRY).splits["train"][0]) == 4
+
+
+def test_the_archives_order_and_the_dot_before_its_names_do_not_matter(tmp_path):
+    expected = reviews.read(write_raw(tmp_path), ENTRY)
+    found = reviews.read(write_raw(tmp_path, review_members(prefix="./aclImdb/")[::-1]), ENTRY)
+    for split in ("train", "test"):
+        for left, right in zip(found.splits[split], expected.splits[split], strict=True):
+            assert np.array_equal(left, right)
+
+
+def test_everything_else_is_passed_over(tmp_path):
+    others = [
+        "README", "imdb.vocab", "train/labeledBow.feat", "train/urls_pos.txt", "train/unsup/0_0.txt",
+        "train/pos/a_1.txt", "train/pos/3.txt", "train/pos/3_1.txt.bak", "train/pos/deep/3_1.txt", "valid/pos/3_1.txt",
+        "train/pos/-3_1.txt", "train/pos/\u0663_1.txt",
+    ]  # fmt: skip
+    members = [member(f"aclImdb/{name}", b"\xff great") for name in others]
+    members += [member("aclImdb/train/pos", type=tarfile.DIRTYPE)]
+    members += [member("aclImdb/train/pos/3_1.txt", type=tarfile.DIRTYPE)]
+    found = reviews.read(write_raw(tmp_path, [*members, *review_members()]), ENTRY)
+    assert [len(labels) for _, labels in found.splits.values()] == [4, 2]
+
+
+def test_the_format_is_found_by_its_name(tmp_path):
+    assert known_formats()["reviews"].kind == "tokens"
+    assert read_dataset(write_raw(tmp_path), ENTRY).splits["test"][0].shape == (2, 6)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "listed", "lacking"),
+    [
+        ([], "none", "tar archive"),
+        (["index.json"], "index.json", "tar archive"),
+        (["a.tar", "b.tgz", "index.json"], "a.tar, b.tgz, index.json", "tar archive"),
+        (["reviews.tar.gz"], "reviews.tar.gz", "word index (.json)"),
+        (["reviews.tgz", "a.json", "b.json"], "reviews.tgz, a.json, b.json", "word index (.json)"),
+    ],
+)
+def test_files_that_do_not_fit_the_format(tmp_path, names, listed, lacking):
+    entry = {**ENTRY, "files": [{"name": name} for name in names]}
+    assert message_of(write_raw(tmp_path), entry) == (
+        f"{tmp_path}: the files of the catalogue entry are {listed}; "
+        f"the format reviews needs exactly one {lacking} among them"
+    )
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_split_without_reviews(tmp_path, split):
+    folders = write_raw(tmp_path, review_members({name: t for name, t in TEXTS.items() if not name.startswith(split)}))
+    assert message_of(folders) == (
+        f"{tmp_path}/reviews.tar.gz holds no review aclImdb/{split}/{{neg,pos}}/NUMBER_RATING.txt; is it another file?"
+    )
+
+
+def test_a_review_that_is_not_utf_8(tmp_path):
+    members = [*review_members(), member("aclImdb/test/pos/5_7.txt", b"caf\xe9 noir")]
+    assert message_of(write_raw(tmp_path, members)) == (
+        f"{tmp_path}/reviews.tar.gz: aclImdb/test/pos/5_7.txt is not UTF-8 text at byte 3; download the archive again"
+    )
+
+
+def test_the_same_review_twice(tmp_path):
+    members = [*review_members(), member("aclImdb/test/pos/00_7.txt", b"great")]
+    assert message_of(write_raw(tmp_path, members)) == (
+        f"{tmp_path}/reviews.tar.gz holds review 00 of test/pos twice; download it again"
+    )
+
+
+def test_no_file(tmp_path):
+    folders = write_raw(tmp_path)
+    (tmp_path / "reviews.tar.gz").unlink()
+    assert message_of(folders) == (
+        f"{tmp_path}/reviews.tar.gz cannot be read (No such file or directory); download it again"
+    )
+
+
+# How archives are hostile or damaged in all the other ways: test_archives.py; the reader is the same.
+
+
+def test_cut_off(tmp_path):
+    folders = write_raw(tmp_path, mode="w")
+    path = tmp_path / "reviews.tar.gz"
+    path.write_bytes(path.read_bytes()[:2100])
+    assert message_of(folders).startswith(f"{path} is cut off: it ends at byte 2100, ")
+
+
+def test_neither_file_nor_folder(tmp_path):
+    hostile = member("aclImdb/train/pos/3_1.txt", type=tarfile.SYMTYPE, linkname="/etc/passwd")
+    folders = write_raw(tmp_path, [*review_members(), hostile])
+    assert message_of(folders).startswith(
+        f"{tmp_path}/reviews.tar.gz: its member 'aclImdb/train/pos/3_1.txt' is a symbolic link; "
+    )
+
+
+def test_a_folder_with_the_name_of_a_review_is_none(tmp_path):
+    folder = member("aclImdb/train/pos/3_1.txt", type=tarfile.DIRTYPE)
+    found = reviews.read(write_raw(tmp_path, [*review_members(), folder]), ENTRY)
+    assert np.array_equal(found.splits["train"][0], reviews.read(write_raw(tmp_path), ENTRY).splits["train"][0])
+
+
+def test_a_review_that_is_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(reviews, "MAX_REVIEW_BYTES", 100)
+    fits = member("aclImdb/test/pos/5_7.txt", b"a" * 100)
+    assert len(reviews.read(write_raw(tmp_path, [*review_members(), fits]), ENTRY).splits["test"][0]) == 3
+    folders = write_raw(tmp_path, [*review_members(), member("aclImdb/test/pos/5_7.txt", b"a" * 101)])
+    assert message_of(folders) == (
+        f"{tmp_path}/reviews.tar.gz: aclImdb/test/pos/5_7.txt has 101 bytes, and 100 are allowed; "
+        "get the archive from another place"
+    )
+
+
+def test_an_index_that_is_none(tmp_path):
+    folders = write_raw(tmp_path)
+    (tmp_path / "index.json").write_text("[]")
+    assert message_of(folders) == (
+        f"{tmp_path}/index.json is not a word index; "
+        "it must be a JSON object that gives n words the ranks 1 to n, each rank once"
+    )
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_whatever_is_damaged_is_a_data_error_or_read(tmp_path, mode):
+    folders = write_raw(tmp_path, mode=mode)
+    path = tmp_path / "reviews.tar.gz"
+    good = path.read_bytes()
+    generator = np.random.default_rng(0)
+    refused = 0
+    for _ in range(100):
+        content = bytearray(good)
+        for place in generator.integers(0, len(good), generator.integers(1, 4)):
+            content[place] = generator.integers(0, 256)
+        path.write_bytes(content[: generator.integers(1, 2 * len(good))])
+        try:
+            reviews.read(folders, ENTRY)
+        except DataError as error:
+            refused += 1
+            assert "\n" not in str(error)
+    assert refused > 20
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["index.json", "reviews.tar.gz"]
+
+
+# --- the real reviews ---------------------------------------------------------------------------------------------
+
+
+FIRST_OF_KERAS = [
+    1, 14, 22, 16, 43, 530, 973, 1622, 1385, 65, 458, 4468, 66, 3941, 4, 173, 36, 256, 5, 25, 100, 43, 838, 112, 50,
+    670, 2, 9, 35, 480, 284, 5, 150, 4, 172, 112, 167, 2, 336, 385, 39, 4, 172, 4536, 1111, 17, 546, 38, 13, 447, 4,
+    192, 50, 16, 6, 147, 2025, 19, 14, 22,
+]  # fmt: skip
+"""Beginning of the first training review that keras.datasets.imdb.load_data(num_words=5000) gives, as is often printed:
+"this film was just brilliant,casting,location scenery,story,direction,everyone's really suited the part".
+"""
+
+
+@pytest.fixture(scope="module")
+def real():
+    """(folders, entry) of the real reviews."""
+    if not REAL.is_dir():
+        pytest.skip(f"there are no real reviews at {REAL}")
+    entry = {
+        **ENTRY,
+        "samples": {"train": 25_000, "test": 25_000},
+        "sequence_length": 400,
+        "vocabulary_size": 5000,
+        "files": [{"name": "aclImdb_labelled_50000.tar.xz"}, {"name": "imdb_word_index.json"}],
+    }
+    return Folders(raw=REAL, unpacked=REAL), entry
+
+
+@pytest.fixture(scope="module")
+def real_texts(real):
+    """Text by (split, label, number)."""
+    texts = {}
+    with tarfile.open(REAL / "aclImdb_labelled_50000.tar.xz") as archive:
+        for info in archive:
+            parts = info.name.split("/")
+            if len(parts) == 4:
+                number = int(parts[3].split("_")[0])
+                texts[parts[1], int(parts[2] == "pos"), number] = archive.extractfile(info).read().decode()
+    return texts
+
+
+@pytest.mark.real_data
+def test_the_50_000_reviews(real, real_texts):
+    found = reviews.read(*real)
+    for split, unknown_share in (("train", 0.0968), ("test", 0.0985)):
+        ids, labels = found.splits[split]
+        assert ids.shape == (25_000, 400) and ids.dtype == np.int32
+        assert ids.min() == 0 and ids.max() == 4999
+        assert not (ids == 3).any(), "no word has id 3"
+        assert labels.tolist() == [0] * 12_500 + [1] * 12_500
+        assert round((ids == 2).sum() / (ids > 0).sum(), 4) == unknown_share
+        assert ids[::50].tolist() == by_keras_lines(real_texts, split, every=50)
+    # Review 576_10.txt of train/pos; numbers run from 0, so it is the 577th of the positive ones.
+    ids = found.splits["train"][0][12_500 + 576]
+    assert ids[: 400 - 218].tolist() == [0] * (400 - 218)
+    assert ids[400 - 218 :][: len(FIRST_OF_KERAS)].tolist() == FIRST_OF_KERAS
+
+
+def by_keras_lines(texts, split, every) -> list[list[int]]:
+    """The ids of every so many reviews of a split as Keras's lines compute them, word by word."""
+    ranks = json.loads((REAL / "imdb_word_index.json").read_text())
+    rows = []
+    for place in sorted(place for place in texts if place[0] == split)[::every]:
+        lower = "".join(letter.lower() if letter.isascii() else letter for letter in texts[place])
+        for letter in '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n':
+            lower = lower.replace(letter, " ")
+        ids = [1] + [ranks.get(word, 10**6) + 3 for word in lower.split(" ") if word]
+        ids = [token if token < 5000 else 2 for token in ids][-400:]
+        rows.append([0] * (400 - len(ids)) + ids)
+    return rows
+
+
+@pytest.mark.real_data
+def test_the_words_of_the_training_reviews_are_the_word_index(real, real_texts):
+    """All of them, no other, and the commoner the lower the rank: these are the words that its makers cut."""
+    counts = Counter(word for (split, _, _), text in real_texts.items() if split == "train" for word in words(text))
+    ranks = read_word_index(REAL / "imdb_word_index.json")
+    assert set(counts) == set(ranks) and len(ranks) == 88_584
+    in_order = [counts[word] for word in sorted(ranks, key=ranks.get)]
+    assert in_order == sorted(in_order, reverse=True)
+
+
+@pytest.mark.real_data
+def test_a_real_review_by_hand(real):
+    vocabulary = Vocabulary(read_word_index(REAL / "imdb_word_index.json"), 5000)
+    # Ranks: the 1, and 2, a 3, of 4, to 5, is 6, br 7, in 8, it 9, i 10; "qwyjibo" is no word of the index.
+    assert vocabulary.encode("The<br />qwyjibo is IN it.", 9).tolist() == [0, 0, 1, 4, 10, 2, 9, 11, 12]

@@ -1,0 +1,103 @@
+"""Generated images: the same for a seed, of any shape, in constant memory, and classes that can be told apart."""
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainmark.datasets.formats.synthetic import read
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.prepared import read_split
+from trainmark.datasets.samples import Folders
+
+FOLDERS = Folders(Path("not-there"), Path("nor-there"))
+SHAPES = [(1, 28, 28), (3, 256, 256), (2, 5, 3), (1, 1, 1), (4, 2, 40)]
+
+
+def entry(shape=(1, 28, 28), classes=10, train=40, test=20, seed=1) -> dict:
+    return {
+        "title": "Generated", "format": "synthetic", "image_shape": list(shape), "classes": classes,
+        "samples": {"train": train, "test": test}, "seed": seed,
+    }  # fmt: skip
+
+
+def images_of(split="train", **options) -> np.ndarray:
+    return read(FOLDERS, entry(**options)).splits[split][0][:]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_shape(shape):
+    dataset = read(FOLDERS, entry(shape))
+    assert (dataset.kind, dataset.class_names) == ("images", [str(label) for label in range(10)])
+    for split, samples in (("train", 40), ("test", 20)):
+        images, labels = dataset.splits[split]
+        assert images.shape == (samples, *shape) and len(images) == samples and images.dtype == np.uint8
+        assert images[:].shape == (samples, *shape) and images[:].dtype == np.uint8
+        assert labels.dtype == np.int64 and labels.tolist() == [number % 10 for number in range(samples)]
+
+
+def test_the_same_every_time_and_with_any_slices():
+    whole = images_of()
+    again = read(FOLDERS, entry()).splits["train"][0]
+    assert np.array_equal(np.concatenate([again[30:40], again[0:7], again[7:30]]), np.roll(whole, 10, axis=0))
+    assert np.array_equal(images_of(train=30), whole[:30]), "more images do not change the first ones"
+
+
+def test_one_choice_of_pixels_is_written_here():
+    """What changes it changes every result that was measured on generated images."""
+    assert images_of(shape=(1, 2, 2), train=2).reshape(2, 4).tolist() == [[152, 160, 87, 124], [157, 102, 163, 132]]
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"split": "test"}])
+def test_another_seed_or_split_has_other_images(change):
+    assert not np.array_equal(images_of()[:20], images_of(**change)[:20])
+
+
+def test_every_image_of_a_class_is_another():
+    images = images_of(classes=2)
+    assert len({image.tobytes() for image in images}) == len(images)
+
+
+@pytest.mark.parametrize("shape", SHAPES[:2])
+def test_the_classes_can_be_learned(shape):
+    train, test = images_of(shape=shape, train=100), images_of("test", shape=shape, test=50)
+    means = np.stack([train[label::10].mean(axis=0) for label in range(10)])
+    distances = ((test[:, np.newaxis].astype(float) - means) ** 2).sum(axis=(2, 3, 4))
+    assert (distances.argmin(axis=1) == np.arange(50) % 10).mean() > 0.9
+
+
+def test_classes_of_another_seed_are_others():
+    """Patterns come from the seed too, not the noise alone."""
+    here, there = (images_of(train=200, seed=seed)[::10].mean(axis=0) for seed in (1, 2))
+    assert np.abs(here - there).max() > 40
+
+
+def test_nothing_is_cut_off_or_wraps_round():
+    """A class's images lie within the noise around its pattern, and reach neither end in heaps."""
+    images = images_of(shape=(3, 64, 64), train=200).astype(int)
+    assert images.min() >= 0 and images.max() <= 255
+    for label in range(10):
+        spread = images[label::10].max(axis=0) - images[label::10].min(axis=0)
+        assert spread.max() <= 128, "a value that wrapped round would be 256 away"
+    counts = np.bincount(images.ravel(), minlength=256)
+    assert counts[0] < counts[64] and counts[255] < counts[192]
+
+
+def test_many_images_take_constant_memory():
+    few, many = (read(FOLDERS, entry((3, 256, 256), train=samples)).splits["train"][0] for samples in (100, 100_000))
+    tracemalloc.start()
+    assert many[99_990:100_000].shape == (10, 3, 256, 256)
+    assert tracemalloc.get_traced_memory()[1] < 10 * few[:1].nbytes * 6
+    tracemalloc.stop()
+
+
+def test_it_can_be_prepared(tmp_path):
+    options = entry((2, 5, 3))
+    prepare(tmp_path, "generated", options, read(FOLDERS, options), [], 1)
+    images, labels = read_split(tmp_path, "train")
+    assert np.array_equal(images, images_of(shape=(2, 5, 3))) and labels[:3].tolist() == [0, 1, 2]
+
+
+def test_class_names_of_the_entry_are_kept():
+    assert read(FOLDERS, {**entry(classes=2), "class_names": ["x", "y"]}).class_names == ["x", "y"]

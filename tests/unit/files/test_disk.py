@@ -1,0 +1,81 @@
+"""Free disk: asked for before something large is written, and said in words."""
+
+import errno
+import os
+import shutil
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+from trainmark.errors import DataError
+from trainmark.files.disk import RESERVE_BYTES, StorageError, new_array, require_free_disk, shown_bytes
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def free(monkeypatch):
+    def set_free(free_bytes):
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(1 << 50, 0, free_bytes))
+
+    return set_free
+
+
+def test_as_much_as_is_free_and_the_reserve_will_do(tmp_path, free):
+    free(5000 + RESERVE_BYTES)
+    require_free_disk(tmp_path, 5000, "the store")
+
+
+def test_a_byte_too_many_says_how_much_is_needed_free_and_where(tmp_path, free):
+    free(3 << 30)
+    needed = (3 << 30) - RESERVE_BYTES + 1
+    with pytest.raises(DataError) as caught:
+        require_free_disk(tmp_path, needed, "the store x.npy")
+    assert str(caught.value) == (
+        f"the store x.npy needs 2.9 GiB more and a reserve of 64.0 MiB, and the disk of {tmp_path} has 3.0 GiB free; "
+        "make room there, or work in a folder on a larger disk"
+    )
+
+
+def test_the_real_disk_is_asked(tmp_path):
+    require_free_disk(tmp_path, 1, "a byte")
+    with pytest.raises(DataError, match=r"^everything needs 1024\.0 TiB more and a reserve of "):
+        require_free_disk(tmp_path, 1 << 50, "everything")
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [(np.uint8, (300, 1000)), (np.int64, (5,)), (np.int32, (7, 40, 11))])
+def test_a_new_array_has_its_disk_before_it_is_filled(tmp_path, dtype, shape):
+    file = tmp_path / "a.npy"
+    values = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    begin = new_array(file, dtype, shape, "the store")
+    assert file.stat().st_size == begin + values.nbytes
+    assert file.stat().st_blocks * 512 >= values.nbytes, "no hole is left to be filled later"
+    with open(file, "r+b") as out:
+        out.seek(begin)
+        out.write(values)
+    found = np.load(file, allow_pickle=False)
+    assert found.dtype == dtype and np.array_equal(found, values)
+
+
+def test_a_disk_that_another_process_filled_meanwhile(tmp_path, free, monkeypatch):
+    free(1 << 40)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StorageError) as caught:
+        new_array(tmp_path / "a.npy", np.uint8, (300, 1000), "the store")
+    assert str(caught.value) == f"the store does not fit on the disk of {tmp_path} (no room); make room"
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "no room")
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"),
+    [
+        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (1 << 20, "1.0 MiB"),
+        (251_895_808_000, "234.6 GiB"), (3 << 40, "3.0 TiB"), (1 << 50, "1024.0 TiB"),
+    ],
+)  # fmt: skip
+def test_sizes_for_people(size_bytes, shown):
+    assert shown_bytes(size_bytes) == shown

@@ -1,0 +1,61 @@
+"""A file is there as a whole or not at all: the old one stays until the new one is on the disk."""
+
+import os
+
+import pytest
+
+from trainmark.files.whole import part_of, written_whole
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file with old content, in a folder of its own."""
+    file = tmp_path / "folder" / "file.json"
+    with written_whole(file) as part:
+        part.write_text("old")
+    return file
+
+
+def test_the_file_takes_its_name_at_the_end(file):
+    with written_whole(file) as part:
+        part.write_text("new")
+        assert (file.read_text(), part) == ("old", part_of(file))
+    assert file.read_text() == "new"
+    assert os.listdir(file.parent) == [file.name]
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_what_stops_the_writing_leaves_the_old_file_and_no_part(file, error):
+    with pytest.raises(type(error)), written_whole(file) as part:
+        part.write_text("ne")
+        raise error
+    assert file.read_text() == "old"
+    assert os.listdir(file.parent) == [file.name]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_disk_that_fails_in_the_last_step_leaves_the_old_file(file, monkeypatch, step):
+    def fail(*_):
+        raise OSError("disk gone")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(OSError, match="disk gone"), written_whole(file) as part:
+        part.write_text("new")
+    assert file.read_text() == "old"
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_the_content_is_on_the_disk_before_it_has_the_name(file, monkeypatch):
+    steps, fsync, replace = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (steps.append("fsync"), fsync(descriptor)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (steps.append("replace"), replace(*paths)))
+    with written_whole(file) as part:
+        part.write_text("new")
+    assert steps == ["fsync", "replace"]
+
+
+def test_a_part_that_a_killed_process_left_is_written_anew(file):
+    part_of(file).write_text("left behind, and longer")
+    with written_whole(file) as part:
+        part.write_text("new")
+    assert file.read_text() == "new"

@@ -1,0 +1,172 @@
+"""What the Keras adapter does on a GPU: with stand-ins for Keras and its backends, since here is none."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from trainmark.frameworks import adapter as adapter_module
+
+GIB = 2**30
+
+
+class OnGpu:
+    """A number that lies on a GPU: to compute an index from it, and to use that one, makes the host wait."""
+
+    def __sub__(self, other):
+        return self
+
+    def __mod__(self, other):
+        return self
+
+    def __index__(self):
+        raise AssertionError("the host waits for the GPU")
+
+
+class FakeMetric:
+    """As keras.metrics.Metric: a scalar lies on the GPU; an array is what is read of it, by index."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def add_variable(self, shape, **_):
+        return [0.0] * shape[0] if shape else OnGpu()
+
+
+def tensorflow_with_a_gpu(answer):
+    """The module tensorflow with one GPU, whose memory it tells as `answer` does."""
+    gpu = SimpleNamespace(name="/physical_device:GPU:0")
+    details = {"device_name": "NVIDIA H200"}
+    experimental = SimpleNamespace(
+        get_device_details=lambda gpu: details,
+        get_memory_info=answer,
+        enable_tensor_float_32_execution=lambda enabled: None,
+    )
+    threading = SimpleNamespace(
+        set_intra_op_parallelism_threads=lambda threads: None, set_inter_op_parallelism_threads=lambda threads: None
+    )
+    config = SimpleNamespace(list_physical_devices=lambda kind: [gpu], experimental=experimental, threading=threading)
+    return SimpleNamespace(config=config)
+
+
+def jax_with_a_gpu(stats):
+    """The module jax with one GPU that tells these statistics."""
+    gpu = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200", memory_stats=lambda: stats)
+    return SimpleNamespace(devices=lambda: [gpu], config=SimpleNamespace(update=lambda name, value: None))
+
+
+def torch_with_gpus(count=1, peak=None):
+    """The module torch with so many GPUs of NVIDIA's."""
+    cuda = SimpleNamespace(
+        device_count=lambda: count, get_device_name=lambda gpu: "NVIDIA H200", max_memory_allocated=lambda: peak
+    )
+    backends = SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace()), cudnn=SimpleNamespace())
+    return SimpleNamespace(cuda=cuda, backends=backends, set_num_threads=lambda threads: None)
+
+
+@pytest.fixture
+def keras_adapter(monkeypatch):
+    """A function that gives the adapter's module, read anew on a stand-in for Keras with this backend."""
+
+    def load(backend="torch", module=None):
+        keras = SimpleNamespace(
+            optimizers=SimpleNamespace(SGD=object, Adam=object, RMSprop=object, Optimizer=object),
+            layers=SimpleNamespace(Layer=object),
+            losses=SimpleNamespace(Loss=object),
+            metrics=SimpleNamespace(Metric=FakeMetric),
+            config=SimpleNamespace(floatx=lambda: "float32"),
+            backend=SimpleNamespace(backend=lambda: backend),
+            Model=object,
+            ops=None,
+        )
+        monkeypatch.setitem(sys.modules, "keras", keras)
+        monkeypatch.setitem(sys.modules, backend, module or torch_with_gpus())
+        path = Path(adapter_module.__file__).with_name("keras_adapter.py")
+        spec = importlib.util.spec_from_file_location("keras_adapter_on_stand_ins", path)
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
+
+    yield load
+    for part in ("layers", "losses", "optimizers"):  # they were imported on the stand-in too
+        sys.modules.pop(f"trainmark.frameworks.keras_{part}", None)
+
+
+@pytest.fixture
+def adapter_on(keras_adapter):
+    """A function that gives an adapter whose first array lies on the device of this name."""
+
+    def build(backend, module, place):
+        adapter = keras_adapter(backend, module).create(f"keras-{backend}", threads=1)
+        array = SimpleNamespace(device=place)
+        adapter._model = SimpleNamespace(trainable_variables=[SimpleNamespace(value=array)])
+        return adapter
+
+    return build
+
+
+def test_the_losses_are_reported_without_a_wait_for_the_gpu(keras_adapter):
+    metric = keras_adapter().StepLosses(3, ())
+    metric.losses = [0.5, 0.25, 0.125]
+    assert metric.result() == 0.125
+
+
+# --- the device of the arrays -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("backend", "module", "place"),
+    [
+        ("tensorflow", tensorflow_with_a_gpu(dict), "/job:localhost/replica:0/task:0/device:GPU:0"),
+        ("jax", jax_with_a_gpu(None), "cuda:0"),
+        ("jax", jax_with_a_gpu(None), "rocm:0"),
+        ("torch", torch_with_gpus(), "cuda:0"),
+    ],
+)
+def test_arrays_on_a_gpu_are_told_with_its_name(adapter_on, backend, module, place):
+    assert adapter_on(backend, module, place).describe_device() == {"kind": "gpu", "name": "NVIDIA H200"}
+
+
+@pytest.mark.parametrize("place", ["cpu", "/job:localhost/replica:0/task:0/device:CPU:0", "TFRT_CPU_0"])
+def test_arrays_on_the_cpu_are_told_where_there_is_a_gpu_too(adapter_on, place):
+    assert adapter_on("torch", torch_with_gpus(), place).describe_device() == {"kind": "cpu", "name": "torch"}
+
+
+@pytest.mark.parametrize("place", ["mps:0", "tpu_0", "meta"])
+def test_arrays_on_another_device_are_not_on_the_cpu(adapter_on, place):
+    """No NVIDIA GPU, and still not the CPU: a CPU run that finds its arrays there fails."""
+    adapter = adapter_on("torch", torch_with_gpus(count=0), place)
+    assert adapter.describe_device()["kind"] == place
+    assert adapter.device_memory_mib() is None
+
+
+# --- the memory that a framework held -----------------------------------------------------------------------------
+
+FAKES = {
+    "tensorflow": (tensorflow_with_a_gpu(lambda device: {"peak": GIB}), "device:GPU:0"),
+    "jax": (jax_with_a_gpu({"peak_bytes_in_use": GIB}), "cuda:0"),
+    "torch": (torch_with_gpus(peak=GIB), "cuda:0"),
+}
+
+
+@pytest.mark.parametrize("backend", FAKES)
+def test_the_most_memory_that_was_held_is_told_in_mib(adapter_on, backend):
+    assert adapter_on(backend, *FAKES[backend]).device_memory_mib() == 1024
+
+
+@pytest.mark.parametrize("stats", [None, {}], ids=["no statistics", "statistics without the peak"])
+def test_memory_that_jax_does_not_tell_is_none(adapter_on, stats):
+    """With XLA_PYTHON_CLIENT_ALLOCATOR=platform."""
+    assert adapter_on("jax", jax_with_a_gpu(stats), "cuda:0").device_memory_mib() is None
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError])
+def test_memory_that_tensorflow_does_not_tell_is_none(adapter_on, error):
+    """With TF_GPU_ALLOCATOR=cuda_malloc_async."""
+
+    def refuse(device):
+        raise error("Allocator stats not available")
+
+    assert adapter_on("tensorflow", tensorflow_with_a_gpu(refuse), "device:GPU:0").device_memory_mib() is None

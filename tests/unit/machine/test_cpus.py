@@ -1,0 +1,147 @@
+"""The CPUs of a process: by cores, within what a scheduler or a container leaves."""
+
+import os
+
+import pytest
+
+from trainmark.machine import cpus
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A function that plays a machine: siblings by CPU, as the kernel writes them, and the CPUs allowed."""
+    monkeypatch.setattr(cpus, "SIBLINGS", str(tmp_path / "cpu{cpu}"))
+    monkeypatch.setattr(cpus, "CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(cpus, "CGROUP_ROOT", tmp_path / "groups")
+
+    def play(siblings: dict[int, str], allowed=None) -> None:
+        for cpu, text in siblings.items():
+            (tmp_path / f"cpu{cpu}").write_text(f"{text}\n")
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(siblings if allowed is None else allowed))
+
+    return play
+
+
+@pytest.fixture
+def group(tmp_path, machine):
+    """A function that writes /proc/self/cgroup and files of control groups, and gives the quota that is found."""
+
+    def write(membership: str, files: dict[str, str]) -> float | None:
+        (tmp_path / "cgroup").write_text(membership)
+        for name, text in files.items():
+            file = tmp_path / "groups" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{text}\n")
+        return cpus.cpu_quota()
+
+    return write
+
+
+# --- cores --------------------------------------------------------------------------------------------------------
+
+TWO_BY_TWO = {0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}
+
+
+def test_the_two_cpus_of_a_core_belong_together(machine):
+    machine(TWO_BY_TWO)
+    assert cpus.allowed_cores() == {0: [0, 2], 1: [1, 3]}
+
+
+def test_siblings_may_be_written_as_a_range(machine):
+    machine({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"})
+    assert cpus.allowed_cores() == {0: [0, 1], 2: [2, 3]}
+
+
+def test_cpus_without_siblings_are_cores_of_their_own(machine):
+    machine({0: "0", 5: "5"})
+    assert cpus.allowed_cores() == {0: [0], 5: [5]}
+
+
+def test_where_the_system_tells_no_siblings_each_cpu_is_a_core(machine):
+    machine({}, allowed=[1, 0])
+    assert cpus.allowed_cores() == {0: [0], 1: [1]}
+
+
+def test_cpus_that_a_scheduler_withholds_are_in_no_core(machine):
+    machine(TWO_BY_TWO, allowed=[1, 3])
+    assert cpus.allowed_cores() == {1: [1, 3]}
+
+
+def test_two_jobs_with_a_cpu_each_of_one_core_name_the_same_core(machine):
+    machine(TWO_BY_TWO, allowed=[0])
+    first = cpus.allowed_cores()
+    machine(TWO_BY_TWO, allowed=[2])
+    assert (first, cpus.allowed_cores()) == ({0: [0]}, {0: [2]})
+
+
+def test_the_cpus_are_those_of_the_affinity_mask():
+    assert cpus.allowed_cpus() == sorted(os.sched_getaffinity(0))
+    found = [cpu for core in cpus.allowed_cores().values() for cpu in core]
+    assert found and set(found) <= set(cpus.allowed_cpus())
+
+
+def test_a_system_without_affinity_allows_all_its_cpus(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert cpus.allowed_cpus() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected"),
+    [([[0, 2], [1, 3]], [0, 1, 2, 3]), ([[0], [1, 3], [4, 5]], [0, 1, 4, 3, 5]), ([[7]], [7]), ([], [])],
+)
+def test_threads_are_put_on_one_cpu_of_each_core_first(cores, expected):
+    assert cpus.spread(cores) == expected
+
+
+# --- quotas -------------------------------------------------------------------------------------------------------
+
+
+def test_no_control_group_is_no_quota(machine):
+    assert cpus.cpu_quota() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "quota"),
+    [("max 100000", None), ("150000 100000", 1.5), ("400000 50000", 8.0), ("", None), ("max", None)],
+)
+def test_the_quota_of_version_2(group, text, quota):
+    assert group("0::/job\n", {"job/cpu.max": text}) == quota
+
+
+@pytest.mark.parametrize(("quota_us", "quota"), [("-1", None), ("250000", 2.5)])
+def test_the_quota_of_version_1(group, quota_us, quota):
+    membership = "5:memory:/elsewhere\n4:cpu,cpuacct:/docker/1a\n"
+    files = {"cpu/docker/1a/cpu.cfs_quota_us": quota_us, "cpu/docker/1a/cpu.cfs_period_us": "100000"}
+    assert group(membership, files) == quota
+
+
+def test_a_container_that_sees_the_hosts_path_finds_its_quota_in_the_uppermost_folder(group):
+    assert group("0::/system/docker-1a\n", {"cpu.max": "300000 100000"}) == 3.0
+
+
+def test_the_tightest_quota_of_all_groups_above_holds(group):
+    files = {"pod/cpu.max": "200000 100000", "pod/one/cpu.max": "max 100000", "cpu.max": "800000 100000"}
+    assert group("0::/pod/one\n", files) == 2.0
+
+
+def test_the_quota_of_another_group_does_not_count(group):
+    files = {"cpuset/job/cpu.max": "100000 100000", "other/cpu.max": "100000 100000"}
+    assert group("3:cpuset:/job\n0::/job\n", files) is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [
+        ("50000 100000", {0: [0]}),
+        ("100000 100000", {0: [0]}),
+        ("250000 100000", {0: [0], 1: [1]}),
+        ("300000 100000", {0: [0, 2], 1: [1]}),
+        ("400000 100000", {0: [0, 2], 1: [1, 3]}),
+        ("900000 100000", {0: [0, 2], 1: [1, 3]}),
+    ],
+)
+def test_a_quota_leaves_as_many_whole_cpus_as_it_is_worth(machine, group, quota, cores):
+    machine(TWO_BY_TWO)
+    group("0::/\n", {"cpu.max": quota})
+    assert cpus.allowed_cores() == cores

@@ -1,0 +1,364 @@
+"""Joules of a run: of its one GPU, or of whole CPU packages; and why they are not measured everywhere else."""
+
+import os
+import threading
+
+import pytest
+
+from trainmark.machine import energy
+from trainmark.machine.energy import open_meter
+
+GPU = "GPU-0a1b"
+
+RANGE_UJ = 65_532_610_987
+"""Where the counters of the tests wrap: the smallest range that is known, of servers of Haswell's time."""
+
+
+def energy_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "energy"]
+
+
+class Machine:
+    """Folders like Linux's: counters (powercap) and which CPU lies in which package and die."""
+
+    def __init__(self, folder):
+        self.powercap, self.cpus = folder / "powercap", folder / "cpu"
+        self.powercap.mkdir()
+        self.cpus.mkdir()
+        (self.cpus / "cpufreq").mkdir()
+        (self.cpus / "cpuidle").mkdir()
+
+    def add_zone(self, zone, name, microjoules=0, range_uj=RANGE_UJ):
+        folder = self.powercap / zone
+        folder.mkdir()
+        (folder / "name").write_text(f"{name}\n")
+        (folder / "max_energy_range_uj").write_text(f"{range_uj}\n")
+        self.set(zone, microjoules)
+
+    def set(self, zone, microjoules):
+        """In one step, as a thread may read it meanwhile."""
+        part = self.powercap / zone / "part"
+        part.write_text(f"{microjoules}\n")
+        part.replace(part.with_name("energy_uj"))
+
+    def add_cpu(self, cpu, package, die=None):
+        """package None: a CPU that is offline."""
+        topology = self.cpus / f"cpu{cpu}" / "topology"
+        topology.parent.mkdir()
+        if package is not None:
+            topology.mkdir()
+            (topology / "physical_package_id").write_text(f"{package}\n")
+        if die is not None:
+            (topology / "die_id").write_text(f"{die}\n")
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine without CPUs and counters so far."""
+    found = Machine(tmp_path)
+    monkeypatch.setattr(energy, "POWERCAP", found.powercap)
+    monkeypatch.setattr(energy, "CPUS", found.cpus)
+    return found
+
+
+@pytest.fixture
+def one_package(machine):
+    """CPUs 0 to 3 in one package, at 5 J."""
+    for cpu in range(4):
+        machine.add_cpu(cpu, 0, 0)
+    machine.add_zone("intel-rapl:0", "package-0", 5_000_000)
+    return machine
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that the counters' clock shows: a list of one, to be changed."""
+    seconds = [100.0]
+    monkeypatch.setattr(energy.time, "monotonic", lambda: seconds[0])
+    return seconds
+
+
+@pytest.fixture
+def opened():
+    """open_meter, whose meters are closed when the test ends, and their threads gone."""
+    meters = []
+
+    def open_one(*arguments):
+        meters.append(open_meter(*arguments))
+        return meters[-1]
+
+    yield open_one
+    for meter in meters:
+        meter.close()
+    for thread in energy_threads():
+        thread.join(60)
+    assert energy_threads() == []
+
+
+def assert_not_measured(meter, reason):
+    assert (meter.source, meter.reason, meter.joules()) == (None, reason, None)
+
+
+# --- CPU packages -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_holds_a_whole_package_is_measured_from_when_the_meter_is_opened(one_package, opened):
+    meter = opened("cpu", [0, 1, 2, 3], None)
+    assert (meter.source, meter.reason, meter.joules()) == ("rapl", None, 0.0)
+    one_package.set("intel-rapl:0", 7_500_000)
+    assert meter.joules() == 2.5
+    assert meter.joules() == 2.5, "nothing was taken since"
+
+
+def test_a_counter_that_wraps_goes_on(one_package, opened):
+    one_package.set("intel-rapl:0", RANGE_UJ - 1_000_000)
+    meter = opened("cpu", range(4), None)
+    one_package.set("intel-rapl:0", 2_000_000)
+    assert meter.joules() == 3.0
+    one_package.set("intel-rapl:0", 1_000_000)
+    assert meter.joules() == pytest.approx(2.0 + RANGE_UJ / 1e6), "a second wrap"
+
+
+def test_several_packages_are_added(one_package, opened):
+    one_package.add_cpu(4, 1, 0)
+    one_package.add_zone("intel-rapl:1", "package-1", 100)
+    meter = opened("cpu", range(5), None)
+    one_package.set("intel-rapl:0", 6_000_000)
+    one_package.set("intel-rapl:1", 2_000_100)
+    assert meter.joules() == 3.0
+
+
+def test_only_the_packages_of_the_runs_cpus_count(one_package, opened):
+    one_package.add_cpu(4, 1, 0)
+    one_package.add_zone("intel-rapl:1", "package-1")
+    meter = opened("cpu", [4], None)
+    one_package.set("intel-rapl:0", 900_000_000)
+    one_package.set("intel-rapl:1", 4_000_000)
+    assert meter.joules() == 4.0
+
+
+def test_parts_of_a_package_and_other_counters_are_not_added(one_package, opened):
+    for zone, name in (
+        ("intel-rapl:0:0", "core"),
+        ("intel-rapl:0:1", "uncore"),
+        ("intel-rapl:0:2", "dram"),
+        ("intel-rapl:1", "psys"),
+        ("intel-rapl-mmio:0", "package-0"),
+    ):
+        one_package.add_zone(zone, name)
+    (one_package.powercap / "intel-rapl").mkdir()  # the driver itself
+    meter = opened("cpu", range(4), None)
+    for zone in one_package.powercap.glob("*:*"):
+        one_package.set(zone.name, 6_000_000)
+    assert meter.joules() == 1.0
+
+
+def test_a_cpu_that_is_offline_takes_nothing(one_package, opened):
+    one_package.add_cpu(4, None)
+    assert opened("cpu", range(4), None).source == "rapl"
+
+
+def test_cpus_without_a_die_are_one_die(machine, opened):
+    machine.add_cpu(0, 0)
+    machine.add_zone("intel-rapl:0", "package-0")
+    assert opened("cpu", [0], None).source == "rapl"
+
+
+def test_the_counters_of_all_dies_are_that_of_their_package(machine, opened):
+    for cpu in range(4):
+        machine.add_cpu(cpu, 0, cpu // 2)
+    machine.add_zone("intel-rapl:0", "package-0-die-0")
+    machine.add_zone("intel-rapl:1", "package-0-die-1")
+    meter = opened("cpu", range(4), None)
+    machine.set("intel-rapl:0", 1_000_000)
+    machine.set("intel-rapl:1", 500_000)
+    assert meter.joules() == 1.5
+
+
+def test_one_die_of_a_package_is_not_measured_alone(machine, opened):
+    """Whole packages are measured or nothing, also where each die has a counter of its own."""
+    for cpu in range(4):
+        machine.add_cpu(cpu, 0, cpu // 2)
+    machine.add_zone("intel-rapl:0", "package-0-die-0")
+    machine.add_zone("intel-rapl:1", "package-0-die-1")
+    assert_not_measured(opened("cpu", [0, 1], None), "the run holds 2 of the 4 CPUs that the counter counts")
+
+
+# --- why not ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_on_a_part_of_a_package_is_not_measured(one_package, opened):
+    assert_not_measured(opened("cpu", [0, 2], None), "the run holds 2 of the 4 CPUs that the counter counts")
+
+
+def test_a_run_on_one_package_and_a_part_of_another_is_not_measured(one_package, opened):
+    for cpu in (4, 5):
+        one_package.add_cpu(cpu, 1, 0)
+    one_package.add_zone("intel-rapl:1", "package-1")
+    assert_not_measured(opened("cpu", range(5), None), "the run holds 5 of the 6 CPUs that the counter counts")
+
+
+@pytest.mark.parametrize("folder", ["there", "missing"])
+def test_a_machine_without_counters(machine, opened, folder):
+    machine.add_cpu(0, 0, 0)
+    if folder == "missing":
+        machine.powercap.rmdir()
+    assert_not_measured(opened("cpu", [0], None), "this machine shows no energy counter")
+
+
+def test_a_machine_that_does_not_tell_where_its_cpus_lie(machine, opened):
+    machine.add_zone("intel-rapl:0", "package-0")
+    reason = "this machine does not tell which CPUs its energy counter counts"
+    assert_not_measured(opened("cpu", [0], None), reason)
+
+
+def test_a_package_without_a_counter(one_package, opened):
+    one_package.add_cpu(4, 1, 0)
+    assert_not_measured(opened("cpu", range(5), None), "this machine shows no energy counter for all of package 1")
+
+
+def test_a_die_without_a_counter(machine, opened):
+    for cpu in range(2):
+        machine.add_cpu(cpu, 0, cpu)
+    machine.add_zone("intel-rapl:0", "package-0-die-0")
+    assert_not_measured(opened("cpu", range(2), None), "this machine shows no energy counter for all of package 0")
+
+
+def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
+    read_text = energy.Path.read_text
+
+    def refuse(file):
+        if file.name == "energy_uj":
+            raise PermissionError(13, "Permission denied")
+        return read_text(file)
+
+    monkeypatch.setattr(energy.Path, "read_text", refuse)
+    reason = f"the CPU's counter can't be read (needs permission on {one_package.powercap})"
+    assert_not_measured(opened("cpu", range(4), None), reason)
+
+
+def test_a_counter_whose_name_is_hidden_is_none(machine, opened):
+    machine.add_cpu(0, 0, 0)
+    (machine.powercap / "intel-rapl:0").mkdir()
+    assert_not_measured(opened("cpu", [0], None), "this machine shows no energy counter")
+
+
+# --- meters that stop ---------------------------------------------------------------------------------------------
+
+
+def test_a_meter_that_can_not_be_read_any_more_says_why_and_stays_silent(one_package, opened):
+    meter = opened("cpu", range(4), None)
+    file = one_package.powercap / "intel-rapl:0" / "energy_uj"
+    file.unlink()
+    assert meter.joules() is None
+    one_package.set("intel-rapl:0", 9_000_000)
+    assert_not_measured(meter, f"the CPU's counter can't be read ({os.strerror(2)})")
+
+
+def test_a_counter_that_went_unread_for_too_long_is_not_believed(one_package, opened, clock):
+    """At 1000 W the range of 65.5 kJ is reached after 65.5 s: later it may have wrapped twice."""
+    meter = opened("cpu", range(4), None)
+    clock[0] += 65.5
+    one_package.set("intel-rapl:0", 6_000_000)
+    assert meter.joules() == 1.0
+    clock[0] += 65.6
+    reason = "the CPU's counter went unread for so long that it may have wrapped unseen"
+    assert meter.joules() is None
+    assert_not_measured(meter, reason)
+
+
+def test_counters_are_read_often_enough_to_see_each_wrap():
+    seconds_to_wrap = RANGE_UJ / 1e6 / energy.MAX_PACKAGE_WATTS
+    assert seconds_to_wrap > energy.POLL_SECONDS * 2
+
+
+def test_the_meters_own_thread_sees_a_wrap_between_two_readings(one_package, opened, monkeypatch):
+    """Without it, two wraps between two readings would be taken for one."""
+    wrapped, microjoules = threading.Event(), energy._microjoules
+
+    def noticed(file):
+        value = microjoules(file)
+        if value == 1_000_000 and threading.current_thread().name == "energy":
+            wrapped.set()
+        return value
+
+    monkeypatch.setattr(energy, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(energy, "_microjoules", noticed)
+    meter = opened("cpu", range(4), None)  # at 5 J
+    one_package.set("intel-rapl:0", 1_000_000)
+    assert wrapped.wait(60)
+    meter.joules()  # waits until the thread has added what it read
+    one_package.set("intel-rapl:0", 500_000)
+    assert meter.joules() == pytest.approx((2 * RANGE_UJ - 4_500_000) / 1e6)
+
+
+def test_the_thread_ends_when_the_meter_is_closed_and_holds_up_no_process(one_package, opened):
+    meter = opened("cpu", range(4), None)
+    (thread,) = energy_threads()
+    assert thread.daemon
+    meter.close()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_meter_that_does_not_measure_has_no_thread(machine, opened, monkeypatch):
+    meters = [opened("cpu", [0], None), opened("gpu", [0], None)]
+    assert energy_threads() == []
+    for meter in meters:
+        meter.close()
+
+
+# --- GPU ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Joules by UUID, to be changed; a GPU that is not in it tells none."""
+    joules = {GPU: 1000.0, "GPU-other": 5.0}
+    monkeypatch.setattr(energy.nvml, "energy_joules", joules.get)
+    monkeypatch.setattr(energy.nvml, "describe", lambda uuid: {"uuid": uuid, "name": "Tesla K80"})
+    return joules
+
+
+def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter(gpus, opened):
+    meter = opened("gpu", [0, 1], GPU)
+    assert (meter.source, meter.reason, meter.joules()) == ("nvml", None, 0.0)
+    gpus["GPU-other"] += 77.0
+    assert meter.joules() == 0.0
+    gpus[GPU] += 12.5
+    assert meter.joules() == 12.5
+    assert energy_threads() == []
+
+
+def test_a_gpu_without_a_counter_is_not_measured(gpus, opened):
+    assert_not_measured(opened("gpu", [0], "GPU-old"), "this GPU shows no energy counter")
+
+
+def test_a_gpu_that_can_not_be_read_is_not_measured_for_the_reason_that_nvml_gives(gpus, opened, monkeypatch):
+    monkeypatch.setattr(energy.nvml, "describe", lambda uuid: {"uuid": uuid, "reason": "NVML can't be started (x)"})
+    assert_not_measured(opened("gpu", [0], "GPU-hidden"), "NVML can't be started (x)")
+
+
+def test_an_instance_of_a_gpu_is_not_measured(gpus, opened):
+    gpus["MIG-1"] = 4.0
+    reason = "the run holds an instance of a GPU (MIG), and the counter counts the whole GPU"
+    assert_not_measured(opened("gpu", [0], "MIG-1"), reason)
+
+
+def test_a_gpu_that_is_not_known_is_not_measured(gpus, opened):
+    assert_not_measured(opened("gpu", [0], None), "the UUID of the run's GPU is not known")
+
+
+def test_a_gpu_that_is_lost_is_measured_no_longer(gpus, opened):
+    meter = opened("gpu", [0], GPU)
+    assert meter.source == "nvml"
+    del gpus[GPU]
+    assert meter.joules() is None
+    gpus[GPU] = 2000.0
+    assert_not_measured(meter, "this GPU shows no energy counter")
+
+
+def test_a_run_on_the_cpu_beside_a_gpu_does_not_count_the_gpu(gpus, one_package, opened):
+    meter = opened("cpu", range(4), None)
+    gpus[GPU] += 50.0
+    assert (meter.source, meter.joules()) == ("rapl", 0.0)

@@ -1,0 +1,500 @@
+"""Slots: what a run is timed on is its own, in real processes; and the locks that say so."""
+
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from filelock import FileLock, Timeout
+
+from trainmark.errors import BusyError, DeviceError
+from trainmark.machine import locks as locks_module
+from trainmark.machine.cpus import allowed_cores
+from trainmark.machine.locks import Slot, device_slot, hold_directory, run_lock
+
+SCRIPTS = Path(locks_module.__file__).parents[2]
+TWO_CORES = {0: [0], 1: [1]}
+FOUR_CORES = {0: [0, 4], 1: [1, 5], 2: [2, 6], 3: [3, 7]}
+GPUS = ["GPU-0a", "GPU-1b"]
+
+WORKER = """
+import json, os, pathlib, sys, time
+from trainmark.machine import locks
+
+settings = json.loads(sys.argv[1])
+cores = {int(core): cpus for core, cpus in settings["cores"].items()}
+locks.allowed_cores = lambda: cores
+locks.visible_gpus = lambda: settings["gpus"]
+locks.POLL_SECONDS = locks.QUEUE_POLL_SECONDS = 0.005
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(settings["times"]):
+    with locks.device_slot(settings["device"], settings["threads"], pathlib.Path(settings["folder"])) as slot:
+        held = {"cpus": slot.cpus, "gpu": slot.gpu, "visible": os.environ["CUDA_VISIBLE_DEVICES"]}
+        if settings["seconds"] is None:
+            print(json.dumps(held | {"begin": slot.held_from}), flush=True)
+            sys.stdin.readline()
+        else:
+            time.sleep(settings["seconds"])
+            print(json.dumps(held | {"begin": slot.held_from, "end": time.monotonic()}), flush=True)
+"""
+
+
+class Workers:
+    """Processes that hold slots of a machine that is played to them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.started = folder, []
+
+    def start(self, device="cpu", threads=1, cores=TWO_CORES, gpus=(), times=1, seconds=None) -> subprocess.Popen:
+        """A process that waits to be told to `go`; seconds None: it holds each slot until it is told to `go` on."""
+        settings = {"device": device, "threads": threads, "cores": cores, "gpus": list(gpus)}
+        settings |= {"times": times, "seconds": seconds, "folder": str(self.folder)}
+        worker = subprocess.Popen(
+            [sys.executable, "-c", WORKER, json.dumps(settings)],
+            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(worker)
+        return worker
+
+    def held(self, **settings) -> tuple[subprocess.Popen, dict]:
+        """A process that holds a slot, and what it holds."""
+        worker = self.start(**settings)
+        go(worker)
+        return worker, next_line(worker)
+
+    def run_all(self) -> list[dict]:
+        """Let all go at once; everything that they held."""
+        for worker in self.started:
+            assert worker.stdout.readline() == "ready\n"
+        for worker in self.started:
+            tell(worker)
+        lines = [line for worker in self.started for line in worker.communicate(timeout=120)[0].splitlines()]
+        assert [worker.returncode for worker in self.started] == [0] * len(self.started)
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def workers(tmp_path):
+    made = Workers(tmp_path)
+    yield made
+    for worker in made.started:
+        worker.kill()
+        worker.communicate()
+
+
+def tell(worker: subprocess.Popen) -> None:
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+
+
+def go(worker: subprocess.Popen) -> None:
+    assert worker.stdout.readline() == "ready\n"
+    tell(worker)
+
+
+def next_line(worker: subprocess.Popen) -> dict:
+    assert select.select([worker.stdout], [], [], 60)[0], "it holds nothing"
+    return json.loads(worker.stdout.readline())
+
+
+def taken(file: Path) -> bool:
+    """Whether somebody holds this lock."""
+    try:
+        with FileLock(file, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def wait_until_first_in_queue(folder: Path, count: int = 1) -> None:
+    """Return when as many queues as `count` have somebody at their head, who waits."""
+    deadline = time.monotonic() + 60
+    while sum(map(taken, folder.glob("queue-*.lock"))) < count:
+        assert time.monotonic() < deadline, "nobody came to wait"
+        time.sleep(0.01)
+
+
+def expect_no_overlap(held: list[dict], resources) -> None:
+    """resources: what of a slot only one may hold at a time. The clock is the system's: one for all."""
+    stretches = defaultdict(list)
+    for slot in held:
+        for resource in resources(slot):
+            stretches[resource].append((slot["begin"], slot["end"]))
+    assert stretches
+    for resource, of_one in stretches.items():
+        for (_, end), (next_begin, _) in pairwise(sorted(of_one)):
+            assert end <= next_begin, f"two held {resource}"
+
+
+# --- one run at a time --------------------------------------------------------------------------------------------
+
+
+def test_no_two_processes_hold_one_core_at_once(workers):
+    for threads in (1, 1, 2, 1):
+        workers.start(threads=threads, times=4, seconds=0.02)
+    held = workers.run_all()
+    assert len(held) == 16
+    expect_no_overlap(held, lambda slot: slot["cpus"])
+    assert {cpu for slot in held for cpu in slot["cpus"]} == {0, 1}
+
+
+def test_six_gpu_runs_never_share_one_of_two_gpus_and_use_both(workers):
+    for _ in range(6):
+        workers.start(device="gpu", gpus=GPUS, times=2, seconds=0.05)
+    held = workers.run_all()
+    assert len(held) == 12
+    expect_no_overlap(held, lambda slot: [slot["gpu"]])
+    expect_no_overlap(held, lambda slot: slot["cpus"])
+    assert {slot["gpu"] for slot in held} == set(GPUS)
+    assert all(slot["visible"] == slot["gpu"] for slot in held)
+
+
+def test_two_gpu_runs_hold_two_gpus_and_a_third_waits(workers):
+    (first, first_slot), (_, second_slot) = (workers.held(device="gpu", threads=8, gpus=GPUS) for _ in range(2))
+    assert {first_slot["gpu"], second_slot["gpu"]} == set(GPUS)
+    third = workers.start(device="gpu", gpus=GPUS)
+    go(third)
+    wait_until_first_in_queue(workers.folder)
+    released = time.monotonic()
+    tell(first)
+    third_slot = next_line(third)
+    assert third_slot["gpu"] == first_slot["gpu"]
+    assert third_slot["begin"] >= released
+
+
+def test_runs_that_need_all_cores_get_them_whatever_set_they_choose_from(workers):
+    """Each could hold what another needs: they must not wait forever, also with sets that overlap."""
+    for cores in ({0: [0], 1: [1]}, {1: [1], 0: [0]}, {0: [0], 1: [1], 2: [2]}, {2: [2], 1: [1]}):
+        workers.start(threads=3, cores=cores, times=3, seconds=0.01)
+        workers.start(threads=1, cores=cores, times=3, seconds=0.01)
+    workers.start(device="gpu", threads=2, gpus=GPUS[:1], times=3, seconds=0.01)
+    held = workers.run_all()
+    assert len(held) == 27
+    expect_no_overlap(held, lambda slot: slot["cpus"])
+
+
+def test_a_run_that_needs_all_cores_is_not_passed_by_one_that_needs_few(workers):
+    holder, _ = workers.held()
+    big = workers.start(threads=2)
+    go(big)
+    wait_until_first_in_queue(workers.folder)
+    small = workers.start()  # a core is free for it
+    go(small)
+    tell(holder)
+    big_slot = next_line(big)
+    released = time.monotonic()
+    tell(big)
+    assert big_slot["cpus"] == [0, 1]
+    assert next_line(small)["begin"] >= released
+
+
+def test_a_gpu_run_that_waits_for_its_gpu_leaves_the_cores_to_cpu_runs(workers):
+    _, slot = workers.held(device="gpu", gpus=GPUS[:1], threads=1)
+    go(workers.start(device="gpu", gpus=GPUS[:1]))
+    wait_until_first_in_queue(workers.folder)
+    _, cpu_slot = workers.held()
+    assert set(cpu_slot["cpus"]).isdisjoint(slot["cpus"])
+
+
+def test_a_slot_is_free_after_its_process_was_killed(workers):
+    holder, slot = workers.held(device="gpu", threads=2, gpus=GPUS[:1])
+    locks = sorted(path for path in workers.folder.iterdir() if taken(path))
+    assert [path.name for path in locks] == ["core-0.lock", "core-1.lock", "gpu-GPU-0a.lock"]
+    holder.send_signal(signal.SIGKILL)
+    assert holder.wait(timeout=60) == -signal.SIGKILL
+    _, next_slot = workers.held(device="gpu", threads=2, gpus=GPUS[:1])
+    assert (next_slot["gpu"], next_slot["cpus"]) == (slot["gpu"], slot["cpus"])
+
+
+# --- what a slot holds --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A function that plays cores and GPUs to this process, whose CUDA_VISIBLE_DEVICES is put back."""
+
+    def play(cores: dict[int, list[int]], gpus: list[str]) -> None:
+        monkeypatch.setattr(locks_module, "allowed_cores", lambda: cores)
+        monkeypatch.setattr(locks_module, "visible_gpus", lambda: gpus)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("device", "threads", "gpus", "cpus", "cores"),
+    [
+        ("cpu", 1, [], (0,), [0]),
+        ("cpu", 2, [], (0, 1), [0, 1]),
+        ("cpu", 4, [], (0, 1, 2, 3), [0, 1, 2, 3]),
+        ("cpu", 6, [], (0, 1, 2, 3, 4, 5), [0, 1, 2, 3]),
+        ("cpu", 99, [], (0, 1, 2, 3, 4, 5, 6, 7), [0, 1, 2, 3]),
+        ("gpu", 1, GPUS, (0,), [0]),
+        ("gpu", 4, GPUS, (0, 1, 4, 5), [0, 1]),  # half of the cores are the other GPU's
+        ("gpu", 4, GPUS[:1], (0, 1, 2, 3), [0, 1, 2, 3]),
+        ("gpu", 2, [f"GPU-{n}" for n in range(9)], (0, 4), [0]),  # more GPUs than cores
+    ],
+)
+def test_a_run_holds_whole_cores_and_a_cpu_for_each_thread(tmp_path, machine, device, threads, gpus, cpus, cores):
+    machine(FOUR_CORES, gpus)
+    before = time.monotonic()
+    with device_slot(device, threads, tmp_path) as slot:
+        assert slot == Slot(cpus, gpus[0] if gpus else None, slot.held_from)
+        assert before <= slot.held_from <= time.monotonic()
+        assert [core for core in FOUR_CORES if taken(tmp_path / f"core-{core}.lock")] == cores
+    assert not any(map(taken, tmp_path.iterdir()))
+
+
+def test_on_this_machine_a_run_holds_cpus_that_it_may_use(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with device_slot("cpu", 1, tmp_path) as slot:
+        assert slot.cpus[0] in next(iter(allowed_cores().values()))
+
+
+def test_a_run_that_fails_gives_its_slot_back(tmp_path, machine):
+    machine(TWO_CORES, GPUS)
+    with pytest.raises(KeyError), device_slot("gpu", 2, tmp_path):
+        raise KeyError("the run failed")
+    assert not any(map(taken, tmp_path.iterdir()))
+
+
+def test_a_run_sees_its_own_gpu_and_a_cpu_run_none(tmp_path, machine):
+    machine(TWO_CORES, GPUS)
+    with device_slot("gpu", 1, tmp_path):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-0a"
+    with device_slot("cpu", 1, tmp_path):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_an_instance_of_a_gpu_with_slashes_in_its_name_can_be_held(tmp_path, machine):
+    machine(TWO_CORES, ["MIG-GPU-0a/1/0"])
+    with device_slot("gpu", 1, tmp_path) as slot:
+        assert slot.gpu == os.environ["CUDA_VISIBLE_DEVICES"] == "MIG-GPU-0a/1/0"
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path, monkeypatch):
+    """Two GPUs, as nvidia-smi would list them."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    lines = "\n".join(f"echo 'GPU {number}: NVIDIA H200 (UUID: {uuid})'" for number, uuid in enumerate(GPUS))
+    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{lines}\n")
+    (folder / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.parametrize(("assigned", "gpu"), [("1", "GPU-1b"), ("GPU-1b", "GPU-1b"), ("0", "GPU-0a")])
+def test_the_schedulers_assignment_is_respected(tmp_path, monkeypatch, nvidia_smi, assigned, gpu):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", assigned)
+    with device_slot("gpu", 1, tmp_path) as slot:
+        assert slot.gpu == gpu
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
+
+
+def test_two_jobs_that_name_one_gpu_differently_lock_the_same(tmp_path, monkeypatch, nvidia_smi):
+    for assigned in ("1", "GPU-1b"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", assigned)
+        with device_slot("gpu", 1, tmp_path):
+            assert taken(tmp_path / "gpu-GPU-1b.lock")
+
+
+@pytest.mark.parametrize("variable", ["", "-1", "7"])
+def test_a_gpu_that_was_asked_for_and_is_not_given_is_an_error_that_says_so(
+    tmp_path, monkeypatch, nvidia_smi, variable
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    expected = pytest.raises(DeviceError, match=r"^this run asks for the device gpu, .*CUDA_VISIBLE_DEVICES=")
+    with expected, device_slot("gpu", 1, tmp_path):
+        pytest.fail("it began")
+    assert not list(tmp_path.glob("*.lock"))
+
+
+# --- one process a run --------------------------------------------------------------------------------------------
+
+
+def test_a_record_has_one_process_at_a_time_however_its_path_is_written(tmp_path, monkeypatch):
+    (tmp_path / "results").mkdir()
+    monkeypatch.chdir(tmp_path)
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    with run_lock(Path("results/a.json"), tmp_path / "a", locks):
+        (lock,) = locks.iterdir()
+        assert taken(lock)
+        assert taken(tmp_path / "a" / "running.lock"), "for other hosts"
+        with run_lock(tmp_path / "results" / "b.json", tmp_path / "b", locks):  # another run does not wait
+            assert len(list(locks.iterdir())) == 2
+    assert not taken(lock)
+    with run_lock(tmp_path / "results" / ".." / "results" / "a.json", tmp_path / "a", locks):
+        assert taken(lock)
+
+
+def test_a_run_is_held_on_its_host_where_the_results_lie_on_a_file_system_without_locks(tmp_path, monkeypatch):
+    (tmp_path / "locks").mkdir()
+    without_locks(monkeypatch, tmp_path / "own")
+    with run_lock(tmp_path / "a.json", tmp_path / "own", tmp_path / "locks"):
+        (lock,) = (tmp_path / "locks").iterdir()
+        assert taken(lock)
+
+
+# --- one workflow a directory -------------------------------------------------------------------------------------
+
+
+def test_a_directory_has_one_workflow_at_a_time(tmp_path):
+    with hold_directory(tmp_path):
+        with pytest.raises(BusyError, match=f"another snakemake is at work in {tmp_path}: wait for it"):
+            hold_directory(tmp_path)
+        hold_directory(tmp_path / "other").close()
+    hold_directory(tmp_path).close()
+
+
+def test_a_directory_without_locks_is_held_on_its_host(tmp_path, monkeypatch):
+    (tmp_path / "locks").mkdir()
+    without_locks(monkeypatch, tmp_path / "results")
+    with hold_directory(tmp_path / "results", tmp_path / "locks"), pytest.raises(BusyError):
+        hold_directory(tmp_path / "results", tmp_path / "locks")
+
+
+def without_locks(monkeypatch, folder):
+    """Have the system refuse to lock files in a folder, as some network file systems do."""
+    real_flock = fcntl.flock
+
+    def flock(descriptor, operation):
+        if Path(os.readlink(f"/proc/self/fd/{descriptor}")).is_relative_to(folder):
+            raise OSError(errno.ENOLCK, "No locks available")
+        return real_flock(descriptor, operation)
+
+    monkeypatch.setattr("fcntl.flock", flock)
+
+
+# --- the folder of the locks --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """A host's folder for temporary files, and no other folder named."""
+    monkeypatch.delenv(locks_module.LOCK_FOLDER_VARIABLE, raising=False)
+    monkeypatch.setattr(locks_module, "HOST_FOLDER", tmp_path / "host")
+    (tmp_path / "host").mkdir()
+    return tmp_path / "host"
+
+
+@pytest.fixture
+def strict_umask():
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def test_the_locks_are_everybodys_whatever_the_umask(host, machine, strict_umask):
+    machine(TWO_CORES, GPUS[:1])
+    with device_slot("gpu", 2), run_lock(Path("a.json"), host / "own"):
+        files = list((host / "trainmark-locks").iterdir())
+    assert len(files) == 6  # two cores, a GPU, the queue, the choosing, the run
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o666}
+    assert stat.S_IMODE((host / "trainmark-locks").stat().st_mode) == 0o1777
+
+
+def test_locks_that_another_user_made_can_be_taken_where_linux_protects_regular_files(host, machine, monkeypatch):
+    """fs.protected_regular: in a sticky folder that all may write, O_CREAT opens no file of another user."""
+    machine(TWO_CORES, [])
+    with device_slot("cpu", 2):
+        pass
+    real_open, refused = os.open, []
+
+    def protected_open(path, flags, *arguments, **more):
+        if flags & os.O_CREAT and not flags & os.O_EXCL and os.path.exists(path):
+            refused.append(path)
+            raise PermissionError(13, "Permission denied", path)
+        return real_open(path, flags, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", protected_open)
+    with device_slot("cpu", 2) as slot:
+        assert slot.cpus == (0, 1)
+    assert not refused
+
+
+def test_the_lock_folder_is_the_hosts_whatever_a_job_has_for_temporary_files(host, machine, monkeypatch, tmp_path):
+    """A batch system sets a TMPDIR for each job; with locks in each, two jobs would time on one device."""
+    machine(TWO_CORES, [])
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "job"))
+    (tmp_path / "job").mkdir()
+    with device_slot("cpu", 1):
+        assert [path.name for path in host.iterdir()] == ["trainmark-locks"]
+    assert not list((tmp_path / "job").iterdir())
+
+
+def test_a_host_whose_folder_can_not_be_written_says_so(host, machine, monkeypatch):
+    """No silent way out to a folder of the job's own: two jobs of one host would share CPUs, and nobody would know."""
+    machine(TWO_CORES, [])
+    monkeypatch.setattr(locks_module, "HOST_FOLDER", host / "file")
+    (host / "file").touch()
+    with pytest.raises(DeviceError, match="name another one in TRAINMARK_LOCK_FOLDER"), device_slot("cpu", 1):
+        pytest.fail("it began")
+
+
+def test_another_folder_can_be_named(host, machine, monkeypatch, tmp_path):
+    machine(TWO_CORES, [])
+    monkeypatch.setenv(locks_module.LOCK_FOLDER_VARIABLE, str(tmp_path / "deep" / "named"))
+    with device_slot("cpu", 1):
+        assert taken(tmp_path / "deep" / "named" / "core-0.lock")
+    assert not list(host.iterdir())
+
+
+def test_a_folder_that_is_a_file_gives_the_sentence(host, machine, monkeypatch, tmp_path):
+    machine(TWO_CORES, [])
+    file = tmp_path / "file"
+    file.touch()
+    for folder, why in ((file, "not a folder"), (file / "locks", "Not a directory")):
+        monkeypatch.setenv(locks_module.LOCK_FOLDER_VARIABLE, str(folder))
+        with pytest.raises(DeviceError) as caught, device_slot("cpu", 1):
+            pytest.fail("it began")
+        assert str(caught.value) == (
+            f"the folder of locks, {folder}, can't be used ({why}); make it writable for every user of this host, or "
+            "name another one in TRAINMARK_LOCK_FOLDER"
+        )
+
+
+def test_a_folder_that_this_user_may_not_write_gives_the_sentence(host, machine, monkeypatch):
+    machine(TWO_CORES, [])
+    (host / "trainmark-locks").mkdir()
+    real_access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path == host and real_access(path, mode))
+    for hold in (device_slot("cpu", 1), run_lock(Path("a.json"), host / "own")):
+        with (
+            pytest.raises(DeviceError, match=r"trainmark-locks, can't be used \(not writable\); make it writable"),
+            hold,
+        ):
+            pytest.fail("it began")
+
+
+def test_a_lock_that_can_not_be_opened_gives_the_sentence(host, machine):
+    machine(TWO_CORES, [])
+    (host / "trainmark-locks" / "core-0.lock").mkdir(parents=True)
+    with pytest.raises(DeviceError, match=r"can't be used \(core-0\.lock: Is a directory\)"), device_slot("cpu", 1):
+        pytest.fail("it began")
+
+
+def test_a_file_system_without_locks_gives_the_sentence_and_no_soft_lock(host, machine, monkeypatch):
+    """A soft lock would stay behind a killed process, and every later run would wait for it."""
+    machine(TWO_CORES, [])
+
+    def no_flock(descriptor, operation):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", no_flock)
+    with pytest.raises(DeviceError, match="Function not implemented"), device_slot("cpu", 1):
+        pytest.fail("it began")

@@ -1,0 +1,176 @@
+"""The memory of this process, and the watch that calls when it exceeds a limit."""
+
+import mmap
+import os
+import resource
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from trainmark.machine import memory
+from trainmark.machine.memory import MemoryWatch, peak_host_mib, resident_mib
+
+WAIT_SECONDS = 60
+"""Longer than any busy machine needs; no test waits for it unless it fails."""
+
+
+def touched(mib: int) -> mmap.mmap:
+    """That much new memory, each page of it written to, so that it is resident. An array could be given old memory."""
+    block = mmap.mmap(-1, mib << 20)
+    block[:: resource.getpagesize()] = b"\1" * len(range(0, len(block), resource.getpagesize()))
+    return block
+
+
+def watches() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "memory"]
+
+
+# --- sizes --------------------------------------------------------------------------------------------------------
+
+
+def test_the_resident_size_is_in_mib_and_grows_with_what_is_touched():
+    before = resident_mib()
+    block = touched(64)
+    assert 60 <= resident_mib() - before <= 70
+    assert resident_mib() < psutil.virtual_memory().total / 2**20
+    del block
+
+
+def test_the_peak_is_no_less_than_what_was_resident_and_stays():
+    block = touched(64)
+    resident = resident_mib()
+    del block
+    peak = peak_host_mib()
+    assert resident - 4 <= peak < psutil.virtual_memory().total / 2**20, "the kernel's two counts differ a little"
+    assert peak_host_mib() >= peak
+
+
+def test_the_peak_is_that_of_the_kernels_status_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "STATUS", tmp_path / "status")
+    (tmp_path / "status").write_text("Name:\tpython\nVmPeak:\t 9999 kB\nVmHWM:\t    1748 kB\nVmRSS:\t 1000 kB\n")
+    assert peak_host_mib() == 1748 / 1024
+
+
+@pytest.mark.parametrize("text", [None, "Name:\tpython\n"])
+def test_the_peak_without_that_file_is_that_of_getrusage(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(memory, "STATUS", tmp_path / "status")
+    if text:
+        (tmp_path / "status").write_text(text)
+    monkeypatch.setattr(memory, "BYTES_OF_MAXRSS", 1024)
+    monkeypatch.setattr(resource, "getrusage", lambda who: resource.struct_rusage([0.0, 0.0, 3072] + [0] * 13))
+    assert peak_host_mib() == 3.0
+
+
+def test_the_watchs_reader_reads_what_psutil_reads():
+    """What is touched, that is, and not what is only reserved."""
+    reader = memory._Resident()
+    before = reader.mib()
+    reserved, block = mmap.mmap(-1, 256 << 20), touched(32)
+    assert abs(reader.mib() - resident_mib()) < 4
+    assert 28 <= reader.mib() - before <= 40
+    reader.close()
+    reserved.close()
+    del block
+
+
+def test_the_watchs_reader_where_the_kernel_shows_no_such_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "STATM", tmp_path / "statm")
+    reader = memory._Resident()
+    assert abs(reader.mib() - resident_mib()) < 8
+    reader.close()
+
+
+# --- the watch ----------------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_exceeds_the_limit_is_told_once_with_its_size():
+    told, was_told = [], threading.Event()
+
+    def on_excess(mib):
+        told.append((mib, threading.current_thread().name))
+        was_told.set()
+
+    limit_mib = resident_mib() + 32
+    with MemoryWatch(limit_mib, on_excess, poll_seconds=0.001):
+        block = touched(64)
+        assert was_told.wait(WAIT_SECONDS)
+        thread = watches()
+        more = touched(16)
+        for one in thread:
+            one.join(WAIT_SECONDS)
+            assert not one.is_alive(), "it has called, and looks no more"
+    assert len(told) == 1
+    assert told[0][0] > limit_mib and told[0][1] == "memory"
+    del block, more
+
+
+def test_a_process_that_holds_more_than_the_limit_already_is_told():
+    was_told = threading.Event()
+    with MemoryWatch(1.0, lambda mib: was_told.set(), poll_seconds=WAIT_SECONDS):
+        assert was_told.wait(WAIT_SECONDS), "it looks before it waits"
+
+
+def fed_watch(monkeypatch, sizes, limit_mib):
+    """(what a watch told, how often it looked) where the sizes that it reads are these, and then the last for ever."""
+    looks, told, all_read = [], [], threading.Event()
+
+    def mib(self):
+        looks.append(sizes[min(len(looks), len(sizes) - 1)])
+        if len(looks) > len(sizes):
+            all_read.set()
+        return looks[-1]
+
+    def on_excess(size):
+        told.append(size)
+        all_read.set()
+
+    monkeypatch.setattr(memory._Resident, "mib", mib)
+    with MemoryWatch(limit_mib, on_excess, poll_seconds=0.0001):
+        assert all_read.wait(WAIT_SECONDS)
+    return told, len(looks)
+
+
+def test_a_process_below_the_limit_or_at_it_is_never_told(monkeypatch):
+    told, looks = fed_watch(monkeypatch, [100.0, 199.9, 200.0, 150.0], limit_mib=200)
+    assert told == [] and looks >= 5
+
+
+def test_only_the_first_excess_is_told(monkeypatch):
+    told, looks = fed_watch(monkeypatch, [100.0, 200.5, 300.0, 400.0], limit_mib=200)
+    assert told == [200.5] and looks == 2
+
+
+def test_without_a_limit_there_is_no_thread():
+    with MemoryWatch(None, pytest.fail):
+        assert watches() == []
+
+
+def test_no_thread_and_no_open_file_outlive_the_watch():
+    before = open_files()
+    watch = MemoryWatch(resident_mib() + 2**20, pytest.fail, poll_seconds=WAIT_SECONDS)
+    with watch:
+        assert [thread.daemon for thread in watches()] == [True], "a process that ends waits for no watch"
+    assert watches() == []
+    assert open_files() == before
+
+
+def test_a_watch_may_be_used_again():
+    told, was_told = [], threading.Event()
+    watch = MemoryWatch(1.0, lambda mib: (told.append(mib), was_told.set()), poll_seconds=0.001)
+    for times in (1, 2):
+        with watch:
+            assert was_told.wait(WAIT_SECONDS)
+            was_told.clear()
+        assert len(told) == times
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
+
+
+def test_an_error_in_the_body_comes_through():
+    with pytest.raises(ZeroDivisionError), MemoryWatch(2.0**20, pytest.fail):
+        raise ZeroDivisionError
+    assert watches() == []

@@ -1,0 +1,344 @@
+"""What a GPU tells of itself: with a stand-in for the driver's library, and what is said where there is none."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from trainmark.machine import nvml as nvml_module
+
+GPU, OTHER_GPU, INSTANCE = "GPU-0a1b", "GPU-2c3d", "MIG-4e5f"
+
+DESCRIBED = {
+    "name": "NVIDIA H200",
+    "uuid": GPU,
+    "driver_version": "580.95.05",
+    "cuda_version": "13.0",
+    "compute_capability": "9.0",
+    "memory_mib": 143771,
+    "pci_bus_id": "00000000:0F:00.0",
+}
+
+STATE = {
+    "clocks_mhz": {"sm": 345, "memory": 3201},
+    "max_clocks_mhz": {"sm": 1980, "memory": 3202},
+    "throttle_reasons": ["gpu_idle"],
+    "temperature_celsius": 31,
+    "power_watts": 76.25,
+}
+
+
+class NVMLError(Exception):
+    """As the package's: base of all that its functions raise."""
+
+
+class FakeNvml:
+    """The package pynvml with two GPUs, and an instance (MIG) of the first.
+
+    A handle is the UUID. Like the real package it gives text, and takes text or bytes.
+    """
+
+    NVMLError = NVMLError
+
+    def __init__(self):
+        self.starts = 0
+        self.answers = {  # by function and handle
+            ("nvmlDeviceGetName", GPU): "NVIDIA H200",
+            ("nvmlDeviceGetName", INSTANCE): "NVIDIA H200 MIG 1g.18gb",
+            ("nvmlDeviceGetMemoryInfo", GPU): SimpleNamespace(total=143771 * 2**20 + 5),
+            ("nvmlDeviceGetMemoryInfo", INSTANCE): SimpleNamespace(total=16384 * 2**20),
+            ("nvmlDeviceGetCudaComputeCapability", GPU): [9, 0],
+            ("nvmlDeviceGetPciInfo", GPU): SimpleNamespace(busId="00000000:0F:00.0"),
+            ("nvmlDeviceGetCurrentClocksEventReasons", GPU): 0x1,
+            ("nvmlDeviceGetMigMode", GPU): [0, 0],  # now, after a reset; the other GPU knows no instances
+            ("nvmlDeviceGetPowerUsage", GPU): 76250,
+            ("nvmlDeviceGetTotalEnergyConsumption", GPU): 1_234_567,
+            ("nvmlDeviceGetTotalEnergyConsumption", OTHER_GPU): 99,
+        }
+
+    def nvmlInit(self):
+        self.starts += 1
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        text = uuid.decode() if isinstance(uuid, bytes) else uuid
+        if text not in (GPU, OTHER_GPU, INSTANCE):
+            raise NVMLError("Not Found")
+        return text
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle):
+        return {INSTANCE: GPU}[handle]
+
+    def nvmlSystemGetDriverVersion(self):
+        return "580.95.05"
+
+    def nvmlSystemGetCudaDriverVersion_v2(self):
+        return 13000
+
+    def nvmlDeviceGetClockInfo(self, handle, kind):
+        return {(GPU, 1): 345, (GPU, 2): 3201}[handle, kind]
+
+    def nvmlDeviceGetMaxClockInfo(self, handle, kind):
+        return {(GPU, 1): 1980, (GPU, 2): 3202}[handle, kind]
+
+    def nvmlDeviceGetTemperature(self, handle, sensor):
+        return {(GPU, 0): 31}[handle, sensor]
+
+    def __getattr__(self, name):
+        """Functions of one handle; one that `answers` does not name is none of this version of the package."""
+        if name.startswith("__") or name not in {function for function, _ in self.answers}:
+            raise AttributeError(name)
+        return lambda handle: self._answer(name, handle)
+
+    def _answer(self, name, handle):
+        if (name, handle) not in self.answers:
+            raise NVMLError("Not Supported")
+        return self.answers[name, handle]
+
+
+class OldNvml(FakeNvml):
+    """An early version: it takes and gives bytes, and lacks functions that came later, or has them by other names."""
+
+    def __init__(self):
+        super().__init__()
+        self.answers |= {
+            ("nvmlDeviceGetName", GPU): b"Tesla K80",
+            ("nvmlDeviceGetPciInfo", GPU): SimpleNamespace(busId=b"0000:0F:00.0"),
+            ("nvmlDeviceGetCurrentClocksThrottleReasons", GPU): 0x24,
+        }
+        for function in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetTotalEnergyConsumption"):
+            self.answers = {key: answer for key, answer in self.answers.items() if key[0] != function}
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        if not isinstance(uuid, bytes):
+            raise TypeError("bytes or integer address expected instead of str instance")
+        return super().nvmlDeviceGetHandleByUUID(uuid)
+
+    def nvmlSystemGetDriverVersion(self):
+        return b"470.223.02"
+
+    def nvmlSystemGetCudaDriverVersion_v2(self):
+        raise NVMLError("Function Not Found")
+
+    def nvmlSystemGetCudaDriverVersion(self):
+        return 11040
+
+
+def install(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, "pynvml", package)
+    nvml_module._start.cache_clear()
+    return package
+
+
+@pytest.fixture(autouse=True)
+def fresh_start():
+    """The package is started once a process, and each test has its own."""
+    yield
+    nvml_module._start.cache_clear()
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    return install(monkeypatch, FakeNvml())
+
+
+# --- full answers -------------------------------------------------------------------------------------------------
+
+
+def test_a_gpu_is_described(nvml):
+    assert nvml_module.describe(GPU) == DESCRIBED
+
+
+def test_how_a_gpu_is_right_now(nvml):
+    assert nvml_module.state(GPU) == STATE
+
+
+def test_the_energy_is_that_of_the_one_gpu_in_joules(nvml):
+    assert nvml_module.energy_joules(GPU) == 1234.567
+    assert nvml_module.energy_joules(OTHER_GPU) == 0.099
+
+
+def test_the_library_is_started_once(nvml):
+    nvml_module.describe(GPU)
+    nvml_module.state(GPU)
+    nvml_module.energy_joules(GPU)
+    assert nvml.starts == 1
+
+
+@pytest.mark.parametrize(
+    ("bits", "names"),
+    [
+        (0, []),
+        (0x1, ["gpu_idle"]),
+        (0x44, ["hw_thermal_slowdown", "sw_power_cap"]),
+        (0x8000_0000_0000_0008, ["hw_slowdown", "unknown_0x8000000000000000"]),
+    ],
+)
+def test_the_reasons_of_a_slowdown_are_named(nvml, bits, names):
+    nvml.answers["nvmlDeviceGetCurrentClocksEventReasons", GPU] = bits
+    assert nvml_module.state(GPU)["throttle_reasons"] == names
+
+
+@pytest.mark.parametrize(("number", "version"), [(12080, "12.8"), (11040, "11.4"), (9010, "9.1"), (13000, "13.0")])
+def test_cudas_version_is_written_as_people_do(nvml, monkeypatch, number, version):
+    monkeypatch.setattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", lambda: number)
+    assert nvml_module.describe(GPU)["cuda_version"] == version
+
+
+# --- old packages, and GPUs that tell less ------------------------------------------------------------------------
+
+
+def test_an_old_package_answers_in_bytes_and_by_older_names(monkeypatch):
+    install(monkeypatch, OldNvml())
+    assert nvml_module.describe(GPU) == DESCRIBED | {
+        "name": "Tesla K80",
+        "driver_version": "470.223.02",
+        "cuda_version": "11.4",
+        "pci_bus_id": "0000:0F:00.0",
+    }
+    assert nvml_module.state(GPU) == STATE | {"throttle_reasons": ["sw_power_cap", "sw_thermal_slowdown"]}
+    assert nvml_module.energy_joules(GPU) is None
+
+
+def test_a_package_without_the_older_temperature_is_asked_by_the_newer_name(nvml, monkeypatch):
+    monkeypatch.delattr(FakeNvml, "nvmlDeviceGetTemperature")
+    assert nvml_module.state(GPU)["temperature_celsius"] is None
+    monkeypatch.setattr(FakeNvml, "nvmlDeviceGetTemperatureV", lambda self, handle, sensor: 40, raising=False)
+    assert nvml_module.state(GPU)["temperature_celsius"] == 40
+
+
+def test_what_a_gpu_does_not_tell_is_none(nvml, monkeypatch):
+    def refuse(*_):
+        raise NVMLError("Not Supported")
+
+    nvml.answers.clear()
+    for name in [name for name in vars(FakeNvml) if name.startswith(("nvmlSystem", "nvmlDeviceGet"))]:
+        if name != "nvmlDeviceGetHandleByUUID":
+            monkeypatch.setattr(FakeNvml, name, refuse)
+    assert nvml_module.describe(GPU) == dict.fromkeys(DESCRIBED) | {"uuid": GPU}
+    clocks = {"sm": None, "memory": None}
+    assert nvml_module.state(GPU) == dict.fromkeys(STATE) | {"clocks_mhz": clocks, "max_clocks_mhz": clocks}
+    assert nvml_module.energy_joules(GPU) is None
+
+
+def test_a_figure_of_zero_is_a_figure(nvml, monkeypatch):
+    nvml.answers["nvmlDeviceGetPowerUsage", GPU] = 0
+    nvml.answers["nvmlDeviceGetTotalEnergyConsumption", GPU] = 0
+    monkeypatch.setattr(FakeNvml, "nvmlDeviceGetTemperature", lambda self, handle, sensor: 0)
+    state = nvml_module.state(GPU)
+    assert (state["power_watts"], state["temperature_celsius"], nvml_module.energy_joules(GPU)) == (0, 0, 0)
+
+
+# --- instances (MIG) ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("uuid", "instance"), [(GPU, False), (INSTANCE, True), ("MIG-GPU-8f0c/1/0", True)])
+def test_an_instance_is_known_by_its_uuid(uuid, instance):
+    assert nvml_module.is_instance(uuid) is instance
+
+
+def test_an_instance_has_its_own_name_and_memory_and_shares_the_rest(nvml):
+    assert nvml_module.describe(INSTANCE) == DESCRIBED | {
+        "uuid": INSTANCE,
+        "name": "NVIDIA H200 MIG 1g.18gb",
+        "memory_mib": 16384,
+    }
+
+
+def test_power_and_energy_of_an_instance_are_not_told(nvml):
+    """They are the whole GPU's, where others may be at work."""
+    assert nvml_module.state(INSTANCE) == STATE | {"power_watts": None}
+    nvml.answers["nvmlDeviceGetTotalEnergyConsumption", INSTANCE] = 5
+    assert nvml_module.energy_joules(INSTANCE) is None
+
+
+def test_power_and_energy_of_a_divided_gpu_are_not_told(nvml):
+    """They are those of all its instances, and a run holds one."""
+    nvml.answers["nvmlDeviceGetMigMode", GPU] = [1, 1]
+    assert nvml_module.state(GPU) == STATE | {"power_watts": None}
+    assert nvml_module.energy_joules(GPU) is None
+
+
+def test_a_gpu_that_will_be_divided_after_a_reset_is_still_whole(nvml):
+    nvml.answers["nvmlDeviceGetMigMode", GPU] = [0, 1]
+    assert nvml_module.state(GPU) == STATE
+    assert nvml_module.energy_joules(GPU) == 1234.567
+
+
+def test_an_instance_whose_gpu_can_not_be_found_is_asked_itself(nvml, monkeypatch):
+    monkeypatch.delattr(FakeNvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
+    nvml.answers["nvmlDeviceGetCudaComputeCapability", INSTANCE] = [9, 0]
+    described = nvml_module.describe(INSTANCE)
+    assert (described["compute_capability"], described["pci_bus_id"]) == ("9.0", None)
+
+
+# --- where nothing can be read ------------------------------------------------------------------------------------
+
+
+def assert_nothing_is_read(uuid, reason):
+    assert nvml_module.describe(uuid) == nvml_module.state(uuid) == {"uuid": uuid, "reason": reason}
+    assert nvml_module.energy_joules(uuid) is None
+
+
+def test_a_gpu_that_is_not_there(nvml):
+    assert_nothing_is_read("GPU-none", "NVML does not find this GPU (Not Found)")
+
+
+def test_the_package_is_not_installed(monkeypatch):
+    install(monkeypatch, None)
+    assert_nothing_is_read(GPU, "the package nvidia-ml-py is not installed")
+
+
+def test_the_library_can_not_be_started(monkeypatch):
+    def fail():
+        raise NVMLError("Driver Not Loaded")
+
+    nvml = install(monkeypatch, FakeNvml())
+    monkeypatch.setattr(nvml, "nvmlInit", fail)
+    assert_nothing_is_read(GPU, "NVML can't be started (Driver Not Loaded)")
+
+
+# --- the package itself -------------------------------------------------------------------------------------------
+
+
+def test_the_package_has_the_functions_and_constants_that_are_asked_for():
+    pynvml = pytest.importorskip("pynvml")
+    functions = {
+        "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", "nvmlDeviceGetMaxClockInfo",
+        "nvmlDeviceGetClockInfo", "nvmlSystemGetDriverVersion", *(name for name, _ in FakeNvml().answers),
+    }  # fmt: skip
+    assert {name for name in functions if not callable(getattr(pynvml, name, None))} == set()
+    for names in (nvml_module.REASON_FUNCTIONS, nvml_module.CUDA_VERSION_FUNCTIONS, nvml_module.TEMPERATURE_FUNCTIONS):
+        assert any(callable(getattr(pynvml, name, None)) for name in names)
+    clocks = (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
+    assert clocks == (nvml_module.CLOCK_SM, nvml_module.CLOCK_MEMORY)
+    assert pynvml.NVML_TEMPERATURE_GPU == nvml_module.TEMPERATURE_GPU
+    assert pynvml.NVML_DEVICE_MIG_ENABLE == nvml_module.MIG_ENABLED
+
+
+def test_the_reasons_are_those_of_the_package():
+    pynvml = pytest.importorskip("pynvml")
+    named = 0
+    for value, name in nvml_module.SLOWDOWN_REASONS.items():
+        words = "".join(word.capitalize() for word in name.split("_"))
+        found = {getattr(pynvml, f"nvmlClocks{kind}Reason{words}", value) for kind in ("Event", "Throttle")}
+        assert found == {value}, name
+        named += any(hasattr(pynvml, f"nvmlClocks{kind}Reason{words}") for kind in ("Event", "Throttle"))
+    assert named == len(nvml_module.SLOWDOWN_REASONS)
+
+
+def test_without_a_driver_the_installed_package_says_so():
+    """In a process of its own, where the driver's library can't be loaded, whatever this machine has."""
+    pytest.importorskip("pynvml")
+    code = (
+        "import ctypes, pynvml\n"
+        "def missing(name):\n    raise OSError(name)\n"
+        "pynvml.CDLL = missing\n"
+        f"from trainmark.machine import nvml\nprint(nvml.describe({GPU!r}), nvml.energy_joules({GPU!r}))"
+    )
+    scripts = str(Path(nvml_module.__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": scripts}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("{'uuid': 'GPU-0a1b', 'reason': \"NVML can't be started (")
+    assert done.stdout.rstrip().endswith("None")

@@ -1,0 +1,468 @@
+"""What a record says of the job: the machine, the environment and the code, and nothing that is nobody's business."""
+
+import getpass
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from importlib.metadata import PathDistribution, distribution
+from pathlib import Path
+
+import psutil
+import pytest
+
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.machine import provenance
+from trainmark.machine.gpus import THREAD_VARIABLES
+
+HASH = "0123456789abcdef" * 4
+
+
+@pytest.fixture(autouse=True)
+def bare(tmp_path, monkeypatch):
+    """No container, and no scheduler, whatever the tests run in."""
+    monkeypatch.setattr(provenance, "DOCKER_FILE", tmp_path / "dockerenv")
+    monkeypatch.setattr(provenance, "PODMAN_FILE", tmp_path / "containerenv")
+    known = {name for _, id_variables, required in provenance.SCHEDULERS for name in (*id_variables, *required)}
+    for name in (*known, *provenance.IMAGE_VARIABLES, *provenance.VARIABLES, *provenance.GIT_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+
+
+# --- the whole ----------------------------------------------------------------------------------------------------
+
+
+def test_the_job_is_described():
+    job = provenance.describe_job(3)
+    assert job == json.loads(json.dumps(job, allow_nan=False)), "JSON gives back what the record was given"
+    assert list(job) == [
+        "host", "cpu_model", "cpu_cores", "cpu_physical_cores", "cpus", "threads", "thread_pools", "memory_gib",
+        "load_1min", "platform", "python", "trainmark", "git_commit", "git_clean", "environment", "variables",
+        "scheduler", "started",
+    ]  # fmt: skip
+    assert job["threads"] == 3
+    assert job["cpu_cores"] == psutil.cpu_count()
+    assert job["cpu_physical_cores"] is None or 1 <= job["cpu_physical_cores"] <= job["cpu_cores"]
+    assert job["memory_gib"] > 0 and job["load_1min"] >= 0
+    assert job["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", job["started"])
+    assert all(job[key] and isinstance(job[key], str) for key in ("host", "cpu_model", "platform", "trainmark"))
+    assert job["scheduler"] is None and job["variables"] == {}
+
+
+def test_no_secret_and_no_folder_is_told(monkeypatch):
+    """Whatever a variable is named, and also where a secret stands in a path of one that is kept."""
+    secret = "hunter2-4f9c"
+    for name in (
+        "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "PASSWORD", "SNAKEMAKE_STORAGE_TOKEN", "TF_CONFIG", "JAX_SECRET",
+        "CUDA_VISIBLE_DEVICES_", "SLURM_JWT", "LD_LIBRARY_PATH", "PYTHONPATH", "SSH_AUTH_SOCK", "HOSTNAME",
+    ):  # fmt: skip
+        monkeypatch.setenv(name, secret)
+    monkeypatch.setenv("LD_PRELOAD", f"/home/{secret}/libjemalloc.so")
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to=/home/{secret}/dump")
+    monkeypatch.setenv("TF_XLA_FLAGS", f"--tf_dump=https://me:{secret}@host/x --tf_y={secret}@host")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", f"gs://bucket/{secret}")
+    monkeypatch.setenv("APPTAINER_CONTAINER", f"/home/{secret}/trainmark.sif")
+    monkeypatch.setattr(provenance, "thread_pools", list)  # LD_PRELOAD of a file that is not there confuses no one
+    text = json.dumps(provenance.describe_job(2))
+    assert secret not in text
+    assert "libjemalloc.so" in text and "trainmark.sif" in text and "--xla_dump_to=dump" in text
+    assert sys.prefix not in text and str(Path(provenance.__file__).parent) not in text
+
+
+def test_the_users_name_is_not_told(monkeypatch):
+    user = "zaphod-beeblebrox"
+    for name in ("USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER"):
+        monkeypatch.setenv(name, user)
+    assert getpass.getuser() == user
+    assert user not in json.dumps(provenance.describe_job(1))
+
+
+# --- boot ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_boot_has_a_uuid_where_the_system_tells_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "BOOT_ID", tmp_path / "boot_id")
+    assert provenance.boot_id() is None
+    (tmp_path / "boot_id").write_text("cb3ea41a-0780-4e40-8d9a-6eda42ffdebd\n")
+    assert provenance.boot_id() == "cb3ea41a-0780-4e40-8d9a-6eda42ffdebd"
+
+
+@pytest.mark.skipif(not provenance.BOOT_ID.exists(), reason="only Linux shows it")
+def test_the_boot_is_the_same_for_every_process():
+    code = "from trainmark.machine.provenance import boot_id; print(boot_id())"
+    environment = os.environ | {"PYTHONPATH": str(Path(provenance.__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == provenance.boot_id()
+
+
+# --- processor ----------------------------------------------------------------------------------------------------
+
+
+def test_the_processors_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "CPU_INFO", tmp_path / "cpuinfo")
+    assert provenance._cpu_model(), "the architecture, where the kernel tells nothing"
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: AMD EPYC: 9654\nmodel name\t: other\n")
+    assert provenance._cpu_model() == "AMD EPYC: 9654"
+
+
+def test_the_cpus_are_those_the_process_may_run_on(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {9, 3, 70}, raising=False)
+    assert provenance.describe_job(1)["cpus"] == [3, 9, 70]
+
+
+def test_the_cpus_where_the_system_knows_no_affinity(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert provenance.allowed_cpus() == [0, 1, 2, 3]
+
+
+def test_thread_pools_by_library(monkeypatch):
+    entry = {"user_api": "blas", "prefix": "x", "filepath": "/home/me/x.so", "architecture": "Haswell"}
+    found = [
+        entry | {"internal_api": "openmp", "version": None, "num_threads": 4},
+        entry | {"internal_api": "openblas", "version": "0.3.31", "num_threads": 2},
+        entry | {"internal_api": "openblas", "version": "0.3.30", "num_threads": 2},
+    ]
+    monkeypatch.setattr(provenance.threadpoolctl, "threadpool_info", lambda: found)
+    assert provenance.thread_pools() == [
+        {"library": "openblas", "version": "0.3.30", "threads": 2},
+        {"library": "openblas", "version": "0.3.31", "threads": 2},
+        {"library": "openmp", "version": None, "threads": 4},
+    ]
+
+
+def test_thread_pools_of_this_process():
+    code = (
+        "import numpy, json, threadpoolctl\nfrom trainmark.machine.provenance import thread_pools\n"
+        "with threadpoolctl.threadpool_limits(1): print(json.dumps(thread_pools()))"
+    )
+    scripts = Path(provenance.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(scripts)}, capture_output=True, check=True
+    )
+    assert [pool["threads"] for pool in json.loads(done.stdout) if pool["library"] == "openblas"] in ([1], [])
+
+
+# --- git ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A fresh working copy with one commit, and git without the user's own settings."""
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    folder = tmp_path / "checkout"
+    (folder / "library").mkdir(parents=True)
+    (folder / "library" / "code.py").write_text("a = 1\n")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "m")
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def state(checkout: Path) -> tuple:
+    return provenance._git_state(checkout / "library" / "code.py")
+
+
+def test_a_clean_working_copy(checkout):
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert re.fullmatch("[0-9a-f]{40}", commit)
+    assert state(checkout) == (commit, True)
+
+
+def test_untracked_files_do_not_count_as_changes(checkout):
+    """As in git describe --dirty."""
+    (checkout / "library" / "new.py").write_text("b = 2\n")
+    assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), True)
+    assert not git(checkout, "describe", "--always", "--dirty=+").endswith("+")
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("change", ["edit", "delete"])
+def test_changes_of_tracked_files(checkout, change, staged):
+    (checkout / "other.py").write_text("c = 3\n")
+    git(checkout, "add", ".")
+    git(checkout, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "m")
+    if change == "edit":
+        (checkout / "other.py").write_text("c = 4\n")
+    else:
+        (checkout / "other.py").unlink()
+    if staged:
+        git(checkout, "add", "--all")
+    assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), False)
+
+
+def test_a_hook_of_another_repository(checkout, tmp_path, monkeypatch):
+    """git runs hooks with variables that would lead every git command to the hook's repository."""
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "--quiet")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    commit, clean = state(checkout)
+    monkeypatch.delenv("GIT_DIR")
+    monkeypatch.delenv("GIT_WORK_TREE")
+    assert (commit, clean) == (git(checkout, "rev-parse", "HEAD"), True)
+
+
+def test_a_working_copy_that_belongs_to_another_user(checkout, monkeypatch):
+    """As in a container; the variable is the one of git's own tests."""
+    commit = git(checkout, "rev-parse", "HEAD")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert state(checkout) == (commit, True)
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_somebody_is_committing_right_now(checkout, locked):
+    """git would note in its index that it looked at the file: it would lock it, and the commit would fail."""
+    index = checkout / ".git" / "index"
+    before = index.read_bytes()
+    if locked:
+        index.with_name("index.lock").touch()
+    os.utime(checkout / "library" / "code.py", (1, 1))
+    assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), True)
+    assert index.read_bytes() == before
+
+
+def test_no_commit_is_told_where_there_is_none(checkout, tmp_path, monkeypatch):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "code.py").touch()
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    assert provenance._git_state(tmp_path / "outside" / "code.py") == (None, None)
+    git(tmp_path / "outside", "init", "--quiet")
+    git(tmp_path / "outside", "add", ".")
+    assert provenance._git_state(tmp_path / "outside" / "code.py") == (None, None), "nothing was committed yet"
+    (checkout / "library" / "copied.py").touch()
+    assert provenance._git_state(checkout / "library" / "copied.py") == (None, None), "another project's commit"
+
+
+def test_no_git(checkout, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert state(checkout) == (None, None)
+
+
+# --- environment --------------------------------------------------------------------------------------------------
+
+
+def installation(kind, name=None, image_digest=None) -> dict:
+    return {"kind": kind, "name": name, "image_digest": image_digest}
+
+
+@pytest.fixture
+def prefix(tmp_path, monkeypatch):
+    folder = tmp_path / "envs" / "0a1b_"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(folder))
+    monkeypatch.setattr(sys, "base_prefix", str(folder))
+    return folder
+
+
+def test_the_systems_python(prefix):
+    assert provenance._installation() == installation("system")
+
+
+def test_a_conda_environment(prefix):
+    (prefix / "conda-meta").mkdir()
+    assert provenance._installation() == installation("conda", "0a1b_")
+
+
+def test_a_venv(prefix, monkeypatch):
+    """Also one that was made with conda's Python: the packages are the venv's."""
+    base = prefix.parent / "base"
+    (base / "conda-meta").mkdir(parents=True)
+    monkeypatch.setattr(sys, "base_prefix", str(base))
+    assert provenance._installation() == installation("venv", "0a1b_")
+
+
+@pytest.mark.parametrize("place", ["DOCKER_FILE", "PODMAN_FILE", "KUBERNETES_SERVICE_HOST"])
+def test_a_container_that_tells_nothing_of_its_image(prefix, monkeypatch, place):
+    (prefix / "conda-meta").mkdir()  # it is a container, whatever lies in it
+    if place.endswith("FILE"):
+        getattr(provenance, place).touch()
+    else:
+        monkeypatch.setenv(place, "10.0.0.1")
+    assert provenance._installation() == installation("container")
+
+
+@pytest.mark.parametrize("variable", ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"])
+@pytest.mark.parametrize(
+    ("image", "name", "digest"),
+    [
+        ("/home/me/images/trainmark_0.1.sif", "trainmark_0.1.sif", None),
+        ("/home/me/sandbox/", "sandbox", None),
+        (f"/home/me/cache/library/sha256.{HASH}", f"sha256.{HASH}", HASH),
+        (f"docker://ghcr.io/me/trainmark@sha256:{HASH}", "trainmark", HASH),
+        (f"/home/me/{HASH}/x.sif", "x.sif", None),
+        (f"/home/me/sha256.{HASH}0.sif", f"sha256.{HASH}0.sif", None),
+    ],
+)
+def test_the_image_of_apptainer(prefix, monkeypatch, variable, image, name, digest):
+    monkeypatch.setenv(variable, image)
+    assert provenance._installation() == installation("container", name, digest)
+
+
+def test_the_image_of_podman(prefix):
+    provenance.PODMAN_FILE.write_text(
+        f'engine="podman-4.9"\nname="x"\nid="{HASH[::-1]}"\nimage="docker.io/me/trainmark:0.1"\nimageid="{HASH}"\n'
+    )
+    assert provenance._installation() == installation("container", "trainmark:0.1", HASH)
+
+
+def install(folder: Path, name: str, text: str, file: str = "METADATA") -> PathDistribution:
+    path = folder / name
+    if file:
+        path.mkdir(parents=True)
+        (path / file).write_text(text)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return PathDistribution(path)
+
+
+def test_the_hash_of_the_packages(tmp_path, monkeypatch):
+    """dist-info folders, egg-info folders and egg-info files; what a removed package left is none."""
+    site, old = tmp_path / "site", tmp_path / "old"
+    found = [
+        install(site, "Zope_x-2.dist-info", "Metadata-Version: 2.1\nName: Zope.x\nVersion: 2.0+CPU\n\nName: no\n"),
+        install(site, "a-1.egg-info", "Name: a\nVersion: 1\n", "PKG-INFO"),
+        install(site, "b-1.egg-info", "Metadata-Version: 1.0\nName: b_b\nVersion: 3\n", ""),
+        install(site, "~c-1.dist-info", "left", "RECORD"),
+        install(old, "a-0.dist-info", "Name: A\nVersion: 0\n"),
+    ]
+    monkeypatch.setattr(provenance, "distributions", lambda: iter(found))
+    environment = provenance._environment()
+    assert environment["packages"] == 3
+    assert environment["packages_sha256"] == hashlib.sha256(b"a==1\nb_b==3\nzope.x==2.0+cpu\n").hexdigest()
+    monkeypatch.setattr(provenance, "distributions", lambda: iter([found[2], found[0], found[1]]))
+    assert provenance._environment() == environment, "the order in which they are found does not matter"
+    monkeypatch.setattr(provenance, "distributions", lambda: iter(found[1:]))
+    assert provenance._environment()["packages_sha256"] != environment["packages_sha256"]
+
+
+def test_metadata_that_is_no_text(tmp_path, monkeypatch):
+    wrong = install(tmp_path, "a-1.dist-info", "")
+    (tmp_path / "a-1.dist-info" / "METADATA").write_bytes(b"Name: a\nVersion: 1\nAuthor: Andr\xe9\n")
+    right = install(tmp_path, "b-1.dist-info", "Name: b\nVersion: 1\n")
+    monkeypatch.setattr(provenance, "distributions", lambda: iter([wrong, right]))
+    assert provenance._packages() == {"b": "1"}
+
+
+def test_the_packages_that_are_installed_here():
+    """Read by lines of text, they are what the standard library's parser finds."""
+    packages = provenance._packages()
+    assert {"numpy", "psutil", "pytest", "filelock"} <= set(packages)
+    for name in ("numpy", "psutil", "pytest", "filelock", "threadpoolctl"):
+        assert packages[name] == distribution(name).version
+
+
+# --- variables ----------------------------------------------------------------------------------------------------
+
+
+def test_only_variables_that_are_set(monkeypatch):
+    assert provenance._variables() == {}
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # set to nothing, it hides every GPU
+    monkeypatch.setenv("OMP_NUM_THREADS_", "3")
+    assert provenance._variables() == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"}
+
+
+def test_every_variable_on_the_list_is_kept(monkeypatch):
+    for name in provenance.VARIABLES:
+        monkeypatch.setenv(name, f"value-of-{name}")
+    folders = {"JAX_COMPILATION_CACHE_DIR": "(a folder)"}
+    assert provenance._variables() == {name: f"value-of-{name}" for name in provenance.VARIABLES} | folders
+    assert len(set(provenance.VARIABLES)) == len(provenance.VARIABLES)
+
+
+def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
+    """Threads of a job and what adapters set: a record shows what came of them."""
+    adapters = {name for framework in known_frameworks().values() for name, _ in framework.environment}
+    silent = {name for name in adapters if name.endswith(("_LOG_LEVEL", "_WARN_CONV"))}
+    assert {*THREAD_VARIABLES, *(adapters - silent)} <= set(provenance.VARIABLES)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("LD_PRELOAD", "/opt/lib/libjemalloc.so.2:/usr/lib/libtcmalloc.so", "libjemalloc.so.2:libtcmalloc.so"),
+        ("LD_PRELOAD", " /opt/a.so  me/b.so ../c.so", "a.so:b.so:c.so"),
+        ("XLA_FLAGS", "--xla_dump_to=/home/me/d --xla_gpu_x=true", "--xla_dump_to=d --xla_gpu_x=true"),
+        ("XLA_FLAGS", "--xla_gpu_cuda_data_dir='/usr/local/cuda'", "--xla_gpu_cuda_data_dir='cuda'"),
+        ("XLA_FLAGS", "/home/me/flags.txt", "flags.txt"),
+        ("XLA_FLAGS", "--xla_dump_to=/home/me/", "--xla_dump_to="),
+        ("CUDA_VISIBLE_DEVICES", "MIG-GPU-8f0c/1/0,GPU-2", "MIG-GPU-8f0c/1/0,GPU-2"),
+        ("OMP_PLACES", "{0:4}:4:4", "{0:4}:4:4"),
+        ("XLA_FLAGS", "--xla_a=1 --xla_dump_to=s3://me:p=w@host/d --xla_b=2", "--xla_a=1 host/d --xla_b=2"),
+        ("JAX_COMPILATION_CACHE_DIR", "/home/me/cache", "(a folder)"),
+        ("JAX_COMPILATION_CACHE_DIR", "", ""),
+        ("TF_XLA_FLAGS", "x" * 301, "x" * 300),
+    ],
+)
+def test_values_of_variables(monkeypatch, name, value, kept):
+    monkeypatch.setenv(name, value)
+    assert provenance._variables() == {name: kept}
+
+
+# --- scheduler ----------------------------------------------------------------------------------------------------
+
+
+SGE = {"JOB_ID": "7", "SGE_ROOT": "/opt/sge"}
+AZURE = {"AZ_BATCH_JOB_ID": "j-1", "AZ_BATCH_TASK_ID": "t_2"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "name", "job_id"),
+    [
+        ({"SLURM_JOB_ID": "123", "SLURM_ARRAY_TASK_ID": "4"}, "slurm", "123"),
+        (SGE, "gridengine", "7"),
+        (SGE | {"SGE_TASK_ID": "undefined"}, "gridengine", "7"),
+        (SGE | {"SGE_TASK_ID": "3"}, "gridengine", "7.3"),
+        ({"JOB_ID": "7", "SGE_TASK_ID": "undefined"}, "gridengine", "7"),
+        ({"PBS_JOBID": "55.head"}, "pbs", "55.head"),
+        ({"LSB_JOBID": "9"}, "lsf", "9"),
+        ({"FLUX_JOB_ID": "ab2C", "SLURM_JOB_ID": "123"}, "flux", "ab2C"),
+        (AZURE, "azure-batch", "j-1.t_2"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "train-x7"}, "kubernetes", "train-x7"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "n", "SLURM_JOB_ID": "5"}, "slurm", "5"),
+    ],
+)
+def test_schedulers(monkeypatch, variables, name, job_id):
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert provenance._scheduler() == {"name": name, "job_id": job_id}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"JOB_ID": "7"}, {"SLURM_JOB_ID": ""}, {"HOSTNAME": "laptop"}, {"AZ_BATCH_TASK_ID": "t"}, {"SGE_ROOT": "/x"}],
+)
+def test_no_scheduler(monkeypatch, variables):
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert provenance._scheduler() is None
+
+
+def test_the_parts_of_the_job_come_into_the_whole(monkeypatch):
+    Memory = namedtuple("Memory", "total")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.239, 0, 0))
+    monkeypatch.setattr(provenance, "_git_state", lambda file: ("c" * 40, False))
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    job = provenance.describe_job(2)
+    assert (job["memory_gib"], job["cpu_cores"], job["cpu_physical_cores"], job["load_1min"]) == (1.5, 8, None, 1.24)
+    assert (job["git_commit"], job["git_clean"]) == ("c" * 40, False)
+    assert job["scheduler"] == {"name": "slurm", "job_id": "5"}
+    assert job["variables"] == {"KERAS_BACKEND": "jax"}
+    assert set(job["environment"]) == {"kind", "name", "image_digest", "packages", "packages_sha256"}

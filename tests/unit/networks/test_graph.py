@@ -1,0 +1,328 @@
+"""The layer graph: shapes, parameters, the published parameter counts, and what a wrong graph says."""
+
+import pytest
+
+from trainmark.networks.graph import Architecture, Graph, chain
+from trainmark.networks.ops import OPS, Node, Parameter, window_count
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import InputTransform, merged_input
+
+IMAGE = (1, 28, 28)
+
+
+PUBLISHED = {
+    "mnist-mlp-chainer": ((1, 28, 28), 10, 1_796_010),
+    "mnist-mlp-keras": ((1, 28, 28), 10, 669_706),
+    "mnist-mlp-flux": ((1, 28, 28), 10, 25_450),
+    "imdb-cnn": ((400,), 2, 350_751),
+    "imagenet-alex": ((3, 227, 227), 1000, 62_378_344),
+    "imagenet-nin": ((3, 227, 227), 1000, 7_595_176),
+    "imagenet-googlenet": ((3, 224, 224), 1000, 13_378_280),
+    "imagenet-googlenetbn": ((3, 224, 224), 1000, 17_587_128),
+    "imagenet-resnet50": ((3, 224, 224), 1000, 25_557_096),
+}
+"""Input shape, classes and parameters of each recipe's original."""
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_parameter_counts_are_the_published_ones(name):
+    recipe = RECIPES[name]
+    assert recipe.name == name
+    assert (recipe.input_shape, recipe.published_classes, recipe.published_parameters) == PUBLISHED[name]
+    architecture = recipe.architecture(recipe.input_shape, recipe.published_classes)
+    assert architecture.parameter_count() == PUBLISHED[name][2]
+    assert architecture.shapes()[architecture.output] == (recipe.published_classes,)
+
+
+@pytest.mark.parametrize("classes", [2, 8, 10])
+@pytest.mark.parametrize("name", RECIPES)
+def test_any_number_of_classes(name, classes):
+    """At the size of the certificate, where there is one: every head has as many logits."""
+    recipe = RECIPES[name]
+    side = recipe.certified_side
+    shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
+    architecture = recipe.architecture(shape, classes)
+    shapes = architecture.shapes()
+    assert {shapes[head] for head in (architecture.output, *dict(architecture.auxiliary))} == {(classes,)}
+    assert architecture.parameter_count() < 2 * recipe.published_parameters
+
+
+def test_the_graphs_are_those_of_the_originals():
+    """Sizes on the way, at the published input: worked out by hand from the originals' windows."""
+    sizes = {
+        "imagenet-alex": {"conv1": 55, "pool1": 27, "pool2": 13, "pool5": 6},
+        "imagenet-nin": {"conv1a": 55, "pool1": 27, "pool2": 13, "pool3": 6, "pool4": 1},
+        "imagenet-googlenet": {"conv1": 112, "pool1": 56, "pool2": 28, "pool3": 14, "head1_pool": 4, "pool4": 7},
+        # padded poolings that cover all: 57 and 29 where GoogLeNet has 56 and 28
+        "imagenet-googlenetbn": {"pool1": 57, "pool2": 29, "inception3c": 15, "head2_pool": 4, "inception4e": 8},
+        "imagenet-resnet50": {"conv1": 112, "pool1": 56, "res3a_add": 28, "res4a_add": 14, "res5a_add": 7, "pool5": 1},
+    }
+    for name, wanted in sizes.items():
+        recipe = RECIPES[name]
+        shapes = recipe.architecture(recipe.input_shape, 1000).shapes()
+        assert {node: shapes[node][1:] for node in wanted} == {node: (side, side) for node, side in wanted.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if RECIPES[name].certified_side])
+def test_certified_images_leave_every_layer_its_work(name):
+    """Poolings choose from several values, and what is flattened when published is no single value a channel here."""
+    recipe = RECIPES[name]
+    side = recipe.certified_side
+    small, published = (recipe.architecture((3, size, size), 10) for size in (side, recipe.input_shape[1]))
+    shapes, published_shapes = small.shapes(), published.shapes()
+    for node in small.nodes:
+        before = node.inputs[0]
+        if "Pool2D" in node.op:
+            assert node.whole("size") > 1 and shapes[before][1] > 1, node.name
+        if node.op == "Flatten" and published_shapes[before][1] > 1:
+            assert shapes[before][1] > 1, node.name
+
+
+def windows_with_a_rest(architecture):
+    """Layers whose windows do not fit their input: a rest at the edge is left out, or covered by one window more."""
+    shapes = architecture.shapes()
+    windows = [node for node in architecture.nodes if node.op in ("Conv2D", "MaxPool2D", "AvgPool2D")]
+    sides = {node.name: shapes[node.inputs[0]][1] + 2 * node.whole("padding") - node.whole("size") for node in windows}
+    return {node.name for node in windows if sides[node.name] > 0 and sides[node.name] % node.whole("stride")}
+
+
+def test_certified_images_leave_a_rest_where_the_published_ones_do():
+    differing = {}
+    for name, recipe in RECIPES.items():
+        if recipe.certified_side:
+            sides = (recipe.certified_side, recipe.input_shape[1])
+            small, published = (windows_with_a_rest(recipe.architecture((3, side, side), 10)) for side in sides)
+            assert published or name != "imagenet-googlenet", "ceil mode has something to cover"
+            differing |= {f"{name} {layer}": sides for layer in small ^ published}
+    assert list(differing) == ["imagenet-googlenetbn pool5"], "docs/parity.md names it"
+
+
+def test_auxiliary_heads_count_three_tenths():
+    heads = {name: recipe.architecture(recipe.input_shape, 1000).auxiliary for name, recipe in RECIPES.items()}
+    with_heads = {name: auxiliary for name, auxiliary in heads.items() if auxiliary}
+    weighted = (("head1_fc2", 0.3), ("head2_fc2", 0.3))
+    assert with_heads == {"imagenet-googlenet": weighted, "imagenet-googlenetbn": weighted}
+
+
+def test_evaluation_leaves_auxiliary_heads_out():
+    recipe = RECIPES["imagenet-googlenet"]
+    architecture = recipe.architecture(recipe.input_shape, 1000)
+    evaluated = {node.name for node in architecture.inference_nodes()}
+    left_out = {node.name for node in architecture.nodes} - evaluated
+    assert left_out and all(name.startswith("head") for name in left_out)
+    assert not any(name.startswith("head") for name in evaluated)
+
+
+def test_convolutions_before_batch_normalization_have_no_bias_but_resnets_first():
+    for name in ("imagenet-googlenetbn", "imagenet-resnet50"):
+        recipe = RECIPES[name]
+        nodes = {node.name: node for node in recipe.architecture(recipe.input_shape, 1000).nodes}
+        normalized = [nodes[node.inputs[0]] for node in nodes.values() if node.op == "BatchNorm"]
+        biased = [node.name for node in normalized if node.attributes["bias"]]
+        assert biased == (["conv1"] if name == "imagenet-resnet50" else [])
+        assert {(node.attributes["epsilon"], node.attributes["decay"]) for node in nodes.values()
+                if node.op == "BatchNorm"} == {(2e-5, 0.9)}  # fmt: skip
+
+
+def test_shapes_of_every_layer():
+    assert RECIPES["mnist-mlp-keras"].architecture(IMAGE, 10).shapes() == {
+        "input": (1, 28, 28),
+        "flatten": (784,),
+        "dense1": (512,),
+        "relu1": (512,),
+        "dropout1": (512,),
+        "dense2": (512,),
+        "relu2": (512,),
+        "dropout2": (512,),
+        "dense3": (10,),
+    }
+    assert list(RECIPES["mnist-mlp-chainer"].architecture(IMAGE, 10).shapes().values()) == [
+        (1, 28, 28), (784,), (1000,), (1000,), (1000,), (1000,), (10,),
+    ]  # fmt: skip
+
+
+def test_dropout_where_the_original_has_it():
+    networks = {name: recipe.architecture(recipe.input_shape, 10) for name, recipe in RECIPES.items()}
+    rates = {
+        name: [node.attributes["rate"] for node in network.nodes if node.op == "Dropout"]
+        for name, network in networks.items()
+        if network.has_dropout
+    }
+    assert rates == {
+        "mnist-mlp-keras": [0.2, 0.2], "imdb-cnn": [0.2, 0.2], "imagenet-alex": [0.5, 0.5], "imagenet-nin": [0.5],
+        "imagenet-googlenet": [0.4],
+    }  # fmt: skip
+
+
+def test_parameters_in_the_order_of_the_layers():
+    assert RECIPES["mnist-mlp-flux"].architecture((3, 4, 5), 7).parameters() == (
+        Parameter("dense1.kernel", (60, 32), "kernel", 60, 32),
+        Parameter("dense1.bias", (32,), "bias", 60, 32),
+        Parameter("dense2.kernel", (32, 7), "kernel", 32, 7),
+        Parameter("dense2.bias", (7,), "bias", 32, 7),
+    )
+
+
+def test_layers_without_weights_have_no_parameters():
+    layers = [("flatten", "Flatten", {}), ("relu", "ReLU", {}), ("dropout", "Dropout", {"rate": 0.5})]
+    architecture = chain("bare", (2, 3, 4), layers)
+    assert architecture.parameters() == ()
+    assert architecture.parameter_count() == 0
+    assert architecture.shapes()["dropout"] == (24,)
+
+
+def test_chain_feeds_each_layer_from_the_one_before():
+    nodes = chain("net", (4,), [("a", "Dense", {"units": 3}), ("b", "ReLU", {}), ("c", "Dense", {"units": 2})]).nodes
+    assert [node.inputs for node in nodes] == [("input",), ("a",), ("b",)]
+
+
+def test_a_graph_may_branch():
+    nodes = (
+        Node("a", "Dense", ("input",), {"units": 3}),
+        Node("b", "Dense", ("a",), {"units": 5}),
+        Node("c", "Dense", ("a",), {"units": 2}),
+    )
+    architecture = Architecture("branch", (4,), nodes)
+    assert architecture.shapes() == {"input": (4,), "a": (3,), "b": (5,), "c": (2,)}
+    assert architecture.parameter_count() == (4 * 3 + 3) + (3 * 5 + 5) + (3 * 2 + 2)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            [Node("pool", "MaxPool", ("input",))],
+            f"layer 'pool' of net: unknown op 'MaxPool'; known: {', '.join(OPS)}",
+        ),
+        ([Node("a", "ReLU", ("input",)), Node("a", "ReLU", ("a",))], "net names layer 'a' twice"),
+        ([Node("input", "ReLU", ("input",))], "net names layer 'input' twice"),
+        ([Node("a", "ReLU", ())], "layer 'a' of net is fed by nothing; name a layer or \"input\""),
+        ([Node("a", "ReLU", ("b",))], "layer 'a' of net is fed by ['b'], not defined before it"),
+        (
+            [Node("a", "ReLU", ("b",)), Node("b", "ReLU", ("input",))],
+            "layer 'a' of net is fed by ['b'], not defined before it",
+        ),
+        ([Node("a", "ReLU", ("a",))], "layer 'a' of net is fed by ['a'], not defined before it"),
+    ],
+    ids=["unknown op", "duplicate", "named input", "fed by nothing", "dangling", "later", "itself"],
+)
+def test_a_wrong_graph_is_refused(nodes, message):
+    with pytest.raises(ValueError, match=r"^.*$") as caught:
+        Architecture("net", (4,), tuple(nodes))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("of", ["shapes", "parameters", "parameter_count"])
+def test_dense_on_an_image_is_refused(of):
+    architecture = chain("net", IMAGE, [("dense1", "Dense", {"units": 3})])
+    with pytest.raises(ValueError, match="Dense") as caught:
+        getattr(architecture, of)()
+    message = "Dense layer 'dense1' takes a vector, not shape (1, 28, 28): put a Flatten before it"
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([("c", "Conv2D", {"filters": 2, "size": 9})], "layer 'c': a window of 9 does not fit into 6 x 8"),
+        ([("p", "MaxPool2D", {"size": 7, "ceil": 0})], "layer 'p': a window of 7 does not fit into 6 x 8"),
+        ([("n", "LRN", {"n": 4})], "layer 'n': n of LRN must be odd, and is 4"),
+        (
+            [("c", "Conv1D", {"filters": 2, "size": 3})],
+            "Conv1D layer 'c' takes a sequence (channels, length), not shape (3, 6, 8)",
+        ),
+        (
+            [("b", "BinaryLogits", {})],
+            "BinaryLogits layer 'b' takes a vector, not shape (3, 6, 8): put a Flatten before it",
+        ),
+        (
+            [("f", "Flatten", {}), ("n", "LRN", {})],
+            "LRN layer 'n' takes an image (channels, height, width), not shape (144,)",
+        ),
+        ([("f", "Flatten", {}), ("b", "BinaryLogits", {})], "layer 'b' takes one logit, not shape (144,)"),
+    ],
+)
+def test_a_layer_that_its_input_does_not_fit_is_refused(layers, message):
+    with pytest.raises(ValueError, match="layer") as caught:
+        chain("net", (3, 6, 8), layers).shapes()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("Add", "layer 'j' adds shapes that differ: ((2, 4, 4), (3, 4, 4))"),
+        ("Concat", None),
+    ],
+)
+def test_joining_branches(op, message):
+    graph = Graph((1, 4, 4))
+    graph.add("a", "Conv2D", after="input", filters=2, size=1)
+    graph.add("b", "Conv2D", after="input", filters=3, size=1)
+    if message:
+        with pytest.raises(ValueError, match="layer") as caught:
+            graph.add("j", op, after=("a", "b"))
+        assert str(caught.value) == message
+    else:
+        graph.add("j", op, after=("b", "a"))
+        assert graph.architecture("net").shapes()["j"] == (5, 4, 4)
+
+
+def test_a_join_of_images_of_two_sizes_is_refused():
+    graph = Graph((1, 4, 4))
+    graph.add("a", "Conv2D", filters=2, size=3)
+    with pytest.raises(ValueError, match="joins shapes that differ in more than their channels"):
+        graph.add("j", "Concat", after=("a", "input"))
+
+
+def test_an_auxiliary_head_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=r"has no layer .'x'., which its auxiliary losses name"):
+        Architecture("net", (4,), (Node("a", "Dense", ("input",), {"units": 2}),), (("x", 0.3),))
+
+
+def test_a_join_of_one_is_refused():
+    with pytest.raises(ValueError, match="Concat takes at least 2 inputs"):
+        Architecture("net", (4,), (Node("a", "Concat", ("input",)),))
+
+
+@pytest.mark.parametrize(
+    ("side", "size", "stride", "padding", "floor", "ceil"),
+    [(112, 3, 2, 0, 55, 56), (112, 3, 2, 1, 56, 57), (55, 3, 2, 0, 27, 27), (9, 5, 3, 0, 2, 3), (5, 3, 1, 1, 5, 5)],
+)
+def test_windows_along_an_axis(side, size, stride, padding, floor, ceil):
+    """By counting: positions that fit, and one more where values are left over."""
+    padded = side + 2 * padding
+    fitting = [start for start in range(0, padded, stride) if start + size <= padded]
+    assert window_count(side, size, stride, padding) == len(fitting) == floor
+    left_over = fitting[-1] + size < padded
+    assert window_count(side, size, stride, padding, ceil=True) == len(fitting) + left_over == ceil
+
+
+# --- what fits what -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sample_shape", "crop", "misfit"),
+    [
+        ((1, 28, 28), None, None),
+        ((1, 28, 28), (28, 28), None),
+        ((1, 40, 30), (28, 28), None),
+        ((1, 28, 28), (24, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), and gets 1 x 24 x 28"),
+        ((3, 28, 28), None, "takes inputs of 1 x 28 x 28 (channels x height x width), and gets 3 x 28 x 28"),
+        ((1, 27, 40), (28, 28), "crops 28 x 28 out of images of 27 x 40"),
+        ((1, 40, 27), (28, 28), "crops 28 x 28 out of images of 40 x 27"),
+        ((3, 256, 256), (28, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), and gets 3 x 28 x 28"),
+        ((400,), None, "takes images, and gets texts of 400 token ids"),
+        ((28,), (28, 28), "takes images, and gets texts of 28 token ids"),
+        ((784,), None, "takes images, and gets texts of 784 token ids"),
+    ],
+)
+def test_misfit(sample_shape, crop, misfit):
+    assert RECIPES["mnist-mlp-keras"].misfit(sample_shape, InputTransform(crop=crop)) == misfit
+
+
+def test_merged_input_puts_the_experiment_over_the_recipe():
+    merged = merged_input(RECIPES["mnist-mlp-keras"], {"crop": [24, 20], "mean_window": "top-left"})
+    assert merged == InputTransform(scale=1 / 255, subtract_mean=False, crop=(24, 20), mean_window="top-left")
+    assert merged_input(RECIPES["mnist-mlp-keras"], {"crop": None}).crop is None
+    assert merged_input(RECIPES["mnist-mlp-keras"], {}) == RECIPES["mnist-mlp-keras"].input

@@ -1,0 +1,135 @@
+"""The certificate: what it says of all pairs, on disk and in words."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from fake_trainer import ARCHITECTURE, FakeAdapter, failing, plan, spoiling, untouched
+
+from trainmark.errors import CertificateError
+from trainmark.parity.certificate import (
+    certificate,
+    certificate_lines,
+    pair_of,
+    read_certificate,
+    read_certificates,
+    shown_difference,
+    write_certificate,
+)
+from trainmark.parity.certified_steps import trace
+
+GROUP = {"experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "digits"}
+
+SETTINGS = {
+    "seed": 1, "architecture": "fake", "parameters": 74, "classes": 4, "initializer": "glorot_uniform",
+    "optimizer": {"rule": "momentum_sgd", "learning_rate": 0.05, "momentum": 0.9}, "input_shape": [1, 3, 3],
+    "trained_input_shape": [1, 9, 9], "dataset_sha256": "0" * 64, "steps": 10, "samples": 4, "evaluation_samples": 6,
+}  # fmt: skip
+
+
+def traced(name, spoil=untouched, **changes):
+    return trace(FakeAdapter(name, spoil), plan(settings=SETTINGS | changes), "cpu")
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Of four trainers: two are equal, one errs, one has no memory."""
+    traces = [
+        traced("a"),
+        traced("b"),
+        traced("c", spoiling("forward", "norm", 0.01)),
+        traced("d", failing("loss", "loss", MemoryError("full"))),
+    ]
+    return certificate(GROUP, traces, ARCHITECTURE)
+
+
+def test_every_pair_has_its_class(found):
+    assert [(pair["first"][0], pair["second"][0], pair["parity"]) for pair in found["pairs"]] == [
+        ("a", "b", "bitwise"), ("a", "c", "different"), ("a", "d", "not certified"), ("b", "c", "different"),
+        ("b", "d", "not certified"), ("c", "d", "not certified"),
+    ]  # fmt: skip
+    assert [trainer["failure"] and trainer["failure"]["kind"] for trainer in found["trainers"]] == [
+        None, None, None, "out_of_memory",
+    ]  # fmt: skip
+    place = pair_of(found, "c on cpu", "a on cpu")["place"]
+    assert (place["layer"], place["op"], place["what"], place["step"]) == ("norm", "BatchNorm", "forward", 1)
+    assert pair_of(found, "a on cpu", "a on gpu") is None
+    assert pair_of(None, "a on cpu", "b on cpu") is None
+
+
+def test_a_certificate_comes_back_from_its_file(found, tmp_path):
+    path = tmp_path / "e" / "mnist-mlp-flux" / "digits.json"
+    write_certificate(found, path)
+    assert read_certificate(path) == json.loads(json.dumps(found))
+    assert read_certificates(tmp_path, [("e", "mnist-mlp-flux", "digits")]) == {
+        ("e", "mnist-mlp-flux", "digits"): read_certificate(path)
+    }
+    assert [one.name for one in path.parent.iterdir()] == ["digits.json"]
+
+
+def test_infinity_is_no_number_of_json(tmp_path):
+    traces = [traced("a"), traced("b", spoiling("loss", "loss", float("inf"), step=2))]
+    made = certificate(GROUP, traces, ARCHITECTURE)
+    write_certificate(made, tmp_path / "c.json")
+    assert made["pairs"][0]["stages"]["steps"]["losses"] == "Infinity"
+    assert "Infinity," not in (tmp_path / "c.json").read_text().replace('"Infinity",', "")
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"pairs": []}, "pairs"),
+        ({"schema_version": 99}, "schema_version"),
+        ({"more": 1}, "top level"),
+        ({"settings": {}}, "settings"),
+    ],
+)
+def test_what_does_not_fit_the_schema_is_refused(found, tmp_path, change, where):
+    path = tmp_path / "c.json"
+    with pytest.raises(CertificateError, match=f"no certificate of this version of trainmark: {where}"):
+        write_certificate(found | change, path)
+    assert not path.exists()
+    path.write_text(json.dumps(found | change))
+    with pytest.raises(CertificateError, match=where):
+        read_certificate(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"), [(None, "can't be read"), ("{", "is not a JSON file"), ("[]", "top level")]
+)
+def test_what_is_no_certificate_is_one_sentence(tmp_path, content, text):
+    if content is not None:
+        (tmp_path / "c.json").write_text(content)
+    with pytest.raises(CertificateError, match=text):
+        read_certificate(tmp_path / "c.json")
+
+
+def test_traces_of_different_settings_are_not_compared():
+    with pytest.raises(CertificateError, match="b on cpu and a on cpu were traced with different settings"):
+        certificate(GROUP, [traced("a"), traced("b", seed=2)], ARCHITECTURE)
+
+
+def test_a_line_a_pair_for_people(found):
+    lines = list(certificate_lines(found))
+    assert lines[0] == "a on cpu and b on cpu: bitwise equal; in float32 the losses drift by 0"
+    assert "a on cpu and c on cpu: different, by up to " in lines[1]
+    assert lines[2] == "a on cpu and d on cpu: not certified: d on cpu ran out of memory (MemoryError)"
+
+
+def test_losses_that_are_not_finite_in_float32_are_said_to_be(found):
+    drift = {"losses": "Infinity", "gradients": 0.0, "weights": 0.0, "evaluation": 0.0}
+    (line,) = certificate_lines({"pairs": [found["pairs"][0] | {"drift": drift}]})
+    assert line.endswith("; in float32 the losses are not finite")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (1.25e-13, "1.2e-13"), ("Infinity", "infinite"), (0.5, "5.0e-01")]
+)
+def test_differences_for_people(value, text):
+    assert shown_difference(value) == text
+
+
+def test_devices_make_trainers(found):
+    first = traced("a")
+    made = certificate(GROUP, [first, replace(first, device="gpu")], ARCHITECTURE)
+    assert (made["pairs"][0]["first"], made["pairs"][0]["second"]) == ("a on cpu", "a on gpu")

@@ -1,0 +1,430 @@
+"""Which code a job depends on: the modules that it loads, and digests that change when they do something else."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from trainmark.plan import code_digests
+from trainmark.plan.code_digests import SCRIPTS, digest, digests, modules_of
+
+LIBRARY = {
+    "train.py": "from lib import steps\n",
+    "lib/__init__.py": "",
+    "lib/steps.py": "def step():\n    from lib.deep.inner import LIMIT\n\n    return LIMIT\n",
+    "lib/deep/__init__.py": "from . import beside\n",
+    "lib/deep/beside.py": "from ..outside import NUMBER\n",
+    "lib/deep/inner.py": "LIMIT = 3\n",
+    "lib/outside.py": "NUMBER = 1\n",
+    "lib/unused.py": "UNUSED = 1\n",
+    "lib/adapter.py": "import lib.unused\n",
+}
+"""A small project by path: what `train` loads, and two modules that it does not."""
+
+OF_TRAIN = ("lib", "lib.deep", "lib.deep.beside", "lib.deep.inner", "lib.outside", "lib.steps", "train")
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Write LIBRARY with some files changed, each time in a folder of its own, as digests are computed once a file."""
+
+    def write(changes: dict[str, str]) -> Path:
+        folder = tmp_path / f"scripts-{len(list(tmp_path.iterdir()))}"
+        for name, text in (LIBRARY | changes).items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def digest_of(project):
+    """The digest of one module that holds a text."""
+    return lambda text: digest("lib.unused", scripts=project({"lib/unused.py": text}))
+
+
+# --- modules ------------------------------------------------------------------------------------------------------
+
+
+def test_everything_that_a_script_loads_is_found(project):
+    """Within functions, by relative imports, and the packages of each module with what they import themselves."""
+    assert modules_of("train", scripts=project({})) == OF_TRAIN
+
+
+def test_a_further_start_brings_what_it_loads(project):
+    assert modules_of("train", "lib.adapter", scripts=project({})) == tuple(
+        sorted([*OF_TRAIN, "lib.adapter", "lib.unused"])
+    )
+
+
+def test_nothing_is_loaded_with_nothing(project):
+    assert modules_of(scripts=project({})) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("import lib.deep.inner", {"lib", "lib.deep", "lib.deep.inner", "lib.deep.beside", "lib.outside"}),
+        ("import json, lib.outside as o", {"lib", "lib.outside"}),
+        ("from lib.outside import NUMBER", {"lib", "lib.outside"}),
+        ("from lib import outside, adapter", {"lib", "lib.outside", "lib.adapter", "lib.unused"}),
+        ("from lib.outside import *", {"lib", "lib.outside"}),
+        ("try:\n    import lib.outside\nexcept ImportError:\n    pass", {"lib", "lib.outside"}),
+        ("class A:\n    def f(self):\n        import lib.outside", {"lib", "lib.outside"}),
+        ("import json, numpy.random", set()),
+        ("from . import lib", set()),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import lib.outside", set()),
+        ("import typing\nif typing.TYPE_CHECKING:\n    import lib.outside", set()),
+        ("if TYPE_CHECKING:\n    import lib.deep\nelse:\n    import lib.outside", {"lib", "lib.outside"}),
+        ("if not TYPE_CHECKING:\n    import lib.outside", {"lib", "lib.outside"}),
+    ],
+)
+def test_imports(project, line, found):
+    assert set(modules_of("start", scripts=project({"start.py": line}))) == {"start", *found}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("from . import beside", {"lib.deep.beside", "lib.outside"}),
+        ("from .inner import LIMIT", {"lib.deep.inner"}),
+        ("from .. import unused", {"lib.unused"}),
+        ("from ..adapter import *", {"lib.adapter", "lib.unused"}),
+        ("from ... import train", set()),
+    ],
+)
+def test_relative_imports(project, line, found):
+    folder = project({"lib/deep/__init__.py": "", "lib/deep/start.py": line})
+    assert set(modules_of("lib.deep.start", scripts=folder)) == {"lib", "lib.deep", "lib.deep.start", *found}
+
+
+def test_imports_may_go_round(project):
+    folder = project({"lib/outside.py": "def f():\n    import lib.unused\n", "lib/unused.py": "import lib.outside\n"})
+    assert modules_of("lib.outside", scripts=folder) == ("lib", "lib.outside", "lib.unused")
+
+
+@pytest.mark.parametrize("start", ["tarin", "lib.deep.iner", "lib/deep", "", "json"])
+def test_an_unknown_start_is_refused(project, start):
+    folder = project({})
+    with pytest.raises(LookupError, match=f"^there is no module {re.escape(start)} in {re.escape(str(folder))}$"):
+        modules_of("train", start, scripts=folder)
+
+
+def test_a_module_that_is_no_python_is_named(project):
+    folder = project({"lib/outside.py": "NUMBER = = 1\n"})
+    with pytest.raises(SyntaxError) as caught:
+        digest("train", scripts=folder)
+    assert caught.value.filename == str(folder / "lib" / "outside.py")
+
+
+# --- digests of code ----------------------------------------------------------------------------------------------
+
+CODE = '''"""What it is for."""
+
+import os
+from lib import outside
+
+LIMIT = 3
+RATES = {"fast": -0.5, **{}}
+
+
+@outside.kept
+def step(size, scale=1.5, *, name="a"):
+    """What a step does."""
+    total = size + LIMIT
+    other = f"{total!r:>{size}} of {name}"
+    if total > 2 and scale:
+        return total, other
+    return None
+
+
+class Net(dict):
+    depth: int = 2
+
+    def forward(self):
+        pass
+'''
+
+SAME = {
+    "a comment": ("LIMIT = 3", "LIMIT = 3  # why three"),
+    "a line of comment": ("    total =", "    # why\n    total ="),
+    "no docstring of the module": ('"""What it is for."""\n', ""),
+    "another docstring": ("What a step does.", "What a step\n\n    does not."),
+    "no docstring": ('    """What a step does."""\n', ""),
+    "a docstring of a class": ("    depth: int = 2\n", '    """A network."""\n\n    depth: int = 2\n'),
+    "a docstring for pass": ("        pass\n", '        """Give everything."""\n'),
+    "a docstring and pass": ("        pass\n", '        """Give everything."""\n        pass\n'),
+    "text after a constant": ("LIMIT = 3\n", 'LIMIT = 3\n"""How many."""\n'),
+    "text in a function": ("    total =", "    'now the total'\n    total ="),
+    "blank lines": ("LIMIT = 3\n", "\n\nLIMIT = 3\n\n\n"),
+    "spaces": ("size + LIMIT", "size+LIMIT"),
+    "parentheses": ("total > 2 and scale", "((total > 2) and scale)"),
+    "a line cut in two": ("size + LIMIT", "(\n        size\n        + LIMIT\n    )"),
+    "a trailing comma": ("(dict)", "(dict,)"),
+    "other quotes": ('"fast"', "'fast'"),
+    "quotes of an f-string": ('f"{total!r:>{size}} of {name}"', "f'''{total!r:>{size}} of {name}'''"),
+    "text in two pieces": ('"fast"', '"fa" "st"'),
+    "an f-string in two pieces": (' of {name}"', ' o" "f" f" {name}"'),
+    "an empty piece of an f-string": (' of {name}"', ' of {name}" ""'),
+    "a mark of unicode": ('name="a"', 'name=u"a"'),
+    "a number written in another way": ("LIMIT = 3", "LIMIT = 0x3"),
+    "an escape": ('"fast"', '"\\x66ast"'),
+    "a comment on a type": ("LIMIT = 3", "LIMIT = 3  # type: int"),
+    "line ends of another system": ("\n", "\r\n"),
+    "a byte order mark": ('"""What it', '\ufeff"""What it'),
+}  # fmt: skip
+
+OTHER = {
+    "a constant": ("LIMIT = 3", "LIMIT = 4"),
+    "the type of a constant": ("LIMIT = 3", "LIMIT = 3.0"),
+    "text for a number": ("LIMIT = 3", 'LIMIT = "3"'),
+    "bytes for text": ('"fast"', 'b"fast"'),
+    "true for a number": ("LIMIT = 3", "LIMIT = True"),
+    "a sign": ("-0.5", "0.5"),
+    "a string": ('"fast"', '"slow"'),
+    "a string's case": ('"fast"', '"Fast"'),
+    "an operator": ("size + LIMIT", "size - LIMIT"),
+    "a comparison": ("total > 2", "total >= 2"),
+    "the order of operands": ("size + LIMIT", "LIMIT + size"),
+    "and for or": ("and scale", "or scale"),
+    "a default value": ("scale=1.5", "scale=1.25"),
+    "no default value": ('name="a"', "name"),
+    "the default of a keyword": ('name="a"', 'name="b"'),
+    "a keyword for a position": ("*, name", "name"),
+    "a decorator": ("@outside.kept", "@outside.other"),
+    "no decorator": ("@outside.kept\n", ""),
+    "the order of statements": ("import os\nfrom lib import outside\n", "from lib import outside\nimport os\n"),
+    "a name": ("total = size", "totals = size"),
+    "an attribute": ("outside.kept", "outside.keep"),
+    "the text of an f-string": (" of {name}", " by {name}"),
+    "the value of an f-string": (" of {name}", " of {size}"),
+    "a conversion": ("!r", "!s"),
+    "a format": (":>{size}", ":<{size}"),
+    "text for an f-string": ('f"{total', '"{total'),
+    "an f-string for text": ('"fast"', 'f"fast"'),
+    "a function more": ("class Net", "def more():\n    pass\n\n\nclass Net"),
+    "a statement more": ("    total =", "    print(size)\n    total ="),
+    "an import": ("import os", "import sys"),
+    "another name for an import": ("import os", "import os as system"),
+    "a base": ("(dict)", "(list)"),
+    "an annotation": ("depth: int", "depth: float"),
+    "a statement for pass": ("        pass\n", "        return 1\n"),
+    "ellipsis for none": ("return None", "return ..."),
+    "nothing for none": ("return None", "return"),
+    "where ** stands": ('"fast": -0.5, **{}', '**{}, "fast": -0.5'),
+    "text that is returned": ("return None", 'return "None"'),
+    "the depth of a statement": ("    return None", "        return None"),
+}
+
+
+def edited(old: str, new: str) -> str:
+    assert old in CODE
+    return CODE.replace(old, new)
+
+
+@pytest.mark.parametrize("edit", SAME.values(), ids=SAME)
+def test_what_the_code_does_not_do_changes_nothing(digest_of, edit):
+    assert edited(*edit) != CODE
+    assert digest_of(edited(*edit)) == digest_of(CODE)
+
+
+@pytest.mark.parametrize("edit", OTHER.values(), ids=OTHER)
+def test_what_the_code_does_changes_the_digest(digest_of, edit):
+    assert digest_of(edited(*edit)) != digest_of(CODE)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("x = 0.0", "x = -0.0"),
+        ("x = 1", "x = 1j"),
+        ("x = 'None'", "x = None"),
+        ("x = {**a, 'k': b}", "x = {'k': a, **b}"),
+        ("def f(*, a, b=1): pass", "def f(*, a=1, b): pass"),
+        ("x: int", "x: int = None"),
+        ("x = '\\ud800'", "x = '\\udfff'"),
+        ("x = 'a,b'", "x = 'a', 'b'"),
+        ("x = f''", "x = ''"),
+        ("from .a import b", "from ..a import b"),
+        ("async def f():\n    [x async for x in y]", "async def f():\n    [x for x in y]"),
+        ("def f():\n    ...", "def f():\n    pass"),
+        (f"x = {2**20000:#x}", f"x = {2**20000 + 1:#x}"),
+    ],
+)
+def test_what_is_nearly_the_same_is_told_apart(digest_of, first, second):
+    assert digest_of(first) != digest_of(second)
+
+
+def test_a_module_of_text_alone_is_like_an_empty_one(digest_of):
+    assert digest_of('"""Nothing yet."""\n# to come\n') == digest_of("") == digest_of("pass\n")
+
+
+TRICKY = '''
+@d
+async def f(a, /, b: int = 0xFFFF_FFFF_FFFF_FFFF_FFFF, *c, d, e=None, **g) -> "A":
+    """Text."""
+    async with a as x, b: yield {**a, "k": (n := b)}, [*c], x[1:, ...]
+    try: return await a
+    except* (OSError, ValueError) as error: raise KeyError from error
+    else: del b
+    finally: pass
+def h(v):
+    match v:
+        case {"a": 1, **rest} | [-1.5, *rest] if rest: return f"{v=}{v!r:>{rest}.2f} \\N{BULLET}{v:}" f"" "}}"
+        case A(x=None) | b"\\x00" | 1e400 | 1j: return lambda *, a, b=2: not a < b <= 3
+        case _: global G
+x: int
+y = "\\ud800", "\U0001f6dc", "\u00e9", r"\\d", 1e-7, 1_000, True, ..., -0.0, 5j, __debug__
+'''
+"""One of most things that Python 3.11 can say, with a character that only later versions' tables hold (U+1F6DC)."""
+
+
+def test_a_digest_is_the_same_on_every_python(digest_of):
+    """The number is that of Python 3.11, 3.12 and 3.13 alike; where it changes, every job would run again."""
+    assert digest_of(TRICKY) == "2f7a5d48dd719787"
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_another_python_gives_the_same_digests_of_the_library(version):
+    python = shutil.which(f"python{version}")
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"there is no Python {version} here that runs")
+    code = "import json, sys, trainmark.plan.code_digests as s; print(json.dumps(s.digests(*sys.argv[1:])))"
+    starts = [path.stem for path in sorted(SCRIPTS.glob("*.py"))]
+    environment = os.environ | {"PYTHONPATH": str(SCRIPTS)}
+    done = subprocess.run([python, "-B", "-c", code, *starts], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == digests(*starts)
+
+
+# --- what digests cover -------------------------------------------------------------------------------------------
+
+
+def test_a_digest_is_sixteen_hex_digits_of_each_module(project):
+    found = digests("train", scripts=project({}))
+    assert tuple(found) == OF_TRAIN
+    assert all(re.fullmatch("[0-9a-f]{16}", one) for one in [*found.values(), digest("train", scripts=project({}))])
+
+
+@pytest.mark.parametrize("path", ["train.py", "lib/__init__.py", "lib/deep/__init__.py", "lib/deep/inner.py"])
+def test_an_edit_of_what_is_loaded_changes_its_own_digest(project, path):
+    changes = {path: LIBRARY[path] + "MORE = 1\n"}
+    before, after = (digests("train", scripts=project(change)) for change in ({}, changes))
+    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    assert [name for name in before if before[name] != after[name]] == [module]
+    assert digest("train", scripts=project({})) != digest("train", scripts=project(changes))
+
+
+@pytest.mark.parametrize("path", ["lib/unused.py", "lib/adapter.py", "lib/new.py", "collect.py", "lib/notes.txt"])
+def test_an_edit_of_what_is_not_loaded_changes_nothing(project, path):
+    assert digest("train", scripts=project({path: "MORE = 1\n"})) == digest("train", scripts=project({}))
+
+
+def test_a_digest_is_the_same_wherever_the_project_lies_and_in_any_order_of_starts(project):
+    found = {digest(*starts, scripts=project({})) for starts in (("train", "lib.adapter"), ("lib.adapter", "train"))}
+    assert len(found) == 1
+
+
+def test_a_digest_says_which_module_holds_what(project):
+    """Two modules that change places are another program."""
+    places = {"lib/deep/inner.py": LIBRARY["lib/outside.py"], "lib/outside.py": LIBRARY["lib/deep/inner.py"]}
+    assert digest("train", scripts=project(places)) != digest("train", scripts=project({}))
+
+
+def test_modules_without_effect_are_loaded_and_left_out(project, monkeypatch):
+    monkeypatch.setattr(code_digests, "WITHOUT_EFFECT", {"lib.outside": "numbers to look at"})
+    folder = project({"lib/outside.py": "NUMBER = 7\n"})
+    assert "lib.outside" in modules_of("train", scripts=folder)
+    assert "lib.outside" not in digests("train", scripts=folder)
+    assert digest("train", scripts=folder) == digest("train", scripts=project({}))
+
+
+def test_modules_not_followed_are_left_out_with_what_they_alone_import(project, monkeypatch):
+    monkeypatch.setattr(code_digests, "NOT_FOLLOWED", {"lib.adapter": "all of something"})
+    folder = project({"train.py": "from lib import adapter, steps\nimport lib.adapter\n"})
+    assert modules_of("train", scripts=folder) == OF_TRAIN
+    assert tuple(digests("train", scripts=folder)) == OF_TRAIN
+    assert modules_of("lib.adapter", scripts=folder) == ("lib", "lib.adapter", "lib.unused"), "a start is followed"
+
+
+def test_modules_not_followed_keep_no_other_from_what_they_import(project, monkeypatch):
+    monkeypatch.setattr(code_digests, "NOT_FOLLOWED", {"lib.adapter": "all of something"})
+    folder = project({"train.py": "import lib.adapter\nimport lib.unused\n"})
+    assert modules_of("train", scripts=folder) == ("lib", "lib.unused", "train")
+
+
+def test_a_data_file_counts_by_its_bytes_where_its_module_is_loaded(project, monkeypatch):
+    monkeypatch.setattr(code_digests, "DATA_FILES", {"lib.deep": ("page.css",), "lib.unused": ("missing.json",)})
+    first, second = (project({"lib/deep/page.css": text}) for text in ("p {}\n", "p { }\n"))
+    before, after = digests("train", scripts=first), digests("train", scripts=second)
+    assert set(before) == {*OF_TRAIN, "lib/deep/page.css"}
+    assert [name for name in before if before[name] != after[name]] == ["lib/deep/page.css"]
+    assert digest("train", scripts=first) != digest("train", scripts=second)
+    assert "lib/deep/page.css" not in digests("lib.outside", scripts=first)
+
+
+def test_what_digests_gives_may_be_changed(project):
+    folder = project({})
+    digests("train", scripts=folder).clear()
+    assert tuple(digests("train", scripts=folder)) == OF_TRAIN
+
+
+# --- this project -------------------------------------------------------------------------------------------------
+
+
+def test_a_training_depends_on_its_loop_and_on_no_adapter_reader_or_report():
+    found = modules_of("train")
+    assert {
+        "trainmark.training.run",
+        "trainmark.training.phases",
+        "trainmark.machine.gpus",
+        "trainmark.frameworks.adapter",
+    } <= set(found)
+    others = (
+        r"collect|report|trainmark\.(frameworks\.\w+_adapter|networks\.zoo\..+|recipes\.catalogue"
+        r"|(config|tables|report|parity|datasets\.(fetching|archives|images|formats)|datasets\.prepare)\b.*)"
+    )
+    assert [module for module in found if re.fullmatch(others, module)] == []
+
+
+def test_a_recipe_that_is_added_changes_no_digest_of_a_training(tmp_path):
+    copy = shutil.copytree(SCRIPTS, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    recipes = copy / "trainmark" / "recipes" / "catalogue.py"
+    assert digest("train", scripts=copy) == digest("train")
+    recipes.write_text(recipes.read_text() + '\nRECIPES["more"] = None\n')
+    assert digest("train", scripts=copy) == digest("train")
+    assert digest("trainmark.recipes.catalogue", scripts=copy) != digest("trainmark.recipes.catalogue")
+
+
+def test_a_training_with_a_framework_depends_on_its_adapter_alone():
+    found = modules_of("train", "trainmark.frameworks.chainer_adapter")
+    assert {"trainmark.frameworks.chainer_adapter", "trainmark.frameworks.chainer_compat"} <= set(found)
+    assert "trainmark.frameworks.keras_adapter" not in found
+
+
+def test_tables_do_not_depend_on_the_training_loop():
+    found = modules_of("collect")
+    assert "trainmark.tables.tables" in found
+    assert "trainmark.training.run" not in found
+
+
+def test_the_tables_name_modules_and_files_that_are_there():
+    for table in (code_digests.NOT_FOLLOWED, code_digests.WITHOUT_EFFECT):
+        assert set(table) <= set(modules_of(*table))
+        assert all(table.values()), "each says why"
+    found = [Path(name) for name in digests(*code_digests.DATA_FILES) if "/" in name]
+    patterns = [pattern for patterns in code_digests.DATA_FILES.values() for pattern in patterns]
+    assert all(any(path.match(pattern) for path in found) for pattern in patterns)
+
+
+def test_every_data_file_of_the_library_counts_for_a_module():
+    """A template or a schema that is added must be in DATA_FILES, or an edit of it would make nothing stale."""
+    beside = {path for path in SCRIPTS.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    counted = {SCRIPTS / name for name in digests(*code_digests.DATA_FILES) if "/" in name}
+    assert counted == beside

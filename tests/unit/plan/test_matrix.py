@@ -1,0 +1,151 @@
+"""From a config to its runs: how many, in which order, under which ids."""
+
+from itertools import pairwise
+
+import pytest
+
+from trainmark.plan.matrix import certified_groups, devices_of, expand_runs, trained_order
+from trainmark.plan.run import RUN_FOLDER, Run
+
+EXPERIMENT = {
+    "recipes": ["r1", "r2"],
+    "datasets": ["d1"],
+    "frameworks": ["f1", "f2", "f3"],
+    "devices": ["cpu", "gpu"],
+    "epochs": [10, 40],
+    "repeats": 2,
+}
+
+
+def config(**experiments) -> dict:
+    return {"experiments": {name: EXPERIMENT | changes for name, changes in experiments.items()}}
+
+
+def test_count_is_the_product_of_the_lists_and_the_repeats():
+    assert len(expand_runs(config(e={}), gpu_found=False)) == 2 * 1 * 3 * 2 * 2 * 2
+    assert len(expand_runs(config(e={}, f={"repeats": 1, "epochs": [5]}), gpu_found=False)) == 48 + 12
+
+
+def test_every_combination_is_there_once():
+    runs = expand_runs(config(e={}), gpu_found=True)
+    cells = {(run.recipe, run.dataset, run.framework, run.device, run.epochs, run.repeat) for run in runs}
+    assert len(cells) == len(runs) == 48
+    assert {run.repeat for run in runs} == {1, 2}
+    assert all(type(run.epochs) is int for run in runs)
+
+
+def test_repeats_turn_slowest_and_frameworks_fastest():
+    runs = expand_runs(config(e={"recipes": ["r1"]}), gpu_found=False)
+    assert [(run.repeat, run.epochs, run.device, run.framework) for run in runs] == [
+        (repeat, epochs, device, framework)
+        for repeat in (1, 2)
+        for epochs in (10, 40)
+        for device in ("cpu", "gpu")
+        for framework in ("f1", "f2", "f3")
+    ]
+
+
+def test_experiments_come_in_the_order_of_the_config():
+    runs = expand_runs(config(z={}, a={}), gpu_found=False)
+    assert [run.experiment for run in runs] == ["z"] * 48 + ["a"] * 48
+
+
+def test_a_config_that_only_prepares_has_no_runs():
+    assert expand_runs({"prepare": ["imdb"], "experiments": {}}, gpu_found=True) == []
+
+
+def test_ids_are_unique_and_name_the_folder():
+    runs = expand_runs(config(e={}, f={}), gpu_found=True)
+    assert len({run.id for run in runs}) == len(runs)
+    run = Run("e", "r1", "d1", "f1", "cpu", 10, 2)
+    assert run.id == "e/r1/d1/f1/cpu/epochs-10/repeat-2"
+    assert run.id == RUN_FOLDER.format(
+        experiment="e", recipe="r1", dataset="d1", framework="f1", device="cpu", epochs=10, repeat=2
+    )
+    assert run in runs
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpu_found", "expected"),
+    [
+        ("auto", False, ["cpu"]),
+        ("auto", True, ["cpu", "gpu"]),
+        (["gpu"], False, ["gpu"]),
+        (["gpu", "cpu"], True, ["gpu", "cpu"]),
+        (["cpu"], True, ["cpu"]),
+    ],
+)
+def test_devices(devices, gpu_found, expected):
+    """auto takes what is there; a device asked for by name stays, so that its absence is an error and no fall-back."""
+    assert devices_of({"devices": devices}, gpu_found) == expected
+    runs = expand_runs(config(e={"devices": devices}), gpu_found)
+    assert list(dict.fromkeys(run.device for run in runs)) == expected
+
+
+def test_the_config_is_left_as_it_is():
+    experiment = {"devices": ["cpu"]}
+    devices_of(experiment, True).append("gpu")
+    assert experiment == {"devices": ["cpu"]}
+
+
+# --- the order of training ----------------------------------------------------------------------------------------
+
+
+def order(**experiments) -> list[Run]:
+    settings = config(**{name: {"seed": 1} | changes for name, changes in experiments.items()})
+    return trained_order(expand_runs(settings, gpu_found=False), settings)
+
+
+def test_every_run_has_a_place_in_the_order():
+    runs = expand_runs(config(e={}, f={}), gpu_found=False)
+    assert sorted(run.id for run in order(e={}, f={})) == sorted(run.id for run in runs)
+
+
+def test_repeats_are_blocks_in_the_order():
+    """So that runs that are compared lie near each other, over all experiments."""
+    assert [run.repeat for run in order(e={}, f={})] == [1] * 48 + [2] * 48
+
+
+def test_frameworks_devices_epochs_and_experiments_are_mixed_within_a_block():
+    block = order(e={}, f={})[:48]
+    for name in ("framework", "device", "epochs", "experiment"):
+        values = [getattr(run, name) for run in block]
+        changes = sum(a != b for a, b in pairwise(values))
+        assert changes > 2 * len(set(values)), name
+
+
+def test_blocks_are_mixed_each_in_its_own_way():
+    runs = order(e={})
+    first, second = (
+        [(run.framework, run.device, run.epochs, run.recipe) for run in block] for block in (runs[:24], runs[24:])
+    )
+    assert sorted(first) == sorted(second)
+    assert first != second
+
+
+def test_the_order_is_that_of_the_seed():
+    assert order(e={}) == order(e={})
+    assert order(e={}) != order(e={"seed": 2})
+
+
+def test_an_experiment_that_is_added_changes_no_others_order():
+    assert [run for run in order(e={}, f={}) if run.experiment == "e"] == order(e={})
+
+
+def test_the_order_is_the_same_everywhere():
+    """It is part of what is published: no generator of another library's version may change it."""
+    runs = order(e={"recipes": ["r1"], "epochs": [10], "repeats": 1, "devices": ["cpu"]})
+    assert [run.framework for run in runs] == ["f1", "f3", "f2"]
+
+
+def test_groups_with_two_trainers_are_certified_each_trainer_once_in_the_order_of_the_config():
+    runs = expand_runs(config(e={"frameworks": ["f2", "f1"], "recipes": ["r1"]}, f={}), gpu_found=True)
+    found = certified_groups(runs)
+    assert list(found) == [("e", "r1", "d1"), ("f", "r1", "d1"), ("f", "r2", "d1")]
+    assert found["e", "r1", "d1"] == [("f2", "cpu"), ("f1", "cpu"), ("f2", "gpu"), ("f1", "gpu")]
+
+
+@pytest.mark.parametrize(("frameworks", "devices", "groups"), [(1, 1, 0), (1, 2, 2), (2, 1, 2)])
+def test_one_trainer_alone_is_not_certified(frameworks, devices, groups):
+    parts = {"frameworks": ["f1", "f2"][:frameworks], "devices": ["cpu", "gpu"][:devices]}
+    assert len(certified_groups(expand_runs(config(e=parts), gpu_found=True))) == groups

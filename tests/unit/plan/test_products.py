@@ -1,0 +1,64 @@
+"""What the workflow makes of each dataset, and which part of an entry makes it stale."""
+
+import json
+
+import pytest
+
+from trainmark.config.load import REPOSITORY, read_yaml
+from trainmark.plan.products import (
+    base_folder,
+    described,
+    entry_to_fetch,
+    entry_to_prepare,
+    mean_files,
+    packed_files,
+    prepared_folder,
+    products,
+)
+
+CATALOGUE = read_yaml(REPOSITORY / "config" / "datasets.yaml") | {
+    "own": {"title": "T", "format": "image_folder", "folder": "f", "packed": True, "unreadable_share": 0.1},
+    "few": {"title": "F", "format": "class_subset", "of": "own", "classes": 2, "seed": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("digits", ["prepared", "mean.npy", "mean.png"]),
+        ("imdb", ["prepared"]),
+        ("imagenette-160", ["prepared", "mean.npy", "mean.png"]),
+        ("own", ["prepared", "mean.npy", "mean.png", "packed/train.npy", "packed/test.npy"]),
+        ("few", ["prepared", "mean.npy", "mean.png"]),
+    ],
+)
+def test_products(name, files):
+    assert products([name], CATALOGUE) == [f"results/datasets/{name}/{file}" for file in files]
+    made = [prepared_folder(name), *mean_files(name, CATALOGUE), *packed_files(name, CATALOGUE)]
+    assert products([name, "digits"], CATALOGUE) == [*made, *products(["digits"], CATALOGUE)]
+
+
+def test_a_choice_of_classes_is_made_of_its_base():
+    assert base_folder("few", CATALOGUE) == ["results/datasets/own/prepared"]
+    assert base_folder("own", CATALOGUE) == []
+
+
+def test_a_job_sees_what_concerns_it_of_an_entry():
+    assert json.loads(entry_to_fetch("own", CATALOGUE)) == {"folder": "f"}
+    assert json.loads(entry_to_fetch("imdb", CATALOGUE)) == {"files": CATALOGUE["imdb"]["files"]}
+    assert json.loads(entry_to_fetch("synthetic-images", CATALOGUE)) == {}
+    assert json.loads(entry_to_prepare("own", CATALOGUE)) == {
+        "title": "T", "format": "image_folder", "folder": "f", "unreadable_share": 0.1,
+    }  # fmt: skip
+    assert json.loads(entry_to_prepare("few", CATALOGUE)) == CATALOGUE["few"]
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "shown"),
+    [({}, ""), ({"unreadable": []}, ""), ({"unreadable": [1, 2]}, ", 2 left out as unreadable")],
+)
+def test_described(unreadable, shown):
+    manifest = {"dataset": "own", "samples": {"train": 4, "test": 2}, "classes": 3, **unreadable}
+    assert described(manifest) == (
+        f"own: 4 training and 2 test samples in 3 classes{shown}: results/datasets/own/prepared"
+    )

@@ -1,0 +1,313 @@
+"""Texts through a trained run: the ids of its training, an answer a line, and one sentence for each mistake."""
+
+import io
+import json
+import sys
+from unittest import mock
+
+import numpy as np
+import predict as script
+import pytest
+from records_for_tests import diverged, out_of_memory, record
+
+from trainmark.datasets import prepared
+from trainmark.datasets.catalogue import SPLITS
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.samples import Arrays
+from trainmark.datasets.tokens import Vocabulary
+from trainmark.errors import DataError, RecordError, TrainmarkError
+from trainmark.prediction import predict as predict_module
+from trainmark.prediction.predict import Predictor, answers, predict, read_run, texts_of
+from trainmark.prediction.text_run import find_run, open_texts
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.initial_weights import first_weights
+from trainmark.training.kept_weights import write_weights
+
+RECIPE = RECIPES["imdb-cnn"]
+ARCHITECTURE = RECIPE.architecture((400,), 2)
+VOCABULARY = Vocabulary({"good": 1, "bad": 2, "rare": 5000}, 5000)
+GOOD, BAD = 4, 5  # ids: rank + 3
+TEXTS = ["bad", "good"]
+RUN = {"experiment": "e", "recipe": "imdb-cnn", "dataset": "texts"}
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A function that writes a record, with weights and dataset where they belong; it gives the record's file."""
+
+    def write(vocabulary=VOCABULARY, changes=None, made=record, **run):
+        folder = tmp_path / "results" / "datasets" / "texts" / "prepared"
+        ids = np.stack([VOCABULARY.encode(text, 400) for text in TEXTS])
+        splits = dict.fromkeys(SPLITS, (ids, np.array([0, 1])))
+        entry = {"title": "Texts", "format": "reviews", "classes": 2, "sequence_length": 400}
+        manifest = prepare(
+            folder, "texts", entry, Arrays(splits, ["negative", "positive"], "tokens", vocabulary), [], 1
+        )
+        of_dataset = {"dataset.name": "texts", "dataset.content_sha256": manifest["content_sha256"]}
+        found = made(**RUN | run, changes=of_dataset)
+        file = tmp_path / "results" / "runs" / found["run"]["id"] / "record.json"
+        file.parent.mkdir(parents=True)
+        if found["status"] == "ok":
+            weights = first_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
+            found["weights"] = write_weights(file.with_name("weights.npz"), weights)
+        file.write_text(json.dumps(found | (changes or {})))
+        return file
+
+    return write
+
+
+class Counting:
+    """An adapter whose logits count good against bad words, and that notes what it was given."""
+
+    def __init__(self):
+        self.blocks = []
+
+    def build(self, **arguments):
+        self.built = arguments
+
+    def load(self, *, split, inputs, labels):
+        self.ids = inputs
+        self.blocks.append(len(inputs))
+
+    def predict(self, split):
+        return np.stack([(self.ids == BAD).sum(axis=1), (self.ids == GOOD).sum(axis=1)], axis=1).astype(np.float32)
+
+
+@pytest.fixture
+def adapter(monkeypatch):
+    made = Counting()
+    monkeypatch.setattr(predict_module, "create_adapter", lambda name, threads: made)
+    return made
+
+
+# --- what is answered ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_found_by_its_record_and_by_its_folder(results):
+    file = results()
+    for path in (file, file.parent):
+        run = read_run(path)
+        assert (run.framework, run.dtype, run.recipe.name, run.length) == ("chainer", "float32", "imdb-cnn", 400)
+        assert run.class_names == ["negative", "positive"]
+        assert run.weights.keys() == {parameter.name for parameter in ARCHITECTURE.arrays()}
+
+
+def test_texts_get_the_ids_of_the_training(results, adapter, tmp_path):
+    run = read_run(results())
+    found = Predictor(run, "cpu", 2).probabilities(TEXTS)
+    stored, _ = prepared.read_split(tmp_path / "results" / "datasets" / "texts" / "prepared", "train")
+    np.testing.assert_array_equal(adapter.ids, stored)
+    assert adapter.ids.dtype == np.int32
+    e = np.e / (1 + np.e)
+    np.testing.assert_allclose(found, [[e, 1 - e], [1 - e, e]], rtol=1e-12)
+    assert adapter.built["dtype"] == "float32" and adapter.built["device"] == "cpu"
+    assert adapter.built["weights"] is run.weights and adapter.built["optimizer"] == RECIPE.optimizer
+
+
+def test_of_a_long_text_the_end_counts(results, adapter):
+    """The truncation of the training: the last 400 ids."""
+    predictor = Predictor(read_run(results()), "cpu", 2)
+    first_good, last_good = predictor.probabilities(["good " + "bad " * 400, "bad " + "good " * 400])
+    assert adapter.ids.tolist() == [[BAD] * 400, [GOOD] * 400]
+    assert first_good.argmax() == 0 and last_good.argmax() == 1
+
+
+def test_a_word_beyond_the_vocabulary_is_unknown_as_one_that_nobody_knows(results, adapter):
+    Predictor(read_run(results()), "cpu", 2).probabilities(["rare Qwyjibo"])
+    assert adapter.ids[0, -3:].tolist() == [1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("texts", "at_once", "blocks"), [(5, 2, [2, 2, 1]), (4, 4, [4]), (0, 3, []), (3, 1, [1, 1, 1])]
+)
+def test_answers_come_in_blocks_and_in_order(results, adapter, texts, at_once, blocks):
+    run = read_run(results())
+    given = ["good " * (i + 1) if i % 2 else "bad" for i in range(texts)]
+    found = list(answers(run, Predictor(run, "cpu", 2), given, at_once))
+    scores = [1 / (1 + np.exp(-(i + 1 if i % 2 else 1))) for i in range(texts)]
+    classes = ["positive" if i % 2 else "negative" for i in range(texts)]
+    assert found == [f"{name}\t{score:.4f}\n" for name, score in zip(classes, scores, strict=True)]
+    assert adapter.blocks == blocks
+
+
+def test_answers_do_not_wait_for_the_end_of_their_input(results, adapter):
+    run = read_run(results())
+
+    def endless():
+        while True:
+            yield "good"
+
+    given = answers(run, Predictor(run, "cpu", 2), endless(), 10)
+    assert [next(given) for _ in range(25)] == ["positive\t0.7311\n"] * 25
+    assert adapter.blocks == [10, 10, 10]
+
+
+def test_a_file_gets_a_line_for_each_line(results, adapter, tmp_path):
+    (tmp_path / "reviews.txt").write_text("bad\n\ngood, good\n")
+    out = io.StringIO()
+    with open_texts(tmp_path / "reviews.txt") as lines:
+        predict(read_run(results()), "cpu", 2, lines, out)
+    assert out.getvalue() == "negative\t0.7311\nnegative\t0.5000\npositive\t0.8808\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\n\nb\n", ["a", "", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+        ("é\x85\u2028\x0b\x0c\x1c\n".encode(), ["é\x85\u2028\x0b\x0c\x1c"]),
+    ],
+    ids=["empty", "an empty line", "no end", "an empty line within", "Windows", "byte order mark", "other separators"],
+)
+def test_a_text_a_line(content, texts):
+    assert list(texts_of(io.BytesIO(content), "f")) == texts
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def message_of(error, function, *arguments):
+    with pytest.raises(TrainmarkError) as caught:
+        function(*arguments)
+    assert type(caught.value) is error and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_no_record(tmp_path):
+    missing = tmp_path / "record.json"
+    assert message_of(RecordError, read_run, tmp_path) == f"{missing}: there is no such record"
+
+
+def test_a_record_of_a_recipe_for_images(results):
+    file = results(recipe="mnist-mlp-flux")
+    assert message_of(RecordError, read_run, file) == (
+        f"{file} is of the recipe mnist-mlp-flux, which knows no texts; take a run of imdb-cnn"
+    )
+
+
+def test_a_record_of_a_framework_that_is_not_known(results):
+    file = results(framework="numpy")
+    message = message_of(RecordError, read_run, file)
+    assert message.startswith(
+        f"{file} is of the framework numpy, which has no adapter here; take a run of one of chainer, "
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "changes", "why"),
+    [
+        (diverged, {}, "the run diverged; take one whose status is ok"),
+        (out_of_memory, {}, "the run ran out of memory; take one whose status is ok"),
+        (
+            record, {"changes": {"weights": None}},
+            "keep_weights was false, or the disk was full; set it and train the run again",
+        ),
+    ],
+)  # fmt: skip
+def test_a_run_without_weights_says_why(results, made, changes, why):
+    file = results(made=made, **changes)
+    assert message_of(RecordError, find_run, file) == f"{file} keeps no trained weights: {why}"
+
+
+def test_what_can_be_known_of_a_run_without_numpy(results, tmp_path):
+    file = results()
+    found = find_run(file.parent)
+    assert (found.file, found.record, found.recipe) == (file, json.loads(file.read_text()), RECIPE)
+    assert found.dataset_folder == tmp_path / "results" / "datasets" / "texts" / "prepared"
+    assert find_run(file, tmp_path).dataset_folder == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("run", "changes", "texts", "message"),
+    [
+        ({"recipe": "mnist-mlp-flux"}, {}, "reviews.txt", "which knows no texts"),
+        ({}, {"weights": None}, "reviews.txt", "keeps no trained weights"),
+        ({}, {}, "missing.txt", "can't be read"),
+    ],
+    ids=["images", "no weights", "no texts"],
+)
+def test_what_is_missing_is_said_before_any_wait(results, tmp_path, monkeypatch, run, changes, texts, message):
+    (tmp_path / "reviews.txt").write_text("good\n")
+    file = results(changes=changes, **run)
+    waited = mock.Mock(side_effect=InterruptedError)
+    monkeypatch.setattr(script, "device_slot", waited)
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(file), str(tmp_path / texts)])
+    with pytest.raises(TrainmarkError, match=message):
+        script.main()
+    waited.assert_not_called()
+
+
+def test_where_nothing_is_missing_it_waits(results, tmp_path, monkeypatch):
+    (tmp_path / "reviews.txt").write_text("good\n")
+    monkeypatch.setattr(script, "device_slot", mock.Mock(side_effect=InterruptedError))
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(results()), str(tmp_path / "reviews.txt")])
+    with pytest.raises(InterruptedError):
+        script.main()
+
+
+def test_damaged_weights(results):
+    file = results()
+    with open(file.with_name("weights.npz"), "ab") as stream:
+        stream.write(b"x")
+    assert "is damaged or of another run" in message_of(RecordError, read_run, file)
+
+
+def test_a_record_apart_from_its_dataset(results, tmp_path):
+    file = results()
+    apart = tmp_path / "apart"
+    file.parent.rename(apart)
+    message = message_of(DataError, read_run, apart)
+    assert message.endswith("the dataset of the run, is not there; name its prepared folder with --dataset-folder")
+    assert read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").length == 400
+
+
+def test_a_dataset_of_another_content(results):
+    file = results()
+    found = json.loads(file.read_text())
+    found["dataset"]["content_sha256"] = "0" * 64
+    file.write_text(json.dumps(found))
+    message = message_of(DataError, read_run, file)
+    assert "holds another dataset, or another version of texts, than" in message
+
+
+def test_a_dataset_that_was_encoded_elsewhere(results):
+    message = message_of(DataError, read_run, results(vocabulary=None))
+    assert (
+        "keeps no vocabulary, since texts was encoded elsewhere: its words are not known; take a run that was"
+        in message
+    )
+
+
+def test_a_framework_that_is_not_installed(results, monkeypatch):
+    run = read_run(results())
+    monkeypatch.setattr("trainmark.frameworks.registry.Framework.missing_packages", lambda self: ["chainer"])
+    with pytest.raises(TrainmarkError, match="the framework chainer needs the package chainer, which this environment"):
+        Predictor(run, "cpu", 2)
+
+
+@pytest.mark.parametrize("name", ["missing.txt", "."])
+def test_a_file_that_can_not_be_read(tmp_path, name):
+    with pytest.raises(DataError, match=r"can't be read \(.+\); name a text file of one review a line"):
+        open_texts(tmp_path / name).__enter__()
+
+
+def test_a_line_that_is_not_utf_8():
+    texts = texts_of(io.BytesIO(b"good\nd\xe9j\xe0 vu\n"), "reviews.txt")
+    assert next(texts) == "good"
+    assert message_of(DataError, next, texts) == (
+        "reviews.txt, line 2: it is not UTF-8 text (byte 2); convert the file, as with iconv"
+    )
+
+
+def test_a_line_without_end():
+    longest = b"x" * predict_module.MAX_TEXT_BYTES
+    for end in (b"", b"\n", b"\r\n"):
+        assert [len(text) for text in texts_of(io.BytesIO(longest + end), "f")] == [len(longest)]
+    for more in (b"x", b"x\n", b"x\r\n", b"\r\r\n", b"\r\rabc\n"):
+        assert message_of(DataError, next, texts_of(io.BytesIO(longest + more), "f")) == (
+            "f, line 1: it has more than 1048576 bytes; write one review a line"
+        )

@@ -1,0 +1,112 @@
+"""What a network sees: (window - mean window) * scale of an image, in float64, rounded once; token ids as they are."""
+
+import numpy as np
+import pytest
+
+from trainmark.recipes.input_transform import apply, centre_window, network_inputs
+from trainmark.recipes.recipe import InputTransform
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (6, 2, 7, 9), dtype=np.uint8)
+MEAN = np.random.default_rng(1).uniform(0, 255, (2, 7, 9))
+
+
+@pytest.mark.parametrize(
+    ("image_shape", "crop", "window"),
+    [
+        ((28, 28), None, (0, 0, 28, 28)),
+        ((28, 28), (28, 28), (0, 0, 28, 28)),
+        ((28, 28), (24, 20), (2, 4, 24, 20)),
+        ((29, 31), (28, 28), (0, 1, 28, 28)),
+        ((256, 256), (224, 224), (16, 16, 224, 224)),
+        ((5, 5), (1, 1), (2, 2, 1, 1)),
+    ],
+)
+def test_centre_window(image_shape, crop, window):
+    assert centre_window(image_shape, crop) == window
+
+
+def test_scale_brings_grey_levels_to_0_and_1():
+    images = np.array([[[[0, 51, 255]]]], np.uint8)
+    found = apply(images, np.zeros((1, 1, 3)), InputTransform(), "float32")
+    assert found.tolist() == np.array([[[[0, 0.2, 1]]]], np.float32).tolist()
+
+
+def test_the_mean_is_subtracted_before_scaling():
+    found = apply(IMAGES, MEAN, InputTransform(scale=0.5, subtract_mean=True), "float64")
+    assert np.array_equal(found, (IMAGES.astype(np.float64) - MEAN) * 0.5)
+    assert found.min() < 0, "and does not wrap round as unsigned bytes do"
+
+
+def test_the_mean_is_left_alone_where_it_is_not_asked_for():
+    found = apply(IMAGES, np.full((2, 7, 9), np.nan), InputTransform(scale=2.0), "float64")
+    assert np.array_equal(found, IMAGES * 2.0)
+
+
+def test_a_crop_is_the_centred_window():
+    found = apply(IMAGES, MEAN, InputTransform(scale=1.0, crop=(3, 4)), "float64")
+    assert np.array_equal(found, IMAGES[:, :, 2:5, 2:6].astype(np.float64))
+
+
+def test_the_mean_window_lies_where_the_image_window_lies():
+    found = apply(IMAGES, MEAN, InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4)), "float64")
+    assert np.array_equal(found, IMAGES[:, :, 2:5, 2:6] - MEAN[:, 2:5, 2:6])
+
+
+def test_or_top_left_as_chainermn_had_it():
+    transform = InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4), mean_window="top-left")
+    found = apply(IMAGES, MEAN, transform, "float64")
+    assert np.array_equal(found, IMAGES[:, :, 2:5, 2:6] - MEAN[:, :3, :4])
+    same = apply(IMAGES, MEAN, InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4)), "float64")
+    assert not np.array_equal(found, same)
+
+
+def test_without_a_crop_both_windows_are_the_whole_mean():
+    both = [
+        apply(IMAGES, MEAN, InputTransform(subtract_mean=True, mean_window=window), "float64")
+        for window in ("same", "top-left")
+    ]
+    assert np.array_equal(*both)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_float64_arithmetic_rounded_once(dtype):
+    found = apply(IMAGES, MEAN, InputTransform(subtract_mean=True), dtype)
+    assert found.dtype == np.dtype(dtype)
+    assert np.array_equal(found, ((IMAGES.astype(np.float64) - MEAN) * (1 / 255)).astype(dtype))
+    if dtype == "float32":
+        in_float32 = (IMAGES.astype(np.float32) - MEAN.astype(np.float32)) * np.float32(1 / 255)
+        assert not np.array_equal(found, in_float32), "the test would see float32 arithmetic"
+
+
+@pytest.mark.parametrize("samples", [4095, 4096, 4097, 8200])
+def test_more_samples_than_a_block(samples):
+    images = np.random.default_rng(2).integers(0, 256, (samples, 1, 2, 3), dtype=np.uint8)
+    mean = images.mean(axis=0)
+    found = apply(images, mean, InputTransform(scale=0.25, subtract_mean=True), "float64")
+    assert found.shape == (samples, 1, 2, 3)
+    assert np.array_equal(found, (images.astype(np.float64) - mean) * 0.25)
+
+
+def test_memory_mapped_images_stay_as_they_are(tmp_path):
+    np.save(tmp_path / "images.npy", IMAGES)
+    stored = np.load(tmp_path / "images.npy", mmap_mode="r")
+    found = apply(stored, MEAN, InputTransform(subtract_mean=True, crop=(3, 4)), "float32")
+    assert type(found) is np.ndarray and found.flags.writeable and found.flags.c_contiguous
+    assert np.array_equal(stored, IMAGES)
+
+
+# --- what a network sees ------------------------------------------------------------------------------------------
+
+
+def test_a_network_sees_images_transformed():
+    transform = InputTransform(subtract_mean=True, crop=(3, 4))
+    found = network_inputs(IMAGES, MEAN, transform, "float32")
+    assert found.dtype == np.float32 and np.array_equal(found, apply(IMAGES, MEAN, transform, "float32"))
+
+
+def test_token_ids_are_a_copy_in_memory_and_stay_whole_numbers(tmp_path):
+    ids = np.arange(12, dtype=np.int32).reshape(3, 4)
+    np.save(tmp_path / "ids.npy", ids)
+    found = network_inputs(np.load(tmp_path / "ids.npy", mmap_mode="r"), None, None, "float32")
+    assert type(found) is np.ndarray and found.dtype == np.int32 and found.flags.writeable
+    assert np.array_equal(found, ids)

@@ -1,0 +1,187 @@
+"""First weights and batch order: fixed by seed, repeat and epoch, the same for all frameworks, and of the right law."""
+
+import numpy as np
+import pytest
+
+from trainmark.networks.graph import chain
+from trainmark.recipes.batch_order import epoch_feed, run_seed
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.initial_weights import KERNEL_INITIALIZERS, OTHER_INITIALIZERS, first_weights
+
+NETWORK = chain(
+    "net", (4, 5, 5), [("flatten", "Flatten", {}), ("a", "Dense", {"units": 30}), ("b", "Dense", {"units": 7})]
+)
+LARGE = chain("large", (900,), [("a", "Dense", {"units": 400})])
+
+
+def equal(first: dict, second: dict) -> bool:
+    return list(first) == list(second) and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+# --- weights ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
+def test_weights_have_the_names_and_shapes_of_the_graph(initializer):
+    weights = first_weights(NETWORK, initializer, run_seed(1, 1))
+    assert {name: array.shape for name, array in weights.items()} == {
+        "a.kernel": (100, 30), "a.bias": (30,), "b.kernel": (30, 7), "b.bias": (7,),
+    }  # fmt: skip
+    assert {array.dtype for array in weights.values()} == {np.dtype(np.float64)}
+    assert not weights["a.bias"].any() and not weights["b.bias"].any()
+    assert np.count_nonzero(weights["a.kernel"]) == 3000
+
+
+@pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
+def test_weights_are_fixed_by_the_seed(initializer):
+    weights = first_weights(NETWORK, initializer, run_seed(1, 1))
+    assert equal(weights, first_weights(NETWORK, initializer, run_seed(1, 1)))
+
+
+@pytest.mark.parametrize("other", [run_seed(1, 2), run_seed(2, 1), run_seed(0, 1)])
+@pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
+def test_weights_differ_by_seed_and_by_repeat(initializer, other):
+    weights, others = (first_weights(NETWORK, initializer, seed) for seed in (run_seed(1, 1), other))
+    for name in ("a.kernel", "b.kernel"):
+        assert not np.isin(weights[name], others[name]).any()
+
+
+def test_seed_and_repeat_are_not_exchangeable():
+    assert run_seed(1, 2) != run_seed(2, 1)
+    first, second = (first_weights(NETWORK, "lecun_normal", run_seed(*seed)) for seed in ((1, 2), (2, 1)))
+    assert not np.isin(first["a.kernel"], second["a.kernel"]).any()
+
+
+def test_lecun_normal_moments():
+    kernel = first_weights(LARGE, "lecun_normal", run_seed(3, 1))["a.kernel"]
+    deviation = np.sqrt(1 / 900)
+    assert abs(kernel.mean()) < 5 * deviation / np.sqrt(kernel.size)
+    assert kernel.std() == pytest.approx(deviation, rel=0.01)
+    assert (kernel**4).mean() == pytest.approx(3 * deviation**4, rel=0.03), "the fourth moment of a normal"
+    assert np.abs(kernel).max() > 4 * deviation, "not truncated"
+
+
+def test_glorot_uniform_moments():
+    kernel = first_weights(LARGE, "glorot_uniform", run_seed(3, 1))["a.kernel"]
+    limit = np.sqrt(6 / (900 + 400))
+    assert 0.999 * limit < kernel.max() <= limit
+    assert -limit <= kernel.min() < -0.999 * limit
+    assert abs(kernel.mean()) < 5 * limit / np.sqrt(3 * kernel.size)
+    assert kernel.var() == pytest.approx(limit**2 / 3, rel=0.01)
+
+
+def test_every_recipe_names_an_initializer():
+    assert {recipe.initializer for recipe in RECIPES.values()} <= set(KERNEL_INITIALIZERS)
+    assert RECIPES["mnist-mlp-chainer"].initializer == "lecun_normal"
+    assert RECIPES["mnist-mlp-keras"].initializer == "glorot_uniform"
+    assert RECIPES["imdb-cnn"].initializer == "glorot_uniform"
+    he_normal = [name for name, recipe in RECIPES.items() if recipe.initializer == "he_normal"]
+    assert he_normal == ["imagenet-nin"]
+
+
+def test_resnets_dense_layer_begins_as_chainers_linear():
+    """Its convolutions are HeNormal, and its last layer has the default of Chainer, LeCunNormal."""
+    recipe = RECIPES["imagenet-resnet50"]
+    weights = first_weights(recipe.architecture((3, 64, 64), 1000), recipe.initializer, (1, 1))
+    assert weights["fc.kernel"].std() == pytest.approx(np.sqrt(1 / 2048), rel=0.01)
+    assert weights["res5a_conv2.kernel"].std() == pytest.approx(np.sqrt(2 / (9 * 512)), rel=0.01)
+
+
+CONVOLUTION = chain(
+    "convolution",
+    (30, 8, 8),
+    [("conv", "Conv2D", {"filters": 200, "size": 3}), ("bn", "BatchNorm", {}), ("words", "ReLU", {})],
+)
+
+
+def test_a_convolutions_fans_count_its_window():
+    """9 values of each of 30 channels come into each of 200 filters."""
+    kernel = first_weights(CONVOLUTION, "he_normal", (1, 1))["conv.kernel"]
+    assert kernel.shape == (3, 3, 30, 200)
+    assert kernel.std() == pytest.approx(np.sqrt(2 / 270), rel=0.01)
+    assert kernel.mean() == pytest.approx(0, abs=4 * np.sqrt(2 / 270 / kernel.size))
+    limit = np.sqrt(6 / (270 + 1800))
+    uniform = first_weights(CONVOLUTION, "glorot_uniform", (1, 1))["conv.kernel"]
+    assert 0.99 * limit < np.abs(uniform).max() <= limit
+
+
+def test_batch_normalization_begins_as_the_identity():
+    weights = first_weights(CONVOLUTION, "lecun_normal", (1, 1))
+    ones = {name for name, array in weights.items() if (array == 1).all()}
+    zeros = {name for name, array in weights.items() if not array.any()}
+    assert ones == {"bn.gamma", "bn.moving_variance"}
+    assert zeros == {"conv.bias", "bn.beta", "bn.moving_mean"}
+
+
+def test_embeddings_are_drawn_as_keras_draws_them():
+    """Uniform in +-.05, whatever the recipe draws its kernels from."""
+    words = chain("words", (5,), [("words", "Embedding", {"vocabulary": 400, "units": 30})])
+    array = first_weights(words, "glorot_uniform", (1, 1))["words.embeddings"]
+    assert array.shape == (400, 30)
+    assert 0.0499 < np.abs(array).max() <= 0.05
+    assert array.std() == pytest.approx(0.1 / np.sqrt(12), rel=0.02)
+
+
+def test_every_role_of_an_array_has_its_beginning():
+    networks = [recipe.architecture(recipe.input_shape, 10) for recipe in RECIPES.values()]
+    roles = {parameter.role for network in networks for parameter in network.arrays()}
+    assert roles == {"kernel", *OTHER_INITIALIZERS}
+
+
+# --- batches ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch_size", "sizes"),
+    [(10, 4, [4, 4, 2]), (12, 4, [4, 4, 4]), (5, 1, [1] * 5), (9, 8, [8, 1])],
+)
+def test_every_sample_once_an_epoch(samples, batch_size, sizes):
+    feed = epoch_feed(samples, batch_size, run_seed(1, 1), 1)
+    assert feed.order.dtype == np.int64
+    assert sorted(feed.order) == list(range(samples))
+    assert (feed.samples, feed.batch_size, feed.steps) == (samples, batch_size, len(sizes))
+    assert feed.batch_sizes().tolist() == sizes
+
+
+def test_the_order_is_shuffled_and_fixed_by_seed_repeat_and_epoch():
+    feed = epoch_feed(500, 10, run_seed(1, 1), 1)
+    again = epoch_feed(500, 10, run_seed(1, 1), 1)
+    assert np.array_equal(feed.order, again.order) and feed.dropout_seed == again.dropout_seed
+    assert not np.array_equal(feed.order, np.arange(500))
+
+
+@pytest.mark.parametrize(("seed", "epoch"), [(run_seed(1, 1), 2), (run_seed(1, 2), 1), (run_seed(2, 1), 1)])
+def test_order_and_dropout_differ_by_epoch_repeat_and_seed(seed, epoch):
+    feed, other = epoch_feed(500, 10, run_seed(1, 1), 1), epoch_feed(500, 10, seed, epoch)
+    assert (feed.order != other.order).mean() > 0.9
+    assert feed.dropout_seed != other.dropout_seed
+
+
+def test_epochs_differ_from_one_another_throughout():
+    orders = {tuple(epoch_feed(50, 10, run_seed(1, 1), epoch).order) for epoch in range(1, 101)}
+    assert len(orders) == 100
+
+
+def test_the_order_does_not_hang_on_the_batch_size():
+    assert np.array_equal(epoch_feed(100, 7, run_seed(1, 1), 3).order, epoch_feed(100, 20, run_seed(1, 1), 3).order)
+
+
+@pytest.mark.parametrize("batch_size", [None, 60, 61])
+def test_a_full_batch_is_not_shuffled(batch_size):
+    feed = epoch_feed(60, batch_size, run_seed(1, 1), 4)
+    assert feed.order is None
+    assert (feed.batch_size, feed.steps, feed.samples) == (60, 1, 60)
+    assert feed.batch_sizes().tolist() == [60]
+
+
+def test_a_full_batch_still_has_a_dropout_seed_of_its_own():
+    seeds = [epoch_feed(60, None, run_seed(1, 1), epoch).dropout_seed for epoch in range(1, 11)]
+    assert len(set(seeds)) == 10
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_weights_and_order_are_drawn_from_different_streams():
+    kernel = first_weights(LARGE, "glorot_uniform", run_seed(1, 1))["a.kernel"].ravel()
+    limit = np.sqrt(6 / (900 + 400))
+    drawn = np.random.default_rng([*run_seed(1, 1), 1, 1]).uniform(-limit, limit, kernel.size)
+    assert not np.isin(kernel, drawn).any()

@@ -1,0 +1,106 @@
+"""Figures: drawn of whatever runs there are, the same each time."""
+
+import re
+from unittest import mock
+from xml.etree import ElementTree
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from harness import REPOSITORY
+from records_for_tests import diverged, out_of_memory, record, written_tables
+
+from trainmark.report.figures import FIGURES, NOTE_COLUMNS, NOTHING_LEFT, save_figure
+from trainmark.tables.tables import curves_table
+
+CASES = {
+    "more frameworks than colours": [record(f"f{i}", loss=0.1 * (i + 1)) for i in range(7)],
+    "one diverged": [record("a"), diverged("b", kind="inf")],
+    "all diverged": [diverged("a"), diverged("b")],
+    "one out of memory": [record("a", 1), out_of_memory("a", 2), out_of_memory("b", 1)],
+    "none trained an epoch": [out_of_memory("a"), out_of_memory("b")],
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("records", CASES.values(), ids=CASES)
+def test_figures_are_drawn_and_are_the_same_each_time(tmp_path, name, records):
+    by_path, runs = written_tables(tmp_path, *records)
+    written = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        files = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
+        save_figure(name, runs, curves_table(by_path), "Parity: rounding", files)
+        written.append([file.read_bytes() for file in files])
+    assert written[0] == written[1]
+    assert all(len(content) > 1000 for content in written[0])
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """A function that draws a figure of these records; it gives the axes."""
+
+    def draw(name, *records):
+        by_path, runs = written_tables(tmp_path, *records)
+        return FIGURES[name](runs, curves_table(by_path)).axes
+
+    yield draw
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_note_stands_below_the_axes_folded_to_the_width(tmp_path, name):
+    by_path, runs = written_tables(tmp_path, record("a"))
+    note = "Not to be ranked:\na on cpu and b on cpu: different, " + "they part in the forward of conv1, " * 9
+    file = tmp_path / "figure.svg"
+    with mock.patch.dict(plt.rcParams, {"svg.fonttype": "none"}):  # text as text
+        save_figure(name, runs, curves_table(by_path), note, [file])
+    texts = ["".join(one.itertext()) for one in ElementTree.parse(file).iter("{http://www.w3.org/2000/svg}text")]
+    start = texts.index("Not to be ranked:")
+    lines = texts[start : start + 5]
+    assert " ".join(line.strip() for line in lines) == " ".join(note.split())
+    assert all(len(line) <= NOTE_COLUMNS for line in lines)
+
+
+@pytest.mark.parametrize("note", ["$5 and $6_a", r"$\nosuch{$ and a_b^c"], ids=["mathematics", "no mathematics"])
+def test_a_note_is_no_mathematics(tmp_path, note):
+    by_path, runs = written_tables(tmp_path, record("a"))
+    files = [tmp_path / f"figure.{kind}" for kind in ("svg", "pdf", "png")]
+    with mock.patch.dict(plt.rcParams, {"svg.fonttype": "none"}):  # text as text
+        save_figure("curves", runs, curves_table(by_path), note, files)
+    assert note in [one.text for one in ElementTree.parse(files[0]).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_each_figure_has_a_rule_that_says_what_it_draws():
+    """As `snakemake --list` shows it."""
+    rules = (REPOSITORY / "workflow" / "rules" / "report.smk").read_text()
+    said = dict(re.findall(r'^rule plot_(\w+):\n    """(Draw .+\.)"""$', rules, re.MULTILINE))
+    assert said.keys() == FIGURES.keys()
+    assert len(set(said.values())) == len(said)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_where_nothing_is_left_a_figure_says_so(drawn, name):
+    axes = drawn(name, diverged("a"), out_of_memory("b"))
+    assert NOTHING_LEFT in [text.get_text() for text in axes[0].texts]
+
+
+def test_dots_of_one_setting_lie_beside_each_other(drawn):
+    (axis,) = drawn("training_time", *(record(framework, 1) for framework in "abc"))
+    places = np.log([float(place) for line in axis.lines for place in line.get_xdata()])
+    assert np.ptp(places) < 0.2 * np.ptp(np.log(axis.get_xlim()))
+
+
+def test_training_times_are_those_of_the_runs_that_are_ok(drawn):
+    (axis,) = drawn("training_time", record("a", 1, seconds=1.0), diverged("a", 2, seconds=7.0), out_of_memory("a", 3))
+    times = {float(value) for line in axis.lines for value in line.get_ydata()}
+    assert times == {2.5}
+
+
+def test_a_cross_stands_where_a_diverged_run_was_last_finite_and_nowhere_else(drawn):
+    stopped = record("a", 2, epochs=3)
+    stopped |= {"status": "diverged", "diverged": {"kind": "nan", "epoch": 3, "step": 30, "last_finite_loss": 0.5}}
+    stopped["curves"][2]["evaluations"]["test"]["loss"] = "NaN"
+    axes = drawn("curves", record("a", 1, epochs=3), stopped, out_of_memory("a", 3, epochs=3))
+    crosses = [line for line in axes[0].lines if line.get_marker() == "x"]
+    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([2], [0.5])]

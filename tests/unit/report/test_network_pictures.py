@@ -1,0 +1,522 @@
+"""The networks of the report: operations against published counts, pictures that show all of a graph, tables, text."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import combinations, pairwise
+
+import jinja2
+import pytest
+from records_for_tests import record, written_tables
+
+from trainmark.errors import DataError
+from trainmark.networks.graph import Architecture, Graph, chain
+from trainmark.networks.layers import layers
+from trainmark.networks.ops import OPS, Node
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.report.network_picture.boxes import WORDS, boxes, in_short, in_words
+from trainmark.report.network_picture.layout import CHARACTER, LINE_HEIGHT, PAGE_WIDTH
+from trainmark.report.network_picture.picture import Rectangle, picture
+from trainmark.report.networks import model, models, shown_flops
+from trainmark.report.page import TEMPLATES
+
+KERNELS = ("Conv1D", "Conv2D", "Dense")
+
+
+def as_published(recipe):
+    return recipe.architecture(recipe.input_shape, recipe.published_classes)
+
+
+def small(recipe):
+    """The network as it is certified: smaller images, other classes."""
+    side = recipe.certified_side
+    shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
+    return recipe.architecture(shape, 7)
+
+
+NETWORKS = [as_published(recipe) for recipe in RECIPES.values()] + [small(recipe) for recipe in RECIPES.values()]
+
+
+def of_every_network(test):
+    names = [f"{network.name}-{network.input_shape[-1]}" for network in NETWORKS]
+    return pytest.mark.parametrize("network", NETWORKS, ids=names)(test)
+
+
+# --- floating-point operations ------------------------------------------------------------------------------------
+
+COUNTS = {
+    "Flatten": ((2, 3, 4), {}, 0),
+    "Dense": ((5,), {"units": 3}, 2 * 5 * 3 + 3),
+    "Conv2D": ((2, 4, 4), {"filters": 3, "size": 3, "padding": 1}, 2 * (3 * 3 * 2) * (3 * 4 * 4) + 3 * 4 * 4),
+    "Conv1D": ((2, 6), {"filters": 3, "size": 3}, 2 * (3 * 2) * (3 * 4) + 3 * 4),
+    "Embedding": ((6,), {"vocabulary": 10, "units": 4}, 0),
+    "BatchNorm": ((2, 3, 4), {}, 2 * 24),
+    "LRN": ((2, 3, 4), {"n": 5}, 9 * 24),
+    "ReLU": ((2, 3, 4), {}, 24),
+    "Dropout": ((2, 3, 4), {"rate": 0.5}, 0),
+    "MaxPool2D": ((2, 4, 4), {"size": 3, "stride": 2}, 9 * 2 * 2 * 2),
+    "AvgPool2D": ((2, 4, 4), {"size": 2, "stride": 2}, 4 * 2 * 2 * 2),
+    "GlobalMaxPool1D": ((3, 6), {}, 18),
+    "Concat": ((2, 3, 4), {}, 0),
+    "Add": ((2, 3, 4), {}, 24),
+    "BinaryLogits": ((1,), {}, 0),
+}
+"""Of each op: an input shape, attributes, and the operations that it then counts."""
+
+
+def only_layer(op):
+    """A network of one layer, of the op's own least number of inputs."""
+    shape, attributes, _ = COUNTS[op]
+    nodes = [Node(f"copy{i}", "ReLU", ("input",)) for i in range(OPS[op].inputs)]
+    node = Node("layer", op, tuple(node.name for node in nodes), attributes)
+    return layers(Architecture("net", shape, (*nodes, node)))[-1]
+
+
+def test_every_op_has_a_count_here():
+    assert list(COUNTS) == list(OPS)
+
+
+@pytest.mark.parametrize("op", COUNTS)
+def test_operations_of_each_op(op):
+    assert only_layer(op).flops == COUNTS[op][2]
+
+
+def test_a_layer_without_bias_adds_none():
+    with_bias, without = (
+        layers(chain("net", (5,), [("dense", "Dense", {"units": 3, "bias": bias})]))[0].flops for bias in (1, 0)
+    )
+    assert (with_bias, without) == (33, 30)
+
+
+def multiply_adds(network, ops=KERNELS):
+    return sum(row.flops for row in layers(network) if row.node.op in ops and not row.auxiliary) / 2
+
+
+@pytest.mark.parametrize(
+    ("recipe", "published", "source"),
+    [
+        ("imagenet-resnet50", 3.8e9, "He et al. 2015, table 1: 3.8 x 10^9 FLOPs, which are multiply-adds there"),
+        ("imagenet-googlenet", 1.5e9, "Szegedy et al. 2015, section 1: 1.5 billion multiply-adds at inference time"),
+    ],
+)
+def test_multiply_adds_are_those_of_the_papers(recipe, published, source):
+    """They round to two digits, and count what they count by hand: within 6 %."""
+    assert multiply_adds(as_published(RECIPES[recipe])) == pytest.approx(published, rel=0.06), source
+
+
+def test_multiply_adds_of_alexnets_convolutions():
+    """666 million at 227 pixels with groups of two in 2, 4 and 5 (Chen et al. 2016, Eyeriss, ISSCC); ours has none."""
+    of_layer = {row.node.name: row.flops / 2 for row in layers(as_published(RECIPES["imagenet-alex"]))}
+    grouped = sum(of_layer[f"conv{i}"] / (2 if i in (2, 4, 5) else 1) for i in range(1, 6))
+    assert grouped == pytest.approx(666e6, rel=0.005)
+    assert multiply_adds(as_published(RECIPES["imagenet-alex"])) == pytest.approx(1.13e9, rel=0.01)
+
+
+@of_every_network
+def test_layers_have_all_parameters_and_shapes(network):
+    rows = layers(network)
+    assert sum(row.parameters for row in rows) == network.parameter_count()
+    assert {row.node.name: row.output_shape for row in rows} | {"input": network.input_shape} == network.shapes()
+    assert [row.node for row in rows if not row.auxiliary] == list(network.inference_nodes())
+    assert any(row.auxiliary for row in rows) == bool(network.auxiliary)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 FLOPs"), (999, "999 FLOPs"), (50_901, "50.9 kFLOPs"), (125_000, "125 kFLOPs"), (999_999, "1.00 MFLOPs"),
+        (7_754_000_000, "7.75 GFLOPs"), (30_274_501, "30.3 MFLOPs"), (12_345_000_000_000, "12.3 TFLOPs"),
+    ],
+)  # fmt: skip
+def test_operations_in_three_digits(count, text):
+    assert shown_flops(count) == text
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def test_every_op_has_words():
+    assert list(WORDS) == list(OPS)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "short", "words"),
+    [
+        (
+            "Conv2D",
+            {"filters": 64, "size": 7, "stride": 2, "padding": 3, "bias": 0},
+            "7x7/2, 64",
+            "convolution 7x7, 64 filters, stride 2, padding 3, no bias",
+        ),
+        ("Conv2D", {"filters": 8, "size": 1}, "1x1, 8", "convolution 1x1, 8 filters"),
+        ("Conv1D", {"filters": 250, "size": 3}, "window 3, 250", "convolution over 3 places, 250 filters"),
+        ("MaxPool2D", {"size": 3, "stride": 2}, "max 3x3/2", "max pooling 3x3, stride 2, ceil mode"),
+        ("MaxPool2D", {"size": 3, "ceil": 0}, "max 3x3", "max pooling 3x3"),
+        ("LRN", {}, "lrn", "local response normalization over 5 channels, k 2, alpha 0.0001, beta 0.75"),
+        ("Dropout", {"rate": 0.5}, "dropout 0.5", "dropout, rate 0.5"),
+    ],
+)
+def test_layers_in_words(op, attributes, short, words):
+    node = Node("layer", op, ("input",), attributes)
+    assert (in_short(node), in_words(node)) == (short, words)
+
+
+# --- boxes --------------------------------------------------------------------------------------------------------
+
+
+@of_every_network
+def test_every_layer_is_in_one_box_and_every_edge_in_one_or_a_line(network):
+    drawn = boxes(network)
+    assert sorted(node.name for box in drawn for node in box.nodes) == sorted(node.name for node in network.nodes)
+    box_of = {"input": "input"} | {node.name: box.name for box in drawn for node in box.nodes}
+    inside = {pair for box in drawn for pair in pairwise(node.name for node in box.nodes)}
+    inside |= {("input", box.nodes[0].name) for box in drawn if box.name == "input" and box.nodes}
+    between = {(source, node.name) for node in network.nodes for source in node.inputs} - inside
+    lines = [(line.source, line.target) for line in picture(drawn).lines]
+    assert len(lines) == len(set(lines))
+    assert set(lines) == {(box_of[source], box_of[target]) for source, target in between}
+    assert all(box_of[source] != box_of[target] for source, target in between)
+
+
+@of_every_network
+def test_boxes_tell_each_of_their_layers(network):
+    for box in boxes(network):
+        text = " · ".join(box.lines)
+        assert all(in_short(node) in text for node in box.nodes)
+        assert all(f"{node.name}: {in_words(node)}, gives " in box.tip for node in box.nodes)
+
+
+def test_a_box_holds_what_follows_a_layer_alone():
+    resnet = {box.name: box for box in boxes(as_published(RECIPES["imagenet-resnet50"]))}
+    assert resnet["conv1"].lines == ("conv1", "7x7/2, 64 · bn", "relu")
+    assert resnet["res2a_add"].lines == ("add", "add · relu")
+    assert resnet["res2a_add"].inputs == ("res2a_conv3", "res2a_conv4")
+    assert (resnet["res2a_add"].kind, resnet["res2a_conv4"].kind, resnet["pool1"].kind) == ("join", "learned", "plain")
+    blocks = [f"res{stage}{letter}" for stage, count in ((2, 3), (3, 4), (4, 6), (5, 3)) for letter in "abcdef"[:count]]
+    assert list(dict.fromkeys(box.group for box in resnet.values() if box.group)) == blocks
+
+
+def test_a_layer_that_feeds_two_ends_its_box():
+    graph = Graph((4,))
+    graph.add("dense", "Dense", units=3)
+    graph.add("left", "ReLU")
+    graph.add("right", "ReLU", after="dense")
+    graph.add("add", "Add", after=("left", "right"))
+    assert [box.name for box in boxes(graph.architecture("net"))] == ["input", "dense", "left", "right", "add"]
+
+
+def test_auxiliary_heads_are_marked_with_their_weight():
+    drawn = {box.name: box for box in boxes(as_published(RECIPES["imagenet-googlenet"]))}
+    heads = {name for name, box in drawn.items() if box.auxiliary}
+    assert heads == {f"head{i}_{part}" for i in (1, 2) for part in ("pool", "conv", "fc1", "fc2")}
+    assert drawn["head1_fc2"].lines == ("fc2", "dense 1000", "loss x 0.3")
+    assert not [name for name, box in drawn.items() if "loss" in " ".join(box.lines) and not name.endswith("_fc2")]
+
+
+def test_names_that_begin_alike_far_apart_make_no_group():
+    graph = Graph((4,))
+    for name in ("a_1", "a_2", "b", "a_3", "a_4"):
+        graph.add(name, "Dense", units=3)
+    assert {box.group for box in boxes(graph.architecture("net"))} == {None}
+
+
+# --- pictures -----------------------------------------------------------------------------------------------------
+
+
+@of_every_network
+def test_boxes_stand_apart_and_inside_the_picture(network):
+    drawn = picture(boxes(network))
+    places = [place for _, place in drawn.boxes]
+    assert not [pair for pair in combinations(places, 2) if pair[0].overlaps(pair[1])]
+    frames = [frame.place for frame in drawn.frames]
+    assert not [pair for pair in combinations(frames, 2) if pair[0].overlaps(pair[1])]
+    assert all(place.x >= 0 and place.y >= 0 for place in places + frames)
+    assert all(place.right <= drawn.width and place.bottom <= drawn.height for place in places + frames)
+    assert drawn.width <= PAGE_WIDTH
+
+
+@of_every_network
+def test_text_fits_into_boxes(network):
+    """In a monospaced font, whose characters are CHARACTER wide at most; 2 pixels stay free at each side."""
+    for box, place in picture(boxes(network)).boxes:
+        assert max(map(len, box.lines)) * CHARACTER <= place.width - 4
+        assert len(box.lines) * LINE_HEIGHT <= place.height
+
+
+@of_every_network
+def test_a_group_is_in_its_frame_alone(network):
+    drawn = picture(boxes(network))
+    assert {frame.group for frame in drawn.frames} == {box.group for box, _ in drawn.boxes} - {None}
+    for frame in drawn.frames:
+        inside = {box.name for box, place in drawn.boxes if frame.place.overlaps(place)}
+        assert inside == {box.name for box, _ in drawn.boxes if box.group == frame.group}
+        assert frame.auxiliary == all(box.auxiliary for box, _ in drawn.boxes if box.group == frame.group)
+        assert len(frame.group) * CHARACTER <= frame.place.height
+
+
+def points(path):
+    """Points along a line: SVG's commands M, H, V and C, absolute."""
+    x = y = 0.0
+    for command, text in re.findall(r"([MHVC])([^MHVC]*)", path):
+        numbers = [float(number) for number in text.split()]
+        ends = {"M": numbers, "H": [*numbers, y], "V": [x, *numbers], "C": numbers}[command]
+        if command == "C":
+            curve = [(x, y), *zip(ends[::2], ends[1::2], strict=True)]
+        else:
+            curve = [(x, y) if command != "M" else tuple(ends)] * 2 + [tuple(ends)] * 2
+        for step in range(41):
+            weights = [(1 - step / 40) ** 3, 3 * (step / 40) * (1 - step / 40) ** 2]
+            weights += [3 * (step / 40) ** 2 * (1 - step / 40), (step / 40) ** 3]
+            yield tuple(sum(w * p[i] for w, p in zip(weights, curve, strict=True)) for i in (0, 1))
+        x, y = ends[-2:]
+
+
+@of_every_network
+def test_lines_run_from_box_to_box_and_through_none(network):
+    drawn = picture(boxes(network))
+    places = {box.name: place for box, place in drawn.boxes}
+    for line in drawn.lines:
+        way = list(points(line.path))
+        source, target = places[line.source], places[line.target]
+        assert way[0] == pytest.approx(((source.x + source.right) / 2, source.bottom), abs=0.2)
+        assert way[-1] == pytest.approx(line.tip, abs=0.2)
+        assert line.tip == pytest.approx(((target.x + target.right) / 2, target.y), abs=0.2)
+        for x, y in way:
+            dot = Rectangle(x - 0.1, y - 0.1, 0.2, 0.2)
+            crossed = [name for name, place in places.items() if dot.overlaps(place)]
+            assert set(crossed) <= {line.source, line.target}, f"{line.source} to {line.target} at {x}, {y}"
+            assert 0 <= x <= drawn.width and 0 <= y <= drawn.height
+
+
+def test_boxes_follow_those_that_feed_them_downward_or_in_a_later_column():
+    for network in NETWORKS:
+        places = {box.name: place for box, place in picture(boxes(network)).boxes}
+        for line in picture(boxes(network)).lines:
+            source, target = places[line.source], places[line.target]
+            assert source.bottom < target.y or source.right < target.x
+
+
+def of_dense(*layers, size=4):
+    """A picture of Dense layers, each (name, what feeds it); several feeders go through a Concat named join-<name>."""
+    graph = Graph((size,))
+    for name, *feeders in layers:
+        after = feeders[0] if len(feeders) == 1 else graph.add(f"join-{name}", "Concat", after=tuple(feeders))
+        graph.add(name, "Dense", after=after, units=size)
+    return picture(boxes(graph.architecture("net")))
+
+
+def is_folded(drawn):
+    return any("H" in line.path for line in drawn.lines)
+
+
+def test_boxes_stand_below_what_feeds_them_whatever_their_order():
+    drawn = of_dense(("a", "input"), ("b", "input"), ("below-b", "b"), ("below-a", "a"), ("end", "below-a", "below-b"))
+    x = {box.name: place.x for box, place in drawn.boxes}
+    assert x["a"] < x["b"]
+    assert (x["below-a"], x["below-b"]) == (x["a"], x["b"])
+
+
+def test_lines_pass_below_higher_neighbours():
+    """The box in the middle has more text than those beside it, and all three feed the one below it."""
+    graph = Graph((4,))
+    for name in ("left", "middle", "right"):
+        graph.add(name, "Dense", after="input", units=4)
+        for i in range(8 if name == "middle" else 0):
+            graph.add(f"dropout{i}", "Dropout", rate=0.125)
+    graph.add("join", "Concat", after=("left", "dropout7", "right"))
+    drawn = picture(boxes(graph.architecture("net")))
+    middle = next(place for box, place in drawn.boxes if box.name == "middle")
+    for line in (line for line in drawn.lines if "middle" not in (line.source, line.target)):
+        assert not [point for point in points(line.path) if Rectangle(*point, 0.1, 0.1).overlaps(middle)], line.source
+
+
+def test_long_branches_side_by_side_are_not_cut():
+    """Nowhere but at their ends does one box feed all that comes after."""
+    chains = [[f"{side}{i}" for i in range(40)] for side in "ab"]
+    layers = [layer for names in chains for layer in pairwise(["input", *names])]
+    assert not is_folded(of_dense(*[(name, before) for before, name in layers], ("end", "a39", "b39")))
+    alone = [(name, before) for before, name in pairwise(["input", *chains[0]])]
+    assert is_folded(of_dense(*alone))
+
+
+def test_groups_are_not_cut():
+    names = [f"{group}_{i}" for group in "abcd" for i in range(11)]
+    drawn = of_dense(*[(name, before) for before, name in pairwise(["input", *names])])
+    assert is_folded(drawn)
+    assert [frame.group for frame in drawn.frames] == list("abcd")
+    for box, place in drawn.boxes:
+        assert [frame.group for frame in drawn.frames if frame.place.overlaps(place)] == [box.group][: bool(box.group)]
+
+
+def test_only_what_is_high_is_folded():
+    folded = {recipe.name for recipe in RECIPES.values() if is_folded(picture(boxes(as_published(recipe))))}
+    assert folded == {f"imagenet-{name}" for name in ("nin", "googlenet", "googlenetbn", "resnet50")}
+
+
+def test_a_network_that_is_wide_and_high_is_drawn_in_one_column():
+    """Sixteen branches beside one another, over and over: no two columns have room side by side."""
+    graph = Graph((4,))
+    last = "input"
+    for block in range(15):
+        last = graph.add(f"dense{block}", "Dense", after=last, units=4)
+        branches = tuple(graph.add(f"branch{block}.{i}", "Dense", after=last, units=4) for i in range(16))
+        last = graph.add(f"join{block}", "Concat", after=branches)
+    drawn = picture(boxes(graph.architecture("wide")))
+    assert drawn.width > PAGE_WIDTH
+    assert not is_folded(drawn)
+    assert not [pair for pair in combinations([place for _, place in drawn.boxes], 2) if pair[0].overlaps(pair[1])]
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+class Tables(HTMLParser):
+    """Rows of the page's tables, as texts of cells; lines and boxes of pictures; ids."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.rows, self.boxes, self.lines, self.ids, self.opened = [], [], [], [], []
+        self._in_cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.opened.append(tag)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.boxes += [attributes["data-box"]] if "data-box" in attributes else []
+        if "data-source" in attributes:
+            self.lines.append((attributes["data-source"], attributes["data-target"]))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._in_cell = True
+            self.rows[-1].append("")
+
+    def handle_data(self, data):
+        if self._in_cell:
+            self.rows[-1][-1] += data
+
+    def handle_endtag(self, tag):
+        self._in_cell = self._in_cell and tag not in ("td", "th")
+
+
+def written(*shown):
+    """The page's part on these models."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    return environment.get_template("models.html.j2").render(models=shown, line_height=LINE_HEIGHT)
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+def test_page_has_each_layer_each_box_and_the_totals(recipe):
+    network = as_published(recipe)
+    text = written(model(recipe, recipe.input_shape, recipe.published_classes, "model-1"))
+    tables = Tables(text)
+    heading, *rows, total = tables.rows
+    assert heading == ["layer", "op", "output shape", "parameters", "FLOPs"]
+    assert [row[0] for row in rows] == [node.name for node in network.nodes]
+    assert all(row[1].startswith(in_words(node)) for row, node in zip(rows, network.nodes, strict=True))
+    assert [row[2] for row in rows] == [" x ".join(map(str, row.output_shape)) for row in layers(network)]
+    parameters, flops = ([int(row[place].replace(",", "")) for row in rows] for place in (3, 4))
+    assert total == ["total", f"{sum(parameters):,}", f"{sum(flops):,}"]
+    assert sum(parameters) == network.parameter_count() == recipe.published_parameters
+    assert f"{recipe.published_parameters:,} parameters at {recipe.published_classes:,} classes, as published (" in text
+    assert 'class="warning"' not in text
+    assert tables.boxes == [box.name for box, _ in picture(boxes(network)).boxes]
+    assert tables.lines == [(line.source, line.target) for line in picture(boxes(network)).lines]
+    assert tables.ids == ["model-1"]
+    assert text.count(f"<title>Layers of {recipe.name}: ") == 1
+
+
+def test_a_count_that_is_not_the_published_one_is_a_warning():
+    recipe = replace(RECIPES["mnist-mlp-flux"], published_parameters=25_451)
+    text = written(model(recipe, recipe.input_shape, 10, "model-1"))
+    sentence = "25,450 parameters at 10 classes; published are 25,451 (FluxML model-zoo vision/mnist/mlp.jl)."
+    assert f'<p class="warning">{sentence}</p>' in text
+    assert "as published" not in text
+
+
+def test_counts_are_those_of_the_network_that_is_trained_here():
+    text = written(model(RECIPES["imagenet-resnet50"], (3, 64, 64), 16, "model-1"))
+    trained = RECIPES["imagenet-resnet50"].architecture((3, 64, 64), 16).parameter_count()
+    assert trained < 25_557_096
+    assert f"Here {trained:,} parameters and " in text
+    assert "25,557,096 parameters at 1,000 classes, as published (" in text
+    assert "input 3 x 64 x 64, 16 classes" in text
+
+
+def test_auxiliary_heads_cost_apart():
+    recipe = RECIPES["imagenet-googlenet"]
+    rows = layers(as_published(recipe))
+    evaluated, trained = sum(row.flops for row in rows if not row.auxiliary), sum(row.flops for row in rows)
+    text = written(model(recipe, recipe.input_shape, 1000, "model-1"))
+    assert f"{shown_flops(evaluated)} a sample forward; with its auxiliary heads {shown_flops(trained)}." in text
+    assert [row[0] for row in Tables(text).rows if "(auxiliary head)" in row[1]] == [
+        row.node.name for row in rows if row.auxiliary
+    ]
+
+
+def test_the_table_tells_what_feeds_a_layer_where_it_is_not_the_row_before():
+    rows = {row[0]: row[1] for row in model(RECIPES["imagenet-resnet50"], (3, 224, 224), 10, "a").rows}
+    assert rows["res2a_add"] == "sum, of res2a_conv3_bn, res2a_conv4_bn"
+    assert rows["res2a_conv4"] == "convolution 1x1, 256 filters, no bias, of pool1"
+    assert rows["res2a_relu1"] == "ReLU"
+
+
+# --- which models -------------------------------------------------------------------------------------------------
+
+
+def runs_of(folder, *described):
+    """Table of runs: (experiment, recipe, dataset, crop) each; and the datasets' manifests."""
+    shapes = {
+        "digits": ("images", [1, 28, 28], 10),
+        "photos": ("image_lists", [3, 256, 256], 16),
+        "imdb": ("tokens", [400], 2),
+    }
+    for name, (kind, shape, classes) in shapes.items():
+        prepared = folder / "datasets" / name / "prepared"
+        prepared.mkdir(parents=True)
+        (prepared / "manifest.json").write_text(json.dumps({"kind": kind, "sample_shape": shape, "classes": classes}))
+    transform = {"scale": 1 / 255, "subtract_mean": True, "mean_window": "same"}
+    records = [
+        record(
+            experiment=experiment, recipe=recipe, dataset=dataset,
+            changes={"settings.input": None if dataset == "imdb" else transform | {"crop": crop}},
+        )
+        for experiment, recipe, dataset, crop in described
+    ]  # fmt: skip
+    _, runs = written_tables(folder / "runs", *records)
+    return models(runs, folder / "datasets")
+
+
+def test_a_network_is_shown_once_and_another_crop_is_another(tmp_path):
+    found = runs_of(
+        tmp_path,
+        ("e", "imagenet-nin", "photos", [227, 227]),
+        ("f", "imagenet-nin", "photos", [227, 227]),
+        ("g", "imagenet-nin", "photos", [224, 240]),
+        ("e", "mnist-mlp-flux", "digits", None),
+        ("e", "imdb-cnn", "imdb", None),
+    )
+    assert {key: one.anchor for key, one in found.items()} == {
+        ("e", "imagenet-nin", "photos"): "model-1",
+        ("f", "imagenet-nin", "photos"): "model-1",
+        ("g", "imagenet-nin", "photos"): "model-2",
+        ("e", "mnist-mlp-flux", "digits"): "model-3",
+        ("e", "imdb-cnn", "imdb"): "model-4",
+    }
+    titles = list(dict.fromkeys(one.title for one in found.values()))
+    assert titles == [
+        "imagenet-nin: nin, input 3 x 227 x 227, 16 classes",
+        "imagenet-nin: nin, input 3 x 224 x 240, 16 classes",
+        "mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes",
+        "imdb-cnn: imdb-cnn, input 400 token ids, 2 classes",
+    ]
+
+
+def test_a_dataset_without_a_manifest_is_a_sentence(tmp_path):
+    _, runs = written_tables(tmp_path / "runs", record())
+    with pytest.raises(DataError, match="holds no prepared dataset"):
+        models(runs, tmp_path / "datasets")

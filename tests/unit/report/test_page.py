@@ -1,0 +1,303 @@
+"""The report's page: every figure comes from records, nothing is blank, and what happened is told."""
+
+import copy
+import json
+import re
+
+import matplotlib.pyplot as plt
+import pytest
+from records_for_tests import SAMPLES, certificates_of, diverged, out_of_memory, record, session, written_tables
+from report_figures import COMPARISON, Figures, check_figures
+
+from trainmark.records.record import read_record
+from trainmark.report.figures import FIGURES, save_figure
+from trainmark.report.machines import machines
+from trainmark.report.page import render
+from trainmark.report.sections import energy_gaps
+from trainmark.tables.comparisons import agreement_table, comparisons_csv, comparisons_table, read_comparisons
+from trainmark.tables.tables import GROUP, curves_table, runs_table
+
+MANIFEST = {
+    "kind": "images", "dataset": "digits", "title": "Handwritten digits", "samples": {"train": 1438, "test": 359},
+    "sample_shape": [1, 28, 28], "classes": 10, "content_sha256": "0" * 64,
+    "sources": [{"file": None, "from": "scikit-learn"}],
+}  # fmt: skip
+
+MEASURED = {"energy": {"training_joules": 12.5, "source": "nvml", "reason": None}}
+
+
+class Page:
+    """The text of a page, its figures, and the records behind it by the numbers of their runs."""
+
+    def __init__(self, folder, *records, parities=None):
+        by_path, runs = written_tables(folder / "runs", *records)
+        # Trained in another order than the config's: numbers are no places of rows.
+        order = sorted(runs["id"], key=lambda run_id: run_id[::-1])
+        runs = runs_table(by_path, order)
+        self.records = {str(i): read_record(folder / "runs" / one / "record.json") for i, one in enumerate(order, 1)}
+        comparisons = folder / "comparisons.csv"
+        certificates = certificates_of(runs, parities)
+        self.certificates = {"/".join(group) + ".json": found for group, found in certificates.items()}
+        comparisons.write_text(comparisons_csv(comparisons_table(runs, certificates)))
+        self._draw(folder, runs, curves_table(by_path))
+        prepared = folder / "datasets" / "digits" / "prepared"
+        prepared.mkdir(parents=True)
+        (prepared / "manifest.json").write_text(json.dumps(MANIFEST))
+        plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
+        config = {"experiments": {name: {"description": "Small & <fast>."} for name in "ef"}, "prepare": []}
+        tables = read_comparisons(comparisons), agreement_table(by_path), certificates
+        self.text = render(runs, *tables, config, folder / "figures", folder / "datasets")
+        self.figures = Figures(self.text)
+        self.words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", self.text[self.text.index("<body") :]))
+
+    @staticmethod
+    def _draw(folder, runs, curves):
+        for values, group in runs.groupby(GROUP):
+            figures = folder.joinpath("figures", *values)
+            figures.mkdir(parents=True)
+            for name in FIGURES:
+                save_figure(name, group, curves, "", [figures / f"{name}.svg"])
+
+    def number(self, **run):
+        """The number of the one run that is so."""
+        (number,) = [number for number, one in self.records.items() if all(one["run"][key] == run[key] for key in run)]
+        return number
+
+
+def experiment():
+    """Records of 7 repeats of two frameworks on two devices, some of them censored, and of another experiment."""
+    for repeat in range(1, 8):
+        for device in ("cpu", "gpu"):
+            measured = MEASURED if device == "gpu" else {}
+            noise = 1 + repeat / 100
+            yield record("a", repeat, device, seconds=noise, changes=measured | {"settings.memory_limit_mib": 600})
+            yield record("b", repeat, device, seconds=1.1 + repeat / 90, loss=0.4, changes=measured)
+    yield diverged("a", 1, epochs=3)
+    yield out_of_memory("b", 1, epochs=3)
+    yield record("a", 8, changes={"resumes": 2, "sessions": [session("h"), session("<g>")]})
+    yield diverged("a", 1, experiment="f", kind="inf")
+    yield diverged("b", 1, experiment="f")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    parities = {("a on cpu", "a on gpu"): "single", ("a on gpu", "b on gpu"): "different"}
+    return Page(tmp_path_factory.mktemp("page"), *experiment(), parities=parities)
+
+
+def test_every_figure_comes_from_records(page):
+    shown = check_figures(page.text, page.records, page.certificates)
+    assert {cell["data-statistic"] for cell in shown} >= {"median", "min", "max", "value", "largest", *COMPARISON}
+    fields = {cell["data-field"] for cell in shown}
+    assert fields >= {"training_seconds", "samples_per_second", "training_joules", "peak_device_mib", "phases.start"}
+    assert {"step_losses", "wall_seconds", "resumes"} <= fields
+    verdicts = {cell["data-value"] for cell in shown if cell["data-statistic"] == "verdict"}
+    assert verdicts == {"slower", "not distinguishable", "no pair", "refused: different"}
+
+
+def test_certificate_stands_beside_each_comparison_and_in_full_below(page):
+    """Of four trainers six pairs; the other experiment has one."""
+    rows = re.findall(r'<td title="they are &lt;(\w+)&gt;">(\w+)<', page.text)
+    assert all(told == shown for told, shown in rows)
+    assert {shown for _, shown in rows} == {"rounding", "single", "different"}
+    cells = [cell for cell in page.figures.shown if "data-certificate" in cell]
+    assert len({cell["data-certificate"] for cell in cells}) == 6 + 1
+    assert {cell["data-statistic"] for cell in cells} == {"network", "steps", "drift"}
+    assert "10 steps of 16 samples of 1 x 28 x 28" in page.words
+    assert "../certificates/e/mnist-mlp-flux/digits.json" in page.figures.links
+    assert "infinite" in page.words
+
+
+def test_a_pair_that_is_different_has_a_warning_and_no_ratio(page):
+    assert page.words.count("a on gpu and b on gpu are not ranked: they are &lt;different&gt;.") == 1
+    refused = [cell for cell in page.figures.shown if cell.get("data-value") == "refused: different"]
+    assert len(refused) == 2, "of both times"
+    ratios = re.findall(r'<td class="figure absent" data-runs="[^"]+" [^>]*="ratio">(\w+)</td>', page.text)
+    assert ratios == ["refused"] * 2
+
+
+def test_header_counts_the_runs_by_how_they_ended(page):
+    assert "33 runs: 29 ok, 3 diverged, 1 out of memory. Every figure" in page.words
+
+
+def test_each_censored_run_has_a_warning(page):
+    lost = page.number(framework="b", epochs=3, experiment="e")
+    assert page.text.count('<p class="warning">Run') == 4
+    assert f"Run {lost} (b, cpu, 3 epochs, repeat 1) ran out of memory in epoch 1, phase warm up: 601 MiB" in page.words
+    assert "diverged: its loss is inf at step 1." in page.words
+
+
+def test_a_cell_without_a_figure_has_a_word(page):
+    cells = re.findall(r'<td class="figure absent"[^>]*>([^<]*)</td>', page.text)
+    assert {"diverged", "out of memory", "not measured", "no pair"} <= set(cells)
+    ranges = re.findall(r'<tr class="range">.*?</tr>', page.text, re.DOTALL)
+    rest = page.text
+    for cells in ranges:  # below the word of a median that is not there
+        rest = rest.replace(cells, "")
+    assert not re.search(r"<t[dh][^>]*>\s*</t[dh]>", rest)
+    assert not re.search(r"\b(nan|None|NaN)\b", re.sub(r"\(nan,|loss is nan|NaN or", "", page.words))
+
+
+def test_columns_that_nobody_measured_are_left_out(page):
+    first, second = re.findall(r"<section id=\"section-\d\">.*?</section>", page.text, re.DOTALL)
+    assert "energy of training, J" in first
+    assert "peak GPU memory, MiB" in first
+    assert "energy of training, J" not in second
+    assert "train loss" not in page.text
+
+
+def test_numbers_are_the_places_in_the_order_of_training(page):
+    numbers = [int(name.removeprefix("run-")) for name in page.figures.ids if (name or "").startswith("run-")]
+    assert numbers == list(range(1, 34))
+    for number, one in page.records.items():
+        row = page.text[page.text.index(f'<tbody id="run-{number}">') :]
+        assert one["run"]["id"] in row[: row.index("</tbody>")]
+
+
+def test_a_resumed_run_says_how_often_and_where(page):
+    number = page.number(repeat=8)
+    row = page.text[page.text.index(f'<tbody id="run-{number}">') :]
+    row = row[: row.index("</tbody>")]
+    assert re.search(r"resumed <span [^>]*>2</span> times", row)
+    assert "It went on on another machine, or another part of it (h, 2 CPUs of Processor and &lt;g&gt;, 2 CPUs" in row
+    assert page.text.count("resumed <span") == 1
+
+
+def test_page_works_offline_and_escapes(page):
+    assert page.figures.loaded
+    assert all(address.startswith("data:") for address in page.figures.loaded)
+    assert "<script" not in page.text
+    assert not re.search(r"url\((?!#)", page.text)
+    assert {link[1:] for link in page.figures.links if link.startswith("#")} <= set(page.figures.ids)
+    assert "Small &amp; &lt;fast&gt;." in page.text
+    named = [name for name in page.figures.ids if name]
+    assert len(named) == len(set(named))
+
+
+def test_settings_tell_the_memory_limit_where_there_is_one(page):
+    assert page.words.count("memory limit 600 MiB of resident memory") == 1
+    assert page.words.count("architecture mlp-32, 25,450 parameters") == 2
+
+
+def test_settings_lead_to_the_network(page):
+    """Both experiments train the same one: it is shown once."""
+    assert page.figures.links.count("#model-1") == 2
+    assert page.figures.ids.count("model-1") == 1
+    assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 2, "of the picture and above it"
+
+
+def test_few_repeats_say_that_they_bear_no_verdict(page):
+    assert "1 repeat: too few for a verdict (6 needed)." in page.words
+    assert page.text.count("<details open>") == 1, "the table with verdicts is open, the other is not"
+
+
+def test_sample_reviews_have_a_table_of_scores(tmp_path):
+    """The median over repeats, traceable as every figure; what has no score says why."""
+    on_texts = {"settings.input": None}
+    scored = [
+        record("a", repeat, changes=on_texts | {"samples": SAMPLES, "samples.1.probability": score})
+        for repeat, score in enumerate((0.75, 0.9, 0.8125), start=1)
+    ]
+    broken = diverged("b", 1, changes=on_texts | {"samples": SAMPLES, "samples.0.probability": "NaN"})
+    page = Page(tmp_path, *copy.deepcopy(scored), broken, record("a", 1, experiment="f"))
+    check_figures(page.text, page.records, page.certificates)
+    shown = [cell for cell in page.figures.shown if cell["data-field"].startswith("samples.")]
+    figures = {(cell["data-field"], cell["data-statistic"]): cell.get("data-value") for cell in shown[:6]}
+    assert figures["samples.test.12500", "median"] == "0.8125"
+    assert (figures["samples.test.12500", "min"], figures["samples.test.12500", "max"]) == ("0.75", "0.9")
+    assert page.words.count("Sample reviews") == 1, "none on images"
+    assert "gives to its being positive" in page.words
+    assert "negative (test text 0) positive (test text 12500)" in page.words
+    assert page.words.count("input token ids, as they are stored") == 1
+    assert not re.search(r"\b(nan|None|NaN)\b", re.sub(r"\(nan,|loss is nan|NaN or", "", page.words))
+
+
+def test_sample_texts_of_many_classes_are_scored_by_their_own(tmp_path):
+    third = SAMPLES[1] | {"index": 7, "label": 2, "class_name": "mixed"}
+    page = Page(tmp_path, record("a", changes={"samples": [*SAMPLES, third]}))
+    check_figures(page.text, page.records, page.certificates)
+    assert "gives to its own class" in page.words
+
+
+def test_one_framework_alone_has_a_page(tmp_path):
+    alone = Page(tmp_path, record("a", 1, epochs=1))
+    check_figures(alone.text, alone.records, alone.certificates)
+    assert "1 run: 1 ok. Every" in alone.words
+    assert "Faster or slower?" not in alone.words
+    assert 'class="warning"' not in alone.text
+
+
+def test_mixtures_of_code_and_machines_are_warned_of(tmp_path):
+    other = {"provenance.code.modules": {"trainmark.training.run": "f" * 16}, "provenance.cpu_model": "Other"}
+    mixed = Page(tmp_path, record("a", 1), record("a", 2, changes=other))
+    warnings = re.findall(r'<p class="warning">(.*?)</p>', mixed.text, re.DOTALL)
+    assert [warning.split()[0] for warning in warnings] == ["Different", "The"]
+
+
+# --- energy -------------------------------------------------------------------------------------------------------
+
+NO_COUNTER = "this machine shows no energy counter"
+
+
+def test_energy_that_nobody_measured_has_one_sentence(tmp_path):
+    _, runs = written_tables(tmp_path, record("a", 1), record("a", 2))
+    assert energy_gaps(runs) == [f"Energy: not measured ({NO_COUNTER})."]
+
+
+def test_energy_of_one_device_alone_is_told_by_the_device(tmp_path):
+    _, runs = written_tables(
+        tmp_path, record("a", 1), record("a", 2), record("a", 1, device="gpu", changes=MEASURED), record("b", 1)
+    )
+    assert energy_gaps(runs) == [f"Energy of the cpu runs: not measured ({NO_COUNTER})."]
+
+
+def test_energy_that_some_runs_lack_names_them_with_each_reason(tmp_path):
+    _, runs = written_tables(
+        tmp_path,
+        record("a", 1, changes=MEASURED),
+        record("a", 2),
+        record("a", 3),
+        record("a", 4, changes={"energy.reason": "other"}),
+    )
+    assert energy_gaps(runs) == [
+        f"Energy of runs 2-3: not measured ({NO_COUNTER}).",
+        "Energy of run 4: not measured (other).",
+    ]
+
+
+def test_energy_that_all_measured_needs_no_sentence(tmp_path):
+    _, runs = written_tables(tmp_path, record("a", 1, changes=MEASURED))
+    assert energy_gaps(runs) == []
+
+
+# --- machines -----------------------------------------------------------------------------------------------------
+
+
+def test_runs_of_one_machine_and_framework_are_one_row_with_all_their_jobs_and_cpus(tmp_path):
+    def job(repeat, job_id, cpus):
+        scheduler = {"name": "slurm", "job_id": job_id}
+        return record("a", repeat, changes={"provenance.scheduler": scheduler, "provenance.cpus": cpus})
+
+    _, runs = written_tables(tmp_path, job(1, "7", [2, 3]), job(2, "8", [0, 1]), job(3, "7", [0, 1]), record("b"))
+    first, second = machines(runs)
+    assert (first["framework"], first["runs"], first["cpus"], first["jobs"]) == (
+        "a",
+        "1 2 3",
+        "0-1 or 2-3",
+        "slurm 7, 8",
+    )
+    assert (second["framework"], second["runs"], second["jobs"]) == ("b", "4", "")
+
+
+@pytest.mark.parametrize(
+    ("commit", "clean", "told"),
+    [
+        (None, None, "trainmark 0.1.0, outside git"),
+        ("0123456789abcdef", True, "trainmark 0.1.0, commit 0123456789ab digest"),
+        ("0123456789abcdef", False, "trainmark 0.1.0, commit 0123456789ab with uncommitted changes digest"),
+    ],
+)
+def test_machines_tell_the_code_and_whether_it_was_committed(tmp_path, commit, clean, told):
+    page = Page(tmp_path, record("a", changes={"provenance.git_commit": commit, "provenance.git_clean": clean}))
+    assert told in page.words
+    assert f"digest {'c' * 16}" in page.words

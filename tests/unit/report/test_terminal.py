@@ -1,0 +1,87 @@
+"""What ends a workflow in the terminal."""
+
+import pytest
+from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
+
+from trainmark.report.terminal import terminal_text
+from trainmark.tables.comparisons import agreement_table, comparisons_table
+from trainmark.tables.tables import summary_table
+
+
+@pytest.fixture
+def printed(tmp_path):
+    """A function that gives the text of these records."""
+
+    def text_of(*records, parities=None):
+        by_path, runs = written_tables(tmp_path, *records)
+        certificates = certificates_of(runs, parities)
+        compared = comparisons_table(runs, certificates)
+        return terminal_text(runs, summary_table(runs), compared, agreement_table(by_path), certificates)
+
+    return text_of
+
+
+def test_each_section_has_its_medians(printed):
+    text = printed(record("a", 1, seconds=1.0), record("a", 2, seconds=2.0), record("a", experiment="f"))
+    assert "e: mnist-mlp-flux on digits (medians over the runs of a row)" in text
+    assert "f: mnist-mlp-flux on digits" in text
+    (row,) = [line.split() for line in text.splitlines() if line.startswith("a ") and " 2 " in line and "3.50" in line]
+    assert row == ["a", "cpu", "2", "2", "3.50", "0.5000", "75.00", "%"]
+
+
+def test_censored_runs_are_counted_and_words_stand_where_no_figure_is(printed):
+    text = printed(record("a", 1), diverged("a", 2), out_of_memory("b", 1), diverged("c", 1))
+    assert "1 of 2 diverged" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("b ")]
+    assert row.count("out of memory") == 1 + 3, "of its runs, and in place of each figure"
+    assert "nan" not in text
+
+
+def test_few_repeats_have_one_line_and_no_verdict(printed):
+    text = printed(record("a"), record("b"), record("c"))
+    assert "Faster or slower? 1 repeat: too few for a verdict (6 needed)" in text
+    assert "against" not in text
+
+
+def test_verdicts_are_those_of_the_longest_epoch_setting(printed):
+    records = [
+        record(name, repeat, epochs=epochs, seconds=seconds)
+        for repeat in range(1, 7)
+        for epochs in (2, 40)
+        for name, seconds in (("a", 1.0), ("b", 2.0))
+    ]
+    text = printed(*records)
+    assert "Ratios of training time at 40 epochs" in text
+    (line,) = [line for line in text.splitlines() if "against" in line]
+    assert line.split() == ["b", "on", "cpu", "against", "a", "on", "cpu", "1.99", "(1.99", "to", "1.99)", "slower"]
+
+
+def test_each_pair_has_the_line_of_its_certificate(printed):
+    text = printed(record("a"), record("b"), record("c", experiment="f"))
+    lines = text[text.index("The same network in all?") :].splitlines()
+    assert lines[1] == "  a on cpu and b on cpu: they are <rounding>; in float32 the losses drift by 3.0e-07"
+    assert text.count("The same network in all?") == 1, "one trainer is no pair"
+
+
+def test_a_pair_that_is_different_is_not_ranked(printed):
+    records = [record(name, repeat, seconds=float(seconds)) for repeat in range(1, 7) for name, seconds in ("a1", "b2")]
+    text = printed(*records, parities={("a on cpu", "b on cpu"): "different"})
+    (line,) = [line for line in text.splitlines() if "against" in line]
+    assert line.split() == ["b", "on", "cpu", "against", "a", "on", "cpu", "refused", "refused:", "different"]
+
+
+def test_agreement_has_a_line_a_pair_of_trainers(printed):
+    text = printed(record("a", changes={"step_losses": [1.0, 1.0]}), record("b", changes={"step_losses": [1.0, 0.75]}))
+    assert "the losses of the first 2 steps" in text
+    assert "  a on cpu and b on cpu: 2.50e-01 in the median, 2.50e-01 at most" in text
+
+
+def test_mixtures_are_told(printed):
+    text = printed(
+        record("a", 1),
+        record(
+            "a", 2, changes={"provenance.code.modules": {"trainmark.training.run": "f" * 16}, "provenance.threads": 1}
+        ),
+    )
+    assert "Different code trained run 1 and run 2 (trainmark.training.run)" in text
+    assert "The cpu runs were trained on different machines" in text

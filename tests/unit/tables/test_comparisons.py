@@ -1,0 +1,267 @@
+"""Two trainers side by side: ratios pair by pair and their verdict, and how far their first losses part."""
+
+import pandas as pd
+import pytest
+from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
+
+from trainmark.tables.comparisons import (
+    agreement_table,
+    comparisons_csv,
+    comparisons_table,
+    groups_to_certify,
+    parity_note,
+    read_comparisons,
+    shown_comparison,
+)
+from trainmark.tables.tables import rows_of
+
+
+@pytest.fixture
+def tables_of(tmp_path):
+    """A function that gives (records by path, table of the runs) of these records."""
+    return lambda *records: written_tables(tmp_path, *records)
+
+
+@pytest.fixture
+def compared(tables_of):
+    """A function that gives the rows of the comparison of these records, of one metric, as dicts."""
+
+    def compare(*records, metric="steady_epoch_seconds", parities=None):
+        table = certified_table(tables_of(*records)[1], parities)
+        return rows_of(table[table["metric"] == metric])
+
+    return compare
+
+
+def certified_table(runs, parities=None):
+    """The table of these runs, all pairs of trainers certified."""
+    return comparisons_table(runs, certificates_of(runs, parities))
+
+
+def pairs(ratios, first="a", second="b", **options):
+    """Records of the first at 1 s an epoch and of the second at these times, repeat by repeat."""
+    return [
+        record(framework, repeat, seconds=seconds, **options)
+        for repeat, ratio in enumerate(ratios, start=1)
+        for framework, seconds in ((first, 1.0), (second, ratio))
+    ]
+
+
+# --- faster or slower ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ([1.1, 1.2, 1.3, 1.4, 1.5, 1.6], "slower"),
+        ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], "faster"),
+        ([0.9, 1.2, 1.3, 1.4, 1.5, 1.6], "not distinguishable"),
+        ([1.0, 1.2, 1.3, 1.4, 1.5, 1.6], "not distinguishable"),
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], "not distinguishable"),
+        ([1.1, 1.2, 1.3, 1.4, 1.5], "too few pairs (5, needs 6)"),
+    ],
+)
+def test_verdict_hangs_on_the_side_of_1_that_the_whole_interval_lies_on(compared, ratios, verdict):
+    (row,) = compared(*pairs(ratios))
+    assert (row["first"], row["second"], row["pairs"], row["left_out"]) == ("a on cpu", "b on cpu", len(ratios), 0)
+    assert row["verdict"] == verdict
+    assert row["ratio"] == pytest.approx(sum(sorted(ratios)[i] for i in (~(len(ratios) // 2), len(ratios) // 2)) / 2)
+    assert (row["low"], row["high"]) == ((min(ratios), max(ratios)) if len(ratios) == 6 else (None, None))
+
+
+def test_runs_are_paired_by_repeat_and_not_by_their_place(compared):
+    """The machine slows down from repeat to repeat; runs stand in any order; one has no partner."""
+    records = [record("b", repeat, seconds=2.0 * repeat) for repeat in (6, 5, 4, 3, 2, 1)]
+    records += [record("a", repeat, seconds=1.0 * repeat) for repeat in (1, 2, 3, 4, 5, 6, 7)]
+    (row,) = compared(*records)
+    assert (row["ratio"], row["low"], row["high"], row["pairs"]) == (0.5, 0.5, 0.5, 6)
+    ids = row["run_ids"].split()
+    assert [one.rsplit("-", 1)[1] for one in ids[::2]] == [one.rsplit("-", 1)[1] for one in ids[1::2]]
+
+
+def test_pairs_of_censored_runs_are_left_out_and_named(compared):
+    records = pairs([2.0] * 8)
+    lost = [diverged("b", 2), out_of_memory("a", 5)]
+    records = [one for one in records if one["run"]["id"] not in {other["run"]["id"] for other in lost}] + lost
+    (row,) = compared(*records)
+    assert (row["pairs"], row["left_out"], row["ratio"]) == (6, 2, pytest.approx(0.5) if row["first"][0] == "b" else 2)
+    assert len(row["run_ids"].split()) == 12
+    assert {one.rsplit("-", 1)[1] for one in row["left_out_run_ids"].split()} == {"2", "5"}
+
+
+def test_no_pair_and_no_figure_are_told_apart(compared):
+    lost = [record("a", 1), diverged("b", 1)]
+    assert [row["verdict"] for row in compared(*lost)] == ["no pair"]
+    assert [row["verdict"] for row in compared(record("a", epochs=1), record("b", epochs=1))] == ["not measured"]
+
+
+def test_a_time_of_0_has_no_ratio(compared):
+    (row,) = compared(*pairs([0.0, 0.0]))
+    assert (row["pairs"], row["left_out"], row["verdict"], row["ratio"]) == (0, 0, "not measured", None)
+
+
+def test_trainers_are_compared_that_differ_in_framework_alone_or_in_device_alone(compared):
+    records = [record(framework, device=device) for framework in "ab" for device in ("cpu", "gpu")]
+    found = {(row["first"], row["second"]) for row in compared(*records)}
+    assert found == {
+        ("a on cpu", "b on cpu"), ("a on gpu", "b on gpu"), ("a on cpu", "a on gpu"), ("b on cpu", "b on gpu"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("parity", ["bitwise", "rounding", "single"])
+def test_a_pair_that_trains_the_same_network_is_ranked_and_has_its_class(compared, parity):
+    (row,) = compared(*pairs([1.1] * 6), parities={("a on cpu", "b on cpu"): parity})
+    assert (row["verdict"], row["parity"], row["reason"]) == ("slower", parity, f"they are <{parity}>")
+
+
+@pytest.mark.parametrize("parity", ["different", "not certified"])
+def test_a_pair_that_does_not_is_refused_with_the_reason_and_has_no_ratio(compared, parity):
+    (row,) = compared(*pairs([1.1] * 6), parities={("a on cpu", "b on cpu"): parity})
+    assert (row["verdict"], row["parity"], row["reason"]) == (f"refused: {parity}", parity, f"they are <{parity}>")
+    assert (row["ratio"], row["low"], row["high"], row["pairs"]) == (None, None, None, 6)
+
+
+def test_a_pair_that_no_certificate_names_is_refused(tables_of):
+    runs = tables_of(*pairs([1.1] * 6))[1]
+    others = certificates_of(tables_of(record("a"), record("c"))[1])
+    for certificates in ({}, others):
+        rows = rows_of(comparisons_table(runs, certificates))
+        assert {(row["verdict"], row["ratio"]) for row in rows} == {("refused: not certified", None)}
+        assert {row["reason"] for row in rows} == {"not certified: no certificate names this pair"}
+
+
+def test_a_figures_note_names_each_pair_that_is_not_to_be_ranked_once(tables_of, tmp_path):
+    records = [record(framework, 1, epochs=epochs) for framework in "abc" for epochs in (2, 3)]
+    parities = {("a on cpu", "b on cpu"): "rounding", ("a on cpu", "c on cpu"): "different"}
+    table = certified_table(tables_of(*records)[1], parities | {("b on cpu", "c on cpu"): "not certified"})
+    (tmp_path / "comparisons.csv").write_text(comparisons_csv(table))
+    for found in (table, read_comparisons(tmp_path / "comparisons.csv")):
+        assert parity_note(found).splitlines() == [
+            "Not to be ranked:",
+            "a on cpu and c on cpu: they are <different>",
+            "b on cpu and c on cpu: they are <not certified>",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("second", "note"),
+    [
+        ("bitwise", "bitwise equal"),
+        ("rounding", "bitwise equal or equal but for rounding"),
+        ("single", "bitwise equal or equal to single precision"),
+    ],
+)
+def test_a_figures_note_says_the_classes_where_all_are_to_be_ranked(tables_of, second, note):
+    parities = {(f"{a} on cpu", f"{b} on cpu"): "bitwise" for a, b in ("ab", "ac")} | {("b on cpu", "c on cpu"): second}
+    table = certified_table(tables_of(*(record(framework) for framework in "abc"))[1], parities)
+    assert parity_note(table) == f"Certified in float64, every two that are compared: {note}"
+
+
+def test_a_figure_of_one_trainer_has_no_note(tables_of):
+    assert parity_note(certified_table(tables_of(record("a"))[1])) == ""
+
+
+def test_groups_with_two_trainers_are_to_be_certified(tables_of):
+    _, runs = tables_of(
+        record("a"), record("b"), record("a", experiment="f"), record("a", 2, experiment="f"),
+        record("a", experiment="g"), record("a", device="gpu", experiment="g"),
+    )  # fmt: skip
+    assert groups_to_certify(runs) == [("e", "mnist-mlp-flux", "digits"), ("g", "mnist-mlp-flux", "digits")]
+
+
+def test_epoch_settings_and_sections_are_compared_each_for_itself(compared):
+    records = [record(name, epochs=epochs) for name in "ab" for epochs in (2, 3)]
+    records += [record("a", experiment="f"), record("b", experiment="g"), record("c", recipe="other")]
+    assert sorted((row["experiment"], row["epochs"], row["pairs"]) for row in compared(*records)) == [
+        ("e", 2, 1), ("e", 3, 1),
+    ]  # fmt: skip
+
+
+def test_nothing_to_compare_is_an_empty_table(tables_of):
+    table = certified_table(tables_of(record("a", 1), record("a", 2))[1])
+    assert table.empty
+    assert {"ratio", "verdict", "run_ids", "left_out_run_ids"} <= set(table.columns)
+
+
+def test_both_times_are_compared(tables_of):
+    table = certified_table(tables_of(record("a"), record("b"))[1])
+    assert list(table["metric"]) == ["training_seconds", "steady_epoch_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"ratio": 1.1, "low": 1.08, "high": 1.13, "verdict": "slower"}, "1.10 (1.08 to 1.13)"),
+        ({"ratio": 1.1, "low": None, "high": None, "verdict": "too few pairs (3, needs 6)"}, "1.10"),
+        ({"ratio": None, "low": None, "high": None, "verdict": "no pair"}, "no pair"),
+        ({"ratio": None, "low": None, "high": None, "verdict": "refused: different"}, "refused"),
+    ],
+)
+def test_a_comparison_as_people_read_it(row, text):
+    assert shown_comparison(row) == text
+
+
+def test_csv_has_a_word_in_each_cell_without_a_figure_and_can_be_read_again(tables_of, tmp_path):
+    records = [*pairs([1.1, 1.2, 1.3, 1.4, 1.5, 1 / 3]), *pairs([1.0, 2.0], epochs=1, experiment="f")]
+    records += [diverged("a", experiment="g"), diverged("b", experiment="g")]
+    table = certified_table(tables_of(*records)[1], {("a on cpu", "b on cpu"): "single"})
+    path = tmp_path / "comparisons.csv"
+    path.write_text(comparisons_csv(table))
+    assert not pd.read_csv(path, keep_default_na=False).map(lambda value: value == "").any(axis=None)
+    assert {"too few pairs", "no pair", "not measured", "none"} <= set(path.read_text().replace("\n", ",").split(","))
+    pd.testing.assert_frame_equal(read_comparisons(path), table)
+
+
+def test_csv_of_nothing_can_be_read_again(tables_of, tmp_path):
+    path = tmp_path / "comparisons.csv"
+    table = certified_table(tables_of(record("a"))[1])
+    path.write_text(comparisons_csv(table))
+    assert list(read_comparisons(path).columns) == list(table.columns)
+
+
+# --- the same training? -------------------------------------------------------------------------------------------
+
+
+def stepped(framework, repeat, losses, **options):
+    return record(framework, repeat, changes={"step_losses": losses}, **options)
+
+
+def test_agreement_compares_equal_settings_alone(tables_of):
+    by_path, _ = tables_of(
+        stepped("a", 1, [1.0, 1.0]),
+        stepped("a", 2, [1.0, 1.0]),
+        stepped("b", 1, [1.0, 0.9]),
+        stepped("b", 2, [1.0, 0.5]),
+        stepped("b", 3, [1.0, 0.1]),  # no partner
+        stepped("b", 1, [1.0, 0.1], epochs=9),  # another epoch setting
+    )
+    (row,) = agreement_table(by_path).to_dict("records")
+    assert (row["first"], row["second"]) == ("a on cpu", "b on cpu")
+    assert (row["steps"], row["pairs"]) == (2, 2)
+    assert row["largest"] == 0.5
+    assert row["median"] == pytest.approx(0.3)
+    assert [one.split("/")[3][0] + one[-1] for one in row["run_ids"].split()] == ["a1", "b1", "a2", "b2"]
+
+
+@pytest.mark.parametrize(
+    "left_out", [record("b", changes={"settings.dropout": True}), diverged("b"), out_of_memory("b")]
+)
+def test_agreement_leaves_out_dropout_and_censored_runs(tables_of, left_out):
+    by_path, _ = tables_of(record("a"), left_out)
+    assert agreement_table(by_path).empty
+
+
+def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tmp_path):
+    """It was upgraded since: its runs are of another library than the one that was compared."""
+    records = pairs([1.1] * 6)
+    for one in records:
+        if one["run"]["framework"] == "b":
+            one["provenance"]["versions"] = {"b": "2.0"}
+    _, runs = written_tables(tmp_path, *records)
+    rows = rows_of(comparisons_table(runs, certificates_of(runs)))
+    assert {row["verdict"] for row in rows} == {"refused: not certified"}
+    assert {row["ratio"] for row in rows} == {None}
+    assert rows[0]["reason"] == (
+        "not certified: b on cpu was certified with b 1.0, and runs have b 2.0; delete the certificate, or those "
+        "records, and run snakemake again"
+    )

@@ -1,0 +1,99 @@
+"""Figures as people read them, and the words in the place of those that are absent."""
+
+import math
+
+import pytest
+
+from trainmark.tables.formatting import (
+    censored_counts,
+    named_runs,
+    number_ranges,
+    shown_figure,
+    shown_ratio,
+    status_counts,
+    statuses_of,
+    summary_figure,
+    why_absent,
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("training_seconds", 0.11, "0.110"),
+        ("training_seconds", 99.949, "99.9"),
+        ("training_seconds", 99.96, "100"),
+        ("training_seconds", 1234.5, "1234"),
+        ("phases.start", 0.0, "0.000"),
+        ("phases.start", 0.01234, "0.012"),
+        ("phases.start", 1.234, "1.23"),
+        ("samples_per_second", 46989.4, "46989"),
+        ("training_joules", 7.654, "7.65"),
+        ("test_accuracy", 0.98349, "98.35 %"),
+        ("test_loss", 0.12345, "0.1235"),
+        ("test_loss", 99999.5, "99999.5000"),
+        ("test_loss", 2.6322135427396224e37, "2.632e+37"),
+        ("test_loss", math.inf, "inf"),
+        ("peak_host_mib", 512.4, "512"),
+        ("resumes", 2, "2"),
+    ],
+)
+def test_figures_as_people_read_them(metric, value, text):
+    assert shown_figure(metric, value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "1.00"), (1.104, "1.10"), (0.5, "0.500"), (123.4, "123"), (1.0004, "1.0004"), (0.9996, "0.9996")],
+)
+def test_a_ratio_is_shown_on_its_side_of_1(value, text):
+    assert shown_ratio(value) == text
+
+
+@pytest.mark.parametrize(
+    ("statuses", "word"),
+    [
+        (["ok", "diverged"], "not measured"),
+        (["diverged"], "diverged"),
+        (["out_of_memory"], "out of memory"),
+        (["out_of_memory", "diverged"], "diverged or out of memory"),
+    ],
+)
+def test_why_a_figure_is_absent(statuses, word):
+    assert why_absent(statuses) == word
+
+
+def test_a_row_of_the_summary_knows_its_statuses():
+    row = {"runs": 3, "diverged": 1, "out_of_memory": 2, "test_loss_median": math.nan, "test_loss_min": 0.25}
+    assert statuses_of(row) == ["diverged", "out_of_memory"]
+    assert statuses_of(row | {"runs": 4}) == ["ok", "diverged", "out_of_memory"]
+    assert censored_counts(row) == "1 of 3 diverged, 2 of 3 out of memory"
+    assert censored_counts({"runs": 3, "diverged": 0, "out_of_memory": 0}) == ""
+    assert summary_figure(row, "test_loss", "median") == "diverged or out of memory"
+    assert summary_figure(row, "test_loss", "min") == "0.2500"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "text"),
+    [
+        (["ok", "ok"], "2 ok"),
+        (["diverged"], "0 ok, 1 diverged"),
+        (["out_of_memory", "ok", "diverged", "out_of_memory"], "1 ok, 1 diverged, 2 out of memory"),
+    ],
+)
+def test_counts_tell_the_ok_always_and_the_others_where_there_are_any(statuses, text):
+    assert status_counts(statuses) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ranges", "named"),
+    [
+        ([3], "3", "run 3"),
+        ([3, 1, 2, 7, 7], "1-3, 7", "runs 1-3, 7"),
+        ([1, 2], "1-2", "runs 1-2"),
+        ([10, 9, 12], "9-10, 12", "runs 9-10, 12"),
+    ],
+)
+def test_numbers_in_few_words(numbers, ranges, named):
+    assert number_ranges(numbers) == ranges
+    assert named_runs(numbers) == named

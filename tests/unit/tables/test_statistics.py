@@ -1,0 +1,107 @@
+"""Statistics: medians, ranges, how far two sequences part, and an interval that holds as often as it says."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from records_for_tests import certificates_of
+from scipy.stats import binom
+
+from trainmark.tables.comparisons import comparisons_table
+from trainmark.tables.statistics import (
+    LEAST_FOR_INTERVAL,
+    largest_relative_difference,
+    median_and_range,
+    median_interval,
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"), [([3.0], (3, 3, 3)), ([1.0, 9.0, 2.0], (2, 1, 9)), ([1.0, 2.0], (1.5, 1, 2))]
+)
+def test_median_and_range(values, wanted):
+    assert median_and_range(values) == wanted
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], (0.0, 2)),
+        ([1.0, 2.0], [1.0, 1.0, 5.0], (0.5, 2)),
+        ([0.0], [0.0], (0.0, 1)),
+        ([1.0], [-1.0], (2.0, 1)),
+        ([1.0], [math.nan], (math.inf, 1)),
+        ([math.inf], [math.inf], (math.inf, 1)),
+        ([], [1.0], (0.0, 0)),
+    ],
+)
+def test_largest_relative_difference(first, second, wanted):
+    assert largest_relative_difference(first, second) == wanted
+
+
+# --- the interval of the median -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_few_values_bear_no_interval(count):
+    assert median_interval(list(range(count))) is None
+
+
+@pytest.mark.parametrize("count", [6, 7, 8, 9, 10, 17, 20, 50])
+def test_interval_is_the_narrowest_of_order_statistics_that_is_right(count):
+    """By the binomial distribution: 2.5 % at most lie beyond each end, and more would with the next value inwards."""
+    low, high = median_interval(np.random.default_rng(0).permutation(count))
+    rank = int(low)  # values below the low end
+    assert high == count - 1 - rank, "as many lie above the high end"
+    assert binom.cdf(rank, count, 0.5) <= 0.025 < binom.cdf(rank + 1, count, 0.5)
+
+
+def test_the_least_count_is_the_first_that_may_have_an_interval():
+    assert 2 * 0.5**LEAST_FOR_INTERVAL <= 0.05 < 2 * 0.5 ** (LEAST_FOR_INTERVAL - 1)
+
+
+@pytest.mark.parametrize("count", [6, 10, 20])
+def test_interval_holds_the_median_of_a_skewed_distribution_in_95_percent_of_cases(count):
+    samples = np.random.default_rng(count).exponential(size=(1000, count)) ** 2
+    intervals = [median_interval(sample) for sample in samples]
+    held = np.mean([low <= math.log(2) ** 2 <= high for low, high in intervals])
+    assert 0.95 <= held < 1
+
+
+# --- verdicts of whole experiments, with runs that a machine disturbs -----------------------------------------------
+
+
+def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFrame:
+    """Experiments of two frameworks, the second slower by `factor`. The machine drifts; now and then a run is slow."""
+    rng = np.random.default_rng(1)
+    drift = 1 + 0.3 * np.arange(repeats) / repeats
+    rows = []
+    for experiment in range(experiments):
+        for framework, slower in (("a", 1.0), ("b", factor)):
+            seconds = slower * drift * rng.lognormal(0, 0.02, repeats) * np.where(rng.random(repeats) < 0.1, 1.2, 1)
+            rows += [
+                {"experiment": str(experiment), "framework": framework, "repeat": repeat, "training_seconds": time}
+                for repeat, time in enumerate(seconds, start=1)
+            ]
+    same = {"recipe": "r", "dataset": "d", "device": "cpu", "epochs": 1, "status": "ok", "steady_epoch_seconds": None}
+    runs = pd.DataFrame(rows).assign(**same).astype({"steady_epoch_seconds": "float64"})
+    names = runs["experiment"] + runs["framework"] + runs["repeat"].astype("str")
+    return runs.assign(id=names, versions=runs["framework"] + " 1.0")
+
+
+@pytest.mark.parametrize("repeats", [6, 10])
+def test_equals_are_told_apart_in_5_percent_of_experiments_at_most(repeats):
+    runs = simulated_runs(300, repeats, factor=1.0)
+    compared = comparisons_table(runs, certificates_of(runs))
+    verdicts = compared[compared["metric"] == "training_seconds"]["verdict"]
+    assert len(verdicts) == 300
+    assert (verdicts != "not distinguishable").mean() <= 0.05
+
+
+def test_a_side_slowed_by_a_tenth_is_called_slower_mostly_and_never_faster_with_an_interval_that_holds_it():
+    runs = simulated_runs(100, 10, factor=1.1)
+    compared = comparisons_table(runs, certificates_of(runs)).query("metric == 'training_seconds'")
+    assert (compared["verdict"] == "slower").mean() >= 0.75
+    assert "faster" not in set(compared["verdict"])
+    assert ((compared["low"] <= 1.1) & (compared["high"] >= 1.1)).mean() >= 0.95

@@ -1,0 +1,183 @@
+"""Tables: one row a run, an epoch, a setting; medians over the runs that are ok, words where there is no figure."""
+
+import csv
+import io
+import math
+
+import pandas as pd
+import pytest
+from records_for_tests import changed, diverged, out_of_memory, record, session, written_tables
+
+from trainmark.errors import RecordError
+from trainmark.records.record import PHASES
+from trainmark.tables import tables
+
+
+@pytest.fixture
+def runs_of(tmp_path):
+    """A function that gives the table of the runs of these records."""
+    return lambda *records: written_tables(tmp_path, *records)[1]
+
+
+# --- one row a run ------------------------------------------------------------------------------------------------
+
+
+def test_runs_keep_their_order_and_are_numbered_by_the_order_of_training(tmp_path):
+    by_path, _ = written_tables(tmp_path, record("b"), record("a"), record("c"))
+    ids = [one["run"]["id"] for one in by_path.values()]
+    runs = tables.runs_table(by_path, [ids[2], ids[0], ids[1]])
+    assert list(runs["framework"]) == ["b", "a", "c"]
+    assert list(runs["number"]) == [2, 3, 1]
+    assert list(runs["record"]) == list(by_path)
+    assert runs["record_sha256"].str.fullmatch("[0-9a-f]{64}").all()
+
+
+def test_a_run_that_is_planned_and_has_no_record_is_refused(tmp_path):
+    with pytest.raises(RecordError, match="there is no such record"):
+        tables.read_records(tmp_path, ["nobody"])
+
+
+def test_a_run_has_every_metric_and_phase(runs_of):
+    runs = runs_of(record(device="gpu", epochs=3, seconds=0.5))
+    (run,) = tables.rows_of(runs)
+    assert {*tables.METRICS, *tables.PHASE_METRICS} <= run.keys()
+    assert run["training_seconds"] == 0.5 + 3 * 0.5
+    assert run["samples_per_second"] == 1438 / 0.5
+    assert run["peak_device_mib"] == 64.25
+    assert sum(run[f"phases.{phase}"] for phase in PHASES) == run["wall_seconds"]
+
+
+def test_a_censored_run_says_how_it_ended(runs_of):
+    first, second = tables.rows_of(runs_of(diverged("a", kind="inf"), out_of_memory("b")))
+    assert (first["status"], first["diverged_kind"], first["diverged_step"]) == ("diverged", "inf", 1)
+    assert first["out_of_memory_phase"] is None
+    assert first["test_loss"] == math.inf
+    assert (second["status"], second["out_of_memory_phase"], second["out_of_memory_epoch"]) == (
+        "out_of_memory", "warm_up", 1,
+    )  # fmt: skip
+    assert "601 MiB" in second["out_of_memory_message"]
+    assert second["training_seconds"] is None
+
+
+def test_a_run_that_went_on_elsewhere_names_its_machines(runs_of):
+    same, host, gpu = runs_of(
+        record("a", changes={"sessions": [session("h"), session("h", first_epoch=2)], "resumes": 1}),
+        record("b", changes={"sessions": [session("h"), session("g"), session("h")], "resumes": 2}),
+        record("c", changes={"sessions": [session("h", "GPU-1"), session("h", "GPU-2")], "resumes": 1}),
+    ).to_dict("records")
+    cpus = "2 CPUs of Processor"
+    assert (same["machines"], same["session_machines"], same["resumes"]) == (1, f"h, {cpus}", 1)
+    assert (host["machines"], host["session_machines"], host["resumes"]) == (2, f"h, {cpus} and g, {cpus}", 2)
+    assert (gpu["machines"], gpu["session_machines"]) == (2, f"h, GPU-1, {cpus} and h, GPU-2, {cpus}")
+
+
+def test_a_run_that_went_on_with_more_cpus_is_a_mixture(runs_of):
+    (run,) = runs_of(
+        record("a", changes={"sessions": [session(cpus=[1]), session(cpus=[0, 1])], "resumes": 1}),
+    ).to_dict("records")
+    assert (run["machines"], run["session_machines"]) == (2, "h, 1 CPU of Processor and h, 2 CPUs of Processor")
+
+
+def test_a_run_says_where_and_with_what_it_was_trained(runs_of):
+    job = {"provenance.scheduler": {"name": "slurm", "job_id": "7"}, "provenance.cpus": [0, 1, 2, 5]}
+    gpu = {"provenance.gpu": {"uuid": "GPU-1", "reason": "NVML is not there"}}
+    no_name = {"provenance.environment.name": None}
+    (run,) = runs_of(record("a", device="gpu", changes=job | gpu | no_name)).to_dict("records")
+    assert (run["scheduler"], run["job_id"], run["cpus"]) == ("slurm", "7", "0-2, 5")
+    assert (run["gpu"], run["environment"], run["versions"]) == ("NVML is not there", "venv", "a 1.0")
+    (run,) = runs_of(record("a", device="gpu")).to_dict("records")
+    assert run["gpu"] == "G, driver 1, 1024 MiB"
+
+
+def test_tables_survive_their_file(tmp_path):
+    """Where no run has a figure too, and in a column of words where none has a word."""
+    by_path, runs = written_tables(tmp_path, out_of_memory("a"), out_of_memory("b"))
+    runs.to_parquet(tmp_path / "runs.parquet")
+    tables.curves_table(by_path).to_parquet(tmp_path / "curves.parquet")
+    again = pd.read_parquet(tmp_path / "runs.parquet")
+    assert tables.rows_of(again) == tables.rows_of(runs)
+    pd.testing.assert_frame_equal(tables.summary_table(again), tables.summary_table(runs))
+    assert list(pd.read_parquet(tmp_path / "curves.parquet").columns) == list(tables.curves_table(by_path).columns)
+
+
+# --- one row a run and epoch --------------------------------------------------------------------------------------
+
+
+def test_curves_have_a_row_an_epoch_and_none_of_a_run_without_any(tmp_path):
+    trained = changed(record("a", epochs=3), {"curves.2.evaluations.train": {"loss": 0.25, "accuracy": 1.0}})
+    by_path, _ = written_tables(tmp_path, trained, out_of_memory("b"), diverged("c"))
+    curves = tables.curves_table(by_path)
+    of_a, of_c = (curves[curves["id"].str.contains(f"/{name}/")] for name in "ac")
+    assert len(curves) == 3 + 1
+    assert list(of_a["epoch"]) == [1, 2, 3]
+    assert list(of_a["part"]) == ["warm_up", "steady", "steady"]
+    assert list(of_a["train_loss"].dropna()) == [0.25]
+    assert of_c["test_loss"].isna().all()
+
+
+def test_curves_of_runs_without_any_epoch_have_their_columns(tmp_path):
+    by_path, _ = written_tables(tmp_path, out_of_memory("a"))
+    curves = tables.curves_table(by_path)
+    assert curves.empty
+    assert curves["test_loss"].dtype == "float64"
+    assert curves["epoch"].dtype == "int64"
+
+
+# --- one row a setting --------------------------------------------------------------------------------------------
+
+
+def test_summary_leaves_censored_runs_out_of_medians_and_counts_them(runs_of):
+    runs = runs_of(
+        record("a", 1, loss=0.5, seconds=1.0),
+        record("a", 2, loss=0.7, seconds=5.0),
+        diverged("a", 3, seconds=0.1),
+        out_of_memory("a", 4),
+    )
+    (row,) = tables.summary_table(runs).to_dict("records")
+    assert (row["runs"], row["diverged"], row["out_of_memory"]) == (4, 1, 1)
+    assert (row["test_loss_median"], row["test_loss_min"], row["test_loss_max"]) == pytest.approx((0.6, 0.5, 0.7))
+    assert row["steady_epoch_seconds_median"] == 3.0
+    assert row["run_numbers"] == "1 2 3 4"
+
+
+def test_a_median_skips_runs_without_the_figure(runs_of):
+    with_energy = {"energy": {"training_joules": 8.0, "source": "rapl", "reason": None}}
+    (row,) = tables.summary_table(runs_of(record("a", 1), record("a", 2, changes=with_energy))).to_dict("records")
+    assert row["training_joules_median"] == row["training_joules_min"] == 8.0
+
+
+def test_phases_are_summed_up_like_any_metric(runs_of):
+    runs = runs_of(*(record("a", repeat, seconds=seconds) for repeat, seconds in ((1, 1.0), (2, 2.0), (3, 9.0))))
+    (row,) = tables.summary_table(runs, tables.PHASE_METRICS).to_dict("records")
+    assert (row["phases.warm_up_median"], row["phases.steady_max"], row["phases.start_min"]) == (2.0, 9.0, 0.125)
+    assert "test_loss_median" not in row
+
+
+def test_summary_counts_the_versions_of_the_code_of_a_section(runs_of):
+    other = {"provenance.code.modules": {"trainmark.training.run": "f" * 16}}
+    runs = runs_of(record("a"), record("b", changes=other), record("a", experiment="f"), record("b", experiment="f"))
+    assert list(tables.summary_table(runs)["code_versions"]) == [2, 2, 1, 1]
+
+
+def test_csv_says_why_a_figure_is_absent(runs_of):
+    runs = runs_of(
+        record("a", epochs=1), diverged("b", kind="inf"), out_of_memory("c"), diverged("d", 1), out_of_memory("d", 2)
+    )
+    ok, inf, memory, both = csv.DictReader(io.StringIO(tables.csv_text(tables.summary_table(runs))))
+    assert ok["test_loss_median"] == "0.5"
+    assert ok["train_loss_median"] == ok["steady_epoch_seconds_max"] == "not measured"
+    assert inf["test_loss_median"] == "diverged"
+    assert memory["training_seconds_median"] == "out of memory"
+    assert both["training_seconds_median"] == "diverged or out of memory"
+    assert all(value for row in (ok, inf, memory, both) for value in row.values())
+
+
+def test_of_group_gives_one_section(runs_of):
+    runs = runs_of(record("a"), record("a", experiment="f"), record("a", dataset="other"))
+    assert list(tables.of_group(runs, ["f", "mnist-mlp-flux", "digits"])["experiment"]) == ["f"]
+
+
+def test_rows_have_none_for_what_is_not_there(runs_of):
+    (row,) = tables.rows_of(runs_of(record("a")))
+    assert row["train_loss"] is row["diverged_step"] is row["scheduler"] is row["gpu"] is None
+    assert row["number"] == 1

@@ -1,0 +1,135 @@
+"""The library's rooms: their layers hold, the contracts that say so find a breach, and what must be light is light."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from harness import REPOSITORY
+
+from trainmark.datasets.catalogue import known_formats
+
+SCRIPTS = REPOSITORY / "workflow" / "scripts"
+LIBRARY = SCRIPTS / "trainmark"
+FRAMEWORK_PACKAGES = {"chainer", "cupy", "jax", "keras", "tensorflow", "torch"}
+
+
+def lint_imports(scripts: Path) -> str:
+    """What import-linter finds in the library below `scripts`; empty where every contract is kept."""
+    linter = Path(sys.executable).with_name("lint-imports")
+    command = [linter, "--config", REPOSITORY / "pyproject.toml", "--no-cache"]
+    environment = os.environ | {"PYTHONPATH": str(scripts)}
+    done = subprocess.run(command, cwd=scripts, env=environment, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout
+
+
+def python(code: str) -> subprocess.CompletedProcess:
+    """Run code with the library and the scripts on the path, and nothing else of this process."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        env={"PYTHONPATH": str(SCRIPTS)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_contracts_are_kept():
+    assert lint_imports(SCRIPTS) == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "broken"),
+    [
+        ("recipes/catalogue", "from trainmark.training.run import Training", "imports run downward"),
+        ("recipes/batch_order", "def f():\n    import trainmark.frameworks.adapter", "imports run downward"),
+        ("networks/zoo/mlp", "from ...frameworks.adapter import Adapter", "imports run downward"),
+        ("datasets/prepared", "import trainmark.records.record", "imports run downward"),
+        ("networks/ops", "from trainmark.networks.graph import Architecture", "no cycles"),
+        ("networks/graph", "from trainmark.networks.zoo import mlp", "no cycles"),
+        ("machine/gpus", "def f():\n    import torch.cuda", "a framework is imported in its adapter alone"),
+        ("frameworks/adapter", "import tensorflow as tf", "a framework is imported in its adapter alone"),
+        ("frameworks/keras_adapter", "import chainer", "a framework is imported in its adapter alone"),
+        ("frameworks/keras_layers", "from . import chainer_layers", "imported by its own parts alone: Chainer's"),
+        ("training/run", "from trainmark.frameworks import keras_layers", "imported by its own parts alone: Keras's"),
+        ("datasets/images/mean", "import cv2", "image decoders are imported in one place"),
+        ("frameworks/adapter", "import pandas", "pandas, matplotlib and jinja2 are imported for reporting alone"),
+        ("parity/certificate", "import trainmark.frameworks.adapter", "reporting reaches no training and no adapter"),
+        ("datasets/prepared", "import trainmark.datasets.images.lists", "training reaches no image decoder"),
+    ],
+)
+def test_a_planted_breach_breaks_its_contract(tmp_path, module, line, broken):
+    shutil.copytree(LIBRARY, tmp_path / "trainmark", ignore=shutil.ignore_patterns("__pycache__"))
+    with open(tmp_path / "trainmark" / f"{module}.py", "a") as file:
+        file.write(f"\n{line}\n")
+    assert re.search(rf"^.*{re.escape(broken)}.* BROKEN", lint_imports(tmp_path), re.MULTILINE)
+
+
+def test_a_room_that_no_layer_names_is_found(tmp_path):
+    shutil.copytree(LIBRARY, tmp_path / "trainmark", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "trainmark" / "attic.py").write_text('"""A room of its own."""\n')
+    assert "attic" in lint_imports(tmp_path)
+
+
+def test_every_package_holds_a_docstring_and_nothing_else():
+    """A package is loaded with every module in it, and counts into the code digest of each."""
+    for file in LIBRARY.rglob("__init__.py"):
+        (statement,) = ast.parse(file.read_text()).body
+        assert isinstance(statement, ast.Expr), file
+
+
+def test_scripts_import_no_framework():
+    for script in SCRIPTS.glob("*.py"):
+        imported = re.findall(r"^\s*(?:from|import) (\w+)", script.read_text(), re.MULTILINE)
+        assert not FRAMEWORK_PACKAGES & set(imported), script
+
+
+def test_every_module_of_the_formats_is_a_format_or_a_helper():
+    modules = {file.stem: file.read_text() for file in (LIBRARY / "datasets" / "formats").glob("*.py")}
+    formats = {name for name, text in modules.items() if re.search(r"^def read\(", text, re.MULTILINE)}
+    assert formats == {name for name in modules if not name.startswith("_")} == set(known_formats())
+
+
+@pytest.mark.parametrize("script", ["train", "trace_training", "predict"])
+def test_a_script_that_computes_loads_no_numpy_before_it_holds_its_cpus(script):
+    """numpy and the frameworks make their threads when they are imported."""
+    done = python(f"import sys, {script}; print(*sys.modules)")
+    assert done.returncode == 0, done.stderr
+    assert not {"numpy", "scipy", "pandas", *FRAMEWORK_PACKAGES} & set(done.stdout.split())
+
+
+def test_a_config_is_checked_and_planned_without_numpy_or_any_framework():
+    """A dry run needs Snakemake alone, which brings PyYAML and jsonschema."""
+    blocked = [
+        *FRAMEWORK_PACKAGES, "numpy", "scipy", "sklearn", "pandas", "matplotlib", "jinja2", "PIL", "cv2", "simplejpeg",
+        "requests", "tqdm", "psutil", "filelock",
+    ]  # fmt: skip
+    rules = (REPOSITORY / "workflow" / "rules").glob("*.smk")
+    imports = [
+        line for file in rules for line in file.read_text().splitlines() if re.match("(from|import) train", line)
+    ]
+    assert imports
+    code = [
+        "import sys",
+        f"sys.modules.update(dict.fromkeys({blocked!r}))",
+        *imports,
+        "own = {'title': 'T', 'format': 'class_subset', 'of': 'imagenette', 'classes': 2, 'seed': 1}",
+        "changes = {'prepare': ['imdb', 'mine'], 'datasets': {'mine': own}}",
+        "config, catalogue = load_config(['config/config.yaml'], changes)",
+        "from trainmark.datasets.catalogue import kind_of",
+        "assert [kind_of(name, catalogue) for name in config['prepare']] == ['tokens', 'image_lists']",
+        "from trainmark.plan.code_digests import digest",
+        "from trainmark.plan.dependencies import preparing_code, training_code",
+        "from trainmark.recipes.catalogue import RECIPES",
+        "digest(*training_code(RECIPES['mnist-mlp-keras'], 'chainer')); digest(*preparing_code('idx'))",
+        "from trainmark.plan.matrix import expand_runs, trained_order",
+        "print(len(trained_order(expand_runs(config, gpu_found=False), config)))",
+    ]
+    done = python("\n".join(code))
+    assert done.stderr == ""
+    assert int(done.stdout) > 0

@@ -1,0 +1,63 @@
+"""The arguments that a run and a trace have in common: read alike, checked alike, and part of both scripts' code."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import trace_training
+import train
+
+from trainmark.plan import code_digests
+from trainmark.plan.dependencies import tracing_code, training_code
+from trainmark.recipes.catalogue import RECIPES
+
+OWN = {
+    train: ["--experiment", "e", "--dataset", "d", "--epochs", "2", "--repeat", "1"],
+    trace_training: [],
+}
+"""What each script needs besides."""
+
+SHARED = ["--framework", "chainer", "--device", "cpu", "--dataset-folder", "prepared", "--out", "out"]
+
+both = pytest.mark.parametrize("script", OWN, ids=lambda script: script.__name__)
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """A function that gives a script's arguments, of those that it needs and more."""
+
+    def parse(script, *more):
+        monkeypatch.setattr(sys, "argv", [f"{script.__name__}.py", *OWN[script], *SHARED, *more])
+        return vars(script.parse_arguments())
+
+    return parse
+
+
+@both
+def test_defaults(parsed, script):
+    found = parsed(script, "--recipe", "imdb-cnn")
+    shared = {"recipe": "imdb-cnn", "dataset_folder": Path("prepared"), "mean": None, "framework": "chainer"}
+    shared |= {"device": "cpu", "seed": 1, "batch_size": "recipe", "input": {}, "threads": 1, "log": None}
+    assert found.items() >= (shared | {"out": Path("out")}).items()
+
+
+@both
+def test_given(parsed, script):
+    given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--seed", "3", "--batch-size", "full"]
+    found = parsed(script, *given, "--input", '{"scale": 1}', "--threads", "4", "--log", "log")
+    shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "seed": 3, "batch_size": "full"}
+    assert found.items() >= (shared | {"input": {"scale": 1}, "threads": 4, "log": Path("log")}).items()
+
+
+@both
+def test_images_without_their_mean_are_refused(parsed, script, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parsed(script, "--recipe", "mnist-mlp-flux")
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"{script.__name__}.py: error: --mean is needed: the recipe mnist-mlp-flux trains on images"
+
+
+@pytest.mark.parametrize("code", [training_code, tracing_code])
+def test_they_are_part_of_the_code_of_runs_and_traces(code):
+    assert "trainmark.training.arguments" in code_digests.digests(*code(RECIPES["imdb-cnn"], "chainer"))

@@ -1,0 +1,302 @@
+"""Checkpoints: whole ones only, whatever happened to the newest, and at whichever moment the process was killed."""
+
+import errno
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainmark.training import checkpoints
+from trainmark.training.checkpoints import Checkpoint, identity_of, newest_checkpoint, write_checkpoint
+
+SCRIPTS = Path(checkpoints.__file__).parents[2]
+RUN = identity_of({"run": "a", "code": "1"})
+OTHER_RUN = identity_of({"run": "a", "code": "2"})
+PART = "checkpoint.part"
+
+
+def checkpoint(epoch: int) -> Checkpoint:
+    state = {"weights": np.full((4, 3), epoch, np.float32), "optimizer/steps": np.array(10 * epoch)}
+    return Checkpoint(epoch, state, {"curves": [{"epoch": n + 1} for n in range(epoch)], "last_loss": 0.5})
+
+
+def write(folder: Path, *epochs: int, identity: str = RUN) -> list[Path]:
+    return [write_checkpoint(folder, identity, checkpoint(epoch)) for epoch in epochs]
+
+
+def found_epoch(folder: Path, identity: str = RUN) -> int | None:
+    """The epoch of the newest checkpoint, which must be whole."""
+    found = newest_checkpoint(folder, identity)
+    if found is None:
+        return None
+    expected = checkpoint(found.epoch)
+    assert found.progress == expected.progress
+    assert found.state.keys() == expected.state.keys()
+    assert all(np.array_equal(found.state[name], expected.state[name]) for name in expected.state)
+    return found.epoch
+
+
+# --- writing and reading ------------------------------------------------------------------------------------------
+
+
+def test_what_was_written_is_read_bit_by_bit(tmp_path):
+    state = {
+        "dense1.kernel": np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32),
+        "optimizer/dense1/kernel": np.array([[1.5, np.nan], [np.inf, -0.0]]),
+        "file": np.asfortranarray(np.arange(6).reshape(2, 3)),
+        "content": np.array(7, np.uint64),
+        "random state": np.array([2**32 - 1, 0], np.uint32),
+        "trained": np.array(True),
+        "empty": np.zeros((0, 4), np.float16),
+    }
+    progress = {"curves": [{"epoch": 1, "seconds": 0.1}], "last_loss": None, "text": "ä", "joules": 1 / 3}
+    write_checkpoint(tmp_path / "run.checkpoint", RUN, Checkpoint(3, state, progress))
+    found = newest_checkpoint(tmp_path / "run.checkpoint", RUN)
+    assert (found.epoch, found.progress) == (3, progress)
+    assert found.state.keys() == state.keys()
+    for name, array in state.items():
+        assert (found.state[name].dtype, found.state[name].shape) == (array.dtype, array.shape)
+        assert found.state[name].tobytes() == array.tobytes()
+
+
+def test_without_a_folder_or_in_an_empty_one_there_is_none(tmp_path, capsys):
+    assert newest_checkpoint(tmp_path / "none", RUN) is None
+    assert newest_checkpoint(tmp_path, RUN) is None
+    assert capsys.readouterr().out == ""
+
+
+def test_the_newest_is_taken_also_where_epochs_have_more_digits(tmp_path):
+    for epoch in (999_999, 1_000_000):
+        write_checkpoint(tmp_path, RUN, Checkpoint(epoch, {}, {}))
+    assert newest_checkpoint(tmp_path, RUN).epoch == 1_000_000
+
+
+def test_the_last_two_are_kept(tmp_path):
+    files = write(tmp_path, 1, 2, 3, 4)
+    assert sorted(tmp_path.iterdir()) == files[2:]
+
+
+def test_of_one_epoch_written_again_the_latest_is_taken(tmp_path):
+    for time in range(1, 9):
+        file = write_checkpoint(tmp_path, RUN, Checkpoint(3, {}, {"time": time}))
+        os.utime(file, ns=(time, time))
+        assert newest_checkpoint(tmp_path, RUN).progress == {"time": time}
+
+
+# --- of another run -----------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_of_another_identity_is_not_taken_and_is_left(tmp_path, capsys):
+    (file,) = write(tmp_path, 9, identity=OTHER_RUN)
+    assert found_epoch(tmp_path) is None
+    assert capsys.readouterr().out == f"{file}: the checkpoint is of other settings, code or versions; it is left\n"
+    assert found_epoch(tmp_path, OTHER_RUN) == 9
+
+
+def test_checkpoints_of_another_identity_do_not_push_out_the_runs_own(tmp_path):
+    """They may be of later epochs: a run of changed code begins anew beside them."""
+    others = write(tmp_path, 50, 51, identity=OTHER_RUN)
+    own = write(tmp_path, 1, 2, 3)
+    assert found_epoch(tmp_path) == 3
+    assert sorted(tmp_path.iterdir()) == sorted([*own[1:], *others])
+
+
+def test_a_later_epoch_does_not_push_out_what_was_just_written(tmp_path):
+    write(tmp_path, 50, 51)
+    (file,) = write(tmp_path, 1)
+    assert file.exists() and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["epoch-000007.npz", "epoch-000007-0a.npz", "epoch-x-0a.npz", "notes.npz", "epoch-7"])
+def test_files_that_are_no_checkpoints_are_left_alone(tmp_path, name):
+    (tmp_path / name).write_bytes(b"x")
+    write(tmp_path, 1, 2, 3)
+    assert found_epoch(tmp_path) == 3
+    assert (tmp_path / name).exists()
+
+
+def test_the_identity_does_not_depend_on_the_order_of_its_parts():
+    assert identity_of({"a": 1, "b": {"c": 2, "d": 3}}) == identity_of({"b": {"d": 3, "c": 2}, "a": 1})
+    assert identity_of({"a": 1}) != identity_of({"a": 2})
+
+
+# --- damage -------------------------------------------------------------------------------------------------------
+
+
+def flip_a_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+DAMAGES = {
+    "a byte flipped": flip_a_byte,
+    "cut": lambda file: os.truncate(file, file.stat().st_size // 2),
+    "the last byte lost": lambda file: os.truncate(file, file.stat().st_size - 1),
+    "empty": lambda file: os.truncate(file, 0),
+    "zeros, as after a power cut": lambda file: file.write_bytes(bytes(file.stat().st_size)),
+    "of another": lambda file: file.write_bytes(
+        b"".join(other.read_bytes() for other in file.parent.glob("*-000001-*"))
+    ),
+    "a folder": lambda file: (file.unlink(), file.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_newest_is_noticed_and_the_one_before_it_taken(tmp_path, capsys, damage):
+    _, newest = write(tmp_path, 1, 2)
+    damage(newest)
+    assert found_epoch(tmp_path) == 1
+    out = capsys.readouterr().out
+    assert out.startswith(f"{newest}: the checkpoint is damaged (")
+    assert out.endswith("); looking for the one before it\n")
+
+
+def test_where_the_newest_was_deleted_the_one_before_it_is_taken(tmp_path, capsys):
+    _, newest = write(tmp_path, 1, 2)
+    newest.unlink()
+    assert found_epoch(tmp_path) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_where_all_are_damaged_there_is_none(tmp_path, capsys):
+    for file in write(tmp_path, 1, 2):
+        flip_a_byte(file)
+    assert found_epoch(tmp_path) is None
+    assert capsys.readouterr().out.count("its SHA-256 is not the one in its name") == 2
+
+
+def test_training_on_after_damage_ends_with_whole_ones(tmp_path):
+    _, newest = write(tmp_path, 1, 2)
+    flip_a_byte(newest)
+    write(tmp_path, 2, 3)
+    assert found_epoch(tmp_path) == 3
+    assert len(list(tmp_path.iterdir())) == checkpoints.KEPT
+
+
+def test_nothing_is_pickled_or_unpickled(tmp_path):
+    pickled = np.array([{"a": 1}], object)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_checkpoint(tmp_path, RUN, Checkpoint(1, {"x": pickled}, {}))
+    content = json.dumps({"epoch": 1, "progress": {}}).encode()
+    np.savez(tmp_path / "made.npz", **{"content": np.frombuffer(content, np.uint8), "state:x": pickled})
+    digest = checkpoints.sha256_of(tmp_path / "made.npz")
+    (file,) = write(tmp_path, 1)
+    os.replace(tmp_path / "made.npz", tmp_path / f"{file.name.rpartition('-')[0]}-{digest}.npz")
+    file.unlink()
+    assert newest_checkpoint(tmp_path, RUN) is None
+
+
+# --- a disk that takes no more, and kills -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def largest_file(tmp_path):
+    """A function that limits the size of files that this process writes; the limit goes with the test."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [0, 100, 2**16])
+def test_a_disk_that_takes_no_more_leaves_the_earlier_ones(tmp_path, largest_file, size):
+    files = write(tmp_path, 1, 2)
+    largest_file(size)
+    with pytest.raises(OSError, match="File too large"):
+        write_checkpoint(tmp_path, RUN, Checkpoint(3, {"weights": np.zeros(2**16)}, {}))
+    largest_file(resource.RLIM_INFINITY)
+    assert sorted(tmp_path.iterdir()) == files, "what was half written is removed: it takes the disk's last place"
+    assert found_epoch(tmp_path) == 2
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_an_error_at_any_step_leaves_the_earlier_ones(tmp_path, monkeypatch, step):
+    files = write(tmp_path, 1, 2)
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, fail)
+        with pytest.raises(OSError, match="No space left"):
+            write(tmp_path, 3)
+    assert sorted(tmp_path.iterdir()) == files
+    assert write(tmp_path, 3) and found_epoch(tmp_path) == 3
+
+
+class Killed(BaseException):
+    """The process ends here: nothing after it runs but what Python itself unwinds."""
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_crash_between_writing_and_renaming_leaves_the_earlier_ones(tmp_path, monkeypatch, step):
+    write(tmp_path, 1, 2)
+
+    def killed(*_):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, killed)
+        with pytest.raises(Killed):
+            write(tmp_path, 3)
+    assert (tmp_path / PART).exists(), "as a kill leaves it"
+    assert found_epoch(tmp_path) == 2
+    write(tmp_path, 3)
+    assert not (tmp_path / PART).exists()
+
+
+def test_the_data_are_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
+    steps = []
+    real_fsync, real_replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (steps.append("fsync"), real_fsync(descriptor)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (steps.append("replace"), real_replace(*paths)))
+    write(tmp_path, 1)
+    assert steps == ["fsync", "replace", "fsync"]  # the file's, then the folder's
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
+folder = Path(sys.argv[1])
+found = newest_checkpoint(folder, "run")
+epoch = found.epoch if found else 0
+print(epoch, flush=True)
+while True:
+    epoch += 1
+    write_checkpoint(folder, "run", Checkpoint(epoch, {"weights": np.full(100_000, epoch)}, {"epochs": epoch}))
+    print(epoch, flush=True)
+"""
+
+
+def test_after_ten_kills_at_random_moments_a_whole_one_is_always_there_and_none_is_lost(tmp_path):
+    moments, written = random.Random(4), 0
+    for _ in range(10):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)],
+            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert int(writer.stdout.readline()) >= written, "a checkpoint that was written was not gone on from"
+            writer.stdout.readline()
+            with pytest.raises(subprocess.TimeoutExpired):
+                writer.wait(moments.uniform(0, 0.03))
+        finally:
+            writer.send_signal(signal.SIGKILL)
+            lines = writer.communicate()[0].split()
+        written = int(lines[-1]) if lines else written + 1
+        found = newest_checkpoint(tmp_path, "run")
+        assert written <= found.epoch <= written + 1
+        assert found.progress == {"epochs": found.epoch}
+        assert np.array_equal(found.state["weights"], np.full(100_000, found.epoch))
+        written = found.epoch

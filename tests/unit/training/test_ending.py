@@ -1,0 +1,143 @@
+"""How the process of a run ends: what it leaves, with which status, and what the next one takes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from records_for_tests import record
+
+import trainmark
+from trainmark.records.record import read_record, write_record
+from trainmark.training.ending import Ending
+
+
+class Display:
+    """Notes what it is asked to show."""
+
+    def __init__(self):
+        self.shown = []
+
+    def __getattr__(self, name):
+        return lambda *arguments: self.shown.append((name, *arguments))
+
+
+@pytest.fixture
+def ending(tmp_path):
+    return Ending(tmp_path / "record.json", None, Display())
+
+
+# --- a record that an earlier process left ------------------------------------------------------------------------
+
+
+def test_there_is_none_to_take(ending):
+    assert not ending.take_kept_record(lambda kept: pytest.fail("it was asked"))
+
+
+def test_a_kept_record_of_this_run_is_its_record(ending, tmp_path):
+    kept = record("a")
+    write_record(kept, tmp_path / "record.kept.json")
+    assert ending.take_kept_record(lambda found: found == kept)
+    assert read_record(tmp_path / "record.json") == kept
+    assert not (tmp_path / "record.kept.json").exists()
+
+
+def test_a_kept_record_of_another_is_removed(ending, tmp_path):
+    write_record(record("a"), tmp_path / "record.kept.json")
+    assert not ending.take_kept_record(lambda found: False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", '{"schema_version": 1}'])
+def test_a_kept_record_that_can_not_be_read_is_removed_and_blocks_nothing(ending, tmp_path, capsys, content):
+    (tmp_path / "record.kept.json").write_text(content)
+    assert not ending.take_kept_record(lambda found: True)
+    assert list(tmp_path.iterdir()) == []
+    assert "it is left out" in capsys.readouterr().out
+
+
+# --- in a process of its own --------------------------------------------------------------------------------------
+
+PROCESS = """
+import json, os, signal, sys
+from pathlib import Path
+from trainmark.console import Terminal
+from trainmark.training.display import RunDisplay
+from trainmark.training.ending import Ending
+from trainmark.plan.run import Run
+
+run = Run("e", "r", "d", "a", "cpu", 2, 1)
+record = json.loads(Path("given.json").read_text())
+display = RunDisplay(run, None, Terminal(sys.stderr))
+ending = Ending(Path("record.json"), None, display)
+ending.checkpoint_folder.mkdir()
+ending.stop_on_signals()
+display.start()
+{rest}
+"""
+
+
+def ended(tmp_path, rest, **extra):
+    """(status, what it printed) of a process that ends as `rest` says; its record is given."""
+    (tmp_path / "given.json").write_text(json.dumps(record("a")))
+    done = subprocess.run(
+        [sys.executable, "-c", PROCESS.format(rest=rest)],
+        cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])} | extra,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+def test_a_run_that_finishes_leaves_its_record_alone(tmp_path):
+    status, printed = ended(tmp_path, "ending.finish(record)")
+    assert status == 0
+    assert "run: done, test loss" in printed
+    assert read_record(tmp_path / "record.json") == record("a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["given.json", "record.json"]
+
+
+def test_a_record_that_does_not_fit_fails_and_keeps_the_checkpoints(tmp_path):
+    rest = "try:\n    ending.finish(record | {'status': 'fine'})\nexcept Exception as error:\n    ending.fail(error)"
+    status, printed = ended(tmp_path, rest)
+    assert status == 1
+    assert "failed: record.json is not a record of this version of trainmark: status" in printed
+    assert (tmp_path / "record.checkpoint").is_dir()
+    assert not (tmp_path / "record.json").exists()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGXCPU"])
+def test_a_signal_ends_it_with_its_status_and_keeps_the_checkpoints(tmp_path, name):
+    status, printed = ended(tmp_path, f"os.kill(os.getpid(), signal.{name}); signal.pause()")
+    assert status == 128 + getattr(__import__("signal"), name)
+    assert f"stopped by {name}; the next snakemake goes on after the last checkpoint" in printed
+    assert (tmp_path / "record.checkpoint").is_dir()
+
+
+def test_a_signal_after_the_record_was_written_loses_nothing(tmp_path):
+    """Any other status, and Snakemake would remove the record."""
+    rest = (
+        "display.finish = lambda record: (os.kill(os.getpid(), signal.SIGTERM), signal.pause())\nending.finish(record)"
+    )
+    status, _ = ended(tmp_path, rest)
+    assert status == 0
+    assert read_record(tmp_path / "record.json") == record("a")
+
+
+def test_what_was_ignored_stays_ignored(tmp_path):
+    """As nohup has it."""
+    rest = "os.kill(os.getpid(), signal.SIGHUP); ending.finish(record)"
+    command = [sys.executable, "-c", PROCESS.format(rest=rest)]
+    code = f"import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv({command[0]!r}, {command!r})"
+    (tmp_path / "given.json").write_text(json.dumps(record("a")))
+    environment = os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])}
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment).returncode == 0
+    assert (tmp_path / "record.json").exists()
+
+
+def test_a_workflow_that_is_gone_has_a_copy_kept_for_the_next(tmp_path):
+    rest = "os.environ['TRAINMARK_WORKFLOW_PID'] = 'gone'\nending.finish(record)"
+    status, _ = ended(tmp_path, rest, TRAINMARK_WORKFLOW_PID=str(os.getpid()))
+    assert status == 0
+    assert read_record(tmp_path / "record.kept.json") == read_record(tmp_path / "record.json") == record("a")

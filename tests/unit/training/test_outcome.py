@@ -1,0 +1,172 @@
+"""How a run ended: where its loss stopped being finite, its figures, and how it scores sample texts."""
+
+import numpy as np
+import pytest
+
+from trainmark.recipes.outputs import probabilities
+from trainmark.training.outcome import divergence, result, sample_scores
+
+NAN, INF = float("nan"), float("inf")
+FINITE = {"test": (0.5, 0.9)}
+
+
+def losses(*values: float) -> np.ndarray:
+    return np.array(values, np.float64)
+
+
+# --- divergence ---------------------------------------------------------------------------------------------------
+
+
+def test_finite_losses_are_no_divergence():
+    assert divergence(2, 3, losses(3.0, 1e300, -1.0), 4.0, FINITE) is None
+
+
+@pytest.mark.parametrize(("value", "kind"), [(NAN, "nan"), (INF, "inf"), (-INF, "inf")])
+@pytest.mark.parametrize(
+    ("before", "after", "step", "last_finite"),
+    [((), (1.0,), 7, 4.0), ((3.0,), (1.0,), 8, 3.0), ((3.0, 2.0), (), 9, 2.0)],
+)
+def test_the_first_step_that_is_not_finite_is_named(value, kind, before, after, step, last_finite):
+    found = divergence(3, 6, losses(*before, value, *after), 4.0, FINITE)
+    assert found == {"kind": kind, "epoch": 3, "step": step, "last_finite_loss": last_finite}
+
+
+def test_the_kind_is_that_of_the_first_wrong_step():
+    """An infinite loss is often followed by NaN: what broke the run is the first."""
+    assert divergence(1, 0, losses(1.0, INF, NAN), None, FINITE)["kind"] == "inf"
+    assert divergence(1, 0, losses(1.0, NAN, INF), None, {"test": (INF, 0.1)})["kind"] == "nan"
+
+
+def test_a_run_whose_very_first_loss_is_not_finite_has_no_last_finite_one():
+    assert divergence(1, 0, losses(NAN), None, FINITE) == {
+        "kind": "nan",
+        "epoch": 1,
+        "step": 1,
+        "last_finite_loss": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "kind"),
+    [
+        ({"test": (NAN, 0.1)}, "nan"),
+        ({"test": (INF, 0.1)}, "inf"),
+        ({"train": (0.5, 0.9), "test": (INF, 0.1)}, "inf"),
+        ({"train": (INF, 0.1), "test": (NAN, 0.1)}, "nan"),
+    ],
+)
+def test_where_only_the_evaluation_is_not_finite_the_epochs_last_step_is_named(evaluations, kind):
+    found = divergence(2, 3, losses(3.0, 2.0, 1.0), 4.0, evaluations)
+    assert found == {"kind": kind, "epoch": 2, "step": 6, "last_finite_loss": 1.0}
+
+
+def test_the_figures_are_plain_numbers_that_json_knows():
+    found = divergence(1, 0, np.array([2.0, np.nan], np.float32), None, FINITE)
+    assert [type(value) for value in found.values()] == [str, int, int, float]
+
+
+# --- sample texts ---------------------------------------------------------------------------------------------------
+
+
+def test_probabilities_are_a_softmax_that_does_not_overflow():
+    logits = np.array([[0.0, np.log(3)], [1e5, -1e5], [-1e30, 1e30], [1e4, 1e4]], np.float32)
+    found = probabilities(logits)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, [[0.25, 0.75], [1, 0], [0, 1], [0.5, 0.5]], rtol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-15)
+
+
+@pytest.mark.parametrize("row", [[NAN, 1.0], [INF, 1.0], [NAN, NAN], [-INF, -INF]])
+def test_a_network_that_diverged_gives_no_probability(row):
+    assert np.isnan(probabilities(np.array([row]))).any()
+
+
+def test_of_two_classes_the_positive_one_is_scored():
+    scores = sample_scores(
+        np.array([[0.0, 3.0], [0.0, -2.0], [9.0, 0.0], [0.0, 1.0]]), np.array([1, 0, 0, 1]), ["n", "p"]
+    )
+    assert scores == [
+        {"split": "test", "index": 1, "label": 0, "class_name": "n", "probability": pytest.approx(1 / (1 + np.exp(2)))},
+        {
+            "split": "test",
+            "index": 0,
+            "label": 1,
+            "class_name": "p",
+            "probability": pytest.approx(1 / (1 + np.exp(-3))),
+        },
+    ]
+    assert {type(value) for one in scores for value in one.values()} == {str, int, float}
+
+
+def test_of_more_classes_each_texts_own():
+    scores = sample_scores(
+        np.log([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]]), np.array([2, 2, 0]), list("abc")
+    )
+    assert [(one["class_name"], one["index"]) for one in scores] == [("a", 2), ("c", 0)], "no text of b, and no score"
+    assert [one["probability"] for one in scores] == pytest.approx([0.6, 0.5])
+
+
+# --- figures ------------------------------------------------------------------------------------------------------
+
+
+def epoch(part: str, seconds: float, **evaluations) -> dict:
+    shown = {split: {"loss": loss, "accuracy": accuracy} for split, (loss, accuracy) in evaluations.items()}
+    return {"epoch": 1, "part": part, "seconds": seconds, "batch_loss": 1.0, "evaluations": shown}
+
+
+def test_figures_of_a_run_with_steady_epochs():
+    curves = [
+        epoch("warm_up", 9.0, test=(0.5, 0.8)),
+        epoch("steady", 2.0, test=(0.4, 0.85)),
+        epoch("steady", 1.0, test=(0.3, 0.9)),
+        epoch("steady", 4.0, test=(0.2, 0.95), train=(0.1, 0.99)),
+    ]
+    assert result(curves, 3.0, 1000) == {
+        "epochs_trained": 4,
+        "training_seconds": 19.0,
+        "first_step_seconds": 3.0,
+        "steady_epoch_seconds": 2.0,
+        "samples_per_second": 500.0,
+        "test_loss": 0.2,
+        "test_accuracy": 0.95,
+        "train_loss": 0.1,
+        "train_accuracy": 0.99,
+    }
+
+
+def test_a_resumed_runs_second_warm_up_is_not_steady_and_is_training_time():
+    curves = [epoch("warm_up", 9.0), epoch("steady", 2.0), epoch("warm_up", 8.0), epoch("steady", 4.0)]
+    found = result(curves, 1.0, 600)
+    assert (found["steady_epoch_seconds"], found["samples_per_second"]) == (3.0, 200.0)
+    assert found["training_seconds"] == 24.0
+
+
+def test_a_run_of_one_epoch_has_no_steady_figures():
+    found = result([epoch("warm_up", 9.0, test=("NaN", 0.1))], 1.0, 1000)
+    assert (found["steady_epoch_seconds"], found["samples_per_second"]) == (None, None)
+    assert (found["training_seconds"], found["test_loss"], found["test_accuracy"]) == (10.0, "NaN", 0.1)
+    assert (found["train_loss"], found["train_accuracy"]) == (None, None)
+
+
+def test_a_run_that_trained_no_epoch_has_the_time_of_its_first_step_alone():
+    assert result([], 2.5, 1000) == {
+        "epochs_trained": 0,
+        "training_seconds": 2.5,
+        "first_step_seconds": 2.5,
+        "steady_epoch_seconds": None,
+        "samples_per_second": None,
+        "test_loss": None,
+        "test_accuracy": None,
+        "train_loss": None,
+        "train_accuracy": None,
+    }
+
+
+def test_a_run_that_did_not_reach_its_first_step_has_no_figures():
+    found = result([], None, 1000)
+    assert found.pop("epochs_trained") == 0
+    assert set(found.values()) == {None}
+
+
+def test_epochs_too_short_for_the_clock_give_no_throughput():
+    assert result([epoch("warm_up", 1.0), epoch("steady", 0.0)], 1.0, 10)["samples_per_second"] is None

@@ -1,0 +1,69 @@
+"""A job sees whether the workflow that started it is still there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trainmark
+from trainmark.training.ending import WORKFLOW_VARIABLE, has_workflow
+
+JOB = """
+import sys
+from trainmark.training.ending import has_workflow
+for _ in range(2):
+    print(has_workflow(), flush=True)
+    sys.stdin.readline()
+"""
+WORKFLOW = f"""
+import os, subprocess, sys
+os.environ["{WORKFLOW_VARIABLE}"] = str(os.getpid())
+subprocess.run(["/bin/sh", "-c", sys.argv[1]])
+"""
+
+
+def test_a_process_of_this_one_is_named(monkeypatch):
+    monkeypatch.setenv(WORKFLOW_VARIABLE, str(os.getppid()))
+    assert has_workflow()
+
+
+@pytest.mark.parametrize("named", [None, "", "no number", str(2**22 + 1)])
+def test_none_is_named_or_it_is_not_among_them(monkeypatch, named):
+    monkeypatch.delenv(WORKFLOW_VARIABLE, raising=False)
+    if named is not None:
+        monkeypatch.setenv(WORKFLOW_VARIABLE, named)
+    assert not has_workflow()
+
+
+@pytest.mark.parametrize("rest", ["", "; true"], ids=["the shell becomes the job", "the shell stays"])
+def test_a_workflow_that_is_killed_is_missed(rest):
+    job = f"{sys.executable} -c '{JOB}'{rest}"
+    workflow = subprocess.Popen(
+        [sys.executable, "-c", WORKFLOW, job],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])},
+    )  # fmt: skip
+    assert workflow.stdout.readline() == "True\n"
+    workflow.kill()
+    workflow.wait()
+    workflow.stdin.write("\n")
+    workflow.stdin.flush()
+    assert workflow.stdout.readline() == "False\n"
+
+
+def test_a_shell_above_the_workflow_that_ends_is_not_missed():
+    """As when somebody logs out: the workflow is there, and takes the result."""
+    job = f"{sys.executable} -c '{JOB}'"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WORKFLOW!r}, {job!r}])"
+    shell = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])},
+    )  # fmt: skip
+    assert shell.stdout.readline() == "True\n"
+    shell.wait()
+    shell.stdin.write("\n\n")
+    shell.stdin.flush()
+    assert shell.stdout.readline() == "True\n"

@@ -1,0 +1,115 @@
+"""What may be wrong with the dataset catalogue, or with the entries that a config puts over it."""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+
+from trainmark.config.schema_check import Finding, raise_findings, schema_findings
+from trainmark.config.wording import nearest, shown
+from trainmark.datasets.catalogue import Format, kind_of, known_formats
+
+
+def check_catalogue(catalogue: Mapping, file: Path, schema: Mapping) -> None:
+    """Raise ConfigError with one line for each thing wrong with the dataset catalogue."""
+    raise_findings(_findings(catalogue, catalogue, schema), catalogue, {str(file): catalogue})
+
+
+def check_own_datasets(
+    catalogue: Mapping, shipped: Mapping, own: Mapping, documents: Mapping[str, Mapping], schema: Mapping
+) -> None:
+    """Raise ConfigError with one line for each thing wrong with a catalogue that configs have put entries over.
+
+    shipped: the checked catalogue before that. own: the entries that were put over it. documents: the configs, by name,
+    to say in which of them a wrong key stands.
+    """
+    found = list(_format_findings(shipped, own)) or _findings(catalogue, own, schema)
+    findings = [(("datasets", *path), sentence) for path, sentence in found]
+    raise_findings(findings, {"datasets": catalogue}, documents)
+
+
+def _format_findings(shipped: Mapping, own: Mapping) -> Iterator[Finding]:
+    """An entry of another format has nothing of the old one's left to be put over."""
+    for name in shipped.keys() & own.keys():
+        known = shipped[name]["format"]
+        given = own[name].get("format", known) if isinstance(own[name], Mapping) else known
+        if given != known:
+            yield (name, "format"), f"found {shown(given)}; allowed: {known}, or another name for a dataset of your own"
+
+
+def _findings(catalogue: Mapping, given: Mapping, schema: Mapping) -> list[Finding]:
+    """given: the part of the catalogue that is in question; of two keys that do not fit each other, one that stands
+    there is blamed.
+    """
+    found = list(schema_findings(catalogue, _with_formats(schema["$defs"]["catalogue"], catalogue)))
+    return found or [
+        *_file_name_findings(catalogue),
+        *_class_findings(catalogue, given),
+        *_subset_findings(catalogue, given),
+    ]
+
+
+def _with_formats(schema: Mapping, catalogue: Mapping) -> dict:
+    """The catalogue's schema, narrowed for each entry to the keys of its format."""
+    schema = deepcopy(schema)
+    any_entry = schema["additionalProperties"]
+    any_entry["properties"]["format"] = {"enum": list(known_formats())}
+    formats = {name: entry.get("format") for name, entry in catalogue.items() if isinstance(entry, Mapping)}
+    schema["properties"] = {
+        name: _of_format(any_entry, known_formats()[form])
+        for name, form in formats.items()
+        if isinstance(form, str) and form in known_formats()
+    }
+    return schema
+
+
+def _of_format(any_entry: Mapping, form: Format) -> dict:
+    keys = any_entry["properties"]
+    alternatives = [key.split("|") for key in form.required]
+    return {
+        **any_entry,
+        "properties": {key: part for key, part in keys.items() if key in form.allowed},
+        "required": [*any_entry["required"], *(keys[0] for keys in alternatives if len(keys) == 1)],
+        "allOf": [{"anyOf": [{"required": [key]} for key in keys]} for keys in alternatives if len(keys) > 1],
+    }
+
+
+def _file_name_findings(catalogue: Mapping) -> Iterator[Finding]:
+    for name, entry in catalogue.items():
+        names = [file["name"] for file in entry.get("files", [])]
+        for i, file_name in enumerate(names):
+            if file_name in names[:i]:
+                yield (name, "files", i, "name"), f"found {shown(file_name)} twice; allowed: each file name once"
+
+
+def _class_findings(catalogue: Mapping, given: Mapping) -> Iterator[Finding]:
+    for name, entry in catalogue.items():
+        classes = entry.get("classes")
+        names = len(entry.get("class_names", []))
+        if not classes or not names or names == classes:
+            continue
+        if "class_names" in given.get(name, {}):
+            yield (name, "class_names"), f"found {names} names; allowed: as many as classes, {classes}"
+        else:
+            yield (name, "classes"), f"found {classes}; allowed: as many as class_names, {names}"
+
+
+def _subset_findings(catalogue: Mapping, given: Mapping) -> Iterator[Finding]:
+    whole = [name for name, entry in catalogue.items() if "of" not in entry]
+    for name, entry in catalogue.items():
+        of = entry.get("of")
+        if of is None:
+            continue
+        if of not in whole:
+            known = "is a choice of classes itself" if of in catalogue else "is no dataset"
+            hint = "" if of in catalogue else nearest(of, whole)
+            yield (name, "of"), f"found {shown(of)}, which {known}; allowed: {', '.join(whole)}{hint}"
+        elif entry["classes"] > (most := catalogue[of].get("classes", entry["classes"])):
+            yield _too_few_classes(name, entry["classes"], of, most, given)
+        elif entry.get("packed") and kind_of(of, catalogue) != "image_lists":
+            yield (name, "packed"), f"found true; allowed: false, since {of} is an array already"
+
+
+def _too_few_classes(name: str, asked: int, of: str, most: int, given: Mapping) -> Finding:
+    if name in given:
+        return (name, "classes"), f"found {asked}; allowed: at most the {most} classes of {of}"
+    return (of, "classes"), f"found {most}; allowed: {asked} or more, since {name} takes so many of them"

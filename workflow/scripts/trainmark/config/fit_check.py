@@ -1,0 +1,84 @@
+"""Which recipes and datasets of a config do not fit each other, each as one sentence."""
+
+from collections.abc import Iterator, Mapping
+
+from trainmark.config.schema_check import Finding, raise_findings
+from trainmark.config.wording import shown
+from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import InputTransform, Recipe, merged_input
+
+
+def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping) -> None:
+    """Raise ConfigError with one line for each recipe that a dataset does not fit; config: checked, with defaults."""
+    raise_findings(_fit_findings(config, catalogue), config, documents)
+
+
+def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+    for name, experiment in config["experiments"].items():
+        yield from _image_file_findings(name, experiment, catalogue)
+        for i, recipe_name in enumerate(experiment["recipes"]):
+            recipe = RECIPES[recipe_name]
+            if recipe.input is None and experiment["input"]:
+                yield (
+                    ("experiments", name, "input"),
+                    f"found {shown(experiment['input'])}, and the recipe {recipe_name} takes token ids as they are "
+                    "stored; allowed: no input, or a recipe for images",
+                )
+            yield from _misfit_findings(name, experiment, i, catalogue)
+
+
+def _image_file_findings(name: str, experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+    recipe = RECIPES[experiment["recipes"][0]]
+    transform = merged_input(recipe, experiment["input"])
+    for i, dataset in enumerate(experiment["datasets"]):
+        if not _in_arrays(dataset, catalogue):
+            ways = _datasets_that_fit(recipe, transform, catalogue) or ["a dataset of arrays"]
+            yield (
+                ("experiments", name, "datasets", i),
+                f"found {shown(dataset)}, whose images lie in files: they can be prepared (prepare: [{dataset}]), and "
+                f"not yet trained on; allowed for the recipe {recipe.name}: {' or '.join(ways)}",
+            )
+
+
+def _in_arrays(dataset: str, catalogue: Mapping) -> bool:
+    """Whether a dataset can be trained on: nothing streams images out of files into a training."""
+    return kind_of(dataset, catalogue) != "image_lists"
+
+
+def _misfit_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
+    recipe = RECIPES[experiment["recipes"][i]]
+    transform = merged_input(recipe, experiment["input"])
+    for dataset in experiment["datasets"]:
+        can_crop = recipe.fits_cropped(sample_shape(dataset, catalogue))
+        key = ("input", "crop") if experiment["input"].get("crop") and can_crop else ("recipes", i)
+        misfit = _misfit(recipe, transform, dataset, catalogue)
+        if misfit and _in_arrays(dataset, catalogue):
+            ways = [*_datasets_that_fit(recipe, transform, catalogue), "another recipe"]
+            ways += ["another input.crop"] if can_crop else []
+            yield (
+                ("experiments", name, *key),
+                f"the recipe {recipe.name} does not fit the dataset {dataset}: it {misfit}; "
+                f"allowed: {', '.join(ways[:-1])}{', or ' if len(ways) > 1 else ''}{ways[-1]}",
+            )
+
+
+def _misfit(recipe: Recipe, transform: InputTransform | None, dataset: str, catalogue: Mapping) -> str | None:
+    return recipe.misfit(sample_shape(dataset, catalogue), transform, vocabulary_size(dataset, catalogue))
+
+
+def _datasets_that_fit(recipe: Recipe, transform: InputTransform | None, catalogue: Mapping) -> list[str]:
+    """Those of the catalogue that can be trained on; where there is none, what one of the user's own must be like."""
+    arrays = [name for name in catalogue if _in_arrays(name, catalogue)]
+    fitting = [name for name in arrays if not _misfit(recipe, transform, name, catalogue)]
+    if fitting:
+        return [f"a dataset that fits ({', '.join(fitting)})"]
+    if recipe.misfit(recipe.input_shape, transform):
+        return []  # with this crop none can fit
+    if transform is None:
+        return [
+            f"a dataset of your own of format reviews, with sequence_length {recipe.input_shape[0]} and at most "
+            f"{recipe.vocabulary_size} as vocabulary_size"
+        ]
+    images = f"{' x '.join(map(str, recipe.input_shape))}{' or larger' if transform.crop else ''}"
+    return [f"a dataset of your own of format idx or synthetic, with images of {images}"]

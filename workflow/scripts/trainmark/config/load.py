@@ -1,0 +1,67 @@
+"""Reading a config and the dataset catalogue: safely, strictly, and with errors that a person can act on."""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from pathlib import Path
+
+from trainmark.config.strict_yaml import read_yaml
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+
+
+def merge(base: dict, over: Mapping) -> dict:
+    """`over` put over `base`, mapping by mapping; lists and scalars replace one another."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def plain(value: object) -> object:
+    """The value with Mappings and sequences of other types (Snakemake's OrderedDict) as dict and list."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def with_defaults(config: Mapping, schema: Mapping) -> dict:
+    """A checked config with every key that it leaves out, from the schema. An `input` stays as it was given:
+    what it leaves out comes from the recipe.
+    """
+    filled = {key: deepcopy(part["default"]) for key, part in schema["properties"].items()} | plain(config)
+    keys = schema["$defs"]["experiment"]["properties"]
+    defaults = {key: part["default"] for key, part in keys.items()}
+    filled["experiments"] = {
+        name: deepcopy(defaults) | experiment for name, experiment in filled["experiments"].items()
+    }
+    return filled
+
+
+def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tuple[dict, dict]:
+    """(config with defaults, dataset catalogue with the config's own entries), both checked.
+
+    files: config files; a later one is put over an earlier one. overrides: values of the command line, put over all.
+    Raises ConfigError, one line for each thing that is wrong.
+    """
+    from trainmark.config.catalogue_check import check_catalogue, check_own_datasets
+    from trainmark.config.fit_check import check_fit
+    from trainmark.config.schema_check import check_config  # they know recipes and frameworks
+
+    schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
+    catalogue_file = REPOSITORY / "config" / "datasets.yaml"
+    shipped = read_yaml(catalogue_file)
+    check_catalogue(shipped, catalogue_file.relative_to(REPOSITORY), schema)
+    documents = {str(file): read_yaml(Path(file)) for file in files}
+    if overrides:
+        documents["--config"] = plain(overrides)
+    merged: dict = {}
+    for document in documents.values():
+        merged = merge(merged, document)
+    check_config(merged, documents, schema, shipped)
+    own = merged.get("datasets", {})
+    catalogue = merge(shipped, own)
+    check_own_datasets(catalogue, shipped, own, documents, schema)
+    filled = with_defaults(merged, schema)
+    check_fit(filled, documents, catalogue)  # after the defaults: a crop may not fit the default recipe
+    return filled, catalogue

@@ -1,0 +1,211 @@
+"""What may be wrong with a config, each as one sentence: file, key path, what was found, what is allowed."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from functools import reduce
+
+import jsonschema
+import yaml
+
+from trainmark.config.strict_yaml import StrictLoader
+from trainmark.config.wording import KeyPath, as_yaml, dotted, nearest, place, shown, step
+from trainmark.errors import ConfigError
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.recipes.catalogue import RECIPES
+
+Finding = tuple[KeyPath, str]
+"""Where something is wrong, and the rest of the sentence."""
+
+# JSON Schema takes 3.0 for an integer, and Python's NaN, Infinity and 10**400 for numbers: nothing can train with them.
+_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        "integer": lambda _, value: type(value) is int,
+        "number": lambda _, value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
+    }
+)
+Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
+
+
+def check_config(config: Mapping, documents: Mapping[str, Mapping], schema: Mapping, catalogue: Mapping) -> None:
+    """Raise ConfigError with one line for each thing wrong with a merged config by itself.
+
+    documents: the files it was merged from, by name, to say which of them a wrong key stands in.
+    """
+    own = config.get("datasets")
+    datasets = [*catalogue, *(name for name in own if name not in catalogue)] if isinstance(own, Mapping) else catalogue
+    raise_findings(schema_findings(config, _with_names(schema, datasets)), config, documents)
+
+
+def raise_findings(findings: Iterable[Finding], config: Mapping, documents: Mapping[str, Mapping]) -> None:
+    """Raise ConfigError with a line for each finding, in the order of the config; do nothing where there is none."""
+    findings = sorted(findings, key=lambda finding: place(finding[0], config))
+    lines = [f"{_file_of(path, documents)}: {dotted(path, config)}: {sentence}" for path, sentence in findings]
+    if lines:
+        raise ConfigError("\n".join(dict.fromkeys(lines)))  # two rules of the schema may find the same
+
+
+def _file_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
+    """The document in which the longest part of a key path stands; the last one, which wins, for a tie."""
+
+    def depth(document: object) -> int:
+        for length, part in enumerate(path):
+            try:
+                document = step(document, part)
+            except LookupError:
+                return length
+        return len(path)
+
+    depths = {file: depth(document) for file, document in documents.items()}
+    deepest = max(depths.values(), default=0)
+    files = [file for file, reached in depths.items() if reached == deepest] or ["no config file"]
+    return files[-1] if deepest else files[0]  # what all of them lack, the first one should have
+
+
+# --- what JSON Schema finds, in words ---------------------------------------------------------------------------
+
+
+def _with_names(schema: Mapping, datasets: Iterable[str]) -> Mapping:
+    """The schema with the names that there are: of recipes, datasets and frameworks."""
+    schema = deepcopy(schema)
+    keys = schema["$defs"]["experiment"]["properties"]
+    for key, names in {"recipes": RECIPES, "datasets": datasets, "frameworks": known_frameworks()}.items():
+        keys[key]["items"] = {"enum": list(names)}
+    schema["properties"]["prepare"]["items"] = {"enum": list(datasets)}
+    return schema
+
+
+def schema_findings(document: Mapping, schema: Mapping) -> Iterator[Finding]:
+    """What a JSON schema finds wrong with a document, in words."""
+    for error in Validator(schema).iter_errors(document):
+        yield from (finding for finding in _sentences(error) if _stands_in(document, finding[0]))
+
+
+def _stands_in(document: Mapping, path: Iterable[object]) -> bool:
+    """Whether there is such a path: below a key that is null, itself a finding, jsonschema gives paths without it."""
+    try:
+        reduce(step, path, document)
+    except LookupError:
+        return False
+    return True
+
+
+def _sentences(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    if "propertyNames" in error.absolute_schema_path:
+        return _bad_name(error)
+    return SENTENCES.get(error.validator, _not_allowed)(error)
+
+
+def _unknown_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    known = list(error.schema["properties"])
+    for key in error.instance:
+        if key not in known:
+            yield (*error.absolute_path, key), f"unknown key; allowed: {', '.join(known)}{nearest(key, known)}"
+
+
+def _missing_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    for key in error.validator_value:
+        if key not in error.instance:
+            yield (
+                tuple(error.absolute_path),
+                f"lacks the key {key}; allowed: {_allowed(error.schema['properties'][key])}",
+            )
+
+
+def _twice(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    values = error.instance
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    yield tuple(error.absolute_path), f"found {shown(twice[0])} twice; allowed: each value once"
+
+
+def _bad_name(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    name = error.instance
+    number_or_so = not isinstance(name, str | None) and re.search(error.schema["pattern"], as_yaml(name))
+    hint = "; write it in quotes" if number_or_so else ""  # 2017 and on are no text in YAML; '2017' and 'on' are
+    yield (
+        (*error.absolute_path, name),
+        f"found the name {shown(name)}; allowed: lower-case letters, digits and hyphens, 40 at most{hint}",
+    )
+
+
+def _one_of(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    alternatives = error.validator_value
+    outer = len(error.absolute_path)
+    inside = [part for part in error.context if len(part.absolute_path) > outer or part.validator == "uniqueItems"]
+    if all("required" in alternative for alternative in alternatives):
+        yield from _one_key_of(error, [alternative["required"][0] for alternative in alternatives])
+    elif inside:  # the alternative that takes a list says more: which of its items is wrong
+        for part in inside:
+            for path, sentence in _sentences(part):
+                yield path, sentence + _outside_of_a_list(part.instance, error)
+    else:
+        yield from _not_allowed(error)
+
+
+def _one_key_of(error: jsonschema.ValidationError, keys: list[str]) -> Iterator[Finding]:
+    if isinstance(error.instance, dict):  # what is no mapping has its own sentence
+        found = [key for key in keys if key in error.instance]
+        what = f"found both {' and '.join(found)}" if found else f"lacks the key {' or '.join(keys)}"
+        or_both = ", or both" if error.validator == "anyOf" else ""
+        yield tuple(error.absolute_path), f"{what}; allowed: one of them{or_both}"
+
+
+def _not_allowed(error: jsonschema.ValidationError) -> Iterator[Finding]:
+    schema, value = error.schema, error.instance
+    hint = _other_form(value, schema) or nearest(value, _choices(schema))
+    yield tuple(error.absolute_path), f"found {shown(value)}; allowed: {_allowed(schema)}{hint}"
+
+
+def _allowed(schema: Mapping) -> str:
+    """What a part of a schema allows, in words; choices speak for themselves."""
+    return schema.get("allowed") or ", ".join(str(choice) for choice in schema.get("enum", []))
+
+
+SENTENCES = {
+    "additionalProperties": _unknown_keys,
+    "required": _missing_keys,
+    "uniqueItems": _twice,
+    "oneOf": _one_of,
+    "anyOf": _one_of,
+}
+
+
+# --- hints --------------------------------------------------------------------------------------------------------
+
+
+def _choices(schema: Mapping) -> list[str]:
+    """The words that a schema, or its oneOf, allows."""
+    parts = [schema, *schema.get("oneOf", [])]
+    words = [word for part in parts for word in [*part.get("enum", []), *([part["const"]] if "const" in part else [])]]
+    return [str(word) for word in words]
+
+
+def _other_form(value: object, schema: Mapping) -> str:
+    """How to write a value that is right but for its form."""
+    rule = Validator(schema)
+    if isinstance(value, str | int) and rule.is_valid([value]):
+        return f"; write [{value}]"
+    if not isinstance(value, str) or not value:
+        return ""
+    bare = _without_quotes(value)
+    if not isinstance(bare, str | dict) and rule.is_valid(bare):
+        return "; write it without quotes"
+    with suppress(ValueError):
+        if rule.is_valid(float(value)):
+            return "; a number's exponent needs a point before it and a sign, as in 1.0e-3"
+    return ""
+
+
+def _without_quotes(text: str) -> object:
+    try:
+        return yaml.load(text, StrictLoader)  # noqa: S506 (a SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        return text
+
+
+def _outside_of_a_list(value: object, error: jsonschema.ValidationError) -> str:
+    """Where a list's item is a word that stands for the whole list."""
+    key = error.absolute_path[-1]
+    return f"; write {key}: {value}, without a list" if value in _choices(error.schema) else ""

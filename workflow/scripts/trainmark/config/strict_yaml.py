@@ -1,0 +1,106 @@
+"""Reading YAML safely and strictly: no tags that run code, no key twice, and for each mistake one sentence."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from trainmark.config.wording import type_name
+from trainmark.errors import ConfigError
+
+KINDS = {yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping"}
+NULL_TAG = "tag:yaml.org,2002:null"
+
+IN_OUR_WORDS = [
+    (r"found character '\\t' that cannot start any token", "found a tab; indent with spaces"),
+    (r"found character ('.') that cannot start any token", r"found \1; text that begins with it needs quotes"),
+    (r"mapping values are not allowed here", r"\g<0>; text with ': ' in it needs quotes"),
+    (r"but found another document", "found a second document (---); allowed: one"),
+    (
+        r"could not determine a constructor for the tag '(.*)'",
+        r"found the tag \1; allowed: plain YAML without such tags",
+    ),
+]
+"""PyYAML's problems that say more about its inside than about what to do, and what stands in their place."""
+
+
+class StrictLoader(yaml.SafeLoader):
+    """PyYAML's safe loader, which also refuses a key that is given twice; YAML itself lets the last one win."""
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        """Look at the keys as they stand in the file: later, those of a merge (<<) are among them."""
+        node = super().compose_mapping_node(anchor)
+        first_line: dict[tuple[str, str], int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _error(f"found {KINDS[type(key)]} as a key; allowed: a name", key)
+            if key.tag == NULL_TAG:
+                raise _error("found nothing (null) as a key; allowed: a name", key)
+            if line := first_line.get((key.tag, key.value)):
+                raise _error(f"found the key {key.value!r} twice (first in line {line}); allowed: each key once", key)
+            first_line[key.tag, key.value] = key.start_mark.line + 1
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        """Where text looks like a date or a number and is none (2017-13-45), PyYAML lets Python's errors through."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise _error(f"found {node.value!r}, which is no {kind}; as text it needs quotes", node) from error
+
+
+# deep: what contains itself (a: &a {b: *a}) is then refused; PyYAML's own constructor gives it back.
+StrictLoader.add_constructor(
+    yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, lambda loader, node: loader.construct_mapping(node, deep=True)
+)
+
+
+def _error(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+def read_yaml(path: Path) -> dict:
+    """The mapping in a YAML file (JSON is YAML). Raises ConfigError with the line where it is none."""
+    document = _parse(_text(path), path)
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: found {type_name(document)} at the top; allowed: a mapping of keys to values")
+    return document
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: there is no such file") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"{path}: found a folder; allowed: a file") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not a text file in UTF-8") from error
+
+
+def _parse(text: str, path: Path) -> object:
+    try:
+        return yaml.load(text, StrictLoader)  # noqa: S506 (a SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path}{line}: {_problem(error)}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML ({str(error).splitlines()[0]})") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: not valid YAML (nested too deeply)") from error
+
+
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong in words; where they are PyYAML's, with the construct that it was in."""
+    problem = error.problem.replace("tag:yaml.org,2002:", "!!")
+    for theirs, ours in IN_OUR_WORDS:
+        if found := re.fullmatch(theirs, problem):
+            return found.expand(ours)
+    if error.context and error.context_mark:
+        return f"{problem} ({error.context}, begun in line {error.context_mark.line + 1})"
+    return problem

@@ -1,0 +1,1 @@
+"""Archives: unpacked, with everything refused that leaves the folder or grows without bound."""

@@ -1,0 +1,82 @@
+"""What an entry of the catalogue says: its format, its kind, the shape of its samples.
+
+Each format is a module in `formats`, named like it, with a FORMAT table and `read(folders, entry)`. FORMAT is a table
+of literals, read without being run: `kind` (what the dataset is once it is prepared, see KINDS),
+`required` (keys that a catalogue entry of this format needs; "files|folder" means one of them) and `optional` (other
+keys that it may have, besides COMMON_KEYS and those of the kind). `read` returns Arrays or ImageLists.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from trainmark.files.literals import read_literal
+
+SPLITS = ("train", "test")
+
+STORED_SIDE = 256
+"""Height and width, in pixels, to which image files are resized: the original ImageNet recipes' 256x256."""
+
+KINDS = {
+    "images": ("image_shape",),
+    "image_lists": ("packed", "unreadable_share"),
+    "tokens": ("sequence_length", "vocabulary_size"),
+    "subset": ("packed",),
+}
+"""What a prepared dataset may be, with the entry's keys that go with it.
+
+images: one array of uint8 images (samples, channels, height, width) a split. image_lists: a list of image files a
+split. tokens: one array of int32 token ids (samples, length) a split. subset: what the dataset is that it is taken
+from.
+"""
+
+COMMON_KEYS = ("title", "format", "classes", "samples")
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format's FORMAT table."""
+
+    name: str
+    kind: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Every key that an entry of this format may have."""
+        required = [key for keys in self.required for key in keys.split("|")]
+        return tuple(dict.fromkeys((*COMMON_KEYS, *required, *self.optional, *KINDS[self.kind])))
+
+
+@cache
+def known_formats() -> dict[str, Format]:
+    """Every format that has a module here, by name."""
+    formats = {}
+    for path in sorted((Path(__file__).parent / "formats").glob("[!_]*.py")):
+        table = read_literal(path, "FORMAT")
+        formats[path.stem] = Format(path.stem, table["kind"], tuple(table["required"]), tuple(table["optional"]))
+    return formats
+
+
+def kind_of(name: str, catalogue: Mapping) -> str:
+    """What a dataset of a checked catalogue is once it is prepared: a key of KINDS, and no subset."""
+    kind = known_formats()[catalogue[name]["format"]].kind
+    return kind_of(catalogue[name]["of"], catalogue) if kind == "subset" else kind
+
+
+def sample_shape(name: str, catalogue: Mapping) -> tuple[int, ...]:
+    """Shape of one stored sample: (channels, height, width) of an image, (length,) of token ids."""
+    entry = catalogue[name]
+    if "of" in entry:
+        return sample_shape(entry["of"], catalogue)
+    if kind_of(name, catalogue) == "image_lists":
+        return (3, STORED_SIDE, STORED_SIDE)
+    return tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
+
+
+def vocabulary_size(name: str, catalogue: Mapping) -> int:
+    """How many token ids a dataset of texts has; 0 for images."""
+    entry = catalogue[name]
+    return vocabulary_size(entry["of"], catalogue) if "of" in entry else entry.get("vocabulary_size", 0)

@@ -1,0 +1,1 @@
+"""Files from other places: downloaded, continued where they broke off, and checked."""

@@ -1,0 +1,138 @@
+"""Fetching the files of a catalogue entry: from a mirror or by address, trusted by their checksums alone."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, is_web, transfer
+from trainmark.errors import DataError
+from trainmark.files.checksums import Checksum, checksum_of
+from trainmark.files.disk import StorageError
+from trainmark.files.whole import part_of
+
+
+class _NowhereError(DataError):
+    """A file can be had from no place."""
+
+
+def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Path, offline: bool = False) -> list[dict]:
+    """Put every file of an entry into `raw_folder`; return what came from where.
+
+    A file that is there already and right is kept. Raises DataError where a file can be had from no place: at the first
+    such file, or, with `offline` (no connection is opened), once for all of them.
+    """
+    raw_folder.mkdir(parents=True, exist_ok=True)
+    if not _files(entry):
+        source = entry.get("embedded_in") or entry.get("folder") or entry.get("of") or "generated"
+        return [{"file": None, "from": source}]
+    sources, missing = [], []
+    for file in _files(entry):
+        try:
+            sources.append(_fetch_file(name, file, mirror, raw_folder, offline))
+        except _NowhereError as trouble:
+            if not offline:
+                raise DataError(str(trouble)) from trouble
+            missing.append(str(trouble))
+    if missing:
+        raise DataError(_offline_message(name, len(sources), missing, mirror))
+    return sources
+
+
+def _files(entry: Mapping) -> list[Mapping]:
+    """What is fetched for an entry: nothing where the user's own folder holds it."""
+    return [] if "folder" in entry else entry.get("files", [])
+
+
+def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, offline: bool) -> dict:
+    target, checksum = raw_folder / file["name"], Checksum.said_of(file)
+    known = {"file": file["name"], checksum.kind: checksum.digest}
+    if target.is_file() and checksum_of(target, checksum.kind) == checksum:
+        part_of(target).unlink(missing_ok=True)
+        return {**known, "from": "already there"}
+    troubles = []
+    for address in [*_mirrored(mirror, f"{name}/{file['name']}"), *file["urls"]]:
+        if offline and is_web(address):
+            continue
+        try:
+            transfer(address, target, checksum, file.get("bytes"))
+        except StorageError:
+            raise
+        except FETCH_ERRORS as trouble:
+            troubles.append(f"{without_credentials(address)}: {in_words(trouble)}")
+        else:
+            return {**known, "from": without_credentials(address)}
+    if offline:
+        raise _NowhereError(_put_by_hand(target, checksum, troubles))
+    raise _NowhereError(_online_message(name, target, troubles))
+
+
+def _online_message(name: str, target: Path, troubles: list[str]) -> str:
+    tried = f"could be had from none of {len(troubles)} places ({'; '.join(troubles)}); connect this machine, set"
+    untried = "has no address in the catalogue and no mirror is set; set"
+    kept = f"; what came is kept in {part_of(target)}, and the next try goes on from there"
+    return (
+        f"{target.name} of the dataset {name} {tried if troubles else untried} `mirror` in the config or "
+        f"TRAINMARK_MIRROR to a folder or address that holds {name}/{target.name}, or put the file at {target}"
+        f"{kept if part_of(target).exists() else ''}"
+    )
+
+
+def _put_by_hand(target: Path, checksum: Checksum, troubles: list[str]) -> str:
+    wrong = [f"{target}: is there and is another file"] if target.is_file() else []
+    states = "; ".join([*wrong, *troubles])
+    return f"put {target.name} with {checksum} at {target}{f' ({states})' if states else ''}"
+
+
+def _offline_message(name: str, found: int, missing: list[str], mirror: str | None) -> str:
+    unasked = f"; the mirror {without_credentials(mirror)} is not asked" if mirror and is_web(mirror) else ""
+    return (
+        f"`offline: true` is set, and {len(missing)} of the {found + len(missing)} files of the dataset {name} cannot "
+        f"be had without a connection: {'; '.join(missing)}; or set `mirror` in the config or TRAINMARK_MIRROR to a "
+        f"folder that holds them in {name}/{unasked}"
+    )
+
+
+def _mirrored(mirror: str | None, path: str) -> list[str]:
+    """Where a mirror holds a file: none, or one place. An address keeps its query, which may be its key, at the end."""
+    if not mirror:
+        return []
+    if "://" not in mirror:
+        return [os.path.join(os.path.expanduser(mirror), path)]
+    folder, mark, query = mirror.partition("?")
+    return [f"{folder.rstrip('/')}/{path}{mark}{query}"]
+
+
+def verify(raw_folder: Path, entry: Mapping) -> None:
+    """Raise DataError where a raw file is missing or is no longer what was downloaded."""
+    for file in _files(entry):
+        path, checksum = raw_folder / file["name"], Checksum.said_of(file)
+        if not path.is_file() or checksum_of(path, checksum.kind) != checksum:
+            state = "is damaged" if path.is_file() else "is missing"
+            raise DataError(f"{path} {state}; run snakemake again with --forcerun download_dataset to fetch it")
+
+
+def read_sources(path: Path) -> list[dict]:
+    """What `fetch_dataset` returned, from the file that it was written into. Raises DataError where that is damaged."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path} does not say where the files came from ({error}); delete it and run snakemake again"
+        ) from error
+
+
+def without_credentials(address: str) -> str:
+    """The address without user name, password and query, which may hold secrets."""
+    scheme, _, _ = address.partition(":")
+    if not is_web(address) and ("://" not in address or scheme == "file"):
+        return address
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname, parts.port  # the port raises where it is no number
+    except ValueError:
+        host = None
+    if not host:
+        return f"{scheme}://..."  # nobody can say which part of it is a password
+    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,0 +1,286 @@
+"""One file from one address: resumed after a break, retried where that may help, named only when its checksum is right.
+
+What arrives lies in `<name>.part` beside the target, so that a process that was killed, the next attempt and the next
+address all go on where the last one ended. Ranges: RFC 9110, section 14.
+"""
+
+import os
+import re
+import ssl
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import requests
+import tenacity
+import urllib3
+from tqdm import tqdm
+
+from trainmark.datasets.fetching.partial_file import CHUNK_BYTES, PartialFile
+from trainmark.errors import DataError
+from trainmark.files.checksums import Checksum, checksum_of, progress_bar
+from trainmark.files.whole import part_of
+
+TIMEOUT_SECONDS = 60
+ATTEMPTS = 5
+"""So many in a row may fail without a byte more than there was before; a line that breaks often still gets there."""
+FIRST_WAIT_SECONDS = 1
+LONGEST_WAIT_SECONDS = 60
+
+RANGE_NOT_SATISFIABLE = 416
+PASSING_STATUSES = {408, 429}
+"""Request Timeout and Too Many Requests (RFC 9110, 15.5.9; RFC 6585, 4): with every 5xx, worth another attempt."""
+
+FETCH_ERRORS = (OSError, DataError, urllib3.exceptions.HTTPError, ValueError)
+"""What a place may answer with: requests' errors are OSErrors; a stream that breaks off raises urllib3's, and an
+address that is none a ValueError.
+"""
+
+
+class _WrongContentError(DataError):
+    """All of the file came, and its checksum is wrong."""
+
+
+class _PassingError(DataError):
+    """An answer that another attempt may better."""
+
+
+def transfer(address: str, target: Path, checksum: Checksum, size_bytes: int | None = None) -> None:
+    """Fetch a path, a file:// or a http(s):// address as `target`, which exists only once it is right.
+
+    size_bytes: the size of the file where it is known; a place that announces another one is not read. Raises
+    StorageError where the file cannot be stored here, and one of FETCH_ERRORS where this address does not give it.
+    """
+    if not is_web(address) and _link(_local_file(address, size_bytes), target, checksum):
+        return
+    fetch = _download if is_web(address) else _copy
+    with PartialFile(target, checksum.kind) as part:
+        if part.checksum() != checksum:  # equal where a process ended between the last byte and the new name
+            _fill(part, partial(fetch, address, part, size_bytes), checksum)
+        part.keep()
+
+
+def is_web(address: str) -> bool:
+    """Whether an address needs a connection."""
+    return address.partition(":")[0].lower() in ("http", "https")
+
+
+def in_words(error: Exception) -> str:
+    """What went wrong, in one line and without the address, whose query may hold a secret."""
+    kind = type(error).__name__
+    if isinstance(error, requests.HTTPError):
+        return f"HTTP status {error.response.status_code}"
+    if refusal := _certificate_refusal(error):
+        return f"its certificate is refused ({refusal.verify_message})"
+    for types, words in WORDS.items():
+        if isinstance(error, types):
+            return words.format(kind=kind, timeout_seconds=TIMEOUT_SECONDS)
+    return (str(error).splitlines() or [kind])[0]
+
+
+WORDS = {
+    ValueError: "not a valid address ({kind})",
+    requests.ConnectionError: "no connection ({kind})",
+    (requests.Timeout, urllib3.exceptions.TimeoutError): "no answer in {timeout_seconds} s ({kind})",
+    urllib3.exceptions.HTTPError: "the connection broke off ({kind})",
+    requests.TooManyRedirects: "redirects without end ({kind})",
+    requests.RequestException: "{kind}",
+    FileNotFoundError: "no such file",
+}
+"""What to say of which errors; the first that fits."""
+
+
+def _certificate_refusal(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """What the TLS library said of a certificate, which requests and urllib3 wrap several times."""
+    while error and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _require(found: Checksum, expected: Checksum) -> None:
+    if found != expected:
+        raise _WrongContentError(f"holds a file with {found}, and {expected.digest} is expected")
+
+
+# --- from the place to the disk -----------------------------------------------------------------------------------
+
+
+def _fill(part: PartialFile, fetch: Callable[[], None], expected: Checksum) -> None:
+    """Fetch; once more from zero where what was continued comes out wrong: it may be of two different files."""
+    for first in (True, False):
+        try:
+            fetch()
+            _require(part.checksum(), expected)
+            return
+        except _WrongContentError:
+            again = first and part.continued
+            part.clear()
+            if not again:
+                raise
+
+
+def _receive(chunks: Iterable[bytes], part: PartialFile, total_bytes: int | None) -> None:
+    """Append chunks up to the size that is expected, if one is. Raises _PassingError where they end before."""
+    if total_bytes is not None:
+        part.require_space(total_bytes)
+    with progress_bar(f"downloading {part.target.name}", total_bytes, initial=part.size_bytes) as bar:
+        for chunk in chunks:
+            wanted = chunk if total_bytes is None else chunk[: total_bytes - part.size_bytes]
+            part.append(wanted)
+            bar.update(len(wanted))
+            if part.size_bytes == total_bytes:
+                return
+    if total_bytes is not None and part.size_bytes < total_bytes:
+        raise _PassingError(f"broke off after {part.size_bytes} of {total_bytes} bytes")
+
+
+# --- a folder -----------------------------------------------------------------------------------------------------
+
+
+def _local_file(address: str, size_bytes: int | None) -> Path:
+    if "://" in address and not address.startswith("file://"):
+        raise DataError("is neither a folder nor a file://, http:// or https:// address")
+    path = Path(url2pathname(urlsplit(address).path)) if address.startswith("file://") else Path(address)
+    found_bytes = path.stat().st_size
+    if not path.is_file():
+        raise DataError("is not a regular file")
+    if size_bytes not in (None, found_bytes):
+        raise DataError(f"holds {found_bytes} bytes, and {size_bytes} are expected")
+    return path
+
+
+def _link(source: Path, target: Path, checksum: Checksum) -> bool:
+    """Give the target the source's own bytes; False where the two cannot share them, on two disks for one.
+
+    The temporary link is no .part: nothing may ever be appended to what is also a file of the mirror.
+    """
+    link = target.with_name(f"{target.name}.link")
+    link.unlink(missing_ok=True)
+    try:
+        os.link(source.resolve(), link)
+    except OSError:
+        return False
+    try:
+        _require(checksum_of(link, checksum.kind), checksum)
+        os.replace(link, target)
+        part_of(target).unlink(missing_ok=True)
+    finally:
+        link.unlink(missing_ok=True)
+    return True
+
+
+def _copy(address: str, part: PartialFile, size_bytes: int | None) -> None:
+    path = _local_file(address, size_bytes)
+    total_bytes = path.stat().st_size
+    with open(path, "rb") as source:
+        source.seek(part.begin(total_bytes))
+        _receive(iter(partial(source.read, CHUNK_BYTES), b""), part, total_bytes)
+
+
+# --- the web ------------------------------------------------------------------------------------------------------
+
+
+def _download(address: str, part: PartialFile, size_bytes: int | None) -> None:
+    """Request until everything came: at most ATTEMPTS times in a row without progress."""
+    attempts = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(_may_pass),
+        stop=tenacity.stop_after_attempt(ATTEMPTS),
+        wait=_wait_seconds,
+        after=_Progress(part),
+        before_sleep=partial(_tell, part),
+        reraise=True,
+    )
+    attempts(_request, address, part, size_bytes)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether another attempt may go better."""
+    if isinstance(error, requests.HTTPError):
+        return error.response.status_code in PASSING_STATUSES or error.response.status_code >= 500
+    if isinstance(error, ValueError) or _certificate_refusal(error):
+        return False
+    connection_errors = requests.ConnectionError | requests.Timeout | urllib3.exceptions.HTTPError
+    return isinstance(error, connection_errors | _PassingError)
+
+
+class _Progress:
+    """Counts the attempts anew whenever one has brought the file further than it ever was."""
+
+    def __init__(self, part: PartialFile) -> None:
+        self._part, self._furthest_bytes = part, part.size_bytes
+
+    def __call__(self, state: tenacity.RetryCallState) -> None:
+        if self._part.size_bytes > self._furthest_bytes:
+            self._furthest_bytes = self._part.size_bytes
+            state.attempt_number = 0
+
+
+def _wait_seconds(state: tenacity.RetryCallState) -> float:
+    """Exponential back-off with full jitter, and at least what the server asks for; never above the longest wait."""
+    backoff = tenacity.wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
+    return max(backoff(state), min(_retry_after_seconds(state.outcome.exception()), LONGEST_WAIT_SECONDS))
+
+
+def _retry_after_seconds(error: BaseException) -> float:
+    """What a server's Retry-After says (seconds, or a date); 0 where it says nothing that can be read."""
+    if isinstance(error, requests.HTTPError):
+        with suppress(urllib3.exceptions.InvalidHeader, ValueError):
+            return urllib3.Retry().get_retry_after(error.response.raw) or 0
+    return 0
+
+
+def _tell(part: PartialFile, state: tenacity.RetryCallState) -> None:
+    trouble = in_words(state.outcome.exception())
+    again = f"trying again in {state.upcoming_sleep:.0f} s, from byte {part.size_bytes}"
+    tqdm.write(f"{part.target.name}: {trouble}; {again}", file=sys.stderr)
+
+
+def _request(address: str, part: PartialFile, size_bytes: int | None) -> None:
+    """Ask once for what is missing, and append it."""
+    offset = part.begin(size_bytes)
+    # "identity": what is hashed is the file itself, not a server's own compression of it.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
+    with requests.get(address, stream=True, timeout=TIMEOUT_SECONDS, headers=headers) as response:
+        if response.status_code != RANGE_NOT_SATISFIABLE:
+            response.raise_for_status()
+        start, total_bytes = _span(response)
+        # read1 and not read: what came before a break is not lost with it.
+        chunks = iter(partial(response.raw.read1, CHUNK_BYTES), b"")
+        first = next(chunks, b"") if start == 0 else b""
+        _refuse_another_file(response, first, part.target.name, total_bytes, size_bytes)
+        if start is None and total_bytes == offset:
+            return  # nothing is missing; the checksum says whether it is right
+        if start != offset:
+            part.clear()
+        if start not in (0, offset):
+            raise _PassingError(f"does not send the file from byte {offset} on (HTTP status {response.status_code})")
+        _receive(chain([first], chunks), part, size_bytes if total_bytes is None else total_bytes)
+
+
+def _span(response: requests.Response) -> tuple[int | None, int | None]:
+    """(first byte that is sent, size of the whole file in bytes); None for what the answer does not say."""
+    if response.status_code not in (requests.codes.partial_content, RANGE_NOT_SATISFIABLE):
+        length = response.headers.get("Content-Length", "")
+        return 0, int(length) if length.isdecimal() else None
+    content_range = response.headers.get("Content-Range", "")
+    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", content_range)
+    start, total = found.groups() if found else (None, None)
+    return start and int(start), total and int(total)
+
+
+def _refuse_another_file(
+    response: requests.Response, first: bytes, name: str, total_bytes: int | None, size_bytes: int | None
+) -> None:
+    """Raise DataError where the answer is plainly not the file, before it costs what is there."""
+    is_other_size = None not in (total_bytes, size_bytes) and total_bytes != size_bytes
+    is_page = bool(first) and response.headers.get("Content-Type", "").lower().startswith("text/html")
+    begins_as_page = first.lstrip(b"\xef\xbb\xbf\t\r\n ").startswith(b"<")  # the first three are UTF-8's mark
+    if is_page and not name.endswith((".html", ".htm")) and (is_other_size or begins_as_page):
+        raise DataError("sent a web page (text/html), not the file")
+    if is_other_size:
+        raise DataError(f"announces {total_bytes} bytes, and {size_bytes} are expected")

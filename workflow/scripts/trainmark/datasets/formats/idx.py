@@ -1,0 +1,65 @@
+"""The IDX format of MNIST and its kin: gzip-compressed big-endian arrays of unsigned bytes.
+
+Format: http://yann.lecun.com/exdb/mnist/ (magic 0x08 for unsigned bytes, number of axes, sizes, data).
+"""
+
+import gzip
+import struct
+import zlib
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from trainmark.datasets.samples import Arrays, Folders, class_names_of
+from trainmark.errors import DataError
+
+FORMAT = {"kind": "images", "required": ["files", "image_shape", "classes", "samples"], "optional": ["class_names"]}
+
+UNSIGNED_BYTE = 0x08
+LARGEST_HEADER_BYTES = 4 + 4 * 255
+
+FILES = {
+    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+}
+
+
+def read(folders: Folders, entry: Mapping) -> Arrays:
+    """Read the four files of an MNIST-like dataset. Raises DataError where they do not fit one another."""
+    most_bytes = max(entry["samples"].values()) * prod(entry["image_shape"]) + LARGEST_HEADER_BYTES
+    splits = {}
+    for split, (image_file, label_file) in FILES.items():
+        images = read_idx(folders.raw / image_file, most_bytes)
+        labels = read_idx(folders.raw / label_file, most_bytes)
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+            raise DataError(
+                f"{folders.raw}: {image_file} holds {images.shape} and {label_file} {labels.shape}; "
+                "they must hold as many images (samples, height, width) as labels (samples)"
+            )
+        splits[split] = (images[:, np.newaxis], labels.astype(np.int64))
+    return Arrays(splits, class_names_of(entry))
+
+
+def read_idx(path: Path, most_bytes: int) -> np.ndarray:
+    """The array of one .gz IDX file, uint8.
+
+    Raises DataError where the file is cut off, damaged, of another type, or unpacks to more than `most_bytes`.
+    """
+    try:
+        with gzip.open(path) as stream:
+            data = stream.read(most_bytes + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is not a whole gzip file ({error}); delete it and download it again") from error
+    if len(data) > most_bytes:
+        raise DataError(f"{path} unpacks to more than the {most_bytes} bytes that its catalogue entry leaves room for")
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTE:
+        raise DataError(f"{path} is not an IDX file of unsigned bytes: it begins with {data[:4].hex() or 'nothing'}")
+    header_bytes = 4 + 4 * data[3]
+    if len(data) < header_bytes:
+        raise DataError(f"{path} ends inside its header of {header_bytes} bytes")
+    shape = struct.unpack_from(f">{data[3]}I", data, 4)
+    if len(data) - header_bytes != prod(shape):
+        raise DataError(f"{path} announces {prod(shape)} values of shape {shape} and holds {len(data) - header_bytes}")
+    return np.frombuffer(data, np.uint8, offset=header_bytes).reshape(shape)

@@ -1,0 +1,65 @@
+"""ImageNet's ILSVRC2012: the user's folder, or the three archives that nobody may pass on.
+
+A folder holds train/<wnid>/ and val/<wnid>/. The archives are the training images (a tar of 1,000 tars), the validation
+images (flat), and the development kit, which has their labels. Classes are numbered in the order of their wnids, as
+Caffe, Chainer's example and torchvision have it; the kit's own numbers (ILSVRC2012_ID) are another order.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from scipy.io import loadmat
+
+from trainmark.datasets.formats._trees import checked_name, class_folders, list_images, own_folder, unpack_into
+from trainmark.datasets.samples import Folders, ImageLists
+from trainmark.errors import DataError
+
+FORMAT = {"kind": "image_lists", "required": ["files|folder", "classes"], "optional": []}
+
+TRAIN, TEST, KIT = "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar", "ILSVRC2012_devkit_t12.tar.gz"
+
+
+def read(folders: Folders, entry: Mapping) -> ImageLists:
+    """The training and validation images. Raises DataError where folder or archives are not laid out so."""
+    if "folder" in entry:
+        root = own_folder(entry)
+        splits, wnids = class_folders(root)
+        return ImageLists(root, {split: list_images(root, part, wnids) for split, part in splits.items()}, wnids)
+    files = {file["name"]: file for file in entry["files"]}
+    if missing := [name for name in (TRAIN, TEST, KIT) if name not in files]:
+        raise DataError(f"{entry['title']}: its files lack {', '.join(missing)}; they must keep their names")
+    root = folders.unpacked
+    train = unpack_into(folders, files[TRAIN], "train", nested=True)
+    test = unpack_into(folders, files[TEST], "val")
+    kit = unpack_into(folders, files[KIT], "devkit") / "ILSVRC2012_devkit_t12" / "data"
+    wnids = sorted(path.name for path in train.iterdir() if path.is_dir())
+    splits = {"train": list_images(root, train, wnids), "test": _validation(root, test, kit, wnids)}
+    return ImageLists(root, splits, wnids)
+
+
+def _validation(root: Path, test: Path, kit: Path, wnids: list[str]) -> list[tuple[str, int]]:
+    """The validation images with their labels: line n of the ground truth is the ILSVRC2012_ID of image n."""
+    wnid_of_id = _wnid_of_id(kit / "meta.mat")
+    label_of_wnid = {wnid: label for label, wnid in enumerate(wnids)}
+    truth = kit / "ILSVRC2012_validation_ground_truth.txt"
+    images = sorted(path for path in test.iterdir() if path.is_file())
+    try:
+        labels = [label_of_wnid[wnid_of_id[int(line)]] for line in truth.read_text().split()]
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{truth} does not give a trained class for every image ({error!r})") from error
+    if len(labels) != len(images):
+        raise DataError(
+            f"{truth} has {len(labels)} labels, and {test} {len(images)} images; delete {root} and run again"
+        )
+    names = [checked_name(path.relative_to(root).as_posix(), test) for path in images]
+    return list(zip(names, labels, strict=True))
+
+
+def _wnid_of_id(meta: Path) -> dict[int, str]:
+    """The kit's synsets by ILSVRC2012_ID; those that group others (ImageNet's inner nodes) do no harm."""
+    try:
+        synsets = np.atleast_1d(loadmat(meta, squeeze_me=True, struct_as_record=False)["synsets"])
+        return {int(synset.ILSVRC2012_ID): str(synset.WNID) for synset in synsets}
+    except Exception as error:  # of a damaged file, loadmat raises whatever it comes upon: zlib.error, IndexError, ...
+        raise DataError(f"{meta} is not the development kit's table of synsets ({type(error).__name__})") from error

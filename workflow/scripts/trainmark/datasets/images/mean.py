@@ -1,0 +1,128 @@
+"""The mean image of a training set: exact, by integer sums, whatever the order and the number of workers."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from tqdm import tqdm
+
+from trainmark.datasets import prepared
+from trainmark.datasets.images.lists import CHUNK, load_checked, prepared_paths
+from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store, read_blocks
+from trainmark.datasets.images.parallel import chunks, in_order
+from trainmark.files.disk import require_free_disk
+from trainmark.files.whole import written_whole
+
+BLOCK = 4096
+"""Images of an array that are summed at a time: bounds memory; integer sums make the result independent of it."""
+
+CHECKPOINT_IMAGES = 1 << 15
+"""Decoded images after which the sum so far is written down: some 20 s of two cores' work."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where the sum over the first images of a list is kept, so that a stopped computation goes on from there.
+
+    key: says what is summed (the content hash of the list); a checkpoint with another key is not used.
+    """
+
+    path: Path
+    key: str
+
+    def load(self) -> tuple[int, np.ndarray]:
+        """(images summed, their sum uint64 IMAGE_SHAPE); zeros where there is no whole checkpoint of this key."""
+        nothing = 0, np.zeros(IMAGE_SHAPE, np.uint64)
+        try:
+            with np.load(self.path, allow_pickle=False) as kept:
+                key, done, total = str(kept["key"]), int(kept["done"]), kept["total"]
+        except Exception:  # none there, or damaged: zipfile and numpy's readers raise whatever they come upon
+            return nothing
+        return (done, total) if key == self.key and total.shape == IMAGE_SHAPE and total.dtype == np.uint64 else nothing
+
+    def save(self, done: int, total: np.ndarray) -> None:
+        """Replace the checkpoint in one step."""
+        with written_whole(self.path) as part, open(part, "wb") as stream:
+            np.savez(stream, key=self.key, done=done, total=total)
+
+
+def mean_of_dataset(folder: Path, packed: Path | None, workers: int, checkpoint: Path) -> np.ndarray:
+    """Mean training image of a prepared dataset, float64 (channels, height, width): the same from files or packed.
+
+    checkpoint: where the sum over files is kept meanwhile; whoever has written the mean may remove it.
+    """
+    manifest = prepared.read_manifest(folder)
+    title = f"{manifest['dataset']}: mean image"
+    if manifest["kind"] == "images":
+        return mean_image(prepared.read_split(folder, "train")[0], title)
+    if packed:
+        return _channels_first(_mean(read_blocks(packed), len(open_store(packed)), title))
+    paths = prepared_paths(folder, "train")
+    return _channels_first(mean_of_files(paths, workers, Checkpoint(checkpoint, manifest["content_sha256"]), title))
+
+
+def mean_image(images: np.ndarray, title: str = "mean image") -> np.ndarray:
+    """Mean over the first axis of uint8 images, float64. title: what the progress bar says."""
+    return _mean((images[start : start + BLOCK] for start in range(0, len(images), BLOCK)), len(images), title)
+
+
+def _mean(blocks: Iterable[np.ndarray], samples: int, title: str) -> np.ndarray:
+    """Mean over the first axis of all blocks. uint64 sums hold 2**56 images; dividing once rounds once."""
+    total = np.uint64(0)
+    with tqdm(total=samples, desc=title, unit=" images", disable=None) as bar:
+        for block in blocks:
+            total = total + block.sum(axis=0, dtype=np.uint64)
+            bar.update(len(block))
+    return total / np.float64(samples)
+
+
+def mean_of_files(paths: Sequence[Path], workers: int, checkpoint: Checkpoint, title: str = "mean image") -> np.ndarray:
+    """Mean of image files at the stored size, float64 IMAGE_SHAPE, in `workers` threads.
+
+    Goes on from the checkpoint. Raises DataError where a file was damaged after it had been prepared.
+    """
+    done, total = checkpoint.load()
+    saved = done
+    with tqdm(total=len(paths), initial=done, desc=title, unit=" images", disable=None) as bar:
+        for count, part in _sums(paths[done:], workers):
+            total += part
+            done += count
+            bar.update(count)
+            if done - saved >= CHECKPOINT_IMAGES:
+                checkpoint.save(done, total)
+                saved = done
+    return total / np.float64(len(paths))
+
+
+def _sums(paths: Iterable[Path], workers: int) -> Iterator[tuple[int, np.ndarray]]:
+    """(number of images, sum uint16 IMAGE_SHAPE) of chunk after chunk; uint16 holds 257 images."""
+
+    def sum_of(chunk: list[Path]) -> tuple[int, np.ndarray]:
+        total = np.zeros(IMAGE_SHAPE, np.uint16)
+        for path in chunk:
+            np.add(total, load_checked(path), out=total)
+        return len(chunk), total
+
+    return in_order(sum_of, chunks(paths, CHUNK), workers)
+
+
+def _channels_first(mean: np.ndarray) -> np.ndarray:
+    """(height, width, channels) as (channels, height, width), in memory too."""
+    return np.ascontiguousarray(np.moveaxis(mean, -1, 0))
+
+
+def save_mean(mean: np.ndarray, path: Path) -> None:
+    """Write the mean image as .npy. Raises StorageError where the disk is too small."""
+    require_free_disk(path.parent, mean.nbytes, f"the mean image {path}")
+    np.save(path, mean, allow_pickle=False)
+
+
+def save_picture(mean: np.ndarray, path: Path) -> None:
+    """The mean image as a PNG a person can look at: RGB of three channels, grey of any others; small ones enlarged."""
+    shown = np.moveaxis(mean, 0, -1) if len(mean) == 3 else mean.mean(axis=0)
+    picture = Image.fromarray(np.rint(shown).astype(np.uint8))
+    factor = max(1, 224 // picture.width)
+    size = (picture.width * factor, picture.height * factor)
+    picture.resize(size, Image.Resampling.NEAREST).save(path)

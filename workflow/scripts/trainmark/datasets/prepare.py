@@ -1,0 +1,196 @@
+"""Writing prepared datasets: checked against the catalogue, and every image file decoded once."""
+
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Mapping
+from fractions import Fraction
+from math import floor, prod
+from pathlib import Path
+
+import numpy as np
+
+from trainmark.datasets import prepared
+from trainmark.datasets.catalogue import SPLITS, STORED_SIDE
+from trainmark.datasets.images import lists as image_lists
+from trainmark.datasets.samples import Arrays, Folders, ImageLists
+from trainmark.datasets.tokens import Vocabulary
+from trainmark.errors import DataError
+from trainmark.files.checksums import sha256_of
+from trainmark.files.disk import new_array
+
+BLOCK_BYTES = 1 << 26
+"""What is written at a time: bounds memory where inputs are generated."""
+
+UNREADABLE_SHARE = 0.001
+"""Share of images that may be left out because they can't be decoded, where the entry does not say another."""
+
+CATALOGUE = "the catalogue"
+
+
+def prepare(
+    folder: Path, name: str, entry: Mapping, dataset: Arrays | ImageLists, sources: list[dict], workers: int
+) -> dict:
+    """Check a dataset and write it into `folder`; return its manifest.
+
+    Raises DataError where it is not what its catalogue entry says, or more images than allowed can't be decoded.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_labels(name, entry, dataset)
+    write = _write_arrays if isinstance(dataset, Arrays) else _write_lists
+    manifest = {
+        "dataset": name,
+        "title": entry["title"],
+        "format": entry["format"],
+        "kind": dataset.kind,
+        "classes": len(dataset.class_names),
+        "class_names": dataset.class_names,
+        **write(folder, name, entry, dataset, workers),
+        "sources": sources,
+    }
+    names = "".join(f"{class_name}\n" for class_name in dataset.class_names)
+    (folder / "classes.txt").write_text(names, encoding="utf-8")
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
+    return manifest
+
+
+# --- what the catalogue says ------------------------------------------------------------------------------------
+
+
+def _check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> None:
+    classes = len(dataset.class_names)
+    if entry.get("classes", classes) != classes:
+        raise DataError(f"{name}: {classes} classes are there, and {CATALOGUE} says {entry['classes']}")
+    for split in SPLITS:
+        labels = _labels(dataset, split)
+        if not len(labels):
+            raise DataError(f"{name}, {split}: there is no sample")
+        if entry.get("samples", {}).get(split, len(labels)) != len(labels):
+            raise DataError(f"{name}, {split}: {len(labels)} samples, and {CATALOGUE} says {entry['samples'][split]}")
+        if labels.min() < 0 or labels.max() >= classes:
+            found, last = f"{labels.min()} to {labels.max()}", classes - 1
+            raise DataError(f"{name}, {split}: labels run from {found}, and {CATALOGUE} allows 0 to {last}")
+
+
+def _labels(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
+    part = dataset.splits[split]
+    return part[1] if isinstance(dataset, Arrays) else np.array([label for _, label in part], np.int64)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------
+
+
+def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: int) -> dict:
+    """Write `<split>_<inputs>.npy` and `<split>_labels.npy`; return the manifest's part on them."""
+    digest = hashlib.sha256()
+    described = {}
+    for split in SPLITS:
+        inputs, labels = dataset.splits[split]
+        _check_inputs(name, split, entry, inputs)
+        for part, array in ((dataset.kind, inputs), ("labels", labels)):
+            file = folder / f"{split}_{part}.npy"
+            sha256 = _save(file, array, digest)
+            described[f"{split}_{part}"] = {
+                "file": file.name,
+                "shape": list(array.shape),
+                "dtype": str(array.dtype),
+                "sha256": sha256,
+            }
+    return {
+        "sample_shape": list(dataset.splits["train"][0].shape[1:]),
+        "samples": {split: len(dataset.splits[split][1]) for split in SPLITS},
+        "arrays": described,
+        "content_sha256": digest.hexdigest(),
+        "vocabulary": _write_vocabulary(folder / prepared.VOCABULARY_FILE, dataset.vocabulary),
+    }
+
+
+def _write_vocabulary(file: Path, vocabulary: Vocabulary | None) -> dict | None:
+    """Write the words that have ids of their own, the commonest first; return the manifest's part on them."""
+    if vocabulary is None:
+        return None
+    ranks = dict(sorted(vocabulary.in_use().items(), key=lambda word_rank: word_rank[1]))
+    content = {"size": vocabulary.size, "word_ranks": ranks}
+    file.write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    return {"file": file.name, "sha256": sha256_of(file)}
+
+
+def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> None:
+    if "of" in entry:
+        return  # taken from what was checked
+    wanted = tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
+    if inputs.shape[1:] != wanted:
+        raise DataError(f"{name}, {split}: samples are {inputs.shape[1:]}, and {CATALOGUE} says {wanted}")
+
+
+def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
+    """Write an array block by block; return the file's SHA-256. Its content goes into `digest`, too.
+
+    Raises DataError where the disk is too small.
+    """
+    samples = max(1, BLOCK_BYTES // (prod(array.shape[1:]) * array.dtype.itemsize))
+    begin = new_array(file, array.dtype, array.shape, str(file))
+    with open(file, "r+b") as out:
+        whole = hashlib.sha256(out.read(begin))
+        for start in range(0, len(array), samples):
+            block = np.ascontiguousarray(array[start : start + samples])
+            out.write(block)
+            digest.update(block)
+            whole.update(block)
+    return whole.hexdigest()
+
+
+# --- image files ------------------------------------------------------------------------------------------------
+
+
+def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, workers: int) -> dict:
+    """Write `<split>.txt`, and beside the folder `unreadable.txt`; return the manifest's part on them."""
+    scanned = image_lists.scan(dataset.root, dataset.splits, workers, f"{name}: checking images")
+    report = folder.parent / "unreadable.txt"  # not in the folder, which goes where preparing fails
+    report.write_text("".join("\t".join(image) + "\n" for image in scanned.unreadable), encoding="utf-8")
+    _check_unreadable(name, entry, dataset, scanned, report)
+    for split in SPLITS:
+        image_lists.write_list(prepared.list_file(folder, split), scanned.splits[split])
+    return {
+        "sample_shape": [3, STORED_SIDE, STORED_SIDE],
+        "samples": {split: len(scanned.splits[split]) for split in SPLITS},
+        "root": _portable(dataset.root, folder),
+        "lists": {split: sha256_of(prepared.list_file(folder, split)) for split in SPLITS},
+        "unreadable": scanned.unreadable,
+        "content_sha256": scanned.content_sha256,
+    }
+
+
+def _check_unreadable(
+    name: str, entry: Mapping, dataset: ImageLists, scanned: image_lists.Scanned, report: Path
+) -> None:
+    """Raise DataError where more images than the entry allows can't be decoded, or all of a split."""
+    unreadable = scanned.unreadable
+    images = sum(len(entries) for entries in dataset.splits.values())
+    share = entry.get("unreadable_share", UNREADABLE_SHARE)
+    allowed = floor(Fraction(str(share)) * images)  # str: 0.29 of 100 is 29, and 28.999... in binary
+    if len(unreadable) > allowed:
+        _, path, reason = unreadable[0]
+        raise DataError(
+            f"{name}: {len(unreadable)} of {images} images can't be decoded, the first of them "
+            f"{dataset.root / path} ({reason}); {report} lists them all; allowed: {allowed} (unreadable_share "
+            f"{share:g}); replace them, or raise unreadable_share in the dataset's entry"
+        )
+    for split, entries in scanned.splits.items():
+        if not entries:
+            raise DataError(f"{name}, {split}: no image can be decoded; {report} says why; replace them")
+
+
+def _portable(root: Path, folder: Path) -> str:
+    """The root as it can be found from the prepared folder, wherever the results are moved; a folder elsewhere by its
+    absolute path.
+    """
+    dataset_folder = folder.absolute().parent.parent
+    inside = root.absolute().is_relative_to(dataset_folder)
+    return os.path.relpath(root.absolute(), folder.absolute()) if inside else str(root.absolute())
+
+
+def read_dataset(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
+    """Read a catalogue entry by the module of its format."""
+    return importlib.import_module(f"trainmark.datasets.formats.{entry['format']}").read(folders, entry)

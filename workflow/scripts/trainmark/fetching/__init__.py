@@ -1,1 +1,0 @@
-"""Files that come from outside: fetched, checked, unpacked; none is trusted before it is whole and right."""

@@ -1,0 +1,1 @@
+"""The machine: CPUs, GPUs, locks on them, energy, memory and provenance."""

@@ -1,0 +1,34 @@
+"""What a network's layers give and cost: a row for each layer.."""
+
+from dataclasses import dataclass
+from math import prod
+
+from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import OPS, Node, Shape
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a network. output_shape: of one sample. parameters: trained values. flops: of one sample, forward.
+
+    auxiliary: whether it is of an auxiliary head, so that the logits do not depend on it.
+    """
+
+    node: Node
+    output_shape: Shape
+    parameters: int
+    flops: int
+    auxiliary: bool
+
+
+def layers(architecture: Architecture) -> tuple[Layer, ...]:
+    """The layers in the order of the graph; FLOPs by the convention of ops.py. Raises ValueError where none fits."""
+    shapes = architecture.shapes()
+    evaluated = {node.name for node in architecture.inference_nodes()}
+
+    def layer(node: Node) -> Layer:
+        op, inputs, output = OPS[node.op], tuple(shapes[name] for name in node.inputs), shapes[node.name]
+        trained = sum(prod(array.shape) for array in op.parameters(node, inputs) if array.trained)
+        return Layer(node, output, trained, op.flops(node, inputs, output), node.name not in evaluated)
+
+    return tuple(layer(node) for node in architecture.nodes)

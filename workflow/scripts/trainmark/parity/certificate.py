@@ -1,0 +1,157 @@
+"""The certificate: the JSON file that says of every two trainers of a group whether they train the same network.
+
+A group is an experiment's recipe on a dataset. Checked against its schema on write and on read.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+
+from trainmark.errors import CertificateError
+from trainmark.files.json_schema import violation
+from trainmark.files.whole import written_whole
+from trainmark.networks.graph import Architecture
+from trainmark.parity.compare import CLASSES, NOT_CERTIFIED, Pair, Place, compare
+from trainmark.parity.trace import Trace
+from trainmark.plan.run import CERTIFICATE_FILE
+from trainmark.records.record import decode_loss, encode_loss
+
+SCHEMA_VERSION = 1
+
+SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
+
+GROUP_KEYS = ("experiment", "recipe", "dataset")
+
+DIFFERENCES = ("losses", "gradients", "weights", "evaluation", "updates")
+"""What is compared in each stage."""
+
+REFUSED = ("different", NOT_CERTIFIED)
+"""Pairs of these are not ranked."""
+
+MISSING = f"{NOT_CERTIFIED}: no certificate names this pair"
+
+STAGE_TITLES = {
+    "network": "the network itself",
+    "steps": "with the recipe's optimizer",
+    "masks": "with dropout",
+}
+
+
+def certificate(group: Mapping[str, str], traces: Sequence[Trace], architecture: Architecture) -> dict:
+    """Of all pairs of these traces. group: its experiment, recipe and dataset.
+
+    Raises CertificateError where the traces are of different settings.
+    """
+    settings = traces[0].settings
+    for trace in traces:
+        if trace.settings != settings:
+            raise CertificateError(
+                f"{trace.trainer} and {traces[0].trainer} were traced with different settings, {trace.settings} and "
+                f"{settings}; delete results/traces and run snakemake again"
+            )
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **group,
+        "settings": dict(settings),
+        "classes": {name: bound if bound < 1 else None for name, bound in CLASSES.items()},
+        "trainers": [
+            {
+                "framework": trace.framework,
+                "device": trace.device,
+                "versions": dict(trace.versions),
+                "failure": asdict(trace.failure) if trace.failure else None,
+            }
+            for trace in traces
+        ],
+        "pairs": [_as_json(compare(first, second, architecture)) for first, second in combinations(traces, 2)],
+    }
+
+
+def _as_json(pair: Pair) -> dict:
+    return {
+        **{key: getattr(pair, key) for key in ("first", "second", "parity", "sentence")},
+        "stages": {name: _encoded(stage) for name, stage in pair.stages.items()},
+        "drift": None if pair.drift is None else _encoded(pair.drift),
+        "place": None if pair.place is None else _place(pair.place),
+        "causes": [_place(place) for place in pair.causes],
+    }
+
+
+def _place(place: Place) -> dict:
+    return _encoded(asdict(place))
+
+
+def _encoded(values: Mapping) -> dict:
+    return {key: encode_loss(value) if isinstance(value, float) else value for key, value in values.items()}
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def write_certificate(found: dict, path: Path) -> None:
+    """Write a certificate as a whole or not at all. Raises CertificateError where it does not fit the schema."""
+    _check(found, path)
+    with written_whole(path) as part:
+        part.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_certificate(path: Path) -> dict:
+    """Read a certificate. Raises CertificateError where it is not there, no JSON, or does not fit the schema."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CertificateError(f"{path}: can't be read ({error.strerror}); run snakemake again") from error
+    except ValueError as error:
+        raise CertificateError(f"{path} is not a JSON file: {error}; {_AGAIN}") from error
+    _check(found, path)
+    return found
+
+
+def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], dict]:
+    """The certificates of these (experiment, recipe, dataset). Raises CertificateError as `read_certificate` does."""
+    return {
+        group: read_certificate(folder / CERTIFICATE_FILE.format(**dict(zip(GROUP_KEYS, group, strict=True))))
+        for group in groups
+    }
+
+
+_AGAIN = "delete it, and snakemake certifies again"
+
+
+def _check(found: object, path: Path) -> None:
+    if broken := violation(found, SCHEMA_FILE):
+        raise CertificateError(f"{path} is no certificate of this version of trainmark: {broken}; {_AGAIN}")
+
+
+# --- for people ---------------------------------------------------------------------------------------------------
+
+
+def pair_of(found: Mapping | None, first: str, second: str) -> dict | None:
+    """The pair of two trainers ("chainer on cpu"), in either order; None where the certificate, if any, lacks it."""
+    pairs = found["pairs"] if found else []
+    return next((pair for pair in pairs if {pair["first"], pair["second"]} == {first, second}), None)
+
+
+def certificate_lines(found: Mapping) -> Iterator[str]:
+    """A line a pair: "chainer on cpu and keras-jax on cpu: equal but for rounding, 3.1e-13 at most; ..."."""
+    for pair in found["pairs"]:
+        yield f"{pair['first']} and {pair['second']}: {pair['sentence']}{_shown_drift(pair['drift'])}"
+
+
+def _shown_drift(drift: Mapping | None) -> str:
+    """How far the losses drift in float32, as the end of a sentence."""
+    if drift is None:
+        return ""
+    if decode_loss(drift["losses"]) == float("inf"):
+        return "; in float32 the losses are not finite"
+    return f"; in float32 the losses drift by {shown_difference(drift['losses'])}"
+
+
+def shown_difference(value: float | str) -> str:
+    """A difference as people read it: "1.2e-13", "0", "infinite"."""
+    number = decode_loss(value)
+    if number == 0:
+        return "0"
+    return "infinite" if number == float("inf") else f"{number:.1e}"

@@ -1,0 +1,1 @@
+"""From a config to its runs: which, in which order, from which files and which code."""

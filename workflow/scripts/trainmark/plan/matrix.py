@@ -1,0 +1,57 @@
+"""From a checked config to its runs. Standard library only: a dry run needs no framework."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+
+from trainmark.plan.run import Run
+
+
+def devices_of(experiment: Mapping, gpu_found: bool) -> list[str]:
+    """The devices of an experiment; "auto" is the CPU and, where one was found, the GPU."""
+    if experiment["devices"] == "auto":
+        return ["cpu", "gpu"] if gpu_found else ["cpu"]
+    return list(experiment["devices"])
+
+
+def _runs_of(name: str, experiment: Mapping, gpu_found: bool) -> Iterator[Run]:
+    for repeat, epochs, recipe, dataset, device, framework in product(
+        range(1, experiment["repeats"] + 1),
+        experiment["epochs"],
+        experiment["recipes"],
+        experiment["datasets"],
+        devices_of(experiment, gpu_found),
+        experiment["frameworks"],
+    ):
+        yield Run(name, recipe, dataset, framework, device, epochs, repeat)
+
+
+def expand_runs(config: Mapping, gpu_found: bool) -> list[Run]:
+    """All runs of a checked config, experiment by experiment: the order in which tables list them."""
+    return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment, gpu_found)]
+
+
+def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
+    """The trainers, (framework, device), of each (experiment, recipe, dataset) that has two of them at the least.
+
+    runs: Runs, or anything that has their attributes, as the rows of the table of runs.
+    """
+    trainers: dict[tuple[str, str, str], dict[tuple[str, str], None]] = {}
+    for run in runs:
+        trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.framework, run.device] = None
+    return {group: list(found) for group, found in trainers.items() if len(found) > 1}
+
+
+def trained_order(runs: Iterable[Run], config: Mapping) -> list[Run]:
+    """The runs in the order in which they are trained: a block for each repeat, mixed within by the experiments' seeds.
+
+    Experiments, frameworks, devices and epoch settings are interleaved, so that a machine that slows down or warms up
+    favours none of them; and runs of one repeat, which are compared with each other, lie near each other. The place
+    in a block is that of SHA-256(seed, id): the same everywhere, and an experiment that is added changes no other's.
+    """
+
+    def place(run: Run) -> tuple[int, str]:
+        seed = config["experiments"][run.experiment]["seed"]
+        return run.repeat, hashlib.sha256(f"{seed}:{run.id}".encode()).hexdigest()
+
+    return sorted(runs, key=place)

@@ -1,0 +1,1 @@
+"""A trained run applied to other texts."""

@@ -1,0 +1,1 @@
+"""What is trained, defined in numpy: recipe, input, initial weights, batch order, update rules and loss."""

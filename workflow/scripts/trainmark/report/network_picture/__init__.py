@@ -1,0 +1,1 @@
+"""A network drawn: boxes, their layout, the picture as SVG."""

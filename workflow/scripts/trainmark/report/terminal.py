@@ -1,0 +1,78 @@
+"""The tables that end a workflow in the terminal."""
+
+import pandas as pd
+from tabulate import tabulate
+
+from trainmark.parity.certificate import certificate_lines
+from trainmark.tables.comparisons import COMPARED, Certificates, shown_comparison
+from trainmark.tables.formatting import censored_counts, summary_figure
+from trainmark.tables.mixtures import code_mixtures, machine_mixtures
+from trainmark.tables.statistics import LEAST_FOR_INTERVAL
+from trainmark.tables.tables import GROUP, METRICS, of_group
+
+SHOWN = ("training_seconds", "test_loss", "test_accuracy")
+"""Figures of METRICS that the terminal shows; the report shows all."""
+
+
+def terminal_text(
+    runs: pd.DataFrame,
+    summary: pd.DataFrame,
+    comparisons: pd.DataFrame,
+    agreement: pd.DataFrame,
+    certificates: Certificates,
+) -> str:
+    """Section by section: medians over repeats, what is mixed, parity, who is faster, and how far frameworks agree."""
+    parts = []
+    for values, rows in summary.groupby(GROUP, sort=False):
+        experiment, recipe, dataset = values
+        parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
+        here = of_group(runs, values)
+        parts += code_mixtures(here) + machine_mixtures(here)
+        if values in certificates:
+            lines = [f"  {line}" for line in certificate_lines(certificates[values])]
+            parts.append("\n".join(["The same network in all? Certified in float64, pair by pair:", *lines]))
+        compared = of_group(comparisons, values)
+        if len(compared):
+            parts.append(_comparisons(compared[compared["metric"] == COMPARED[0]]))
+        agreeing = of_group(agreement, values)
+        if len(agreeing):
+            parts.append(_agreement(agreeing))
+    return "\n\n".join(parts) + "\n"
+
+
+def _medians(summary: pd.DataFrame) -> str:
+    rows = []
+    for row in summary.to_dict("records"):
+        figures = [summary_figure(row, metric, "median") for metric in SHOWN]
+        rows.append([row["framework"], row["device"], row["epochs"], censored_counts(row) or row["runs"], *figures])
+    headings = ["framework", "device", "epochs", "runs", *(METRICS[metric] for metric in SHOWN)]
+    return tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=["left"] * 2 + ["right"] * 5)
+
+
+def _comparisons(comparisons: pd.DataFrame) -> str:
+    """A line a pair of trainers at the longest epoch setting; one for all where repeats are too few for any verdict."""
+    repeats = (comparisons["pairs"] + comparisons["left_out"]).max()
+    if repeats < LEAST_FOR_INTERVAL:
+        repeated = f"{repeats} repeat{'s' if repeats > 1 else ''}"
+        return f"Faster or slower? {repeated}: too few for a verdict ({LEAST_FOR_INTERVAL} needed)"
+    epochs = comparisons["epochs"].max()
+    rows = [
+        [f"  {row['second']} against {row['first']}", shown_comparison(row), row["verdict"]]
+        for row in comparisons[comparisons["epochs"] == epochs].to_dict("records")
+    ]
+    heading = (
+        f"Ratios of training time at {epochs} epoch{'s' if epochs > 1 else ''}, each with its interval at 95 % "
+        "(all of them: see the report):"
+    )
+    return "\n".join([heading, tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)])
+
+
+def _agreement(agreement: pd.DataFrame) -> str:
+    rows = [
+        f"  {row['first']} and {row['second']}: {row['median']:.2e} in the median, {row['largest']:.2e} at most"
+        for row in agreement.to_dict("records")
+    ]
+    steps = agreement["steps"].max()
+    return "\n".join(
+        [f"Largest relative difference between the losses of the first {steps} steps, by pair of runs:", *rows]
+    )

@@ -1,0 +1,1 @@
+"""From records to tables: medians, comparisons with their intervals, verdicts."""

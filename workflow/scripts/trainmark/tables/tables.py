@@ -1,0 +1,201 @@
+"""From records to tables: one row a run, one a run and epoch, one a setting."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from trainmark.records.record import PHASES, decode_loss, read_record
+from trainmark.tables.formatting import number_ranges, shown_versions, statuses_of, why_absent
+from trainmark.tables.mixtures import code_versions
+from trainmark.tables.statistics import median_and_range
+
+GROUP = ["experiment", "recipe", "dataset"]
+"""What a section of the report, and a figure, is about."""
+
+SETTING = [*GROUP, "framework", "device", "epochs"]
+"""What runs have in common that differ in their repeat alone."""
+
+METRICS = {
+    "training_seconds": "training, s",
+    "first_step_seconds": "first step, s",
+    "steady_epoch_seconds": "steady epoch, s",
+    "samples_per_second": "samples/s",
+    "test_loss": "test loss",
+    "test_accuracy": "test accuracy",
+    "train_loss": "train loss",
+    "train_accuracy": "train accuracy",
+    "peak_host_mib": "peak memory, MiB",
+    "peak_device_mib": "peak GPU memory, MiB",
+    "training_joules": "energy of training, J",
+}
+"""Figures of a run that are summed up over repeats, with their heading."""
+
+PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES} | {"wall_seconds": "wall time"}
+"""Where a run's wall time went, in seconds, with their heading."""
+
+CURVE_FIGURES = ["seconds", "batch_loss", "test_loss", "test_accuracy", "train_loss", "train_accuracy"]
+
+
+def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
+    """The records of these runs, by the path they were read from, in the order given. Raises RecordError."""
+    paths = [runs_folder / run_id / "record.json" for run_id in run_ids]
+    return {str(path): read_record(path) for path in paths}
+
+
+def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
+    """One row a run: its place in the matrix, settings, figures, and the record that they stand in, with its hash.
+
+    order: the ids in the order in which the runs are trained; a run's number is its place in it, from 1. Rows keep the
+    order of `records`.
+    """
+    numbers = {run_id: number for number, run_id in enumerate(order, start=1)}
+    rows = [
+        {
+            "number": numbers[record["run"]["id"]],
+            **record["run"],
+            **_outcome(record),
+            **_figures(record),
+            **{key: record["settings"][key] for key in ("parameters", "batch_size", "seed", "dropout")},
+            **_machine(record),
+            "samples": json.dumps(record["samples"]),
+            "record": path,
+            "record_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+        }
+        for path, record in records.items()
+    ]
+    whole = dict.fromkeys(["diverged_step", "out_of_memory_epoch"], "Int64")
+    return pd.DataFrame(rows).astype(whole | dict.fromkeys(METRICS, "float64"))
+
+
+def _outcome(record: Mapping) -> dict:
+    """How the run ended, and how often it went on from a checkpoint."""
+    diverged = record["diverged"] or {"kind": None, "step": None}
+    out_of_memory = record["out_of_memory"] or {"phase": None, "epoch": None, "message": None}
+    return {
+        "status": record["status"],
+        "diverged_kind": diverged["kind"],
+        "diverged_step": diverged["step"],
+        "out_of_memory_phase": out_of_memory["phase"],
+        "out_of_memory_epoch": out_of_memory["epoch"],
+        "out_of_memory_message": out_of_memory["message"],
+        "resumes": record["resumes"],
+    }
+
+
+def _figures(record: Mapping) -> dict:
+    """What METRICS and PHASE_METRICS name."""
+    return {
+        **{metric: decode_loss(value) for metric, value in record["result"].items()},
+        **record["memory"],
+        "training_joules": record["energy"]["training_joules"],
+        "energy_reason": record["energy"]["reason"],
+        **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
+        "wall_seconds": record["wall_seconds"],
+    }
+
+
+def _machine(record: Mapping) -> dict:
+    """Where, with what and by which code the last process of the run trained; and on what the earlier ones did."""
+    provenance, environment = record["provenance"], record["provenance"]["environment"]
+    scheduler = provenance["scheduler"] or {"name": None, "job_id": None}
+    # What a session says of its machine: two on one host may have had two GPUs.
+    machines = [_machine_of(session) for session in record["sessions"]]
+    return {
+        **{key: provenance[key] for key in ("host", "cpu_model", "threads", "python", "platform", "trainmark")},
+        **{key: provenance[key] for key in ("git_commit", "git_clean", "started")},
+        "cpus": number_ranges(provenance["cpus"]),
+        "device_name": provenance["device"]["name"] if provenance["device"] else None,
+        "gpu": _gpu(provenance["gpu"] or {}),
+        "versions": shown_versions(provenance["versions"]),
+        "environment": " ".join(filter(None, (environment["kind"], environment.get("name")))),
+        "scheduler": scheduler["name"],
+        "job_id": scheduler["job_id"],
+        "code_sha256": provenance["code"]["sha256"],
+        "code_modules": json.dumps(provenance["code"]["modules"], sort_keys=True),
+        "session_machines": " and ".join(dict.fromkeys(machines)),
+        "machines": len(set(machines)),
+    }
+
+
+def _machine_of(session: Mapping) -> str:
+    """What a process was timed on, in words: two of one host may have had two GPUs, or more CPUs."""
+    count = len(session["cpus"])
+    parts = (session["host"], session["gpu"], f"{count} CPU{'s' if count > 1 else ''} of {session['cpu_model']}")
+    return ", ".join(filter(None, parts))
+
+
+_GPU_FACTS = {
+    "name": "{}",
+    "driver_version": "driver {}",
+    "cuda_version": "CUDA {}",
+    "memory_mib": "{} MiB",
+    "reason": "{}",
+}
+"""What stays the same of a GPU between runs, and how it is written; `reason` says why nothing else is told."""
+
+
+def _gpu(facts: Mapping) -> str | None:
+    """A GPU in words, as far as it tells about itself; None for a CPU run."""
+    return ", ".join(form.format(facts[key]) for key, form in _GPU_FACTS.items() if facts.get(key) is not None) or None
+
+
+def curves_table(records: dict[str, dict]) -> pd.DataFrame:
+    """One row a run and epoch: warm-up or steady, seconds of training, losses and accuracies."""
+    rows = []
+    for record in records.values():
+        for entry in record["curves"]:
+            row = {"id": record["run"]["id"], **{key: entry[key] for key in ("epoch", "part", "seconds")}}
+            row["batch_loss"] = decode_loss(entry["batch_loss"])
+            for split, figures in entry["evaluations"].items():
+                row[f"{split}_loss"] = decode_loss(figures["loss"])
+                row[f"{split}_accuracy"] = figures["accuracy"]
+            rows.append(row)
+    table = pd.DataFrame(rows, columns=["id", "epoch", "part", *CURVE_FIGURES])
+    return table.astype({"id": "str", "part": "str", "epoch": "int64", **dict.fromkeys(CURVE_FIGURES, "float64")})
+
+
+def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -> pd.DataFrame:
+    """One row a setting: how many runs, how many of them censored, and median, min and max of each metric of the rest.
+
+    Censored is a run that diverged or ran out of memory. `code_versions` counts the versions of the code that trained
+    the row's whole section (GROUP); `run_numbers` names the rows of `runs` that the figures come from. A figure that no
+    run has is NaN; `csv_text` says why.
+    """
+    metrics = list(metrics)
+    versions = {values: code_versions(group) for values, group in runs.groupby(GROUP)}
+    rows = []
+    for values, group in runs.groupby(SETTING, sort=False):
+        finished = group[group["status"] == "ok"]
+        row = dict(zip(SETTING, values, strict=True)) | {"runs": len(group)}
+        row |= {status: int((group["status"] == status).sum()) for status in ("diverged", "out_of_memory")}
+        row["code_versions"] = versions[values[: len(GROUP)]]
+        for metric in metrics:
+            present = finished[metric].dropna()
+            figures = median_and_range(present) if len(present) else (None, None, None)
+            row |= {f"{metric}_{name}": figure for name, figure in zip(("median", "min", "max"), figures, strict=True)}
+        row["run_numbers"] = " ".join(str(number) for number in sorted(group["number"]))
+        rows.append(row)
+    return pd.DataFrame(rows).astype({f"{metric}_median": "float64" for metric in metrics})
+
+
+def of_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
+    """The rows of one experiment, recipe and dataset: `values`, in the order of GROUP."""
+    return table[(table[GROUP] == list(values)).all(axis=1)]
+
+
+def rows_of(table: pd.DataFrame) -> list[dict]:
+    """The rows of a table as dicts, with None, and no NaN, for what is not there."""
+    plain = table.astype(object)
+    return plain.where(table.notna(), None).to_dict("records")
+
+
+def csv_text(summary: pd.DataFrame) -> str:
+    """The summary as CSV, with a word in each cell that has no figure."""
+    rows = [
+        {key: why_absent(statuses_of(row)) if pd.isna(value) else value for key, value in row.items()}
+        for row in summary.to_dict("records")
+    ]
+    return pd.DataFrame(rows, columns=summary.columns).to_csv(index=False)

@@ -1,0 +1,27 @@
+"""The arguments that train.py and trace_training.py have in common: what is trained, on which data, with what."""
+
+import argparse
+import json
+from pathlib import Path
+
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.machine import gpus
+from trainmark.recipes.catalogue import RECIPES
+
+
+def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Add these arguments to a script's own; parse them all, and check."""
+    parser.add_argument("--recipe", required=True, choices=RECIPES, help="what is trained")
+    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
+    parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; needed for images, which alone have one")
+    parser.add_argument("--framework", required=True, choices=known_frameworks(), help="the library that trains")
+    parser.add_argument("--device", required=True, choices=gpus.DEVICES)
+    parser.add_argument("--seed", type=int, default=1, help="the experiment's seed")
+    parser.add_argument("--batch-size", default="recipe", help="samples a step of a run: recipe, full or a number")
+    parser.add_argument("--input", type=json.loads, default={}, help="JSON: input transform over the recipe's")
+    parser.add_argument("--threads", type=int, default=1, help="CPUs and threads to train with")
+    parser.add_argument("--log", type=Path, help="file for everything that the framework prints")
+    arguments = parser.parse_args()
+    if RECIPES[arguments.recipe].input and not arguments.mean:
+        parser.error(f"--mean is needed: the recipe {arguments.recipe} trains on images")
+    return arguments

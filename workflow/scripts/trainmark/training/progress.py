@@ -1,0 +1,239 @@
+"""What a run has to show: its progress, times, device and energy; and the record made of them."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from trainmark.datasets import prepared
+from trainmark.machine import nvml
+from trainmark.machine.energy import open_meter
+from trainmark.machine.memory import peak_host_mib
+from trainmark.machine.provenance import boot_id, describe_job
+from trainmark.plan.run import Run
+from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.recipe import Recipe, seen_shape
+from trainmark.records.record import SCHEMA_VERSION, encode_loss
+from trainmark.training.checkpoints import identity_of
+from trainmark.training.outcome import Evaluations, result, sample_scores
+from trainmark.training.phases import Ledger
+from trainmark.training.settings import DTYPE, Job, Settings
+
+
+@dataclass
+class Progress:
+    """What a run has to show so far, as plain JSON values: what a checkpoint keeps beside the adapter's state.
+
+    energy_reason: why the energy of some epoch was not measured; then the sum is not the run's.
+    """
+
+    curves: list[dict] = field(default_factory=list)
+    step_losses: list[float] = field(default_factory=list)
+    samples: list[dict] = field(default_factory=list)
+    steps: int = 0
+    last_loss: float | None = None
+    first_step_seconds: float | None = None
+    peak_host_mib: float = 0.0
+    peak_device_mib: float | None = None
+    training_joules: float = 0.0
+    energy_reason: str | None = None
+    sessions: list[dict] = field(default_factory=list)
+
+
+class Account:
+    """A run's figures while it is trained.
+
+    provenance: as the record keeps it; whoever learns of the device and the versions puts them in.
+    """
+
+    def __init__(self, run: Run, recipe: Recipe, settings: Settings, job: Job, ledger: Ledger) -> None:
+        manifest = prepared.read_manifest(job.dataset_folder)
+        input_shape = seen_shape(settings.input, manifest["sample_shape"])
+        self.ledger = ledger
+        self.samples = manifest["samples"]["train"]
+        self.architecture = recipe.architecture(input_shape, manifest["classes"])
+        self.progress = Progress()
+        self.epoch: int | None = None
+        self.meter = open_meter(run.device, job.slot.cpus, job.slot.gpu)
+        self._job = job
+        self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
+        self._settings = self._settings_of(recipe, settings)
+        self._step_losses = settings.step_losses
+        self._class_names = manifest["class_names"]
+        self._dataset = {
+            "name": run.dataset,
+            "content_sha256": manifest["content_sha256"],
+            "samples": manifest["samples"],
+        }
+        self.provenance = {
+            **describe_job(len(job.slot.cpus)),
+            "device": None,
+            "gpu": nvml.describe(job.slot.gpu) if job.slot.gpu else None,
+            "versions": {},
+            "code": job.code,
+        }
+
+    def _settings_of(self, recipe: Recipe, settings: Settings) -> dict:
+        return {
+            "seed": settings.seed,
+            "architecture": self.architecture.name,
+            "parameters": self.architecture.parameter_count(),
+            "dropout": self.architecture.has_dropout,
+            "initializer": recipe.initializer,
+            "optimizer": recipe.optimizer.as_dict(),
+            "batch_size": min(settings.batch_size or self.samples, self.samples),
+            "dtype": DTYPE,
+            "input": settings.input and asdict(settings.input),
+            "memory_limit_mib": settings.memory_limit_mib,
+        }
+
+    # --- one process after the other ----------------------------------------------------------------------------
+
+    def identity(self, feed_sha256: str) -> str:
+        """Everything that decides the run: a checkpoint of anything else is none of this run.
+
+        feed_sha256: digest of the first epoch's feed.
+        """
+        code, versions = self._job.code["sha256"], self.provenance["versions"]
+        others = {"code": code, "versions": versions, "feed": feed_sha256, "step_losses": self._step_losses}
+        return identity_of(self._decided() | others)
+
+    def is_of_this_run(self, record: Mapping) -> bool:
+        """Whether a record is what this run would write, as far as settings, data, code and packages decide."""
+        own = json.loads(json.dumps(self._decided()))
+        same_code = all(record["provenance"][key] == self.provenance[key] for key in ("code", "environment"))
+        return same_code and own == {key: record[key] for key in own}
+
+    def _decided(self) -> dict:
+        return {"run": self._run, "settings": self._settings, "dataset": self._dataset}
+
+    def begin(self, first_step_seconds: float) -> None:
+        """Note that this process trains the run from its first epoch."""
+        self.progress.first_step_seconds = first_step_seconds
+        self.progress.sessions = [self._session(1, 0.0)]
+
+    def snapshot(self, device_mib: float | None) -> dict:
+        """The progress for a checkpoint, with the phases until now. device_mib: most memory of its GPU so far."""
+        self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()
+        self._note_peaks(device_mib)
+        return asdict(self.progress) | {"phases_seconds": self.ledger.close()[0]}
+
+    def go_on(self, epoch: int, snapshot: Mapping) -> None:
+        """Take over what an earlier process had to show after `epoch`: its time counts, starting again does not."""
+        self.progress = Progress(**{name: snapshot[name] for name in Progress.__dataclass_fields__})
+        restart_seconds = self.ledger.go_on(snapshot["phases_seconds"])
+        self.progress.sessions.append(self._session(epoch + 1, restart_seconds))
+
+    def _note_peaks(self, device_mib: float | None) -> None:
+        """Keep the largest memory of all processes of the run."""
+        progress = self.progress
+        progress.peak_host_mib = max(progress.peak_host_mib, peak_host_mib())
+        progress.peak_device_mib = max(filter(None, (progress.peak_device_mib, device_mib)), default=device_mib)
+
+    def _session(self, first_epoch: int, restart_seconds: float) -> dict:
+        """What this process holds, as the record keeps it."""
+        slot = self._job.slot
+        return {
+            "host": self.provenance["host"],
+            "boot_id": boot_id(),
+            "started": self.provenance["started"],
+            "held_seconds": [slot.held_from, time.monotonic()],
+            "cpu_model": self.provenance["cpu_model"],
+            "cpus": list(slot.cpus),
+            "gpu": slot.gpu,
+            "first_epoch": first_epoch,
+            "restart_seconds": restart_seconds,
+        }
+
+    # --- epochs -------------------------------------------------------------------------------------------------
+
+    def add_energy(self, before_joules: float | None) -> None:
+        """Add what was taken since the meter showed `before_joules`."""
+        now_joules = self.meter.joules()
+        if before_joules is None or now_joules is None:
+            self.progress.energy_reason = self.progress.energy_reason or self.meter.reason
+        else:
+            self.progress.training_joules += now_joules - before_joules
+
+    def add_epoch(
+        self, feed: EpochFeed, part: str, seconds: float, losses: np.ndarray, evaluations: Evaluations
+    ) -> dict:
+        """Add an epoch to the progress and return its entry of the curves.
+
+        part: "warm_up" or "steady". seconds: of its training. losses: a step each.
+        """
+        progress = self.progress
+        entry = {
+            "epoch": self.epoch,
+            "part": part,
+            "seconds": seconds,
+            "batch_loss": encode_loss(float(np.average(losses, weights=feed.batch_sizes()))),
+            "evaluations": {
+                split: {"loss": encode_loss(loss), "accuracy": accuracy}
+                for split, (loss, accuracy) in evaluations.items()
+            },
+        }
+        progress.curves.append(entry)
+        wanted = self._step_losses - len(progress.step_losses)
+        progress.step_losses += [encode_loss(float(loss)) for loss in losses[: max(wanted, 0)]]
+        progress.steps += len(losses)
+        progress.last_loss = float(losses[-1])
+        return entry
+
+    def score_samples(self, logits: np.ndarray, labels: np.ndarray) -> None:
+        """Note how the network scores the first test text of each class; of images nothing is noted."""
+        if self.architecture.takes_tokens:
+            self.progress.samples = sample_scores(logits, labels, self._class_names)
+
+    # --- the record ---------------------------------------------------------------------------------------------
+
+    def record(
+        self,
+        diverged: dict | None = None,
+        out_of_memory: dict | None = None,
+        device_mib: float | None = None,
+        weights: dict | None = None,
+    ) -> dict:
+        """The record of a run that ends now.
+
+        device_mib: the most memory of its GPU that it held. weights: what `kept_weights.write_weights` returned.
+        """
+        progress, job = self.progress, self._job
+        sessions = [dict(session) for session in progress.sessions] or [self._session(1, 0.0)]
+        sessions[-1]["held_seconds"] = [job.slot.held_from, time.monotonic()]
+        if job.slot.gpu:
+            self.provenance["gpu"] |= {"at_end": nvml.state(job.slot.gpu)}
+        self._note_peaks(device_mib)
+        phases_seconds, wall_seconds = self.ledger.close()
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run": self._run,
+            "order": job.order,
+            "settings": self._settings,
+            "dataset": self._dataset,
+            "status": "diverged" if diverged else "out_of_memory" if out_of_memory else "ok",
+            "diverged": diverged,
+            "out_of_memory": out_of_memory,
+            "curves": list(progress.curves),
+            "step_losses": list(progress.step_losses),
+            "result": result(progress.curves, progress.first_step_seconds, self.samples),
+            "samples": list(progress.samples),
+            "weights": weights,
+            "phases_seconds": phases_seconds,
+            "wall_seconds": wall_seconds,
+            "resumes": len(sessions) - 1,
+            "sessions": sessions,
+            "energy": self._energy(),
+            "memory": {"peak_host_mib": progress.peak_host_mib, "peak_device_mib": progress.peak_device_mib},
+            "provenance": dict(self.provenance),
+        }
+
+    def _energy(self) -> dict:
+        reason = self.progress.energy_reason or self.meter.reason
+        return {
+            "training_joules": None if reason else self.progress.training_joules,
+            "source": None if reason else self.meter.source,
+            "reason": reason,
+        }
