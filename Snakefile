@@ -10,14 +10,13 @@ if not workflow.overwrite_configfiles:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/certified.smk"
 
 
 rule all:
     """Every run, table and figure, and the report of the experiments in the config; every dataset that it names."""
     input:
-        report="results/report/index.html" if RUNS else [],
-        datasets=PRODUCTS,
+        report="results/report/index.html" if CAMPAIGN.runs else [],
+        datasets=CAMPAIGN.products,
 
 
 include: "workflow/rules/data.smk"
@@ -27,8 +26,8 @@ include: "workflow/rules/report.smk"
 
 
 onstart:
-    start_checks()
+    start()
 
 
 onsuccess:
-    show_results()
+    finish()

@@ -32,7 +32,7 @@ SETTINGS = {
     "batch_size": 128,
     "dtype": "float32",
     "input": {"scale": 1 / 255, "subtract_mean": True, "crop": None, "mean_window": "same"},
-    "memory_limit_mib": None,
+    "experiment": {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 100, "memory_limit_mib": None},
 }
 
 
@@ -78,7 +78,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
     curves = [curve(epoch, loss, seconds) for epoch in range(1, epochs + 1)]
     gpu = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024} if device == "gpu" else None
     made = {
-        "schema_version": 3,
+        "schema_version": 4,
         "run": run_of(framework, repeat, device, epochs, **run),
         "order": None,
         "settings": copy.deepcopy(SETTINGS),

@@ -127,8 +127,8 @@ def test_a_config_is_checked_and_planned_without_numpy_or_any_framework():
         "from trainmark.plan.dependencies import preparing_code, training_code",
         "from trainmark.recipes.catalogue import RECIPES",
         "digest(*training_code(RECIPES['mnist-mlp-keras'], 'chainer')); digest(*preparing_code('idx'))",
-        "from trainmark.plan.matrix import expand_runs, trained_order",
-        "print(len(trained_order(expand_runs(config, gpu_found=False), config)))",
+        "config = with_devices(config, gpu_found=False)",
+        "print(len(Campaign(config, catalogue).order))",
     ]
     done = python("\n".join(code))
     assert done.stderr == ""

@@ -5,20 +5,18 @@ rule trace_training:
     """Take the certified steps with one framework on one device, and keep what it showed of them."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        mean=of_dataset(dataset_files.mean_array),
+        mean=CAMPAIGN.of_dataset(products.mean_array),
     output:
         trace=temp(TRACE_FILE),
     params:
-        seed=setting("seed"),
-        batch_size=setting("batch_size"),
-        input=setting("input"),
-        mean=mean_option,
-        recipe=certified_recipe,
-        code=code_of_trace,
+        settings=CAMPAIGN.certified_settings,
+        mean=lambda wildcards, input: option("--mean", input.mean),
+        recipe=CAMPAIGN.certified_recipe,
+        code=CAMPAIGN.tracing_code,
         script=f"{SCRIPTS}/trace_training.py",
     log:
         "results/logs/trace_training/{experiment}/{recipe}/{dataset}/{framework}/{device}.log",
-    priority: DATA_FIRST
+    priority: BEFORE_RUNS
     conda:
         "../../envs/{framework}.yaml"
     threads: 2
@@ -28,26 +26,25 @@ rule trace_training:
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
     shell:
         "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q} {params.mean}"
-        " --framework {wildcards.framework} --device {wildcards.device} --seed {params.seed}"
-        " --batch-size {params.batch_size} --input {params.input:q} --threads {threads} --log {log:q}"
-        " --out {output.trace:q}"
+        " --framework {wildcards.framework} --device {wildcards.device}"
+        " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
 
 
 rule certify:
     """Compare the traces of all trainers of a group in pairs: the parity certificate."""
     input:
-        traces=traces_of_group,
+        traces=CAMPAIGN.traces,
     output:
         certificate=f"results/certificates/{CERTIFICATE_FILE}",
     params:
         # Traces are gone once they are compared: what makes one stale makes the certificate stale.
-        settings=lambda wildcards: [setting(key)(wildcards) for key in ("seed", "batch_size", "input")],
-        recipe=certified_recipe,
-        code=code_of_certificate,
+        settings=CAMPAIGN.certified_settings,
+        recipe=CAMPAIGN.certified_recipe,
+        code=CAMPAIGN.certificate_code,
         script=f"{SCRIPTS}/certify.py",
     log:
         "results/logs/certify/{experiment}/{recipe}/{dataset}.log",
-    priority: DATA_FIRST
+    priority: BEFORE_RUNS
     conda:
         "../../envs/report.yaml"
     threads: 1

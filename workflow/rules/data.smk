@@ -10,12 +10,12 @@ rule download_dataset:
     output:
         sources="results/datasets/{dataset}/sources.json",
     params:
-        entry=of_dataset(dataset_files.entry_to_fetch),
+        entry=CAMPAIGN.of_dataset(products.entry_to_fetch),
         folder=subpath(output.sources, parent=True),
         script=f"{SCRIPTS}/download.py",
     log:
         "results/logs/download_dataset/{dataset}.log",
-    priority: DATA_FIRST
+    priority: BEFORE_RUNS
     conda:
         "../../envs/data.yaml"
     threads: 1
@@ -30,18 +30,18 @@ rule prepare_dataset:
     """Turn a dataset's files into memory-mappable arrays, or lists of images that can be decoded, with a manifest."""
     input:
         sources="results/datasets/{dataset}/sources.json",
-        base=of_dataset(dataset_files.base_folder),
+        base=CAMPAIGN.of_dataset(products.base_folder),
     output:
         folder=directory("results/datasets/{dataset}/prepared"),
     params:
-        entry=of_dataset(dataset_files.entry_to_prepare),
+        entry=CAMPAIGN.of_dataset(products.entry_to_prepare),
         folder=subpath(input.sources, parent=True),
         base=lambda wildcards, input: option("--base-folder", input.base),
-        code=lambda wildcards: digest(*preparing_code(CATALOGUE[wildcards.dataset]["format"])),
+        code=CAMPAIGN.preparing_code,
         script=f"{SCRIPTS}/prepare.py",
     log:
         "results/logs/prepare_dataset/{dataset}.log",
-    priority: DATA_FIRST
+    priority: BEFORE_RUNS
     conda:
         "../../envs/data.yaml"
     threads: 4
@@ -67,7 +67,7 @@ rule pack_images:
         script=f"{SCRIPTS}/pack.py",
     log:
         "results/logs/pack_images/{dataset}.log",
-    priority: DATA_FIRST
+    priority: BEFORE_RUNS
     conda:
         "../../envs/data.yaml"
     threads: 4
@@ -83,7 +83,7 @@ rule compute_mean_image:
     """Compute the exact mean of the training images, as an array and as a picture."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        packed=lambda wildcards: dataset_files.packed_files(wildcards.dataset, CATALOGUE)[:1],
+        packed=CAMPAIGN.of_dataset(products.packed_training_images),
     output:
         mean="results/datasets/{dataset}/mean.npy",
         picture=report(
@@ -98,7 +98,7 @@ rule compute_mean_image:
         script=f"{SCRIPTS}/mean_image.py",
     log:
         "results/logs/compute_mean_image/{dataset}.log",
-    priority: DATA_FIRST
+    priority: BEFORE_RUNS
     conda:
         "../../envs/data.yaml"
     threads: 4

@@ -8,8 +8,8 @@ localrules:
 rule collect_records:
     """Check every record and put them into tables."""
     input:
-        records=RECORDS,
-        certificates=CERTIFICATES,
+        records=CAMPAIGN.records,
+        certificates=CAMPAIGN.certificates,
     output:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
@@ -35,60 +35,41 @@ rule collect_records:
         " 2> >(tee {log:q} >&2)"
 
 
-# A rule a figure, so that each says what it draws: in a loop all say the same, and `use rule ... with` refuses a docstring
-# in Snakemake 9.8, which is allowed here.
-PLOTTED = {
-    "runs": "results/tables/runs.parquet",
-    "curves": "results/tables/curves.parquet",
-    "comparisons": "results/tables/comparisons.csv",
-}
-PLOT = (
-    "python {params.script:q} --figure {params.figure} --runs {input.runs:q} --curves {input.curves:q}"
-    " --comparisons {input.comparisons:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-    " --dataset {wildcards.dataset} --out {output:q} 2> >(tee {log:q} >&2)"
-)
-
-
-rule plot_curves:
-    """Draw loss and accuracy by epoch."""
+rule plot_figure:
+    """Draw one figure of one experiment, recipe and dataset."""
     input:
-        **PLOTTED,
+        runs="results/tables/runs.parquet",
+        curves="results/tables/curves.parquet",
+        comparisons="results/tables/comparisons.csv",
     output:
-        **figure_files("curves"),
+        pdf=FIGURE_FILE + "pdf",
+        svg=report(
+            FIGURE_FILE + "svg",
+            category="Figures",
+            caption="../report/figure.rst",
+            labels={
+                "experiment": "{experiment}",
+                "recipe": "{recipe}",
+                "dataset": "{dataset}",
+                "figure": "{figure}",
+            },
+        ),
+        png=FIGURE_FILE + "png",
     params:
-        figure="curves",
+        caption=lambda wildcards: known_figures()[wildcards.figure],
         code=digest("plot"),
         script=f"{SCRIPTS}/plot.py",
     log:
-        "results/logs/plot_curves/{experiment}/{recipe}/{dataset}.log",
+        "results/logs/plot_figure/{experiment}/{recipe}/{dataset}/{figure}.log",
     conda:
         "../../envs/report.yaml"
     threads: 1
     resources:
         mem_mb=1000,
     shell:
-        PLOT
-
-
-rule plot_training_time:
-    """Draw training time by epoch setting, framework and device."""
-    input:
-        **PLOTTED,
-    output:
-        **figure_files("training_time"),
-    params:
-        figure="training_time",
-        code=digest("plot"),
-        script=f"{SCRIPTS}/plot.py",
-    log:
-        "results/logs/plot_training_time/{experiment}/{recipe}/{dataset}.log",
-    conda:
-        "../../envs/report.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-    shell:
-        PLOT
+        "python {params.script:q} --figure {wildcards.figure} --runs {input.runs:q} --curves {input.curves:q}"
+        " --comparisons {input.comparisons:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
+        " --dataset {wildcards.dataset} --out {output:q} 2> >(tee {log:q} >&2)"
 
 
 rule report:
@@ -97,22 +78,17 @@ rule report:
         runs="results/tables/runs.parquet",
         comparisons="results/tables/comparisons.csv",
         agreement="results/tables/agreement.csv",
-        records=RECORDS,
-        certificates=CERTIFICATES,
-        figures=[
-            f"{FIGURE_FILE}{name}.{kind}".format(experiment=experiment, recipe=recipe, dataset=dataset)
-            for experiment, recipe, dataset in GROUPS
-            for name in FIGURES
-            for kind in FIGURE_FORMATS
-        ],
-        datasets=PRODUCTS,
+        records=CAMPAIGN.records,
+        certificates=CAMPAIGN.certificates,
+        figures=CAMPAIGN.figures,
+        datasets=CAMPAIGN.products,
     output:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
     params:
         plan=PLAN_FILE,
-        descriptions=[part["description"] for part in SETTINGS["experiments"].values()],
-        recipes=shown_of_recipes(),
-        code=digest(*report_code(RECIPES[run.recipe] for run in RUNS)),
+        descriptions=CAMPAIGN.descriptions,
+        recipes=CAMPAIGN.shown_recipes(),
+        code=CAMPAIGN.report_code(),
         script=f"{SCRIPTS}/report.py",
     log:
         "results/logs/report.log",

@@ -6,24 +6,19 @@ rule train:
     """Train one run from a fresh model, or go on from its checkpoint, and write its record."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        mean=of_dataset(dataset_files.mean_array),
+        mean=CAMPAIGN.of_dataset(products.mean_array),
     output:
         record=RECORD_FILE,
     params:
-        seed=setting("seed"),
-        batch_size=setting("batch_size"),
-        input=setting("input"),
-        mean=mean_option,
-        step_losses=setting("step_losses"),
-        weights=lambda wildcards: "" if setting("keep_weights")(wildcards) else "--forget-weights",
-        memory_limit=lambda wildcards: option("--memory-limit-mib", setting("memory_limit_mib")(wildcards)),
-        recipe=recipe_of_run,
-        code=code_of_run,
+        settings=CAMPAIGN.settings,
+        mean=lambda wildcards, input: option("--mean", input.mean),
+        recipe=CAMPAIGN.recipe,
+        code=CAMPAIGN.training_code,
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/train.py",
     log:
         f"results/logs/train/{RUN_FOLDER}.log",
-    priority: turn_of_run
+    priority: CAMPAIGN.turn
     conda:
         "../../envs/{framework}.yaml"
     threads: 2
@@ -36,6 +31,5 @@ rule train:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean}"
         " --framework {wildcards.framework} --device {wildcards.device} --epochs {wildcards.epochs}"
-        " --repeat {wildcards.repeat} --seed {params.seed} --batch-size {params.batch_size} --input {params.input:q}"
-        " --step-losses {params.step_losses} {params.memory_limit} {params.weights} --threads {threads} --plan {params.plan:q}"
+        " --repeat {wildcards.repeat} --settings {params.settings:q} --threads {threads} --plan {params.plan:q}"
         " --log {log:q} --out {output.record:q}"

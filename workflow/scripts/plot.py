@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from trainmark.errors import run_command
-from trainmark.report.figures import FIGURES, save_figure
+from trainmark.plan.figures import known_figures
+from trainmark.report.figures import save_figure
 from trainmark.tables.comparisons import parity_note, read_comparisons
 from trainmark.tables.tables import of_group
 
@@ -14,7 +15,7 @@ from trainmark.tables.tables import of_group
 def main() -> None:
     """Read the tables, draw, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figure", required=True, choices=FIGURES, help="which figure")
+    parser.add_argument("--figure", required=True, choices=known_figures(), help="which figure")
     parser.add_argument("--runs", required=True, type=Path, help="runs.parquet")
     parser.add_argument("--curves", required=True, type=Path, help="curves.parquet")
     parser.add_argument("--comparisons", required=True, type=Path, help="comparisons.csv")

@@ -12,7 +12,6 @@ from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
 from trainmark.machine.locks import device_slot
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import asked_batch_size, merged_input
 from trainmark.training.arguments import parse_with_trainer
 
 
@@ -27,15 +26,12 @@ def take_trace(arguments: argparse.Namespace) -> None:
     """Hold a device, as runs do, so that no timed one is disturbed; take the steps; write."""
     with device_slot(arguments.device, arguments.threads) as slot:
         gpus.limit_threads(slot.cpus)
+        # numpy reads its number of threads when it is imported: not before
         from trainmark.parity.certified_steps import certified_plan, trace
-        from trainmark.parity.trace import (
-            write_trace,  # numpy reads its number of threads when it is imported: not before
-        )
+        from trainmark.parity.trace import write_trace
 
         recipe = RECIPES[arguments.recipe]
-        batch_size = asked_batch_size(recipe, arguments.batch_size)
-        transform = merged_input(recipe, arguments.input)
-        plan = certified_plan(recipe, arguments.seed, batch_size, transform, arguments.dataset_folder, arguments.mean)
+        plan = certified_plan(recipe, arguments.settings, arguments.dataset_folder, arguments.mean)
         adapter = create_adapter(arguments.framework, len(slot.cpus))
         write_trace(trace(adapter, plan, arguments.device), arguments.out)
 

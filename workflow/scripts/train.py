@@ -11,10 +11,9 @@ from trainmark.console import redirect_output
 from trainmark.machine import gpus
 from trainmark.machine.locks import device_slot, run_lock
 from trainmark.plan.dependencies import code_record, training_code
-from trainmark.plan.plan_file import place_in_order
+from trainmark.plan.plan_file import experiment_of, place_in_order
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import asked_batch_size, merged_input
 from trainmark.training.arguments import parse_with_trainer
 from trainmark.training.display import RunDisplay
 from trainmark.training.ending import Ending
@@ -31,18 +30,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dataset", required=True, help="name of the dataset")
     parser.add_argument("--epochs", required=True, type=int, help="passes over the training set")
     parser.add_argument("--repeat", required=True, type=int, help="number of the repeat, from 1")
-    parser.add_argument("--step-losses", type=int, default=100, help="losses of how many first steps to keep")
-    parser.add_argument("--memory-limit-mib", type=float, help="end as out of memory where the process holds more")
-    parser.add_argument(
-        "--forget-weights", action="store_true", help="do not keep the trained weights beside the record"
-    )
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
         default=os.environ.get(CHECKPOINT_SECONDS_VARIABLE, "5"),
         help=f"least time between two checkpoints (default: {CHECKPOINT_SECONDS_VARIABLE}, or 5)",
     )
-    parser.add_argument("--plan", type=Path, help="JSON with the order of all runs, to say which of how many this is")
+    parser.add_argument(
+        "--plan", type=Path, help="the workflow's plan.json: the order of all runs, and settings that decide nothing"
+    )
     parser.add_argument("--out", required=True, type=Path, help="the record to write; checkpoints lie beside it")
     return parse_with_trainer(parser)
 
@@ -62,16 +58,9 @@ def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: 
         gpus.limit_threads(slot.cpus)
         with ledger.phase("import"):  # numpy reads its number of threads when it is imported: not before here
             from trainmark.machine.memory import MemoryWatch
+            from trainmark.training.job import Job
             from trainmark.training.kept_weights import FILE_NAME
             from trainmark.training.run import Training
-            from trainmark.training.settings import Job, Settings
-        settings = Settings(
-            arguments.seed,
-            asked_batch_size(recipe, arguments.batch_size),
-            merged_input(recipe, arguments.input),
-            arguments.step_losses,
-            arguments.memory_limit_mib,
-        )
         job = Job(
             arguments.dataset_folder,
             arguments.mean,
@@ -81,9 +70,9 @@ def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: 
             arguments.checkpoint_seconds,
             order,
             arguments.out.with_name(FILE_NAME),
-            not arguments.forget_weights,
+            experiment_of(run, arguments.plan).get("keep_weights", True),
         )
-        training = Training(run, recipe, settings, job, ledger)
+        training = Training(run, recipe, arguments.settings, job, ledger)
         if ending.take_kept_record(training.account.is_of_this_run):
             ending.done_elsewhere()
 
@@ -93,7 +82,7 @@ def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: 
             except Exception as error:  # in the watch's thread, where nobody else would see it
                 ending.fail(error)
 
-        with MemoryWatch(arguments.memory_limit_mib, on_excess):
+        with MemoryWatch(arguments.settings["memory_limit_mib"], on_excess):
             ending.finish(training.train(display.epoch_done, display.went_on))
 
 

@@ -15,7 +15,7 @@ from trainmark.parity.trace import read_trace, write_trace
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import first_weights
-from trainmark.recipes.recipe import InputTransform, asked_batch_size
+from trainmark.recipes.recipe import asked_batch_size
 
 NPY = (
     b"\x93NUMPY\x01\x00"
@@ -190,8 +190,8 @@ def dataset(tmp_path):
 
 def test_plan_holds_the_samples_as_the_network_sees_them(dataset):
     folder, arrays = dataset
-    transform = InputTransform(scale=0.5, subtract_mean=True)
-    found = certified_plan(FLUX, 3, 7, transform, folder, folder / "mean.npy")
+    settings = {"seed": 3, "batch_size": 7, "input": {"scale": 0.5, "subtract_mean": True}}
+    found = certified_plan(FLUX, settings, folder, folder / "mean.npy")
     inputs, labels = found.splits["train"]
     order = certified_batches(40, 7, (3, 1))
     mean = np.load(folder / "mean.npy")
@@ -210,7 +210,8 @@ def test_plan_holds_the_samples_as_the_network_sees_them(dataset):
 def test_images_are_cut_down_to_the_certified_side(dataset, side, shape):
     folder, arrays = dataset
     recipe = type(FLUX)(**vars(FLUX) | {"certified_side": side})
-    found = certified_plan(recipe, 1, None, InputTransform(scale=1.0), folder, folder / "mean.npy")
+    settings = {"seed": 1, "batch_size": "full", "input": {"scale": 1.0}}
+    found = certified_plan(recipe, settings, folder, folder / "mean.npy")
     inputs = found.splits["train"][0]
     assert found.architecture.input_shape == inputs.shape[1:] == shape
     edge = (6 - shape[1]) // 2

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from trainmark.plan.matrix import certified_groups, devices_of, expand_runs, trained_order
+from trainmark.plan.matrix import certified_groups, expand_runs, trained_order, with_devices
 from trainmark.plan.run import RUN_FOLDER, Run
 
 EXPERIMENT = {
@@ -22,12 +22,12 @@ def config(**experiments) -> dict:
 
 
 def test_count_is_the_product_of_the_lists_and_the_repeats():
-    assert len(expand_runs(config(e={}), gpu_found=False)) == 2 * 1 * 3 * 2 * 2 * 2
-    assert len(expand_runs(config(e={}, f={"repeats": 1, "epochs": [5]}), gpu_found=False)) == 48 + 12
+    assert len(expand_runs(config(e={}))) == 2 * 1 * 3 * 2 * 2 * 2
+    assert len(expand_runs(config(e={}, f={"repeats": 1, "epochs": [5]}))) == 48 + 12
 
 
 def test_every_combination_is_there_once():
-    runs = expand_runs(config(e={}), gpu_found=True)
+    runs = expand_runs(config(e={}))
     cells = {(run.recipe, run.dataset, run.framework, run.device, run.epochs, run.repeat) for run in runs}
     assert len(cells) == len(runs) == 48
     assert {run.repeat for run in runs} == {1, 2}
@@ -35,7 +35,7 @@ def test_every_combination_is_there_once():
 
 
 def test_repeats_turn_slowest_and_frameworks_fastest():
-    runs = expand_runs(config(e={"recipes": ["r1"]}), gpu_found=False)
+    runs = expand_runs(config(e={"recipes": ["r1"]}))
     assert [(run.repeat, run.epochs, run.device, run.framework) for run in runs] == [
         (repeat, epochs, device, framework)
         for repeat in (1, 2)
@@ -46,16 +46,16 @@ def test_repeats_turn_slowest_and_frameworks_fastest():
 
 
 def test_experiments_come_in_the_order_of_the_config():
-    runs = expand_runs(config(z={}, a={}), gpu_found=False)
+    runs = expand_runs(config(z={}, a={}))
     assert [run.experiment for run in runs] == ["z"] * 48 + ["a"] * 48
 
 
 def test_a_config_that_only_prepares_has_no_runs():
-    assert expand_runs({"prepare": ["imdb"], "experiments": {}}, gpu_found=True) == []
+    assert expand_runs({"prepare": ["imdb"], "experiments": {}}) == []
 
 
 def test_ids_are_unique_and_name_the_folder():
-    runs = expand_runs(config(e={}, f={}), gpu_found=True)
+    runs = expand_runs(config(e={}, f={}))
     assert len({run.id for run in runs}) == len(runs)
     run = Run("e", "r1", "d1", "f1", "cpu", 10, 2)
     assert run.id == "e/r1/d1/f1/cpu/epochs-10/repeat-2"
@@ -77,15 +77,11 @@ def test_ids_are_unique_and_name_the_folder():
 )
 def test_devices(devices, gpu_found, expected):
     """auto takes what is there; a device asked for by name stays, so that its absence is an error and no fall-back."""
-    assert devices_of({"devices": devices}, gpu_found) == expected
-    runs = expand_runs(config(e={"devices": devices}), gpu_found)
-    assert list(dict.fromkeys(run.device for run in runs)) == expected
-
-
-def test_the_config_is_left_as_it_is():
-    experiment = {"devices": ["cpu"]}
-    devices_of(experiment, True).append("gpu")
-    assert experiment == {"devices": ["cpu"]}
+    asked = config(e={"devices": devices})
+    found = with_devices(asked, gpu_found)
+    assert asked == config(e={"devices": devices}), "the config stays as it was given"
+    assert found["experiments"]["e"]["devices"] == expected
+    assert list(dict.fromkeys(run.device for run in expand_runs(found))) == expected
 
 
 # --- the order of training ----------------------------------------------------------------------------------------
@@ -93,11 +89,11 @@ def test_the_config_is_left_as_it_is():
 
 def order(**experiments) -> list[Run]:
     settings = config(**{name: {"seed": 1} | changes for name, changes in experiments.items()})
-    return trained_order(expand_runs(settings, gpu_found=False), settings)
+    return trained_order(expand_runs(settings), settings)
 
 
 def test_every_run_has_a_place_in_the_order():
-    runs = expand_runs(config(e={}, f={}), gpu_found=False)
+    runs = expand_runs(config(e={}, f={}))
     assert sorted(run.id for run in order(e={}, f={})) == sorted(run.id for run in runs)
 
 
@@ -139,7 +135,7 @@ def test_the_order_is_the_same_everywhere():
 
 
 def test_groups_with_two_trainers_are_certified_each_trainer_once_in_the_order_of_the_config():
-    runs = expand_runs(config(e={"frameworks": ["f2", "f1"], "recipes": ["r1"]}, f={}), gpu_found=True)
+    runs = expand_runs(config(e={"frameworks": ["f2", "f1"], "recipes": ["r1"]}, f={}))
     found = certified_groups(runs)
     assert list(found) == [("e", "r1", "d1"), ("f", "r1", "d1"), ("f", "r2", "d1")]
     assert found["e", "r1", "d1"] == [("f2", "cpu"), ("f1", "cpu"), ("f2", "gpu"), ("f1", "gpu")]
@@ -148,4 +144,4 @@ def test_groups_with_two_trainers_are_certified_each_trainer_once_in_the_order_o
 @pytest.mark.parametrize(("frameworks", "devices", "groups"), [(1, 1, 0), (1, 2, 2), (2, 1, 2)])
 def test_one_trainer_alone_is_not_certified(frameworks, devices, groups):
     parts = {"frameworks": ["f1", "f2"][:frameworks], "devices": ["cpu", "gpu"][:devices]}
-    assert len(certified_groups(expand_runs(config(e=parts), gpu_found=True))) == groups
+    assert len(certified_groups(expand_runs(config(e=parts)))) == groups

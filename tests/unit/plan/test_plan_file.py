@@ -1,10 +1,11 @@
-"""The plan: what a job reads of it."""
+"""The plan: what a workflow writes, and what its jobs read of it."""
 
 import json
 
 import pytest
 
-from trainmark.plan.plan_file import place_in_order
+from trainmark.errors import ConfigError
+from trainmark.plan.plan_file import experiment_of, place_in_order, read_plan, write_plan
 from trainmark.plan.run import Run
 
 RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
@@ -36,8 +37,24 @@ def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
     plan = tmp_path / "plan.json"
     plan.write_text(content)
     assert place_in_order(RUN, plan) is None
+    assert experiment_of(RUN, plan) == {}
 
 
 def test_no_plan(tmp_path):
     assert place_in_order(RUN, None) is None
     assert place_in_order(RUN, tmp_path / "plan.json") is None
+    with pytest.raises(ConfigError, match=r"plan\.json can't be read on .*need the same directory"):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_what_is_written_is_read(tmp_path):
+    config = {
+        "experiments": {"e": {"keep_weights": False}},
+        "prepare": [],
+        "datasets": {},
+        "mirror": "https://user:key@x",
+    }
+    write_plan(tmp_path / "plan.json", config, [RUN.id], [RUN.id])
+    assert "key" not in (tmp_path / "plan.json").read_text().replace("keep", ""), "a mirror's address may hold one"
+    assert read_plan(tmp_path / "plan.json")["config"]["experiments"] == config["experiments"]
+    assert experiment_of(RUN, tmp_path / "plan.json") == {"keep_weights": False}

@@ -73,7 +73,7 @@ WRONG = [
     ("settings.dtype", "float16", "settings.dtype"),
     ("settings.parameters", 1.5, "settings.parameters"),
     ("settings.input.scale", ..., "settings.input"),
-    ("settings.memory_limit_mib", 0, "settings.memory_limit_mib"),
+    ("settings.experiment", [], "settings.experiment"),
     ("dataset.content_sha256", "abc", "dataset.content_sha256"),
     ("settings.input", [], "settings.input"),
     ("samples", None, "samples"),

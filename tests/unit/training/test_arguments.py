@@ -17,7 +17,18 @@ OWN = {
 }
 """What each script needs besides."""
 
-SHARED = ["--framework", "chainer", "--device", "cpu", "--dataset-folder", "prepared", "--out", "out"]
+SHARED = [
+    "--framework",
+    "chainer",
+    "--device",
+    "cpu",
+    "--dataset-folder",
+    "prepared",
+    "--out",
+    "out",
+    "--settings",
+    '{"seed": 1}',
+]
 
 both = pytest.mark.parametrize("script", OWN, ids=lambda script: script.__name__)
 
@@ -37,16 +48,16 @@ def parsed(monkeypatch):
 def test_defaults(parsed, script):
     found = parsed(script, "--recipe", "imdb-cnn")
     shared = {"recipe": "imdb-cnn", "dataset_folder": Path("prepared"), "mean": None, "framework": "chainer"}
-    shared |= {"device": "cpu", "seed": 1, "batch_size": "recipe", "input": {}, "threads": 1, "log": None}
+    shared |= {"device": "cpu", "settings": {"seed": 1}, "threads": 1, "log": None}
     assert found.items() >= (shared | {"out": Path("out")}).items()
 
 
 @both
 def test_given(parsed, script):
-    given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--seed", "3", "--batch-size", "full"]
-    found = parsed(script, *given, "--input", '{"scale": 1}', "--threads", "4", "--log", "log")
-    shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "seed": 3, "batch_size": "full"}
-    assert found.items() >= (shared | {"input": {"scale": 1}, "threads": 4, "log": Path("log")}).items()
+    given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--threads", "4", "--log", "log"]
+    found = parsed(script, *given)
+    shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "threads": 4, "log": Path("log")}
+    assert found.items() >= shared.items()
 
 
 @both

@@ -20,8 +20,8 @@ from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.record import PHASES, write_record
 from trainmark.training import run as run_module
+from trainmark.training.job import Job
 from trainmark.training.phases import Ledger
-from trainmark.training.settings import Job, Settings
 
 RECIPE = RECIPES["mnist-mlp-flux"]
 RUN = Run("e", RECIPE.name, "tiny", "fake", "cpu", 3, 2)
@@ -135,7 +135,8 @@ def train(tmp_path, monkeypatch):
         slot = Slot((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
         checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
         job = Job(data, mean, slot, code, checkpoints, 0.0, {"place": 1, "of": 2}, weights, keep_weights)
-        settings = Settings(seed, BATCH_SIZE, recipe.input, step_losses, memory_limit_mib)
+        settings = {"seed": seed, "batch_size": BATCH_SIZE, "input": {}}
+        settings |= {"step_losses": step_losses, "memory_limit_mib": memory_limit_mib}
         seen, resumed = [], []
 
         def epoch_done(entry):

@@ -38,6 +38,13 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
     return filled
 
 
+def keys_that_decide(what: Iterable[str]) -> list[str]:
+    """The keys of an experiment that decide one of these, in order: config/schema.yaml says `decides` of each."""
+    schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
+    keys = schema["$defs"]["experiment"]["properties"]
+    return sorted(key for key, part in keys.items() if part["decides"] in what)
+
+
 def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tuple[dict, dict]:
     """(config with defaults, dataset catalogue with the config's own entries), both checked.
 

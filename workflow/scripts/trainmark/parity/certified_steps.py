@@ -20,7 +20,7 @@ from trainmark.parity.update_check import UpdateCheck
 from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
 from trainmark.recipes.initial_weights import Weights, first_weights
-from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe, seen_shape
+from trainmark.recipes.recipe import Optimizer, Recipe, asked_batch_size, merged_input, seen_shape
 
 CERTIFIED_STEPS = 10
 CERTIFIED_SAMPLES = 8
@@ -216,21 +216,16 @@ def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...
             return np.stack(batches[:CERTIFIED_STEPS])
 
 
-def certified_plan(
-    recipe: Recipe,
-    seed: int,
-    batch_size: int | None,
-    transform: InputTransform | None,
-    dataset_folder: Path,
-    mean_file: Path | None,
-) -> Plan:
-    """The plan of a recipe on a prepared dataset, with the settings of an experiment.
+def certified_plan(recipe: Recipe, settings: Mapping, dataset_folder: Path, mean_file: Path | None) -> Plan:
+    """The plan of a recipe on a prepared dataset.
 
-    batch_size: samples a step of its runs, None for the whole training set. mean_file: of the dataset's mean image,
-    None for token ids. Images are cut down to the recipe's `certified_side`.
+    settings: the experiment's, by key, as the config gives them. mean_file: of the dataset's mean image, None for token
+    ids. Images are cut down to the recipe's `certified_side`.
     """
-    seeds = run_seed(seed, REPEAT)
+    seeds = run_seed(settings["seed"], REPEAT)
+    transform = merged_input(recipe, settings["input"])
     manifest = prepared.read_manifest(dataset_folder)
+    batch_size = asked_batch_size(recipe, settings["batch_size"])
     batches = certified_batches(manifest["samples"]["train"], batch_size, seeds)
     indices, places = np.unique(batches, return_inverse=True)
     tested = manifest["samples"]["test"]
@@ -242,8 +237,8 @@ def certified_plan(
         seen = input_transform.network_inputs(stored[wanted], mean, transform, "float64")
         splits[split] = _cut(seen, recipe.certified_side), np.asarray(labels[wanted])
     architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
-    settings = {
-        "seed": seed,
+    shown = {
+        "seed": settings["seed"],
         "architecture": architecture.name,
         "parameters": architecture.parameter_count(),
         "classes": manifest["classes"],
@@ -257,7 +252,7 @@ def certified_plan(
         "evaluation_samples": len(chosen["test"]),
     }
     weights = first_weights(architecture, recipe.initializer, seeds)
-    return Plan(architecture, weights, recipe.optimizer, splits, places.reshape(batches.shape), seeds, settings)
+    return Plan(architecture, weights, recipe.optimizer, splits, places.reshape(batches.shape), seeds, shown)
 
 
 def _cut(inputs: np.ndarray, side: int | None) -> np.ndarray:

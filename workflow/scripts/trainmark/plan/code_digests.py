@@ -20,7 +20,7 @@ WITHOUT_EFFECT = {
     "trainmark.console": "what a person sees while a run trains",
     "trainmark.training.ending": "how the process ends when its record is made",
     "trainmark.training.display": "what a person sees of a run",
-    "trainmark.plan.plan_file": "the plan that a job reads its settings from: they are inputs of their own",
+    "trainmark.plan.plan_file": "the order of the runs, and settings that decide nothing",
     "trainmark.errors": "sentences, and the exit status of a script that fails",
     "trainmark.plan.dependencies": "what digests are made of: where it names other modules, the digests show it",
     "trainmark.plan.code_digests": "the digests: where it makes others of the same code, they show it themselves",

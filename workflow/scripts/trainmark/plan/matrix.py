@@ -7,28 +7,31 @@ from itertools import product
 from trainmark.plan.run import Run
 
 
-def devices_of(experiment: Mapping, gpu_found: bool) -> list[str]:
-    """The devices of an experiment; "auto" is the CPU and, where one was found, the GPU."""
-    if experiment["devices"] == "auto":
-        return ["cpu", "gpu"] if gpu_found else ["cpu"]
-    return list(experiment["devices"])
+def with_devices(config: Mapping, gpu_found: bool) -> dict:
+    """The config with the devices of each experiment named: "auto" is the CPU and, where one was found, the GPU."""
+    auto = ["cpu", "gpu"] if gpu_found else ["cpu"]
+    experiments = {
+        name: {**experiment, "devices": auto if experiment["devices"] == "auto" else experiment["devices"]}
+        for name, experiment in config["experiments"].items()
+    }
+    return {**config, "experiments": experiments}
 
 
-def _runs_of(name: str, experiment: Mapping, gpu_found: bool) -> Iterator[Run]:
+def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
     for repeat, epochs, recipe, dataset, device, framework in product(
         range(1, experiment["repeats"] + 1),
         experiment["epochs"],
         experiment["recipes"],
         experiment["datasets"],
-        devices_of(experiment, gpu_found),
+        experiment["devices"],
         experiment["frameworks"],
     ):
         yield Run(name, recipe, dataset, framework, device, epochs, repeat)
 
 
-def expand_runs(config: Mapping, gpu_found: bool) -> list[Run]:
-    """All runs of a checked config, experiment by experiment: the order in which tables list them."""
-    return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment, gpu_found)]
+def expand_runs(config: Mapping) -> list[Run]:
+    """All runs of a config with its devices named, experiment by experiment: the order in which tables list them."""
+    return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment)]
 
 
 def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[tuple[str, str]]]:

@@ -1,22 +1,56 @@
-"""The plan: what a workflow is going to do, in a file that its jobs read."""
+"""The plan: the file in which a workflow says what it is going to do, and which its jobs read."""
 
 import json
+import platform
+from collections.abc import Mapping
 from pathlib import Path
 
+from trainmark.errors import ConfigError
+from trainmark.files.whole import written_whole
 from trainmark.plan.run import Run
+
+WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
+"""Environment variable in which a workflow leaves the id of its process to its jobs."""
+
+PLANNED_KEYS = ("experiments", "prepare", "datasets")
+"""Keys of the config that stand in the plan. The mirror does not: its address may hold a key."""
+
+
+def write_plan(path: Path, config: Mapping, runs: list[str], order: list[str]) -> None:
+    """Write the plan. config: with its devices named. runs: ids, in the order of the tables; order: as trained."""
+    document = {"config": {key: config[key] for key in PLANNED_KEYS}, "runs": runs, "order": order}
+    with written_whole(path) as part:
+        part.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def read_plan(path: Path) -> dict:
+    """The plan. Raises ConfigError where there is none that a workflow has written."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{path} can't be read on {platform.node()} ({error}): snakemake writes it where it is started, and jobs "
+            "need the same directory"
+        ) from error
+
+
+def experiment_of(run: Run, plan: Path | None) -> dict:
+    """The settings of a run's experiment; none where no plan names it, as for a run that somebody starts by hand."""
+    return _part(plan, "config", "experiments", run.experiment) or {}
 
 
 def place_in_order(run: Run, plan: Path | None) -> dict | None:
     """Where a run stands in the order of its workflow, as the record keeps it; None where no plan lists it."""
-    ids = _planned_order(plan) if plan else []
-    return {"place": ids.index(run.id) + 1, "of": len(ids)} if run.id in ids else None
+    ids = _part(plan, "order")
+    return {"place": ids.index(run.id) + 1, "of": len(ids)} if isinstance(ids, list) and run.id in ids else None
 
 
-def _planned_order(plan: Path) -> list:
-    """The list in the plan; empty where the file holds anything else: a title is no reason for a run to fail."""
+def _part(plan: Path | None, *keys: str) -> object:
+    """A part of the plan; None where it is not there: nothing in it that a run needs to be trained."""
     try:
-        content = json.loads(plan.read_text())
+        found = json.loads(plan.read_text()) if plan else None
     except (OSError, ValueError):
-        return []
-    ids = content.get("order") if isinstance(content, dict) else None
-    return ids if isinstance(ids, list) else []
+        return None
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found

@@ -1,9 +1,16 @@
-"""What the workflow makes of each dataset, and of which part of its entry."""
+"""Where the workflow puts what it makes, and of which part of a dataset's entry it makes it."""
 
 import json
 from collections.abc import Iterable, Mapping
 
 from trainmark.datasets.catalogue import kind_of
+from trainmark.plan.run import RUN_FOLDER
+
+PLAN_FILE = "results/plan.json"
+RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
+TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
+FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/{figure}."
+"""Of a figure, without its format."""
 
 FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
 
@@ -45,6 +52,11 @@ def packed_files(name: str, catalogue: Mapping) -> list[str]:
     """The packed images of a dataset, training images first; none where its entry does not ask for them."""
     made = catalogue[name].get("packed", False)
     return [f"results/datasets/{name}/packed/{split}.npy" for split in ("train", "test")] if made else []
+
+
+def packed_training_images(name: str, catalogue: Mapping) -> list[str]:
+    """The packed training images of a dataset; none where its entry does not ask for them."""
+    return packed_files(name, catalogue)[:1]
 
 
 def products(names: Iterable[str], catalogue: Mapping) -> list[str]:

@@ -1,17 +1,19 @@
-"""The figures: loss and accuracy by epoch, and training time by epoch setting, framework and device."""
+"""The figures. Each function `draw_<name>(runs, curves)` is one, and its docstring the caption (plan/figures.py).
+
+runs: the rows of one experiment, recipe and dataset. curves: the table of curves, of all.
+"""
 
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
-
-matplotlib.use("Agg")  # no screen
-import matplotlib.pyplot as plt
+import matplotlib.ticker
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from trainmark.plan.figures import PREFIX
 
 STYLE = {
     "figure.dpi": 150,
@@ -54,14 +56,13 @@ def _label(framework: str, device: str) -> str:
     return f"{framework}, {device}"
 
 
-def curves_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Loss and accuracy on the test set by epoch: median over repeats, and the range between them as a band.
-
-    Epoch settings share their beginning (same seeds), so each line is that of the longest setting. A run that
-    diverged ends in a cross; one that ran out of memory just ends. Training losses (mean over each epoch's batches) are
-    dotted.
+def draw_curves(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Test loss and accuracy by epoch; line: median over repeats, band: their range, cross: a run diverged after this
+    epoch; dotted: mean loss over the batches of training. Each line is that of the longest epoch setting; the shorter
+    ones are its beginning.
     """
-    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.0), sharex=True)
+    figure = Figure(figsize=(7.2, 3.0))
+    axes = figure.subplots(1, 2, sharex=True)
     looks = _looks(runs)
     curves = curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan)
     longest = runs[runs["epochs"] == runs.groupby(["framework", "device"])["epochs"].transform("max")]
@@ -111,15 +112,12 @@ def _mark_divergence(axis: Axes, curves: pd.DataFrame, diverged: pd.DataFrame, c
             axis.plot(finite["epoch"].iloc[-1], finite[column].iloc[-1], "x", color=colour, markersize=8)
 
 
-def training_time_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Seconds of training by epoch setting: every run a dot, the median of a setting a line's corner.
-
-    A run that diverged or ran out of memory stopped before its last epoch: its time is not that of its setting, and is
-    left out.
-    """
-    figure, axis = plt.subplots(figsize=(7.2, 3.2))
+def draw_training_time(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Training time by epoch setting, compilation included; every dot is a run, lines join the medians."""
+    figure = Figure(figsize=(7.2, 3.2))
+    axis = figure.subplots()
     looks = _looks(runs)
-    runs = runs[runs["status"] == "ok"]
+    runs = runs[runs["status"] == "ok"]  # another stopped before its last epoch: its time is not that of its setting
     if runs.empty:
         _say(axis, NOTHING_LEFT)
         return figure
@@ -143,12 +141,6 @@ def training_time_figure(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[pd.DataFrame, pd.DataFrame], Figure]] = {
-    "curves": curves_figure,
-    "training_time": training_time_figure,
-}
-
-
 def _add_note(figure: Figure, note: str) -> None:
     """Below the axes, each line of it folded to the figure's width; the figure grows by its height."""
     lines = [part for line in note.splitlines() for part in textwrap.wrap(line, NOTE_COLUMNS, subsequent_indent="    ")]
@@ -160,14 +152,13 @@ def _add_note(figure: Figure, note: str) -> None:
 
 
 def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, files: list[Path]) -> None:
-    """Draw a figure of FIGURES from the runs of one experiment, recipe and dataset, into a file for each format.
+    """Draw a figure from the runs of one experiment, recipe and dataset, into a file for each format.
 
     note: what stands below it (`comparisons.parity_note`).
     """
-    with plt.rc_context(STYLE):
-        figure = FIGURES[name](runs, curves)
+    with matplotlib.rc_context(STYLE):
+        figure = globals()[f"{PREFIX}{name}"](runs, curves)
         _add_note(figure, note)
         for file in files:
             dated = {"svg": "Date", "pdf": "CreationDate"}.get(file.suffix[1:])
             figure.savefig(file, metadata={dated: None} if dated else None)
-        plt.close(figure)

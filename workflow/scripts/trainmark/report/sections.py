@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
+from trainmark.plan.figures import known_figures
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.record import read_record
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
@@ -17,6 +18,9 @@ from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixtures import code_mixtures, machine_mixtures
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, of_group, rows_of, summary_table
+
+IN_WORDS = ("seed", "batch_size", "input")
+"""Settings of an experiment that the table of settings tells in words; others stand there as the config gives them."""
 
 ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
 """Columns that a table has even where every run diverged, to say so; others are left out where nobody measured them."""
@@ -51,7 +55,7 @@ def sections(
                 row | {"cells": agreement_cells(row, numbers)} for row in rows_of(of_group(agreement, values))
             ],
             "settings": _settings(group, models[values]),
-            "figures": {name: _inline_svg(folder / f"{name}.svg") for name in ("curves", "training_time")},
+            "figures": [(_inline_svg(folder / f"{name}.svg"), caption) for name, caption in known_figures().items()],
         }
 
 
@@ -96,11 +100,10 @@ def energy_gaps(runs: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _settings(runs: pd.DataFrame, model: Model) -> dict[str, str]:
+def _settings(runs: pd.DataFrame, model: Model) -> dict[str, object]:
     """What all runs of a section have in common, for its table of settings."""
     first = read_record(Path(runs["record"].iloc[0]))["settings"]
     optimizer = dict(first["optimizer"])
-    limit = first["memory_limit_mib"]
     recipe = RECIPES[runs["recipe"].iloc[0]]
     settings = {
         "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">picture and layers</a>').format(
@@ -114,7 +117,9 @@ def _settings(runs: pd.DataFrame, model: Model) -> dict[str, str]:
         "arithmetic": first["dtype"],
         "dropout": "each framework draws its own masks" if first["dropout"] else "none",
     }
-    return settings | ({"memory limit": f"{limit:g} MiB of resident memory"} if limit else {})
+    return settings | {
+        key: value for key, value in first["experiment"].items() if key not in IN_WORDS and value is not None
+    }
 
 
 def _input(transform: Mapping | None) -> str:

@@ -16,9 +16,9 @@ def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
     parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; needed for images, which alone have one")
     parser.add_argument("--framework", required=True, choices=known_frameworks(), help="the library that trains")
     parser.add_argument("--device", required=True, choices=gpus.DEVICES)
-    parser.add_argument("--seed", type=int, default=1, help="the experiment's seed")
-    parser.add_argument("--batch-size", default="recipe", help="samples a step of a run: recipe, full or a number")
-    parser.add_argument("--input", type=json.loads, default={}, help="JSON: input transform over the recipe's")
+    parser.add_argument(
+        "--settings", required=True, type=json.loads, help="JSON: the experiment's settings (config/schema.yaml)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="CPUs and threads to train with")
     parser.add_argument("--log", type=Path, help="file for everything that the framework prints")
     arguments = parser.parse_args()

@@ -13,11 +13,9 @@ from typing import NoReturn
 import psutil
 
 from trainmark.errors import RecordError, TrainmarkError
+from trainmark.plan.plan_file import WORKFLOW_VARIABLE
 from trainmark.records.record import read_record, write_record
 from trainmark.training.display import RunDisplay
-
-WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
-"""Environment variable in which a workflow leaves its process's id to its jobs."""
 
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
 """Signals by which a person, or a scheduler that needs the place for another job, stops a run."""

@@ -14,12 +14,12 @@ from trainmark.machine.memory import peak_host_mib
 from trainmark.machine.provenance import boot_id, describe_job
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.recipe import Recipe, seen_shape
+from trainmark.recipes.recipe import Recipe, asked_batch_size, merged_input, seen_shape
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
 from trainmark.training.checkpoints import identity_of
+from trainmark.training.job import DTYPE, Job
 from trainmark.training.outcome import Evaluations, result, sample_scores
 from trainmark.training.phases import Ledger
-from trainmark.training.settings import DTYPE, Job, Settings
 
 
 @dataclass
@@ -45,12 +45,16 @@ class Progress:
 class Account:
     """A run's figures while it is trained.
 
-    provenance: as the record keeps it; whoever learns of the device and the versions puts them in.
+    settings: the experiment's, by key, as the config gives them (config/schema.yaml describes them). batch_size: of a
+    step, None for the whole training set. input: None where the network sees token ids. provenance: as the record keeps
+    it; whoever learns of the device and the versions puts them in.
     """
 
-    def __init__(self, run: Run, recipe: Recipe, settings: Settings, job: Job, ledger: Ledger) -> None:
+    def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, ledger: Ledger) -> None:
         manifest = prepared.read_manifest(job.dataset_folder)
-        input_shape = seen_shape(settings.input, manifest["sample_shape"])
+        self.batch_size = asked_batch_size(recipe, settings["batch_size"])
+        self.input = merged_input(recipe, settings["input"])
+        input_shape = seen_shape(self.input, manifest["sample_shape"])
         self.ledger = ledger
         self.samples = manifest["samples"]["train"]
         self.architecture = recipe.architecture(input_shape, manifest["classes"])
@@ -60,7 +64,7 @@ class Account:
         self._job = job
         self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
         self._settings = self._settings_of(recipe, settings)
-        self._step_losses = settings.step_losses
+        self._step_losses: int = settings["step_losses"]
         self._class_names = manifest["class_names"]
         self._dataset = {
             "name": run.dataset,
@@ -75,18 +79,18 @@ class Account:
             "code": job.code,
         }
 
-    def _settings_of(self, recipe: Recipe, settings: Settings) -> dict:
+    def _settings_of(self, recipe: Recipe, settings: Mapping) -> dict:
         return {
-            "seed": settings.seed,
+            "seed": settings["seed"],
             "architecture": self.architecture.name,
             "parameters": self.architecture.parameter_count(),
             "dropout": self.architecture.has_dropout,
             "initializer": recipe.initializer,
             "optimizer": recipe.optimizer.as_dict(),
-            "batch_size": min(settings.batch_size or self.samples, self.samples),
+            "batch_size": min(self.batch_size or self.samples, self.samples),
             "dtype": DTYPE,
-            "input": settings.input and asdict(settings.input),
-            "memory_limit_mib": settings.memory_limit_mib,
+            "input": self.input and asdict(self.input),
+            "experiment": dict(settings),
         }
 
     # --- one process after the other ----------------------------------------------------------------------------
@@ -97,8 +101,7 @@ class Account:
         feed_sha256: digest of the first epoch's feed.
         """
         code, versions = self._job.code["sha256"], self.provenance["versions"]
-        others = {"code": code, "versions": versions, "feed": feed_sha256, "step_losses": self._step_losses}
-        return identity_of(self._decided() | others)
+        return identity_of(self._decided() | {"code": code, "versions": versions, "feed": feed_sha256})
 
     def is_of_this_run(self, record: Mapping) -> bool:
         """Whether a record is what this run would write, as far as settings, data, code and packages decide."""

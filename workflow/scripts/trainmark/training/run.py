@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -23,11 +23,11 @@ from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import Recipe
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
+from trainmark.training.job import DTYPE, Job
 from trainmark.training.kept_weights import remove_weights, write_weights
 from trainmark.training.outcome import divergence
 from trainmark.training.phases import Ledger
 from trainmark.training.progress import Account
-from trainmark.training.settings import DTYPE, Job, Settings
 
 CHECKPOINT_SHARE = 0.05
 """A checkpoint is written when the last one's cost is at most this share of the time since it."""
@@ -42,7 +42,7 @@ WentOn = Callable[[int], None]
 class Training:
     """One run: `train` trains it and returns its record."""
 
-    def __init__(self, run: Run, recipe: Recipe, settings: Settings, job: Job, ledger: Ledger) -> None:
+    def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, ledger: Ledger) -> None:
         self.run, self.recipe, self.settings, self.job, self.ledger = run, recipe, settings, job, ledger
         self.account = Account(run, recipe, settings, job, ledger)
         self._adapter: Adapter | None = None
@@ -76,7 +76,7 @@ class Training:
         self._writing.acquire()
         remove_weights(self.job.weights_file)
         return self._out_of_memory(
-            resident_mib, f"{resident_mib:.1f} MiB exceed the limit of {self.settings.memory_limit_mib:g} MiB"
+            resident_mib, f"{resident_mib:.1f} MiB exceed the limit of {self.settings['memory_limit_mib']:g} MiB"
         )
 
     def _out_of_memory(self, resident_mib: float, message: str) -> dict:
@@ -135,17 +135,17 @@ class Training:
 
     @property
     def _seed(self) -> tuple[int, int]:
-        return run_seed(self.settings.seed, self.run.repeat)
+        return run_seed(self.settings["seed"], self.run.repeat)
 
     def _feed(self, epoch: int) -> EpochFeed:
-        return epoch_feed(self.account.samples, self.settings.batch_size, self._seed, epoch)
+        return epoch_feed(self.account.samples, self.account.batch_size, self._seed, epoch)
 
     def _splits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """(inputs, labels) by split, as the network sees them."""
         mean = np.load(self.job.mean_file, allow_pickle=False) if self.job.mean_file else None
         splits = {split: prepared.read_split(self.job.dataset_folder, split) for split in SPLITS}
         return {
-            split: (input_transform.network_inputs(stored, mean, self.settings.input, DTYPE), np.asarray(labels))
+            split: (input_transform.network_inputs(stored, mean, self.account.input, DTYPE), np.asarray(labels))
             for split, (stored, labels) in splits.items()
         }
 

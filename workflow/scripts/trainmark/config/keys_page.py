@@ -1,0 +1,54 @@
+"""Every key of a config as a page: docs/config.md."""
+
+import json
+from collections.abc import Iterator
+
+from trainmark.config.load import REPOSITORY
+from trainmark.config.strict_yaml import read_yaml
+from trainmark.datasets.catalogue import known_formats
+
+
+def key_rows(properties: dict, prefix: str) -> Iterator[str]:
+    """Markdown table rows of the keys under a path."""
+    for key, part in properties.items():
+        allowed = part.get("allowed") or ", ".join(part["enum"])
+        default = json.dumps(part["default"])
+        yield f"| `{prefix}{key}` | {part['description']} | {allowed} | {part['unit']} | `{default}` |"
+        yield from key_rows(part.get("properties", {}), f"{prefix}{key}.")
+
+
+def entry_rows(properties: dict) -> Iterator[str]:
+    """Markdown table rows of the keys of a dataset's entry, each with the formats that need it or may have it."""
+    formats = known_formats().values()
+    for key, part in properties.items():
+        needed = [form.name for form in formats if key in form.required]
+        possible = [form.name for form in formats if key in form.allowed and form.name not in needed]
+        if key in ("title", "format"):
+            needed, possible = ["all"], []
+        yield f"| `{key}` | {part['description']} | {part['allowed']} | {', '.join(needed)} | {', '.join(possible)} |"
+
+
+def keys_page() -> str:
+    """Every key of a config and of a dataset's entry as a Markdown page, from config/schema.yaml."""
+    schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
+    return "\n".join(
+        [
+            "# Config keys",
+            "",
+            "Printed by `python workflow/scripts/validate.py --keys` from `config/schema.yaml`.",
+            "",
+            "| key | what it means | allowed | unit | default |",
+            "|---|---|---|---|---|",
+            *key_rows(schema["properties"], ""),
+            *key_rows(schema["$defs"]["experiment"]["properties"], "experiments.<name>."),
+            "",
+            "## Entries of datasets",
+            "",
+            "In `config/datasets.yaml`, and under `datasets` in a config. [datasets.md](datasets.md) explains the",
+            "formats; image_folder and ilsvrc2012 need `files` or `folder`.",
+            "",
+            "| key | what it means | allowed | needed by | may stand in |",
+            "|---|---|---|---|---|",
+            *entry_rows(schema["$defs"]["catalogue"]["additionalProperties"]["properties"]),
+        ]
+    )

@@ -1,0 +1,156 @@
+"""What a workflow is going to do: its runs, their order and files, and what its rules look up by their wildcards."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from trainmark.config.load import keys_that_decide
+from trainmark.plan.code_digests import digest
+from trainmark.plan.dependencies import preparing_code, recipe_values, report_code, tracing_code, training_code
+from trainmark.plan.figures import FIGURE_FORMATS, known_figures
+from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
+from trainmark.plan.products import FIGURE_FILE, RECORD_FILE, TRACE_FILE, products
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
+from trainmark.recipes.catalogue import RECIPES
+
+SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", "source")
+"""What the report prints of a recipe, besides its runs."""
+
+
+Wildcards = Any
+"""Snakemake's: the parts of an output's path as attributes; a rule has those that its output names."""
+
+
+class Campaign:
+    """All runs of a config, and everything that is made of them.
+
+    config: checked, with defaults, and with its devices named (`matrix.with_devices`). catalogue: the dataset entries.
+    The functions of wildcards return what a job depends on, in the form that its rule hands to Snakemake.
+    """
+
+    def __init__(self, config: Mapping, catalogue: Mapping) -> None:
+        self.config = config
+        self.catalogue = catalogue
+        self.runs: list[Run] = expand_runs(config)
+        self.order: list[str] = [run.id for run in trained_order(self.runs, config)]
+        self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
+        self._trainers = certified_groups(self.runs)
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    @property
+    def records(self) -> list[str]:
+        """The record of each run."""
+        return [RECORD_FILE.format_map(vars(run)) for run in self.runs]
+
+    @property
+    def certificates(self) -> list[str]:
+        """The certificate of each group that has two trainers or more."""
+        return [
+            f"results/certificates/{CERTIFICATE_FILE}".format(experiment=experiment, recipe=recipe, dataset=dataset)
+            for experiment, recipe, dataset in self._trainers
+        ]
+
+    @property
+    def figures(self) -> list[str]:
+        """Every figure of each experiment, recipe and dataset, in each format."""
+        groups = sorted({(run.experiment, run.recipe, run.dataset) for run in self.runs})
+        return [
+            FIGURE_FILE.format(experiment=experiment, recipe=recipe, dataset=dataset, figure=figure) + kind
+            for experiment, recipe, dataset in groups
+            for figure in known_figures()
+            for kind in FIGURE_FORMATS
+        ]
+
+    @property
+    def products(self) -> list[str]:
+        """What is made of each dataset that is trained on, or is to be prepared."""
+        return products(sorted({run.dataset for run in self.runs} | set(self.config["prepare"])), self.catalogue)
+
+    @property
+    def descriptions(self) -> list[str]:
+        """The description of each experiment."""
+        return [experiment["description"] for experiment in self.config["experiments"].values()]
+
+    # --- what a job depends on, by its wildcards --------------------------------------------------------------------
+
+    def settings(self, wildcards: Wildcards) -> str:
+        """The settings that decide a run, as JSON."""
+        return self._settings(wildcards, ("training", "record"))
+
+    def certified_settings(self, wildcards: Wildcards) -> str:
+        """The settings that decide a certificate, as JSON."""
+        return self._settings(wildcards, ("training",))
+
+    def _settings(self, wildcards: Wildcards, what: Sequence[str]) -> str:
+        experiment = self.config["experiments"][wildcards.experiment]
+        return json.dumps({key: experiment[key] for key in keys_that_decide(what)}, sort_keys=True)
+
+    def recipe(self, wildcards: Wildcards) -> str:
+        """What the recipe decides of a run, as JSON."""
+        return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
+
+    def certified_recipe(self, wildcards: Wildcards) -> str:
+        """What the recipe decides of a certificate, as JSON: how large its images are, too."""
+        recipe = RECIPES[wildcards.recipe]
+        return json.dumps(recipe_values(recipe) | {"certified_side": recipe.certified_side}, sort_keys=True)
+
+    def shown_recipes(self) -> str:
+        """What the report prints of the recipes, as JSON."""
+        names = sorted({run.recipe for run in self.runs})
+        return json.dumps({name: [getattr(RECIPES[name], key) for key in SHOWN_OF_RECIPES] for name in names})
+
+    def turn(self, wildcards: Wildcards) -> int:
+        """The priority of a run: the earlier its place in the order, the higher."""
+        return self._turns[RUN_FOLDER.format_map(wildcards)]
+
+    @property
+    def before_runs(self) -> int:
+        """A priority above that of every run."""
+        return len(self.order) + 1
+
+    def of_dataset(self, look_up: Callable) -> Callable[[Wildcards], object]:
+        """A function of a dataset's name and the catalogue, as one of wildcards."""
+        return lambda wildcards: look_up(wildcards.dataset, self.catalogue)
+
+    def trainers(self, wildcards: Wildcards) -> list[tuple[str, str]]:
+        """(framework, device) of each trainer of a certificate, in the order of the config."""
+        return self._trainers[wildcards.experiment, wildcards.recipe, wildcards.dataset]
+
+    def traces(self, wildcards: Wildcards) -> list[str]:
+        """The traces of all trainers of a certificate."""
+        group = {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
+        return [
+            TRACE_FILE.format(**group, framework=framework, device=device)
+            for framework, device in self.trainers(wildcards)
+        ]
+
+    # --- the code that a job depends on -----------------------------------------------------------------------------
+
+    def training_code(self, wildcards: Wildcards) -> str:
+        """Digest of the code that trains a run."""
+        return digest(*training_code(RECIPES[wildcards.recipe], wildcards.framework))
+
+    def tracing_code(self, wildcards: Wildcards) -> str:
+        """Digest of the code that traces a trainer."""
+        return digest(*tracing_code(RECIPES[wildcards.recipe], wildcards.framework))
+
+    def certificate_code(self, wildcards: Wildcards) -> list[str]:
+        """Digests of the code that compares the traces of a group, and of the code that takes them."""
+        recipe = RECIPES[wildcards.recipe]
+        frameworks = sorted({framework for framework, _ in self.trainers(wildcards)})
+        return [digest("certify"), *(digest(*tracing_code(recipe, framework)) for framework in frameworks)]
+
+    def preparing_code(self, wildcards: Wildcards) -> str:
+        """Digest of the code that prepares a dataset."""
+        return digest(*preparing_code(self.catalogue[wildcards.dataset]["format"]))
+
+    def report_code(self) -> str:
+        """Digest of the code that writes the report."""
+        return digest(*report_code(RECIPES[run.recipe] for run in self.runs))
+
+
+def option(name: str, files: str | Iterable[str] | None) -> str:
+    """A command line's option and its file, quoted for the shell; nothing where there is no file."""
+    return f"{name} {shlex.quote(str(files))}" if files else ""
