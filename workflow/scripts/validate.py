@@ -5,7 +5,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainmark.config.load import REPOSITORY, load_config, read_yaml
+from trainmark.config.load import REPOSITORY, load_config
+from trainmark.config.strict_yaml import read_yaml
 from trainmark.datasets.catalogue import known_formats
 from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
