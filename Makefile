@@ -29,6 +29,7 @@ certify-networks: $(VENV)/.installed-dev
 
 lint: $(VENV)/.installed-dev
 	@$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) snakefmt --check . && $(RUN) snakemake --lint
+	@$(RUN) PYTHONPATH=workflow/scripts lint-imports --no-cache && $(RUN) mypy
 
 # Which lines of workflow/scripts do the tests of `make test` run, in child processes too? By file, then by room.
 coverage: $(VENV)/.installed-dev
@@ -96,7 +97,7 @@ help:
 	@echo "make test-parity      every network certified in every framework, and planted errors found"
 	@echo "make certify-networks   the same networks as a table of differences"
 	@echo "make test-real-data   the tests on real data alone (see tests)"
-	@echo "make lint       ruff, snakefmt and snakemake --lint"
+	@echo "make lint       ruff, snakefmt, snakemake --lint, import-linter and mypy"
 	@echo "make coverage   run the tests, and show which lines they miss, by file and room (TESTS=<path>: some of them)"
 	@echo "make torch      add torch, for the framework keras-torch"
 	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"
