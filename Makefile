@@ -11,7 +11,7 @@ REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test test-parity test-real-data lint lock expected certify-networks bench-images bench-ledger bench-twins torch clean help
+.PHONY: all test test-parity test-real-data lint coverage lock expected certify-networks bench-images bench-ledger bench-twins torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -29,6 +29,15 @@ certify-networks: $(VENV)/.installed-dev
 
 lint: $(VENV)/.installed-dev
 	@$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) snakefmt --check . && $(RUN) snakemake --lint
+	@$(RUN) PYTHONPATH=workflow/scripts lint-imports --no-cache && $(RUN) mypy
+
+# Which lines of workflow/scripts do the tests of `make test` run, in child processes too? By file, then by room.
+coverage: $(VENV)/.installed-dev
+	@$(RUN) python -m pytest -m "not parity" --cov --cov-report= $(TESTS)
+	@$(RUN) coverage report -m | awk '{ print } /\.py / { n = split($$1, part, "/"); room = part[n > 4 ? 4 : n - 1]; \
+	  lines[room] += $$2; missed[room] += $$3 } END { print "\nroom          lines covered"; for (room in lines) \
+	  printf "%-13s %5d %7d %3d%%\n", room, lines[room], lines[room] - missed[room], \
+	  100 * (1 - missed[room] / lines[room]) | "sort" }'
 
 # The expected numbers of the README: needs MNIST, from the network or from a mirror (TRAINMARK_MIRROR).
 expected: $(VENV)/.installed
@@ -80,7 +89,7 @@ lock:
 	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
 
 clean:
-	rm -rf $(VENV) .snakemake .pytest_cache .ruff_cache
+	rm -rf $(VENV) .snakemake .pytest_cache .ruff_cache .mypy_cache .coverage*
 
 help:
 	@echo "make            set up and run the default experiment (CORES=$(CORES))"
@@ -88,7 +97,8 @@ help:
 	@echo "make test-parity      every network certified in every framework, and planted errors found"
 	@echo "make certify-networks   the same networks as a table of differences"
 	@echo "make test-real-data   the tests on real data alone (see tests)"
-	@echo "make lint       ruff, snakefmt and snakemake --lint"
+	@echo "make lint       ruff, snakefmt, snakemake --lint, import-linter and mypy"
+	@echo "make coverage   run the tests, and show which lines they miss, by file and room (TESTS=<path>: some of them)"
 	@echo "make torch      add torch, for the framework keras-torch"
 	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"
 	@echo "make bench-images IMAGES=<folder>   speed of decoding, mean image and packed store on your photographs"

@@ -42,12 +42,12 @@ class Terminal(io.TextIOBase):
         return self._stream.fileno()  # of which tqdm asks the width
 
     @property
-    def encoding(self) -> str:
+    def encoding(self) -> str:  # type: ignore[override]  # the base class cannot be given one
         """Of the stream behind."""
         return self._stream.encoding
 
 
-def print_line(text: str, stream: TextIO) -> None:
+def print_line(text: str, stream: TextIO | Terminal) -> None:
     """Print in one write: jobs share a terminal, and a stream without buffer gets `print`'s line and its end apart.
 
     PYTHONUNBUFFERED, which container images like to set, makes standard error such a stream. Lines of two jobs then ran
@@ -98,7 +98,7 @@ def only_own_output() -> Iterator[TextIO]:
 
 
 @contextmanager
-def said_when_long(text: str, stream: TextIO, seconds: float) -> Iterator[None]:
+def said_when_long(text: str, stream: TextIO | Terminal, seconds: float) -> Iterator[None]:
     """Print a line to `stream` once the body has taken so many seconds."""
     timer = threading.Timer(seconds, print_line, (text, stream))
     timer.daemon = True

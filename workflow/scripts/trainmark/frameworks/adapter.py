@@ -91,7 +91,7 @@ class Adapter(ABC):
         """A copy of the present weights, in the names, shapes and layout of `architecture.arrays()`."""
 
     @abstractmethod
-    def activations(self, split: str, indices: Sequence[int], *, training: bool) -> dict[str, np.ndarray]:
+    def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
         """The output of every layer for some samples of a loaded split, by node, "input" (what came in) first.
 
         Each (samples, *shape) in the shapes of the architecture, in the order of its nodes. training: as a training

@@ -1,6 +1,7 @@
 """Chainer: numpy on the CPU, CuPy on the GPU. The loop is the one of its documentation (stock): an updater."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,9 @@ class ChainerAdapter(Adapter):
             return loss
 
         # Given neither of the two, the iterator shuffles.
-        order = {"shuffle": False} if feed.order is None else {"order_sampler": lambda order, position: feed.order}
+        order: dict[str, Any] = {"order_sampler": lambda order, position: feed.order}
+        if feed.order is None:
+            order = {"shuffle": False}
         iterator = chainer.iterators.SerialIterator(
             chainer.datasets.TupleDataset(*self._arrays["train"]), feed.batch_size, repeat=False, **order
         )
@@ -126,7 +129,7 @@ class ChainerAdapter(Adapter):
             for parameter in self._architecture.arrays()
         }
 
-    def activations(self, split: str, indices: Sequence[int], *, training: bool) -> dict[str, np.ndarray]:
+    def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
         """See `adapter.Adapter.activations`."""
         inputs = self._arrays[split][0][np.asarray(indices)]
         shapes = self._architecture.shapes()

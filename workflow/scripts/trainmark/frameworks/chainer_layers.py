@@ -4,17 +4,18 @@ Where Chainer's own layer is what the originals ran, it is taken as it is; docs/
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from trainmark.frameworks import chainer_compat  # noqa: F401  (before chainer)
 from trainmark.networks.graph import Architecture
-from trainmark.networks.ops import Node, Parameter
+from trainmark.networks.ops import Node, Parameter, Shape
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pkg_resources tells everybody that it is deprecated
-    import chainer
+    import chainer as chainer  # the other parts of the adapter take it from here
     import chainer.functions as F
     import chainer.links as L
 
@@ -22,12 +23,12 @@ with warnings.catch_warnings():
 class WordVectors(L.EmbedID):
     """Embeddings in the canonical layout: (samples, units, length)."""
 
-    def forward(self, ids):
+    def forward(self, ids: chainer.Variable) -> chainer.Variable:
         """Vectors of token ids (samples, length)."""
         return F.transpose(super().forward(ids), (0, 2, 1))
 
 
-LINKS = {
+LINKS: Mapping[str, Callable[[Node, Shape], chainer.Link]] = {
     "Dense": lambda node, shape: L.Linear(shape[0], node.whole("units"), nobias=not node.attributes["bias"]),
     "Conv2D": lambda node, shape: L.Convolution2D(shape[0], **_convolution(node)),
     "Conv1D": lambda node, shape: L.Convolution1D(shape[0], **_convolution(node)),
@@ -38,7 +39,7 @@ LINKS = {
 }
 """Layers that hold arrays, from their node and their input's shape."""
 
-FUNCTIONS = {
+FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     "Flatten": lambda node, x: F.reshape(x, (len(x), -1)),
     "ReLU": lambda node, x: F.relu(x),
     "Dropout": lambda node, x: F.dropout(x, node.attributes["rate"]),
@@ -138,7 +139,7 @@ def _plan(nodes: tuple[Node, ...], heads: tuple[str, ...]) -> list[tuple[Node, t
     return [(node, tuple(name for name in last if last[name] == node.name and name not in heads)) for node in nodes]
 
 
-def array_of(network: Network, parameter: Parameter) -> np.ndarray | None:
+def array_of(network: Network, parameter: Parameter) -> Any:
     """The array itself, in Chainer's layout, on its device; None where the layer has none."""
     found = getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role])
     return getattr(found, "array", found)  # running statistics are no variables

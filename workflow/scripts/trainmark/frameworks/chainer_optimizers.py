@@ -1,6 +1,7 @@
 """The update rules for Chainer: its own, but for the form of Adam that it does not have."""
 
 import math
+from collections.abc import Callable, Mapping
 
 from trainmark.frameworks.chainer_layers import chainer
 
@@ -8,7 +9,7 @@ from trainmark.frameworks.chainer_layers import chainer
 class AdamAlgorithm1Rule(chainer.optimizers.adam.AdamRule):
     """Adam with epsilon beside the corrected root (optimizers.adam_algorithm_1); Chainer's is uncorrected."""
 
-    def update_core(self, param):
+    def update_core(self, param: chainer.Parameter) -> None:
         """One update of one parameter: epsilon, which the optimizer holds, takes the root's correction of the step."""
         self.hyperparam.eps = self.hyperparam.parent.eps * math.sqrt(1 - self.hyperparam.beta2**self.t)
         super().update_core(param)
@@ -17,7 +18,7 @@ class AdamAlgorithm1Rule(chainer.optimizers.adam.AdamRule):
 class AdamAlgorithm1(chainer.optimizers.Adam):
     """Adam with that rule."""
 
-    def create_update_rule(self):
+    def create_update_rule(self) -> AdamAlgorithm1Rule:
         """The rule of one parameter."""
         return AdamAlgorithm1Rule(self.hyperparam)
 
@@ -26,7 +27,7 @@ def _adam(kind: type, learning_rate: float, beta_1: float, beta_2: float, epsilo
     return kind(alpha=learning_rate, beta1=beta_1, beta2=beta_2, eps=epsilon)
 
 
-OPTIMIZERS = {
+OPTIMIZERS: Mapping[str, Callable[..., chainer.Optimizer]] = {
     "sgd": lambda learning_rate: chainer.optimizers.SGD(lr=learning_rate),
     "momentum_sgd": lambda learning_rate, momentum: chainer.optimizers.MomentumSGD(lr=learning_rate, momentum=momentum),
     "adam": lambda **constants: _adam(chainer.optimizers.Adam, **constants),

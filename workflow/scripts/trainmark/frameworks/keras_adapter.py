@@ -1,8 +1,8 @@
 """Keras on TensorFlow, JAX or torch. The loop is the one of its documentation (stock): compile and fit."""
 
 import importlib
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -14,6 +14,7 @@ from trainmark.frameworks.keras_layers import Heads, layer_outputs, to_channels_
 from trainmark.frameworks.keras_losses import CrossEntropy, StepLosses
 from trainmark.frameworks.keras_optimizers import create_optimizer
 from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import Parameter
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
@@ -43,6 +44,10 @@ FRAMEWORKS = {
 }
 
 
+def _refuse_tf32_on_torch(torch: Any) -> None:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
 class Backend(NamedTuple):
     """What Keras itself has no word for: each takes the backend's own module."""
 
@@ -51,7 +56,7 @@ class Backend(NamedTuple):
     wait: Callable[..., object]  # (module, an array that the last work wrote)
     refuse_tf32: Callable[..., object]  # have float32 multiplied in float32, and not in NVIDIA's TensorFloat-32
     peak_bytes: Callable[..., int | None]  # (module, GPU): most memory held there; None: it does not tell
-    data: Callable[..., object] = lambda module, array: array  # (module, numpy array) -> what fit and predict are given
+    data: Callable[..., Any] = lambda module, array: array  # (module, numpy array) -> what fit and predict are given
     seed: Callable[..., object] = lambda module, seed: None  # (module, seed), of a global generator
     limit_threads: Callable[..., object] = lambda module, threads: None  # JAX goes by the CPUs that the process may use
     thread_pools: Callable[..., dict[str, int]] = lambda module: {}
@@ -86,10 +91,7 @@ BACKENDS = {
         gpus=lambda torch: list(range(torch.cuda.device_count())),
         gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
         wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
-        refuse_tf32=lambda torch: (
-            setattr(torch.backends.cuda.matmul, "allow_tf32", False),
-            setattr(torch.backends.cudnn, "allow_tf32", False),
-        ),
+        refuse_tf32=_refuse_tf32_on_torch,
         data=lambda torch, array: torch.as_tensor(array),  # Keras makes float32 of numpy arrays for torch
         seed=lambda torch, seed: torch.manual_seed(seed),
         limit_threads=lambda torch, threads: torch.set_num_threads(threads),
@@ -188,6 +190,7 @@ class KerasAdapter(Adapter):
         if feed.order is not None:
             inputs, labels = inputs[feed.order], labels[feed.order]
         self._model.fit(inputs, labels, batch_size=feed.batch_size, shuffle=False, verbose=0, callbacks=[seeding])
+        assert self._metric is not None  # made by _make_room
         return np.asarray(ops.convert_to_numpy(self._metric.losses), np.float64)[: feed.steps]
 
     def predict(self, split: str) -> np.ndarray:
@@ -199,7 +202,7 @@ class KerasAdapter(Adapter):
         """See `adapter.Adapter.weights`."""
         return {parameter.name: np.array(ops.convert_to_numpy(variable)) for parameter, variable in self._variables()}
 
-    def activations(self, split: str, indices: Sequence[int], *, training: bool) -> dict[str, np.ndarray]:
+    def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
         """See `adapter.Adapter.activations`."""
         inputs = self._arrays[split][0][np.asarray(indices)]
         nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
@@ -281,7 +284,7 @@ class KerasAdapter(Adapter):
         for i, layer in enumerate(dropouts):
             layer.seed_generator.state.assign(np.array([seed, i], "uint32"))
 
-    def _variables(self):
+    def _variables(self) -> Iterator[tuple[Parameter, Any]]:
         """(architecture parameter, Keras variable) of every array; Keras keeps the canonical layout."""
         for parameter in self._architecture.arrays():
             yield parameter, getattr(self._model.get_layer(parameter.layer), parameter.role)
@@ -299,6 +302,6 @@ def _models(architecture: Architecture, outputs: dict) -> tuple[keras.Model, ker
     return keras.Model(outputs["input"], Heads()(heads)), evaluated
 
 
-def _device_of(array: object) -> object:
+def _device_of(array: Any) -> object:
     """Where an array of any backend lies: TensorFlow, JAX and torch each name it `device`."""
     return array.device

@@ -5,7 +5,8 @@ one that TensorFlow's convolutions take on the CPU; the graph's canonical layout
 own layer can't be made to compute what the graph says, there is a small one here; docs/frameworks.md lists them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,7 +27,7 @@ class BatchNorm(keras.layers.Layer):
         super().__init__(**named)
         self._epsilon, self._decay = epsilon, decay
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Trained scale and offset, and running statistics, one of each a channel."""
         shape = (input_shape[-1],)
         self.gamma = self.add_weight(shape=shape, initializer="ones", name="gamma")
@@ -34,12 +35,12 @@ class BatchNorm(keras.layers.Layer):
         self.moving_mean = self.add_weight(shape=shape, initializer="zeros", trainable=False, name="moving_mean")
         self.moving_variance = self.add_weight(shape=shape, initializer="ones", trainable=False, name="moving_variance")
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         """Normalise by the batch's statistics while training, else by the running ones."""
         mean, variance = self._batch_statistics(inputs) if training else (self.moving_mean, self.moving_variance)
         return (inputs - mean) * (self.gamma * ops.rsqrt(variance + self._epsilon)) + self.beta
 
-    def _batch_statistics(self, inputs):
+    def _batch_statistics(self, inputs: Any) -> tuple[Any, Any]:
         """Mean and biased variance of each channel; the running statistics follow them."""
         axes = tuple(range(len(inputs.shape) - 1))
         count = ops.cast(ops.shape(inputs)[0], inputs.dtype) * float(np.prod(inputs.shape[1:-1]))
@@ -50,7 +51,7 @@ class BatchNorm(keras.layers.Layer):
         self.moving_variance.assign(self.moving_variance * self._decay + unbiased * (1 - self._decay))
         return mean, variance
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         """As the input's."""
         return input_shape
 
@@ -65,7 +66,7 @@ class LocalResponseNorm(keras.layers.Layer):
         super().__init__(**named)
         self._n, self._k, self._alpha, self._beta = n, k, alpha, beta
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         """The sum over neighbours as n shifted slices."""
         channels = inputs.shape[-1]
         squares = ops.pad(ops.square(inputs), ((0, 0),) * 3 + ((self._n // 2, self._n // 2),))
@@ -74,7 +75,7 @@ class LocalResponseNorm(keras.layers.Layer):
             total = total + squares[..., shift : shift + channels]
         return inputs * ops.power(self._k + self._alpha * total, -self._beta)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         """As the input's."""
         return input_shape
 
@@ -90,7 +91,7 @@ class Pool2D(keras.layers.Layer):
         super().__init__(**named)
         self._pool, self._size, self._stride, self._padding, self._ceil = pool, size, stride, padding, ceil
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         """Pad what the windows need, then pool without padding."""
         pads = [self._pads(side) for side in inputs.shape[1:3]]
         if any(map(any, pads)):
@@ -111,16 +112,16 @@ class GivenDropout(keras.layers.Layer):
         super().__init__(**named)
         self._samples = samples
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Room for a mask of a whole batch."""
         shape = (self._samples, *input_shape[1:])
         self.mask = self.add_weight(shape=shape, initializer="ones", trainable=False, name="mask")
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         """Multiply by the mask while training."""
         return inputs * self.mask if training else inputs
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         """As the input's."""
         return input_shape
 
@@ -128,7 +129,7 @@ class GivenDropout(keras.layers.Layer):
 class BinaryLogits(keras.layers.Layer):
     """(0, z) of one logit z."""
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         """Two logits a sample."""
         return ops.concatenate([ops.zeros_like(inputs), inputs], axis=-1)
 
@@ -136,7 +137,7 @@ class BinaryLogits(keras.layers.Layer):
 class Heads(keras.layers.Layer):
     """The logits of several heads, as one output: (samples, heads, classes)."""
 
-    def call(self, inputs):
+    def call(self, inputs: Sequence[Any]) -> Any:
         """Stack them, in their order."""
         return ops.stack(inputs, axis=1)
 
@@ -169,8 +170,8 @@ def _flatten(node: Node, rank: int) -> Callable:
 
 
 def _pool(pool: Callable, node: Node) -> Callable:
-    window = (node.whole(name) for name in ("size", "stride", "padding"))
-    return Pool2D(pool, *window, ceil=bool(node.attributes.get("ceil")), name=node.name)
+    size, stride, padding = (node.whole(name) for name in ("size", "stride", "padding"))
+    return Pool2D(pool, size, stride, padding, ceil=bool(node.attributes.get("ceil")), name=node.name)
 
 
 LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {

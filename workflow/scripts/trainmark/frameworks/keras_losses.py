@@ -1,10 +1,12 @@
 """The loss of a step with Keras, and what keeps it."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 
-def cross_entropies(labels, logits, auxiliary_weights: tuple[float, ...]):
+def cross_entropies(labels: Any, logits: Any, auxiliary_weights: tuple[float, ...]) -> Any:
     """The loss of each sample (samples,): softmax cross entropy of its logits, plus the weighted ones of other heads.
 
     labels: (samples,). logits: (samples, classes), or (samples, heads, classes) with the main head first.
@@ -25,7 +27,7 @@ class CrossEntropy(keras.losses.Loss):
         super().__init__(name="cross_entropy")
         self._auxiliary_weights = auxiliary_weights
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         """The loss of each sample."""
         return cross_entropies(y_true, y_pred, self._auxiliary_weights)
 
@@ -43,7 +45,7 @@ class StepLosses(keras.metrics.Metric):
         self.losses = self.add_variable(shape=(steps,), initializer="zeros", dtype=keras.config.floatx(), name="losses")
         self.step = self.add_variable(shape=(), initializer="zeros", dtype="int32", name="step")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Note the mean cross entropy of one batch. Sum over count: ops.mean works in float32 on JAX."""
         losses = cross_entropies(y_true, y_pred, self._auxiliary_weights)
         loss = ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
@@ -52,7 +54,7 @@ class StepLosses(keras.metrics.Metric):
         self.losses.assign(ops.scatter_update(self.losses, place, ops.reshape(loss, (1,))))
         self.step.assign(self.step + 1)
 
-    def result(self):
+    def result(self) -> Any:
         """The loss of the epoch's last step; 0 before it, which nobody sees: no progress bar is shown.
 
         A fixed place, since Keras asks at every step: torch would wait for the GPU to read an index that lies on it.

@@ -1,12 +1,14 @@
 """The update rules for Keras. Where Keras's own differs from `optimizers`, or loses digits, it is written out here."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
 
-def _whole(gradient, variable):
+def _whole(gradient: Any, variable: Any) -> Any:
     """The gradient as one array of the variable's shape.
 
     TensorFlow gives that of embeddings as the rows that were looked up, one a token; Keras's own rules square each of
@@ -22,7 +24,7 @@ class Adam(keras.optimizers.Adam):
     is stored as .99900001), and two frameworks part that would else agree to rounding.
     """
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """One update of one variable."""
         gradient = _whole(gradient, variable)
         step = ops.cast(self.iterations + 1, variable.dtype)
@@ -35,7 +37,7 @@ class Adam(keras.optimizers.Adam):
         self.assign_add(second, (ops.square(gradient) - second) * (1 - self.beta_2))
         self.assign_sub(variable, first * rate / (ops.sqrt(second) + self.epsilon_beside_root(second_correction)))
 
-    def epsilon_beside_root(self, second_correction):
+    def epsilon_beside_root(self, second_correction: Any) -> Any:
         """What is added to the root of the uncorrected second moment."""
         return self.epsilon
 
@@ -43,7 +45,7 @@ class Adam(keras.optimizers.Adam):
 class AdamAlgorithm1(Adam):
     """Adam with epsilon beside the corrected root (optimizers.adam_algorithm_1); Keras's is beside the uncorrected."""
 
-    def epsilon_beside_root(self, second_correction):
+    def epsilon_beside_root(self, second_correction: Any) -> Any:
         """Epsilon with the root's correction of the step."""
         return self.epsilon * ops.sqrt(second_correction)
 
@@ -51,7 +53,7 @@ class AdamAlgorithm1(Adam):
 class RMSprop(keras.optimizers.RMSprop):
     """RMSprop with epsilon outside the root (optimizers.rmsprop); Keras 3 has it inside."""
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """One update of one variable."""
         gradient = _whole(gradient, variable)
         rate = ops.cast(learning_rate, variable.dtype)
@@ -63,7 +65,7 @@ class RMSprop(keras.optimizers.RMSprop):
 class MomentumSGD(keras.optimizers.SGD):
     """SGD with momentum (optimizers.momentum_sgd); Keras on TensorFlow takes the momentum in float32."""
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """One update of one variable."""
         gradient = _whole(gradient, variable)
         rate = ops.cast(learning_rate, variable.dtype)
@@ -81,15 +83,15 @@ OPTIMIZERS = {
 }
 
 
-class _KeepsGradients:
+class _KeepsGradients(keras.optimizers.Optimizer):
     """What an optimizer needs more to keep the last step's gradients: mixed into one of OPTIMIZERS."""
 
-    def build(self, variables):
+    def build(self, variables: Sequence[Any]) -> None:
         """Make room beside the optimizer's own state."""
         super().build(variables)
         self.kept = [self.add_variable_from_reference(variable, name="gradient") for variable in variables]
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Keep the gradients, then update."""
         for kept, gradient in zip(self.kept, grads, strict=True):
             kept.assign(_whole(gradient, kept))

@@ -133,7 +133,7 @@ def _package_zones() -> dict[tuple[int, int | None], Path]:
         except OSError:  # hidden from a container
             continue
         if found := re.fullmatch(r"package-(\d+)(?:-die-(\d+))?", name):
-            zones[int(found[1]), found[2] and int(found[2])] = folder
+            zones[int(found[1]), int(found[2]) if found[2] else None] = folder
     return zones
 
 

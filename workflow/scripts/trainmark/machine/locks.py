@@ -178,7 +178,7 @@ def _lock_folder() -> Path:
     return folder
 
 
-def _no_locks(folder: Path, why: str) -> str:
+def _no_locks(folder: Path, why: str | None) -> str:
     return (
         f"the folder of locks, {folder}, can't be used ({why}); make it writable for every user of this host, or name "
         f"another one in {LOCK_FOLDER_VARIABLE}"

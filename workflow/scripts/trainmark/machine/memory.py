@@ -59,7 +59,7 @@ class MemoryWatch:
     def __enter__(self) -> Self:
         if self._limit_mib is not None:
             self._over.clear()
-            self._thread = threading.Thread(target=self._watch, name="memory", daemon=True)
+            self._thread = threading.Thread(target=self._watch, args=(self._limit_mib,), name="memory", daemon=True)
             self._thread.start()
         return self
 
@@ -69,11 +69,11 @@ class MemoryWatch:
             self._thread.join()
             self._thread = None
 
-    def _watch(self) -> None:
+    def _watch(self, limit_mib: float) -> None:
         reader = _Resident()
         try:
             while not self._over.is_set():
-                if (now_mib := reader.mib()) > self._limit_mib:
+                if (now_mib := reader.mib()) > limit_mib:
                     self._on_excess(now_mib)
                     return
                 self._over.wait(self._poll_seconds)

@@ -139,7 +139,8 @@ def _start() -> ModuleType | str:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         return f"NVML can't be started ({error})"
-    return pynvml
+    package: ModuleType = pynvml
+    return package
 
 
 def _find(uuid: str) -> _Gpu | str:

@@ -153,7 +153,8 @@ def thread_pools() -> list[dict]:
 def _version() -> str:
     """The version of trainmark, from pyproject.toml."""
     with open(PROJECT_FILE, "rb") as file:
-        return tomllib.load(file)["project"]["version"]
+        version: str = tomllib.load(file)["project"]["version"]
+    return version
 
 
 def _git_state(file: Path) -> tuple[str | None, bool | None]:
@@ -163,8 +164,8 @@ def _git_state(file: Path) -> tuple[str | None, bool | None]:
     not looked at. A working copy that does not track `file` itself is another project's, and says nothing.
     """
     tracked = _git("ls-files", "--error-unmatch", file.name, folder=file.parent)
-    status = _git("status", "--porcelain=v2", "--branch", "--no-ahead-behind", "-uno", folder=file.parent)
-    commit = re.search(r"^# branch\.oid ([0-9a-f]+)$", status or "", re.MULTILINE)
+    status = _git("status", "--porcelain=v2", "--branch", "--no-ahead-behind", "-uno", folder=file.parent) or ""
+    commit = re.search(r"^# branch\.oid ([0-9a-f]+)$", status, re.MULTILINE)
     if not tracked or commit is None:
         return None, None
     return commit[1], all(line.startswith("#") for line in status.splitlines())

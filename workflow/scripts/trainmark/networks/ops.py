@@ -193,7 +193,8 @@ def _kernel_flops(node: Node, shapes: Shapes, output: Shape) -> int:
 
 def _window_flops(node: Node, shapes: Shapes, output: Shape) -> int:
     """One for each value of a pooling's window: a comparison; or an addition, the division in place of the first."""
-    return node.whole("size") ** len(output[1:]) * prod(output)
+    values: int = node.whole("size") ** len(output[1:])
+    return values * prod(output)
 
 
 def _lrn_flops(node: Node, shapes: Shapes, output: Shape) -> int:

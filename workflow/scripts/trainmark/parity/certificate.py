@@ -13,7 +13,8 @@ from trainmark.errors import CertificateError
 from trainmark.files.json_schema import violation
 from trainmark.files.whole import written_whole
 from trainmark.networks.graph import Architecture
-from trainmark.parity.compare import CLASSES, NOT_CERTIFIED, Pair, Place, compare
+from trainmark.parity.compare import CLASSES, NOT_CERTIFIED, Pair, compare
+from trainmark.parity.sentences import Place
 from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
@@ -100,7 +101,7 @@ def write_certificate(found: dict, path: Path) -> None:
 def read_certificate(path: Path) -> dict:
     """Read a certificate. Raises CertificateError where it is not there, no JSON, or does not fit the schema."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found: dict = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CertificateError(f"{path}: can't be read ({error.strerror}); run snakemake again") from error
     except ValueError as error:

@@ -213,7 +213,8 @@ def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...
         starts = range(0, samples, feed.batch_size)
         batches += [order[start : start + size] for start in starts if start + size <= samples]
         if len(batches) >= CERTIFIED_STEPS:
-            return np.stack(batches[:CERTIFIED_STEPS])
+            break
+    return np.stack(batches[:CERTIFIED_STEPS])
 
 
 def certified_plan(recipe: Recipe, settings: Mapping, dataset_folder: Path, mean_file: Path | None) -> Plan:

@@ -8,6 +8,7 @@ alone, in no relation to those of another framework.
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Pair:
     second: str
     parity: str
     stages: dict[str, dict]
-    drift: dict[str, float] | None
+    drift: dict[str, float | None] | None
     place: Place | None
     causes: tuple[Place, ...]
     sentence: str
@@ -90,7 +91,8 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     stages = {stage: _certified(layers.differences(*pair), *pair) for stage, pair in sides.items()}
     drift = layers.between(first.stages[DRIFT], second.stages[DRIFT]) if DRIFT in common else None
     parity = max((stages[stage]["parity"] for stage in stages), key=list(CLASSES).index)
-    place, causes = None, ()
+    place: Place | None = None
+    causes: tuple[Place, ...] = ()
     if parity in ("single", "different"):
         parting = next(stage for stage in stages if stages[stage]["parity"] == parity)
         places = list(layers.places(parting, *sides[parting]))
@@ -119,7 +121,8 @@ def parting_place(
     from float32 inside a framework (`known` ops), or in the first. Where none counts, and the difference has grown
     slowly, it parts in the first above that of `rounding`, or the largest.
     """
-    causes, before = [], 0.0
+    causes: list[Place] = []
+    before = 0.0
     off_rule = next((one for one in places if one.what == RULE and one.difference >= CLASSES["rounding"]), None)
     for place in places:
         if place.what == RULE:
@@ -145,7 +148,7 @@ def _is_known(place: Place, known: Set[str]) -> bool:
     return small and (place.op in known or (place.op is None and bool(known)))
 
 
-def _certified(differences: dict[str, float | None], first: StageTrace, second: StageTrace) -> dict:
+def _certified(differences: dict[str, Any], first: StageTrace, second: StageTrace) -> dict:
     """What the pair says of a stage: its class, the steps that count, and the differences."""
     between = [value for name, value in differences.items() if name != "updates"]
     if differences["updates"] >= CLASSES["rounding"]:  # not the recipe's training, in one or in both
@@ -222,10 +225,10 @@ class _Layers:
         layers = [*self._trained.values(), *self._statistics.values()]
         steps = list(zip(first.weights, second.weights, strict=True))
         weights = [a.difference(b, names) for a, b in steps for names in layers]
-        if first.epoch_weights:
+        if first.epoch_weights and second.epoch_weights:
             weights += [first.epoch_weights.difference(second.epoch_weights, names) for names in layers]
         logits = None
-        if first.final is not None:
+        if first.final is not None and second.final is not None:
             weights += [array_difference(first.final, second.final, names) for names in layers]
             logits = array_difference({"": first.logits}, {"": second.logits}, [""])
         return {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
@@ -248,9 +251,11 @@ class _Layers:
         for step, losses in enumerate(zip(first.epoch_losses, second.epoch_losses, strict=True), start=1):
             yield self._place(stage, step, None, "epoch", scalar_difference(*losses))
         for layer, names in self._arrays.items() if first.epoch_weights else ():
+            assert first.epoch_weights and second.epoch_weights  # cut alike
             difference = first.epoch_weights.difference(second.epoch_weights, names)
             yield self._place(stage, len(first.epoch_losses), layer, "epoch", difference)
         for layer in self._evaluated if first.evaluation else ():
+            assert first.evaluation and second.evaluation
             difference = first.evaluation.difference(second.evaluation, [layer])
             yield self._place(stage, len(first.losses), layer, "evaluation", difference)
         if first.logits is not None:
@@ -269,7 +274,7 @@ class _Layers:
                 yield self._place(stage, step, layer, what, weights[0].difference(weights[1], names))
 
     def _place(self, stage: str, step: int, layer: str | None, what: str, difference: float) -> Place:
-        return Place(stage, step, layer, self._ops.get(layer), what, difference)
+        return Place(stage, step, layer, layer and self._ops.get(layer), what, difference)
 
 
 # --- failures -----------------------------------------------------------------------------------------------------

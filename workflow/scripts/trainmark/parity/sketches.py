@@ -78,8 +78,8 @@ class Sketches:
         if first.tobytes() == second.tobytes():
             return 0.0
         with np.errstate(invalid="ignore"):
-            apart = np.linalg.norm(first[:, 1:] - second[:, 1:])
-        return relative(apart, np.linalg.norm(first[:, 0]), np.linalg.norm(second[:, 0]))
+            apart = np.float64(np.linalg.norm(first[:, 1:] - second[:, 1:]))
+        return relative(apart, np.float64(np.linalg.norm(first[:, 0])), np.float64(np.linalg.norm(second[:, 0])))
 
     def _rows(self, names: Iterable[str]) -> np.ndarray:
         places = {name: i for i, name in enumerate(self.shapes)}
@@ -101,7 +101,9 @@ def scalar_difference(first: float, second: float) -> float:
         return relative(abs(np.float64(first) - np.float64(second)), first, second)
 
 
-def array_difference(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], names: Iterable[str]) -> float:
+def array_difference(
+    first: Mapping[str, np.ndarray | None], second: Mapping[str, np.ndarray | None], names: Iterable[str]
+) -> float:
     """As `Sketches.difference`, of the arrays themselves."""
     apart, sizes = 0.0, np.zeros(2)
     for name in names:

@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -54,9 +55,10 @@ class StageTrace:
         """The stage cut after a step, but for its updates, each of which is judged by itself."""
         if step >= len(self.losses):
             return self
-        steps = {key: getattr(self, key)[:step] for key in ("losses", "epoch_losses", *STEP_SKETCHES)}
-        within_epoch = step < len(self.epoch_losses)
-        cut = {"evaluation": None, "logits": None, "final": None} | ({"epoch_weights": None} if within_epoch else {})
+        steps: dict[str, Any] = {key: getattr(self, key)[:step] for key in ("losses", "epoch_losses", *STEP_SKETCHES)}
+        cut: dict[str, Any] = {"evaluation": None, "logits": None, "final": None}
+        if step < len(self.epoch_losses):
+            cut["epoch_weights"] = None
         return replace(self, **steps, **cut)
 
 
@@ -112,6 +114,7 @@ def write_trace(trace: Trace, path: Path) -> None:
 
 def _packed(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict:
     """What JSON holds of a stage; its arrays are put to the others, under the stage's name."""
+    assert stage.final is not None  # only a comparison cuts stages
     arrays |= {f"{name}/{key}": getattr(stage, key) for key in ARRAYS}
     arrays |= {f"{name}/final/{key}": array for key, array in stage.final.items()}
     sketches = {key: [getattr(stage, key)] for key in SINGLE_SKETCHES if getattr(stage, key) is not None}
@@ -150,13 +153,16 @@ def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> Stag
         )
         for key, found in packed["shapes"].items()
     }
+    fields: dict[str, Any] = {
+        **{key: arrays[f"{name}/{key}"] for key in ARRAYS},
+        **{key: sketches[key][0] if key in sketches else None for key in SINGLE_SKETCHES},
+        **{key: sketches[key] for key in STEP_SKETCHES},
+    }
     return StageTrace(
         rule=packed["rule"],
         update_layers=tuple(packed["update_layers"]),
         final=_Part(arrays, f"{name}/final/"),
-        **{key: arrays[f"{name}/{key}"] for key in ARRAYS},
-        **{key: sketches[key][0] if key in sketches else None for key in SINGLE_SKETCHES},
-        **{key: sketches[key] for key in STEP_SKETCHES},
+        **fields,
     )
 
 

@@ -69,7 +69,8 @@ def _why_no_weights(record: dict) -> str:
 def _results_folder(file: Path, record: dict) -> Path:
     """The folder that holds runs and datasets: a record lies at runs/<id>/record.json below it."""
     above = file.absolute().parents
-    return above[min(record["run"]["id"].count("/") + 2, len(above) - 1)]
+    depth: int = record["run"]["id"].count("/") + 2
+    return above[min(depth, len(above) - 1)]
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 Constants are those of the originals, named in `source`.
 """
 
+from typing import Any
+
 from trainmark.networks.zoo import alex, googlenet, googlenetbn, imdb_cnn, mlp, nin, resnet50
 from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe
 
@@ -11,7 +13,7 @@ def _adam(epsilon: float, rule: str = "adam") -> Optimizer:
     return Optimizer(rule, 1e-3, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", epsilon)))
 
 
-_MNIST = {"input_shape": (1, 28, 28), "input": InputTransform(), "published_classes": 10}
+_MNIST: dict[str, Any] = {"input_shape": (1, 28, 28), "input": InputTransform(), "published_classes": 10}
 
 
 def _imagenet(side: int, certified_side: int, published_parameters: int, source: str) -> dict:

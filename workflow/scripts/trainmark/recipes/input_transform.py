@@ -34,8 +34,9 @@ def apply(images: np.ndarray, mean_image: np.ndarray | None, transform: InputTra
     top, left, height, width = centre_window(images.shape[2:], transform.crop)
     window = images[:, :, top : top + height, left : left + width]
     out = np.empty(window.shape, dtype)
-    mean = 0.0
+    mean: np.ndarray | float = 0.0
     if transform.subtract_mean:
+        assert mean_image is not None
         mean_top, mean_left = (top, left) if transform.mean_window == "same" else (0, 0)
         mean = mean_image[:, mean_top : mean_top + height, mean_left : mean_left + width]
     for start in range(0, len(window), 4096):  # in blocks: float64 copies of a whole dataset would not fit memory

@@ -21,4 +21,5 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     logits = logits.astype(np.float64)
     with np.errstate(invalid="ignore"):  # a diverged network: the NaN is the answer
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return exponentials / exponentials.sum(axis=1, keepdims=True)
+    shares: np.ndarray = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return shares

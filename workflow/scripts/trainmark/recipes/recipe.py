@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from trainmark.networks.graph import Architecture, Shape
+from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import Shape
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Optimizer:
     learning_rate: float
     constants: tuple[tuple[str, float], ...] = ()
 
-    def as_dict(self) -> dict[str, str | float]:
+    def as_dict(self) -> dict[str, Any]:
         """Flat form for records and adapters: rule, learning_rate and each constant by name."""
         return {"rule": self.rule, "learning_rate": self.learning_rate, **dict(self.constants)}
 
@@ -84,6 +86,7 @@ class Recipe:
     def _text_misfit(self, sample_shape: Shape, vocabulary_size: int) -> str | None:
         if sample_shape != self.input_shape:
             return f"takes {_kind(self.input_shape)}, and gets {_kind(sample_shape)}"
+        assert self.vocabulary_size is not None  # of every recipe that takes token ids
         if vocabulary_size > self.vocabulary_size:
             return f"knows {self.vocabulary_size} token ids, and gets texts of {vocabulary_size} (vocabulary_size)"
         return None

@@ -37,7 +37,7 @@ def adam(
     first, second = state.get("first", 0.0), state.get("second", 0.0)
     state["first"] = first + (1 - beta_1) * (gradient - first)
     state["second"] = second + (1 - beta_2) * (gradient**2 - second)
-    rate = learning_rate * np.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+    rate: float = learning_rate * np.sqrt(1 - beta_2**step) / (1 - beta_1**step)
     return weight - rate * state["first"] / (np.sqrt(state["second"]) + epsilon)
 
 

@@ -71,7 +71,7 @@ def write_record(record: dict, path: Path) -> None:
 def read_record(path: Path) -> dict:
     """Read a record. Raises RecordError where it is not JSON or does not fit the schema."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record: dict = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise RecordError(f"{path}: there is no such record") from error
     except OSError as error:

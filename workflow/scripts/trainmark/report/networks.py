@@ -6,15 +6,15 @@ from pathlib import Path
 import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
-from trainmark.networks.graph import Architecture, Shape
+from trainmark.networks.graph import Architecture
 from trainmark.networks.layers import Layer, layers
-from trainmark.networks.ops import Node
+from trainmark.networks.ops import Node, Shape
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import InputTransform, Recipe, seen_shape
 from trainmark.records.record import read_record
 from trainmark.report.network_picture.boxes import boxes, in_words, shown_input, shown_shape
 from trainmark.report.network_picture.picture import Picture, picture
-from trainmark.tables.tables import GROUP
+from trainmark.tables.tables import GROUP, groups
 
 PREFIXES = ("", "k", "M", "G", "T")
 """SI's, of the powers of 1000."""
@@ -47,7 +47,7 @@ def models(runs: pd.DataFrame, datasets_folder: Path) -> dict[tuple[str, ...], M
     """
     found: dict[tuple, Model] = {}
     of_group = {}
-    for values, group in runs.groupby(GROUP, sort=False):
+    for values, group in groups(runs, GROUP):
         _, recipe, dataset = values
         manifest = read_manifest(datasets_folder / dataset / "prepared")
         transform = read_record(Path(group["record"].iloc[0]))["settings"]["input"]

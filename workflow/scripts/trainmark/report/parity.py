@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 from trainmark.parity.certificate import (
-    CERTIFICATE_FILE,
     DIFFERENCES,
     GROUP_KEYS,
     REFUSED,
     STAGE_TITLES,
     shown_difference,
 )
+from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss
 from trainmark.report.cells import Cell
 
@@ -35,7 +35,8 @@ def certified(found: Mapping | None) -> dict | None:
 
 
 def _largest(differences: Mapping) -> float:
-    return max(decode_loss(differences[name]) for name in DIFFERENCES if differences[name] is not None)
+    values = [decode_loss(differences[name]) for name in DIFFERENCES]
+    return max(value for value in values if value is not None)
 
 
 def _cells(pair: Mapping, certificate: str, stages: list[str]) -> list[Cell]:

@@ -8,7 +8,7 @@ from trainmark.tables.comparisons import COMPARED, Certificates, shown_compariso
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixtures import code_mixtures, machine_mixtures
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
-from trainmark.tables.tables import GROUP, METRICS, of_group
+from trainmark.tables.tables import GROUP, METRICS, groups, of_group
 
 SHOWN = ("training_seconds", "test_loss", "test_accuracy")
 """Figures of METRICS that the terminal shows; the report shows all."""
@@ -23,7 +23,7 @@ def terminal_text(
 ) -> str:
     """Section by section: medians over repeats, what is mixed, parity, who is faster, and how far frameworks agree."""
     parts = []
-    for values, rows in summary.groupby(GROUP, sort=False):
+    for values, rows in groups(summary, GROUP):
         experiment, recipe, dataset = values
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
         here = of_group(runs, values)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from trainmark.parity.certificate import MISSING, NOT_CERTIFIED, REFUSED, pair_of
+from trainmark.parity.certificate import MISSING, REFUSED, pair_of
+from trainmark.parity.compare import NOT_CERTIFIED
 from trainmark.parity.sentences import EQUAL
 from trainmark.plan.matrix import certified_groups
 from trainmark.plan.run import trainer_name
-from trainmark.records.record import decode_loss
 from trainmark.tables.formatting import shown_ratio, shown_versions
 from trainmark.tables.statistics import (
     LEAST_FOR_INTERVAL,
@@ -24,7 +24,7 @@ from trainmark.tables.statistics import (
     median_and_range,
     median_interval,
 )
-from trainmark.tables.tables import GROUP
+from trainmark.tables.tables import GROUP, groups
 
 COMPARED = ("training_seconds", "steady_epoch_seconds")
 """Figures of METRICS that get a verdict."""
@@ -54,10 +54,10 @@ def comparisons_table(runs: pd.DataFrame, certificates: Certificates) -> pd.Data
     where the class is one of REFUSED, there is no ratio either.
     """
     rows = []
-    for values, group in runs.groupby([*GROUP, "epochs"], sort=False):
+    for values, group in groups(runs, [*GROUP, "epochs"]):
         by_trainer = {
             trainer: figures[["repeat", "id", "status", *COMPARED]]
-            for trainer, figures in group.groupby(["framework", "device"], sort=False)
+            for trainer, figures in groups(group, ["framework", "device"])
         }
         certificate = certificates.get(values[: len(GROUP)])
         for first, second in combinations(by_trainer, 2):
@@ -111,7 +111,7 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:
     measured = pairs[ok & (pairs[f"{metric}_first"] > 0) & (pairs[f"{metric}_second"] > 0)]
     ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
     refused = parity in REFUSED
-    interval = None if refused else median_interval(ratios)
+    interval = None if refused else median_interval(ratios.tolist())
     low, high = interval or (None, None)
     return {
         "pairs": len(measured),
@@ -196,7 +196,7 @@ def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
     trainers: dict[tuple, dict[str, dict[tuple, tuple[str, list[float]]]]] = {}
     for record in records.values():
         run = record["run"]
-        losses = [decode_loss(loss) for loss in record["step_losses"]]
+        losses = [float(loss) for loss in record["step_losses"]]
         if losses and record["status"] == "ok" and not record["settings"]["dropout"]:
             group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
             trainer = trainer_name(run["framework"], run["device"])

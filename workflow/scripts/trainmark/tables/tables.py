@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -165,20 +166,25 @@ def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -
     run has is NaN; `csv_text` says why.
     """
     metrics = list(metrics)
-    versions = {values: code_versions(group) for values, group in runs.groupby(GROUP)}
+    versions = {values: code_versions(group) for values, group in groups(runs, GROUP)}
     rows = []
-    for values, group in runs.groupby(SETTING, sort=False):
+    for values, group in groups(runs, SETTING):
         finished = group[group["status"] == "ok"]
         row = dict(zip(SETTING, values, strict=True)) | {"runs": len(group)}
         row |= {status: int((group["status"] == status).sum()) for status in ("diverged", "out_of_memory")}
         row["code_versions"] = versions[values[: len(GROUP)]]
         for metric in metrics:
             present = finished[metric].dropna()
-            figures = median_and_range(present) if len(present) else (None, None, None)
+            figures = median_and_range(present.tolist()) if len(present) else (None, None, None)
             row |= {f"{metric}_{name}": figure for name, figure in zip(("median", "min", "max"), figures, strict=True)}
         row["run_numbers"] = " ".join(str(number) for number in sorted(group["number"]))
         rows.append(row)
     return pd.DataFrame(rows).astype({f"{metric}_median": "float64" for metric in metrics})
+
+
+def groups(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """(values, rows) of each group of rows that are equal in these columns, in the order of their first rows."""
+    yield from table.groupby(columns, sort=False)
 
 
 def of_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:

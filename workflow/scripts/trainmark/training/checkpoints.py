@@ -92,7 +92,8 @@ def _digest(identity: str) -> str:
 
 
 def _read(file: Path) -> Checkpoint:
-    if sha256_of(file) != NAME.fullmatch(file.name)["content"]:
+    name = NAME.fullmatch(file.name)
+    if name is None or sha256_of(file) != name["content"]:
         raise ValueError("its SHA-256 is not the one in its name")
     with np.load(file, allow_pickle=False) as arrays:
         content = json.loads(arrays["content"].tobytes())

@@ -1,6 +1,7 @@
 """AlexNet on one GPU: without groups."""
 
-from trainmark.networks.graph import Architecture, Graph, Shape
+from trainmark.networks.graph import Architecture, Graph
+from trainmark.networks.ops import Shape
 
 
 def alex(input_shape: Shape, classes: int) -> Architecture:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from trainmark.networks.graph import Architecture, Graph, Shape
+from trainmark.networks.graph import Architecture, Graph
+from trainmark.networks.ops import Shape
 
 INCEPTIONS = {
     "3a": (64, 96, 128, 16, 32, 32),

@@ -1,6 +1,7 @@
 """GoogLeNet with batch normalisation, with its two auxiliary heads."""
 
-from trainmark.networks.graph import Architecture, Graph, Shape
+from trainmark.networks.graph import Architecture, Graph
+from trainmark.networks.ops import Shape
 from trainmark.networks.zoo.googlenet import HEAD_WEIGHT, HEADS, head
 
 INCEPTIONS = {
@@ -65,8 +66,8 @@ def googlenetbn(input_shape: Shape, classes: int) -> Architecture:
         _convolution(graph, f"conv{i}", filters, size, last, stride)
         last = graph.add(f"pool{i}", "MaxPool2D", size=3, stride=2, padding=1)
     heads = []
-    for name, filters in INCEPTIONS.items():
-        last = _inception(graph, f"inception{name}", filters, last)
+    for name, branches in INCEPTIONS.items():
+        last = _inception(graph, f"inception{name}", branches, last)
         if name in HEADS:
             heads.append(head(graph, HEADS[name], classes, last, _convolution, _dense))
     side = min(7, graph.side(last))

@@ -1,6 +1,7 @@
 """The convolutional network of the sentiment recipe."""
 
-from trainmark.networks.graph import Architecture, Graph, Shape
+from trainmark.networks.graph import Architecture, Graph
+from trainmark.networks.ops import Shape
 
 VOCABULARY = 5000
 

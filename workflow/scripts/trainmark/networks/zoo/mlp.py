@@ -1,6 +1,7 @@
 """The multi-layer perceptrons of the MNIST recipes."""
 
-from trainmark.networks.graph import Architecture, Shape, chain
+from trainmark.networks.graph import Architecture, chain
+from trainmark.networks.ops import Shape
 
 
 def _mlp(name: str, input_shape: Shape, hidden_units: list[int], classes: int, dropout: float) -> Architecture:

@@ -1,11 +1,12 @@
 """Network in Network."""
 
-from trainmark.networks.graph import Architecture, Graph, Shape
+from trainmark.networks.graph import Architecture, Graph
+from trainmark.networks.ops import Shape
 
 
-def _mlpconv(graph: Graph, i: int, filters: tuple[int, int, int], **window: int) -> None:
+def _mlpconv(graph: Graph, i: int, filters: tuple[int, int, int], size: int, stride: int = 1, padding: int = 0) -> None:
     """A convolution and two of size 1 after it, ReLU between them (Chainer's links.MLPConvolution2D)."""
-    graph.add(f"conv{i}a", "Conv2D", filters=filters[0], **window)
+    graph.add(f"conv{i}a", "Conv2D", filters=filters[0], size=size, stride=stride, padding=padding)
     for letter, previous, count in (("b", "a", filters[1]), ("c", "b", filters[2])):
         graph.add(f"relu{i}{previous}", "ReLU")
         graph.add(f"conv{i}{letter}", "Conv2D", filters=count, size=1)
@@ -17,9 +18,9 @@ def nin(input_shape: Shape, classes: int) -> Architecture:
     The last average pooling takes windows of 6, or the whole image where it is smaller than published.
     """
     graph = Graph(input_shape)
-    windows = [{"size": 11, "stride": 4}, {"size": 5, "padding": 2}, {"size": 3, "padding": 1}]
+    windows = [(11, 4, 0), (5, 1, 2), (3, 1, 1)]
     for i, (filters, window) in enumerate(zip([96, 256, 384], windows, strict=True), start=1):
-        _mlpconv(graph, i, (filters,) * 3, **window)
+        _mlpconv(graph, i, (filters,) * 3, *window)
         graph.add(f"relu{i}c", "ReLU")
         graph.add(f"pool{i}", "MaxPool2D", size=3, stride=2)
     graph.add("dropout", "Dropout", rate=0.5)

@@ -1,6 +1,7 @@
 """ResNet-50."""
 
-from trainmark.networks.graph import Architecture, Graph, Shape
+from trainmark.networks.graph import Architecture, Graph
+from trainmark.networks.ops import Shape
 
 STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
 """(blocks, filters of the bottleneck, stride of the first block) of the stages 2 to 5."""

@@ -99,9 +99,9 @@ def _ranks(boxes: Sequence[Box]) -> list[list[Slot]]:
     ranks: list[list[Slot]] = [[] for _ in range(1 + max(slot.rank for slot in slots.values()))]
     for slot in (*slots.values(), *passing):
         ranks[slot.rank].append(slot)
-    for rank in ranks:
-        for slot in rank:
-            slot.height = slot.height or max(other.height for other in rank)
+    for row in ranks:
+        for slot in row:
+            slot.height = slot.height or max(other.height for other in row)
     return ranks
 
 
@@ -241,7 +241,7 @@ def _extent(slots: Iterable[Slot]) -> tuple[float, float]:
 
 def _place_across(columns: list[Column]) -> None:
     """Set where columns stand, and auxiliary heads in them."""
-    left = MARGIN
+    left: float = MARGIN
     for i, column in enumerate(columns):
         sides = _Sides.of(column.ranks)
         column.middle, column.right = left + sides.middle, left + sides.width

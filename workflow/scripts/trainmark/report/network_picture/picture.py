@@ -91,6 +91,7 @@ def _lines(slots: Sequence[Slot], columns: Sequence[Column]) -> Iterator[Line]:
             while way[-1].box is None:
                 way += way[-1].before
             source = way.pop()
+            assert source.box and target.box
             tip = round(columns[target.column].middle + target.x, 1), round(target.y, 1)
             yield Line(source.box.name, target.box.name, _path(source, way[::-1], columns), tip)
 
