@@ -3,6 +3,8 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +21,22 @@ GROUP = ["experiment", "recipe", "dataset"]
 SETTING = [*GROUP, "framework", "device", "epochs"]
 """What runs have in common that differ in their repeat alone."""
 
-METRICS = {
-    "training_seconds": "training, s",
-    "first_step_seconds": "first step, s",
-    "steady_epoch_seconds": "steady epoch, s",
-    "samples_per_second": "samples/s",
-    "test_loss": "test loss",
-    "test_accuracy": "test accuracy",
-    "train_loss": "train loss",
-    "train_accuracy": "train accuracy",
-    "peak_host_mib": "peak memory, MiB",
-    "peak_device_mib": "peak GPU memory, MiB",
-    "training_joules": "energy of training, J",
+COLUMNS = {
+    "training_seconds": ("training, s", "result.training_seconds"),
+    "first_step_seconds": ("first step, s", "result.first_step_seconds"),
+    "steady_epoch_seconds": ("steady epoch, s", "result.steady_epoch_seconds"),
+    "samples_per_second": ("samples/s", "result.samples_per_second"),
+    "test_loss": ("test loss", "result.test_loss"),
+    "test_accuracy": ("test accuracy", "result.test_accuracy"),
+    "train_loss": ("train loss", "result.train_loss"),
+    "train_accuracy": ("train accuracy", "result.train_accuracy"),
+    "peak_host_mib": ("peak memory, MiB", "memory.peak_host_mib"),
+    "peak_device_mib": ("peak GPU memory, MiB", "memory.peak_device_mib"),
+    "training_joules": ("energy of training, J", "energy.training_joules"),
 }
-"""Figures of a run that are summed up over repeats, with their heading."""
+"""The columns of the summary: what is summed up over repeats, by name: its heading, and its place in a record."""
+
+METRICS = {name: heading for name, (heading, _) in COLUMNS.items()}
 
 PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES} | {"wall_seconds": "wall time"}
 """Where a run's wall time went, in seconds, with their heading."""
@@ -89,9 +93,8 @@ def _outcome(record: Mapping) -> dict:
 def _figures(record: Mapping) -> dict:
     """What METRICS and PHASE_METRICS name."""
     return {
-        **{metric: decode_loss(value) for metric, value in record["result"].items()},
-        **record["memory"],
-        "training_joules": record["energy"]["training_joules"],
+        "epochs_trained": record["result"]["epochs_trained"],
+        **{name: decode_loss(reduce(getitem, place.split("."), record)) for name, (_, place) in COLUMNS.items()},
         "energy_reason": record["energy"]["reason"],
         **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
         "wall_seconds": record["wall_seconds"],
