@@ -1,21 +1,27 @@
-"""What CONTRIBUTING promises: a framework, a network and a dataset are each added by touching one place.
+"""What CONTRIBUTING promises: how many places each kind of extension touches.
 
-In a copy of the repository all three are added, and the whole workflow runs with them.
+In a copy of the repository one of each kind is added, by these places and no others, and the workflow runs with them.
 """
 
+import csv
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from harness import copy_of_repository, edit, environment, write_config
+from harness import REPOSITORY, copy_of_repository, edit, environment, write_config
 
 from trainmark.parity.certificate import read_certificate
 from trainmark.records.record import read_record
 
+LIBRARY = "workflow/scripts/trainmark"
+SCHEMA = "config/schema.yaml"
+
 NETWORK = '''"""A new network."""
 
-from trainmark.networks.graph import Architecture, Shape, chain
+from trainmark.networks.graph import Architecture, chain
+from trainmark.networks.ops import Shape
 
 
 def linear(input_shape: Shape, classes: int) -> Architecture:
@@ -37,34 +43,113 @@ RECIPE = """
         ),
 """
 
+FORMAT = '''"""A new format: the digits of another format, larger."""
+
+from trainmark.datasets.formats import digits
+
+FORMAT = {"kind": "images", "required": ["embedded_in", "image_shape", "classes", "samples"], "optional": []}
+
+
+def read(folders, entry):
+    """The images and labels of each split."""
+    return digits.read(folders, entry)
+'''
+
 DATASET = """
 digits-32:
   title: The digits, larger
-  format: digits
+  format: larger_digits
   embedded_in: scikit-learn
   image_shape: [1, 32, 32]
   classes: 10
   samples: {train: 1438, test: 359}
 """
 
+SETTING = """\
+      remark:
+        decides: record
+        description: A line that a run prints to its log.
+        type: string
+        allowed: text
+        unit: none
+        default: none given
+      seed:
+        decides: training
+"""
 
-@pytest.fixture
-def extended(tmp_path):
-    """A copy of the repository with a framework, a network and a dataset added."""
-    copy = copy_of_repository(tmp_path / "copy")
-    library = copy / "workflow" / "scripts" / "trainmark"
-    example = Path(__file__).parent / "example" / "numpy_adapter.py"
-    shutil.copy(example, library / "frameworks")
-    (copy / "envs" / "numpy.yaml").write_text("dependencies: [numpy]\n")
-    (library / "networks" / "zoo" / "linear.py").write_text(NETWORK)
-    edit(library / "recipes" / "catalogue.py", "imdb_cnn, mlp,", "imdb_cnn, linear, mlp,")
-    edit(library / "recipes" / "catalogue.py", "    for recipe in (\n", f"    for recipe in ({RECIPE}")
-    with open(copy / "config" / "datasets.yaml", "a") as catalogue:
-        catalogue.write(DATASET)
-    return copy
+FIGURE = '''
+
+def draw_accuracies(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Final accuracies, a dot for each run."""
+    figure = Figure()
+    figure.subplots().plot(runs["test_accuracy"], "o")
+    return figure
+'''
+
+PROFILE = """\
+cores: 2
+quiet: [rules, progress, host, reason]
+nolock: true
+"""
+
+EXTENSIONS = {
+    "setting": {
+        SCHEMA: ("      seed:\n        decides: training\n", SETTING),
+        f"{LIBRARY}/training/run.py": (
+            "            diverged = self._train_epochs(shown)\n",
+            '            print(self.settings["remark"])\n            diverged = self._train_epochs(shown)\n',
+        ),
+    },
+    "framework": {
+        f"{LIBRARY}/frameworks/numpy_adapter.py": Path(__file__).parent / "example" / "numpy_adapter.py",
+        "envs/numpy.yaml": "dependencies: [numpy]\n",
+    },
+    "network": {
+        f"{LIBRARY}/networks/zoo/linear.py": NETWORK,
+        f"{LIBRARY}/recipes/catalogue.py": ("    for recipe in (\n", f"    for recipe in ({RECIPE}"),
+    },
+    "dataset": {"config/datasets.yaml": DATASET},
+    "format": {f"{LIBRARY}/datasets/formats/larger_digits.py": FORMAT},
+    "cluster": {"profiles/test-site/config.yaml": PROFILE},
+    "figure": {f"{LIBRARY}/report/figures.py": FIGURE},
+    "column": {
+        f"{LIBRARY}/tables/tables.py": ("COLUMNS = {\n", 'COLUMNS = {\n    "wall": ("wall time, s", "wall_seconds"),\n')
+    },
+}
+"""By kind, what is added, by file: a text in place of another, a file to copy, or what is written at a file's end."""
+
+AT_MOST = {"setting": 3} | dict.fromkeys(EXTENSIONS.keys() - {"setting"}, 2)
+"""Places, the test of a setting among them."""
 
 
-def test_added_framework_network_and_dataset_run_through(extended):
+def extend(copy: Path) -> None:
+    """Add one of each kind to a copy of the repository."""
+    edit(copy / LIBRARY / "recipes" / "catalogue.py", "imdb_cnn, mlp,", "imdb_cnn, linear, mlp,")
+    for places in EXTENSIONS.values():
+        for name, change in places.items():
+            path = copy / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(change, tuple):
+                edit(path, *change)
+            elif isinstance(change, Path):
+                shutil.copy(change, path)
+            else:
+                path.write_text((path.read_text() if path.exists() else "") + change)
+
+
+@pytest.mark.parametrize("kind", EXTENSIONS)
+def test_contributing_states_the_number_of_places(kind):
+    table = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    (stated,) = re.findall(rf"^\| a {kind} \| (\d) \|", table, re.MULTILINE)
+    tests = 1 if kind == "setting" else 0
+    assert int(stated) == len(EXTENSIONS[kind]) + tests <= AT_MOST[kind]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The results of the extended copy, run with the profile that was added."""
+    copy = copy_of_repository(tmp_path_factory.mktemp("one-place") / "copy")
+    extend(copy)
     config = {
         "experiments": {
             "new": {
@@ -74,21 +159,49 @@ def test_added_framework_network_and_dataset_run_through(extended):
                 "devices": ["cpu"],
                 "epochs": [2],
                 "repeats": 1,
+                "remark": "seen in the log",
                 "input": {"crop": [28, 28], "subtract_mean": True},
             }
         }
     }
-    command = ["snakemake", "--cores", "2", "--configfile", write_config(extended, config)]
-    here = environment(PYTHONPATH=str(extended / "tests"))
-    process = subprocess.run(command, cwd=extended, env=here, capture_output=True, text=True, check=False)
+    command = ["snakemake", "--workflow-profile", "profiles/test-site", "--configfile", write_config(copy, config)]
+    here = environment(PYTHONPATH=str(copy / "tests"))
+    process = subprocess.run(command, cwd=copy, env=here, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr[-5000:]
-    folder = extended / "results" / "runs" / "new" / "linear" / "digits-32"
-    first, second = (
-        read_record(folder / name / "cpu" / "epochs-2" / "repeat-1" / "record.json") for name in ("numpy", "chainer")
-    )
+    return copy / "results"
+
+
+@pytest.fixture(scope="module")
+def records(results):
+    folder = results / "runs" / "new" / "linear" / "digits-32"
+    return [read_record(folder / name / "cpu/epochs-2/repeat-1/record.json") for name in ("numpy", "chainer")]
+
+
+def test_an_added_framework_network_dataset_and_format_train(results, records):
+    first, second = records
     assert first["settings"]["parameters"] == 7850
     assert first["step_losses"] == pytest.approx(second["step_losses"], rel=1e-5)
     assert first["result"]["test_accuracy"] > 0.5
-    certificate = read_certificate(extended / "results" / "certificates" / "new" / "linear" / "digits-32.json")
+    certificate = read_certificate(results / "certificates" / "new" / "linear" / "digits-32.json")
     assert [pair["parity"] for pair in certificate["pairs"]] == ["rounding"]
-    assert "digits-32" in (extended / "results" / "report" / "index.html").read_text()
+
+
+def test_an_added_setting_is_in_the_log_the_record_and_the_report(results, records):
+    assert [record["settings"]["experiment"]["remark"] for record in records] == ["seen in the log"] * 2
+    log = results / "logs" / "train" / records[0]["run"]["id"]
+    assert "seen in the log" in log.with_name("repeat-1.log").read_text()
+    assert "<dt>remark</dt><dd>seen in the log</dd>" in (results / "report" / "index.html").read_text()
+
+
+def test_an_added_figure_is_drawn_and_stands_in_the_report_with_its_caption(results):
+    folder = results / "figures" / "new" / "linear" / "digits-32"
+    assert {file.name for file in folder.glob("accuracies.*")} == {
+        f"accuracies.{kind}" for kind in ("pdf", "svg", "png")
+    }
+    assert "Final accuracies, a dot for each run." in (results / "report" / "index.html").read_text()
+
+
+def test_an_added_column_is_in_the_summary(results, records):
+    rows = list(csv.DictReader((results / "tables" / "summary.csv").open()))
+    assert [float(row["wall_median"]) for row in rows] == pytest.approx([record["wall_seconds"] for record in records])
+    assert "wall time, s" in (results / "report" / "index.html").read_text()

@@ -28,7 +28,10 @@ def evaluation_batch_size(architecture: Architecture) -> int:
 
 
 class Adapter(ABC):
-    """Trains one architecture with one framework. Call `build`, then `load` each split, then the rest."""
+    """Trains one architecture with one framework. Call `build`, then `load` each split, then the rest.
+
+    docs/adapter_template.py is an adapter to copy and fill in.
+    """
 
     out_of_memory_texts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """The exceptions of the framework that say that memory ran out: by class name, texts; theirs must hold one."""
@@ -39,6 +42,8 @@ class Adapter(ABC):
     def __init__(self, framework: str, threads: int) -> None:
         self.framework = framework
         self.threads = threads
+
+    # --- required ---------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def build(
@@ -66,13 +71,6 @@ class Adapter(ABC):
 
         inputs: images (samples, channels, height, width), or token ids int32 (samples, length). labels: (samples,).
         """
-
-    def compile(self, feed: EpochFeed) -> None:
-        """Train one step of each batch size of `feed`, so that what the framework compiles for them is compiled.
-
-        It changes the state: whoever calls it keeps `state` and puts it back.
-        """
-        self.train_epoch(feed.one_of_each_size())
 
     @abstractmethod
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
@@ -133,9 +131,20 @@ class Adapter(ABC):
     def device_memory_mib(self) -> float | None:
         """Most memory of the GPU that the framework held so far, MiB; None on the CPU, and where it does not tell."""
 
+    # --- optional: each has a default that fits most frameworks -----------------------------------------------------
+
+    def compile(self, feed: EpochFeed) -> None:
+        """Train one step of each batch size of `feed`, so that what the framework compiles for them is compiled.
+
+        It changes the state: whoever calls it keeps `state` and puts it back.
+        """
+        self.train_epoch(feed.one_of_each_size())
+
     def thread_pools(self) -> list[dict]:
         """The framework's own pools of threads, as "library" and "threads", where it has any and tells."""
         return []
+
+    # --- given ------------------------------------------------------------------------------------------------------
 
     def check_device(self, asked: str) -> dict[str, str]:
         """The device, as described. Raises DeviceError where the arrays did not come to lie on the one asked for."""

@@ -1,0 +1,71 @@
+"""Compare two results folders bit for bit: everything but times, memory and where a run was trained.
+
+    python tests/same_results.py <results before> <results after>
+
+It says what it compared, and ends with exit status 1 and the first difference where there is one. A change of the
+project's structure must leave the curves, weights, tables and certificates of an experiment as they were.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+MEASURED = (
+    r"seconds|samples_per_second|peak_.*_mib|phases\.|wall_|joules|git_|started|code_|record_sha256|host|job_id|cpus"
+)
+"""Columns that hold what a run took, or where, when and by which code it was trained."""
+
+
+def records_of(results: Path) -> dict[str, dict]:
+    files = sorted((results / "runs").rglob("record.json"))
+    return {file.relative_to(results).as_posix(): json.loads(file.read_text()) for file in files}
+
+
+def trained(record: dict) -> dict:
+    """What a record says of the arithmetic of its run."""
+    curves = [{key: value for key, value in entry.items() if key != "seconds"} for entry in record["curves"]]
+    return {"curves": curves} | {key: record[key] for key in ("run", "dataset", "status", "step_losses", "samples")}
+
+
+def same_weights(first: Path, second: Path) -> bool:
+    one, other = (dict(np.load(file)) if file.exists() else {} for file in (first, second))
+    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+def compare(before: Path, after: Path) -> list[str]:
+    """What is the same, as lines. Raises AssertionError with the first difference."""
+    old, new = records_of(before), records_of(after)
+    assert old and old.keys() == new.keys(), f"other runs: {old.keys() ^ new.keys()}"
+    for name in old:
+        assert trained(old[name]) == trained(new[name]), f"{name}: other curves"
+        folder = Path(name).parent
+        assert same_weights(before / folder / "weights.npz", after / folder / "weights.npz"), f"{folder}: other weights"
+    lines = [f"{len(old)} runs: curves, step losses and weights are equal"]
+    for name in ("runs.parquet", "curves.parquet", "summary.csv", "agreement.csv"):
+        read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
+        one, other = (read(results / "tables" / name) for results in (before, after))
+        assert list(one) == list(other), f"{name}: other columns"
+        held = [column for column in one if not pd.Series([column]).str.contains(MEASURED).any()]
+        differing = [column for column in held if not one[column].equals(other[column])]
+        assert not differing, f"{name}: other values in {differing}"
+        lines.append(f"{name}: all {len(one.columns)} columns are there, {len(held)} that hold no time are equal")
+    certificates = sorted((before / "certificates").rglob("*.json"))
+    for file in certificates:
+        one, other = (json.loads((root / file.relative_to(before)).read_text()) for root in (before, after))
+        assert one["pairs"] == other["pairs"], f"{file.name}: other pairs"
+    return [*lines, f"{len(certificates)} certificates: every difference of every pair is equal"]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    arguments = parser.parse_args()
+    try:
+        print("\n".join(compare(arguments.before, arguments.after)))
+    except AssertionError as error:
+        sys.exit(str(error))

@@ -1,0 +1,41 @@
+"""The adapter template names what the contract asks for: a method that is added must be added there."""
+
+import importlib.util
+import inspect
+
+from harness import REPOSITORY
+
+from trainmark.frameworks.adapter import Adapter
+
+SPEC = importlib.util.spec_from_file_location("adapter_template", REPOSITORY / "docs" / "adapter_template.py")
+TEMPLATE = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(TEMPLATE)
+
+GIVEN = {"check_device", "is_out_of_memory", "__init__"}
+"""What no adapter needs to write."""
+
+
+def members_of(kind: type) -> list[str]:
+    return [name for name in vars(kind) if not name.startswith("_")]
+
+
+def test_required_methods_come_first_in_the_order_of_the_contract():
+    required = [name for name in members_of(Adapter) if name in Adapter.__abstractmethods__]
+    assert members_of(TEMPLATE.TemplateAdapter)[: len(required)] == required
+
+
+def test_optional_ones_follow_and_none_is_left_out():
+    optional = set(members_of(Adapter)) - Adapter.__abstractmethods__ - GIVEN
+    assert set(members_of(TEMPLATE.TemplateAdapter)[len(Adapter.__abstractmethods__) :]) == optional
+
+
+def test_parameters_are_those_of_the_contract():
+    for name in Adapter.__abstractmethods__:
+        asked, given = (inspect.signature(getattr(kind, name)) for kind in (Adapter, TEMPLATE.TemplateAdapter))
+        assert list(asked.parameters) == list(given.parameters), name
+
+
+def test_it_can_be_created():
+    adapter = TEMPLATE.create("my-framework", 2)
+    assert (adapter.framework, adapter.threads) == ("my-framework", 2)
+    assert adapter.thread_pools() == []
