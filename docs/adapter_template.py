@@ -29,59 +29,45 @@ class TemplateAdapter(Adapter):
         A table of ops (as LAYERS in keras_layers.py) keeps this short: one entry for each type in networks/ops.py.
         Raise DeviceError if `device` is not there. Never fall back to another device.
         """
-        raise NotImplementedError
 
     def load(self, *, split, inputs, labels):
         """Keep a split where the framework trains from. Images come as (samples, channels, height, width)."""
-        raise NotImplementedError
 
     def train_epoch(self, feed):
         """Train on the batches of `feed`, the last and shorter one too; return each step's loss before its update."""
-        raise NotImplementedError
 
     def predict(self, split):
         """Return the logits of a split in its stored order, with dropout off and with running statistics."""
-        raise NotImplementedError
 
     def weights(self):
         """Return copies of the weights, in the names and layout of `architecture.arrays()`."""
-        raise NotImplementedError
 
     def activations(self, split, indices, *, training):
         """Return every layer's output for some samples: what the parity certificate compares first."""
-        raise NotImplementedError
 
     def gradients(self):
         """Return the gradients of the last step."""
-        raise NotImplementedError
 
     def set_masks(self, masks):
         """Multiply by these masks in place of the framework's own dropout, from the next step on."""
-        raise NotImplementedError
 
     def state(self):
         """Return all that the next epoch depends on, as numpy arrays: optimizer state and random state included."""
-        raise NotImplementedError
 
     def set_state(self, state):
         """Put back what `state` returned: a run that goes on from a checkpoint must end equal to the last bit."""
-        raise NotImplementedError
 
     def synchronize(self):
         """Wait until the device has done its work. Every run checks that the clock stops after this, and not before."""
-        raise NotImplementedError
 
     def describe_device(self):
         """Return where the arrays really lie: {"kind": "cpu" or "gpu", "name": ...}."""
-        raise NotImplementedError
 
     def versions(self):
         """Return the versions of the packages that train, by name."""
-        raise NotImplementedError
 
     def device_memory_mib(self):
         """Return the peak of the GPU memory that the framework held; None on the CPU."""
-        raise NotImplementedError
 
     # --- optional: each has a default that fits most frameworks -----------------------------------------------------
 
