@@ -66,6 +66,8 @@ def test_a_changed_entry_is_changed_in_that_config_alone():
     assert load(changed)[1]["mnist"]["samples"] == {"train": 5, "test": 10000}
     assert load("prepare: [mnist]\n")[1] == shipped_catalogue()
     assert load(changed)[1]["mnist"]["title"] == "Mine"
+    load("prepare: [mnist]\n")[1]["mnist"]["samples"]["train"] = 5
+    assert load("prepare: [mnist]\n")[1] == shipped_catalogue(), "what a caller does to its copy"
 
 
 def test_a_list_of_files_takes_the_place_of_a_list_whole():
