@@ -11,6 +11,15 @@ from collections.abc import Callable, Iterator
 PROXY_VARIABLES = [name for lower in ("http_proxy", "https_proxy", "all_proxy") for name in (lower, lower.upper())]
 
 
+def without_waits(monkeypatch) -> None:
+    """Waits of milliseconds, and no proxy of the machine's own."""
+    monkeypatch.setattr("trainmark.datasets.fetching.transfer.FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr("trainmark.datasets.fetching.transfer.LONGEST_WAIT_SECONDS", 0.01)
+    for name in PROXY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """Answers the n-th request for a path with the n-th answer that is set for it, and then with the last one."""
 

@@ -47,37 +47,22 @@ def test_a_full_disk_is_one_sentence(name, where):
     assert caught.value.code == f"the disk is full{where}: No space left on device; make room, and run it again"
 
 
-def test_ctrl_c_ends_a_command_without_a_word():
-    code = (
-        "import os, signal\nfrom trainmark.errors import *\n"
-        "run_command(lambda: os.kill(os.getpid(), signal.SIGINT))\nprint('not reached')"
-    )
+@pytest.mark.parametrize(
+    ("body", "reader", "ended"),
+    [
+        ("os.kill(os.getpid(), signal.SIGINT)", "cat", (130, "", "")),
+        ("while True: print('y' * 1000, flush=True)", "head -c 10", (141, "y" * 10, "")),
+        ("raise DataError('the file x is missing')", "cat", (1, "", "DataError: the file x is missing\n")),
+    ],
+    ids=["Ctrl-C", "a reader that has gone", "an error"],
+)
+def test_what_a_person_sees(body, reader, ended):
+    """Status, output and errors of a command."""
+    code = f"import os, signal\nfrom trainmark.errors import *\ndef main():\n    {body}\nrun_command(main)\nprint(0)"
+    command = ["bash", "-c", f'set -o pipefail; "$0" -c "$1" | {reader}', sys.executable, code]
     folder = str(Path(errors.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": folder}, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-def test_a_reader_that_has_gone_ends_a_command_without_a_word():
-    code = (
-        "import sys\nfrom trainmark.errors import *\n"
-        "def main():\n    while True: print('y' * 1000, flush=True)\n"
-        "run_command(main)"
-    )
-    folder = str(Path(errors.__file__).parents[1])
-    command = f'set -o pipefail; {sys.executable} -c "{code}" | head -c 10'
-    done = subprocess.run(["bash", "-c", command], env={"PYTHONPATH": folder}, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (141, "y" * 10, "")
-
-
-def test_what_a_person_sees():
-    code = (
-        "from trainmark.errors import *\n"
-        "def main():\n    raise DataError('the file x is missing')\n"
-        "run_command(main)\nprint('not reached')"
-    )
-    folder = str(Path(errors.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": folder}, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "DataError: the file x is missing\n")
+    done = subprocess.run(command, env={"PYTHONPATH": folder}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == ended
 
 
 def test_every_error_of_the_library_is_a_trainmark_error():

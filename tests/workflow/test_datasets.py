@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import yaml
 from harness import snakemake, write_config
-from mirrors import on_mirror, put, tar
+from mirrors import on_mirror, put, reviews_on_mirror, tar
 from PIL import Image
 
 from trainmark.datasets import prepared
 from trainmark.datasets.images.packed import open_store
 
 CLASSES = ["cat", "dog", "emu", "fox"]
-WORDS = {word: rank for rank, word in enumerate(["the", "film", "was", "great", "bad"], 1)}
 
 
 def photograph(seed):
@@ -41,9 +40,6 @@ def config(folder):
     for path, content in photographs().items():
         put(folder / "own" / path, content)
     archive = on_mirror(folder, "archived", "animals.tgz", tar({f"animals/{k}": v for k, v in photographs().items()}))
-    reviews = {f"aclImdb/{split}/{kind}/{number}_9.txt": f"The film was {word}<br />".encode()
-               for split in ("train", "test") for kind, word in (("pos", "great"), ("neg", "bad"))
-               for number in range(3)}  # fmt: skip
     return {
         "mirror": str(folder / "mirror"),
         "offline": True,
@@ -52,14 +48,9 @@ def config(folder):
             "own": {"title": "Own", "format": "image_folder", "folder": "own", "packed": True},
             "archived": {"title": "A", "format": "image_folder", "files": [archive], "root": "animals", "classes": 4},
             "two": {"title": "Two", "format": "class_subset", "of": "archived", "classes": 2, "seed": 1},
-            "texts": {
-                "title": "Texts", "format": "reviews", "classes": 2, "samples": {"train": 6, "test": 6},
-                "sequence_length": 6, "vocabulary_size": 8,
-                "files": [
-                    on_mirror(folder, "texts", "reviews.tar.gz", tar(reviews)),
-                    on_mirror(folder, "texts", "words.json", json.dumps(WORDS).encode()),
-                ],
-            },
+            "texts": reviews_on_mirror(
+                folder, "The film was {}<br />", 3, sequence_length=6, vocabulary_size=8
+            ),
             "colours": {
                 "title": "Colours", "format": "synthetic", "image_shape": [3, 8, 8], "classes": 2,
                 "samples": {"train": 20, "test": 4}, "seed": 5,

@@ -10,38 +10,26 @@ from subprocess import PIPE, TimeoutExpired
 import numpy as np
 import pytest
 from harness import predict, snakemake, write_config
-from mirrors import on_mirror, tar
+from mirrors import reviews_on_mirror
 from report_figures import check_figures
 
 from trainmark.files.checksums import sha256_of
 from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, device_slot
 from trainmark.records.record import read_record
 
-WORDS = {word: rank for rank, word in enumerate(["the", "film", "was", "great", "bad"], 1)}
 REVIEWS = "The film was bad, bad, bad!\n\nThe film was great; great.\n"
 
 
 def config(folder):
     """Two runs on a few reviews, of which one keeps its weights."""
-    reviews = {
-        f"aclImdb/{split}/{kind}/{number}_9.txt": f"The film was {word} {word} {word}<br />".encode()
-        for split in ("train", "test")
-        for kind, word in (("pos", "great"), ("neg", "bad"))
-        for number in range(8)
-    }
     of_texts = {"recipes": ["imdb-cnn"], "datasets": ["texts"], "frameworks": ["chainer"], "devices": ["cpu"]}
     return {
         "mirror": str(folder / "mirror"),
         "offline": True,
         "datasets": {
-            "texts": {
-                "title": "Texts", "format": "reviews", "classes": 2, "samples": {"train": 16, "test": 16},
-                "sequence_length": 400, "vocabulary_size": 100,
-                "files": [
-                    on_mirror(folder, "texts", "reviews.tar.gz", tar(reviews)),
-                    on_mirror(folder, "texts", "words.json", json.dumps(WORDS).encode()),
-                ],
-            },
+            "texts": reviews_on_mirror(
+                folder, "The film was {0} {0} {0}<br />", 8, sequence_length=400, vocabulary_size=100
+            ),
         },
         "experiments": {
             "kept": of_texts | {"epochs": [12], "repeats": 1, "batch_size": 8},

@@ -35,11 +35,7 @@ RECIPE = """
             architecture=linear.linear,
             initializer="glorot_uniform",
             optimizer=Optimizer("sgd", 0.1),
-            batch_size=50,
-            evaluated_splits=("test",),
-            published_parameters=7_850,
-            source="a test",
-            **_MNIST,
+            **_mnist(batch_size=50, published_parameters=7_850, source="a test"),
         ),
 """
 

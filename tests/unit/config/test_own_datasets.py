@@ -7,7 +7,7 @@ from config_messages import write
 
 from trainmark.config.load import REPOSITORY, load_config, read_yaml
 from trainmark.datasets.catalogue import kind_of, sample_shape
-from trainmark.plan.matrix import expand_runs
+from trainmark.plan.matrix import expand_runs, with_devices
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -26,7 +26,7 @@ def shipped_catalogue() -> dict:
 def test_an_own_dataset_is_trained_on_like_any_other():
     config, catalogue = load(f"datasets: {{noise: {{{NOISE}}}}}\nexperiments: {{e: {{datasets: [noise, mnist]}}}}\n")
     assert catalogue["noise"] == config["datasets"]["noise"]
-    assert {run.dataset for run in expand_runs(config, gpu_found=False)} == {"noise", "mnist"}
+    assert {run.dataset for run in expand_runs(with_devices(config, gpu_found=False))} == {"noise", "mnist"}
     assert sample_shape("noise", catalogue) == (1, 28, 28)
 
 
@@ -66,6 +66,8 @@ def test_a_changed_entry_is_changed_in_that_config_alone():
     assert load(changed)[1]["mnist"]["samples"] == {"train": 5, "test": 10000}
     assert load("prepare: [mnist]\n")[1] == shipped_catalogue()
     assert load(changed)[1]["mnist"]["title"] == "Mine"
+    load("prepare: [mnist]\n")[1]["mnist"]["samples"]["train"] = 5
+    assert load("prepare: [mnist]\n")[1] == shipped_catalogue(), "what a caller does to its copy"
 
 
 def test_a_list_of_files_takes_the_place_of_a_list_whole():

@@ -3,6 +3,8 @@ default right, and every config file that is shipped in keeping with it.
 """
 
 from dataclasses import asdict
+from datetime import date
+from functools import reduce
 
 import jsonschema
 import pytest
@@ -10,6 +12,7 @@ import yaml
 
 from trainmark.config.load import REPOSITORY, load_config, merge, plain, read_yaml, with_defaults
 from trainmark.datasets.catalogue import known_formats
+from trainmark.errors import ConfigError
 from trainmark.recipes.recipe import InputTransform
 
 SCHEMA = read_yaml(REPOSITORY / "config" / "schema.yaml")
@@ -65,6 +68,28 @@ def test_every_default_is_valid(path):
     part = keys()[path]
     validator = jsonschema.Draft202012Validator({**part, "$defs": SCHEMA["$defs"]})
     assert [error.message for error in validator.iter_errors(part["default"])] == []
+
+
+def refusal(path: str) -> list[str]:
+    """What is said of a date under a key path; a dataset's key is given beside a format that has it."""
+    *outer, key = path.split(".")
+    of_key = [name for name, form in known_formats().items() if key in form.allowed]
+    config = {"prepare": ["mnist"], "datasets": {"mine": {"format": of_key[0]}}} if outer[:1] == ["datasets"] else {}
+    wrong = reduce(lambda inner, part: {part: inner}, reversed([*outer, key]), date(2017, 1, 31))
+    with pytest.raises(ConfigError) as caught:
+        load_config([], merge(config, wrong))
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [*keys().items(), *((f"datasets.mine.{key}", part) for key, part in ENTRY.items() if key != "format")],
+)
+def test_what_is_refused_is_told_what_is_allowed(path, part):
+    """The words are the schema's own; the tables of broken configs leave them out."""
+    path = path.replace("*", "e")
+    allowed = part.get("allowed") or ", ".join(part["enum"])
+    assert f"--config: {path}: found 2017-01-31 (a date); allowed: {allowed}" in refusal(path)
 
 
 def test_unknown_keys_are_refused_at_every_level():

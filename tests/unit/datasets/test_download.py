@@ -45,13 +45,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         super().do_GET()
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Waits of milliseconds, and no proxy of the machine's own."""
-    monkeypatch.setattr("trainmark.datasets.fetching.transfer.LONGEST_WAIT_SECONDS", 0.001)
-    for name in broken_server.PROXY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+quick = pytest.fixture(autouse=True)(broken_server.without_waits)
 
 
 @pytest.fixture

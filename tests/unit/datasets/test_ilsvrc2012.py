@@ -3,8 +3,9 @@
 import gzip
 import hashlib
 import io
-import tarfile
+from functools import partial
 
+import mirrors
 import numpy as np
 import pytest
 from messages import message_of
@@ -22,15 +23,7 @@ ID_OF_WNID = {"n03445777": 1, "n01440764": 2, "n02084071": 3, "n00001740": 4}
 TRUTH = [2, 1, 3, 1]
 DATA = "ILSVRC2012_devkit_t12/data"
 
-
-def tar(files: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
+tar = partial(mirrors.tar, mode="w")
 
 
 def jpeg(seed: int) -> bytes:

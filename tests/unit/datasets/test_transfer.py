@@ -58,14 +58,7 @@ RIGHT = sha256(CONTENT)
 WRONG = f"holds a file with {sha256(OTHER)}, and {RIGHT.digest} is expected"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Waits of milliseconds, and no proxy of the machine's own."""
-    monkeypatch.setattr("trainmark.datasets.fetching.transfer.FIRST_WAIT_SECONDS", 0.001)
-    monkeypatch.setattr("trainmark.datasets.fetching.transfer.LONGEST_WAIT_SECONDS", 0.01)
-    for name in broken_server.PROXY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+quick = pytest.fixture(autouse=True)(broken_server.without_waits)
 
 
 @pytest.fixture

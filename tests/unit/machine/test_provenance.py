@@ -392,23 +392,24 @@ def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "kept"),
+    ("setting", "kept"),
     [
-        ("LD_PRELOAD", "/opt/lib/libjemalloc.so.2:/usr/lib/libtcmalloc.so", "libjemalloc.so.2:libtcmalloc.so"),
-        ("LD_PRELOAD", " /opt/a.so  me/b.so ../c.so", "a.so:b.so:c.so"),
-        ("XLA_FLAGS", "--xla_dump_to=/home/me/d --xla_gpu_x=true", "--xla_dump_to=d --xla_gpu_x=true"),
-        ("XLA_FLAGS", "--xla_gpu_cuda_data_dir='/usr/local/cuda'", "--xla_gpu_cuda_data_dir='cuda'"),
-        ("XLA_FLAGS", "/home/me/flags.txt", "flags.txt"),
-        ("XLA_FLAGS", "--xla_dump_to=/home/me/", "--xla_dump_to="),
-        ("CUDA_VISIBLE_DEVICES", "MIG-GPU-8f0c/1/0,GPU-2", "MIG-GPU-8f0c/1/0,GPU-2"),
-        ("OMP_PLACES", "{0:4}:4:4", "{0:4}:4:4"),
-        ("XLA_FLAGS", "--xla_a=1 --xla_dump_to=s3://me:p=w@host/d --xla_b=2", "--xla_a=1 host/d --xla_b=2"),
-        ("JAX_COMPILATION_CACHE_DIR", "/home/me/cache", "(a folder)"),
-        ("JAX_COMPILATION_CACHE_DIR", "", ""),
-        ("TF_XLA_FLAGS", "x" * 301, "x" * 300),
+        ("LD_PRELOAD=/opt/lib/libjemalloc.so.2:/usr/lib/libtcmalloc.so", "libjemalloc.so.2:libtcmalloc.so"),
+        ("LD_PRELOAD= /opt/a.so  me/b.so ../c.so", "a.so:b.so:c.so"),
+        ("XLA_FLAGS=--xla_dump_to=/home/me/d --xla_gpu_x=true", "--xla_dump_to=d --xla_gpu_x=true"),
+        ("XLA_FLAGS=--xla_gpu_cuda_data_dir='/usr/local/cuda'", "--xla_gpu_cuda_data_dir='cuda'"),
+        ("XLA_FLAGS=/home/me/flags.txt", "flags.txt"),
+        ("XLA_FLAGS=--xla_dump_to=/home/me/", "--xla_dump_to="),
+        ("CUDA_VISIBLE_DEVICES=MIG-GPU-8f0c/1/0,GPU-2", "MIG-GPU-8f0c/1/0,GPU-2"),
+        ("OMP_PLACES={0:4}:4:4", "{0:4}:4:4"),
+        ("XLA_FLAGS=--xla_a=1 --xla_dump_to=s3://me:p=w@host/d --xla_b=2", "--xla_a=1 host/d --xla_b=2"),
+        ("JAX_COMPILATION_CACHE_DIR=/home/me/cache", "(a folder)"),
+        ("JAX_COMPILATION_CACHE_DIR=", ""),
+        ("TF_XLA_FLAGS=" + "x" * 301, "x" * 300),
     ],
 )
-def test_values_of_variables(monkeypatch, name, value, kept):
+def test_values_of_variables(monkeypatch, setting, kept):
+    name, _, value = setting.partition("=")
     monkeypatch.setenv(name, value)
     assert provenance._variables() == {name: kept}
 

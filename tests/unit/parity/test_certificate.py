@@ -86,7 +86,7 @@ def test_infinity_is_no_number_of_json(tmp_path):
 )
 def test_what_does_not_fit_the_schema_is_refused(found, tmp_path, change, where):
     path = tmp_path / "c.json"
-    with pytest.raises(CertificateError, match=f"no certificate of this version of trainmark: {where}"):
+    with pytest.raises(CertificateError, match=f"not a certificate of this version of trainmark: {where}"):
         write_certificate(found | change, path)
     assert not path.exists()
     path.write_text(json.dumps(found | change))
@@ -95,7 +95,7 @@ def test_what_does_not_fit_the_schema_is_refused(found, tmp_path, change, where)
 
 
 @pytest.mark.parametrize(
-    ("content", "text"), [(None, "can't be read"), ("{", "is not a JSON file"), ("[]", "top level")]
+    ("content", "text"), [(None, "there is no such certificate"), ("{", "is not a JSON file"), ("[]", "top level")]
 )
 def test_what_is_no_certificate_is_one_sentence(tmp_path, content, text):
     if content is not None:

@@ -3,8 +3,8 @@
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import combinations, pairwise
+from xml.etree import ElementTree
 
 import jinja2
 import pytest
@@ -371,34 +371,13 @@ def test_a_network_that_is_wide_and_high_is_drawn_in_one_column():
 # --- the page -----------------------------------------------------------------------------------------------------
 
 
-class Tables(HTMLParser):
-    """Rows of the page's tables, as texts of cells; lines and boxes of pictures; ids."""
+def rows_of(page):
+    """The rows of the page's tables, as texts of cells."""
+    return [["".join(cell.itertext()) for cell in row] for row in page.iter("tr")]
 
-    def __init__(self, text):
-        super().__init__()
-        self.rows, self.boxes, self.lines, self.ids, self.opened = [], [], [], [], []
-        self._in_cell = False
-        self.feed(text)
 
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        self.opened.append(tag)
-        self.ids += [attributes["id"]] if "id" in attributes else []
-        self.boxes += [attributes["data-box"]] if "data-box" in attributes else []
-        if "data-source" in attributes:
-            self.lines.append((attributes["data-source"], attributes["data-target"]))
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self._in_cell = True
-            self.rows[-1].append("")
-
-    def handle_data(self, data):
-        if self._in_cell:
-            self.rows[-1][-1] += data
-
-    def handle_endtag(self, tag):
-        self._in_cell = self._in_cell and tag not in ("td", "th")
+def attributes_of(page, name):
+    return [element.get(name) for element in page.iter() if name in element.attrib]
 
 
 def written(*shown):
@@ -413,8 +392,8 @@ def written(*shown):
 def test_page_has_each_layer_each_box_and_the_totals(recipe):
     network = as_published(recipe)
     text = written(model(recipe, recipe.input_shape, recipe.published_classes, "model-1"))
-    tables = Tables(text)
-    heading, *rows, total = tables.rows
+    page = ElementTree.fromstring(f"<page>{text}</page>")
+    heading, *rows, total = rows_of(page)
     assert heading == ["layer", "op", "output shape", "parameters", "FLOPs"]
     assert [row[0] for row in rows] == [node.name for node in network.nodes]
     assert all(row[1].startswith(in_words(node)) for row, node in zip(rows, network.nodes, strict=True))
@@ -424,9 +403,11 @@ def test_page_has_each_layer_each_box_and_the_totals(recipe):
     assert sum(parameters) == network.parameter_count() == recipe.published_parameters
     assert f"{recipe.published_parameters:,} parameters at {recipe.published_classes:,} classes, as published (" in text
     assert 'class="warning"' not in text
-    assert tables.boxes == [box.name for box, _ in picture(boxes(network)).boxes]
-    assert tables.lines == [(line.source, line.target) for line in picture(boxes(network)).lines]
-    assert tables.ids == ["model-1"]
+    assert attributes_of(page, "data-box") == [box.name for box, _ in picture(boxes(network)).boxes]
+    lines = picture(boxes(network)).lines
+    assert attributes_of(page, "data-source") == [line.source for line in lines]
+    assert attributes_of(page, "data-target") == [line.target for line in lines]
+    assert attributes_of(page, "id") == ["model-1"]
     assert text.count(f"<title>Layers of {recipe.name}: ") == 1
 
 
@@ -453,9 +434,8 @@ def test_auxiliary_heads_cost_apart():
     evaluated, trained = sum(row.flops for row in rows if not row.auxiliary), sum(row.flops for row in rows)
     text = written(model(recipe, recipe.input_shape, 1000, "model-1"))
     assert f"{shown_flops(evaluated)} a sample forward; with its auxiliary heads {shown_flops(trained)}." in text
-    assert [row[0] for row in Tables(text).rows if "(auxiliary head)" in row[1]] == [
-        row.node.name for row in rows if row.auxiliary
-    ]
+    shown = rows_of(ElementTree.fromstring(f"<page>{text}</page>"))
+    assert [row[0] for row in shown if "(auxiliary head)" in row[1]] == [row.node.name for row in rows if row.auxiliary]
 
 
 def test_the_table_tells_what_feeds_a_layer_where_it_is_not_the_row_before():

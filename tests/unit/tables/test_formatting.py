@@ -18,28 +18,23 @@ from trainmark.tables.formatting import (
 
 
 @pytest.mark.parametrize(
-    ("metric", "value", "text"),
+    ("metric", "texts"),
     [
-        ("training_seconds", 0.11, "0.110"),
-        ("training_seconds", 99.949, "99.9"),
-        ("training_seconds", 99.96, "100"),
-        ("training_seconds", 1234.5, "1234"),
-        ("phases.start", 0.0, "0.000"),
-        ("phases.start", 0.01234, "0.012"),
-        ("phases.start", 1.234, "1.23"),
-        ("samples_per_second", 46989.4, "46989"),
-        ("training_joules", 7.654, "7.65"),
-        ("test_accuracy", 0.98349, "98.35 %"),
-        ("test_loss", 0.12345, "0.1235"),
-        ("test_loss", 99999.5, "99999.5000"),
-        ("test_loss", 2.6322135427396224e37, "2.632e+37"),
-        ("test_loss", math.inf, "inf"),
-        ("peak_host_mib", 512.4, "512"),
-        ("resumes", 2, "2"),
+        ("training_seconds", {0.11: "0.110", 99.949: "99.9", 99.96: "100", 1234.5: "1234"}),
+        ("phases.start", {0.0: "0.000", 0.01234: "0.012", 1.234: "1.23"}),
+        ("samples_per_second", {46989.4: "46989"}),
+        ("training_joules", {7.654: "7.65"}),
+        ("test_accuracy", {0.98349: "98.35 %"}),
+        (
+            "test_loss",
+            {0.12345: "0.1235", 99999.5: "99999.5000", 2.6322135427396224e37: "2.632e+37", math.inf: "inf"},
+        ),
+        ("peak_host_mib", {512.4: "512"}),
+        ("resumes", {2: "2"}),
     ],
 )
-def test_figures_as_people_read_them(metric, value, text):
-    assert shown_figure(metric, value) == text
+def test_figures_as_people_read_them(metric, texts):
+    assert {value: shown_figure(metric, value) for value in texts} == texts
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_the_least_count_is_the_first_that_may_have_an_interval():
 
 @pytest.mark.parametrize("count", [6, 10, 20])
 def test_interval_holds_the_median_of_a_skewed_distribution_in_95_percent_of_cases(count):
-    samples = np.random.default_rng(count).exponential(size=(1000, count)) ** 2
+    samples = np.random.default_rng(count).exponential(size=(300, count)) ** 2
     intervals = [median_interval(sample) for sample in samples]
     held = np.mean([low <= math.log(2) ** 2 <= high for low, high in intervals])
     assert 0.95 <= held < 1
@@ -92,15 +92,15 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
 
 @pytest.mark.parametrize("repeats", [6, 10])
 def test_equals_are_told_apart_in_5_percent_of_experiments_at_most(repeats):
-    runs = simulated_runs(300, repeats, factor=1.0)
+    runs = simulated_runs(120, repeats, factor=1.0)
     compared = comparisons_table(runs, certificates_of(runs))
     verdicts = compared[compared["metric"] == "training_seconds"]["verdict"]
-    assert len(verdicts) == 300
+    assert len(verdicts) == 120
     assert (verdicts != "not distinguishable").mean() <= 0.05
 
 
 def test_a_side_slowed_by_a_tenth_is_called_slower_mostly_and_never_faster_with_an_interval_that_holds_it():
-    runs = simulated_runs(100, 10, factor=1.1)
+    runs = simulated_runs(60, 10, factor=1.1)
     compared = comparisons_table(runs, certificates_of(runs)).query("metric == 'training_seconds'")
     assert (compared["verdict"] == "slower").mean() >= 0.75
     assert "faster" not in set(compared["verdict"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 from trainmark.config.strict_yaml import read_yaml
@@ -38,10 +39,21 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
     return filled
 
 
+@cache
+def _shipped() -> tuple[dict, dict]:
+    """(config/schema.yaml, config/datasets.yaml checked), read once a process: callers copy what they hand on."""
+    from trainmark.config.catalogue_check import check_catalogue  # it knows formats
+
+    schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
+    file = REPOSITORY / "config" / "datasets.yaml"
+    catalogue = read_yaml(file)
+    check_catalogue(catalogue, file.relative_to(REPOSITORY), schema)
+    return schema, catalogue
+
+
 def keys_that_decide(what: Iterable[str]) -> list[str]:
     """The keys of an experiment that decide one of these, in order: config/schema.yaml says `decides` of each."""
-    schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
-    keys = schema["$defs"]["experiment"]["properties"]
+    keys = _shipped()[0]["$defs"]["experiment"]["properties"]
     return sorted(key for key, part in keys.items() if part["decides"] in what)
 
 
@@ -51,14 +63,11 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
     files: config files; a later one is put over an earlier one. overrides: values of the command line, put over all.
     Raises ConfigError, one line for each thing that is wrong.
     """
-    from trainmark.config.catalogue_check import check_catalogue, check_own_datasets
+    from trainmark.config.catalogue_check import check_own_datasets
     from trainmark.config.fit_check import check_fit
     from trainmark.config.schema_check import check_config  # they know recipes and frameworks
 
-    schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
-    catalogue_file = REPOSITORY / "config" / "datasets.yaml"
-    shipped = read_yaml(catalogue_file)
-    check_catalogue(shipped, catalogue_file.relative_to(REPOSITORY), schema)
+    schema, shipped = _shipped()
     documents = {str(file): read_yaml(Path(file)) for file in files}
     if overrides:
         documents["--config"] = plain(overrides)
@@ -67,7 +76,7 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
         merged = merge(merged, document)
     check_config(merged, documents, schema, shipped)
     own = merged.get("datasets", {})
-    catalogue = merge(shipped, own)
+    catalogue = deepcopy(merge(shipped, own))
     check_own_datasets(catalogue, shipped, own, documents, schema)
     filled = with_defaults(merged, schema)
     check_fit(filled, documents, catalogue)  # after the defaults: a crop may not fit the default recipe

@@ -1,10 +1,14 @@
-"""Checking our own JSON files against their schemas."""
+"""Our own JSON files: checked against their schemas, on write and on read."""
 
 import json
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import jsonschema
+
+from trainmark.errors import TrainmarkError
+from trainmark.files.whole import written_whole
 
 MESSAGE_LENGTH = 200
 """Most characters of what JSON Schema says: it may quote a whole document."""
@@ -23,3 +27,43 @@ def violation(document: object, schema_file: Path) -> str | None:
     where = ".".join(str(part) for part in error.absolute_path) or "top level"
     message = error.message
     return f"{where}: {message if len(message) <= MESSAGE_LENGTH else f'{message[: MESSAGE_LENGTH - 3]}...'}"
+
+
+@dataclass(frozen=True)
+class JsonFiles:
+    """Files of one schema. name: what one is called. error: what is raised. again: how a person comes by another."""
+
+    name: str
+    schema_file: Path
+    error: type[TrainmarkError]
+    again: str
+
+    def write(self, document: dict, path: Path) -> None:
+        """Write a file as a whole or not at all. Raises `error` where the document does not fit the schema."""
+        text = self._text(document, path)
+        with written_whole(path) as part:
+            part.write_text(text, encoding="utf-8")
+
+    def read(self, path: Path) -> dict:
+        """Read a file. Raises `error` where it is not there, no JSON, or does not fit the schema."""
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise self.error(f"{path}: there is no such {self.name}") from error
+        except OSError as error:
+            raise self.error(f"{path}: can't be read ({error.strerror})") from error
+        except ValueError as error:
+            raise self.error(f"{path} is not a JSON file: {error}; {self.again}") from error
+        self._text(document, path)
+        return document
+
+    def _text(self, document: dict, path: Path) -> str:
+        """The text of a document. Python's json would write NaN and Infinity, and reads them: both are no JSON."""
+        broken = violation(document, self.schema_file)
+        try:
+            text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+        except ValueError:
+            broken = broken or "it holds NaN or Infinity as a number"
+        if broken:
+            raise self.error(f"{path} is not a {self.name} of this version of trainmark: {broken}; {self.again}")
+        return text

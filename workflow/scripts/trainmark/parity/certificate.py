@@ -3,15 +3,13 @@
 A group is an experiment's recipe on a dataset. Checked against its schema on write and on read.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 
 from trainmark.errors import CertificateError
-from trainmark.files.json_schema import violation
-from trainmark.files.whole import written_whole
+from trainmark.files.json_schema import JsonFiles
 from trainmark.networks.graph import Architecture
 from trainmark.parity.compare import CLASSES, NOT_CERTIFIED, Pair, compare
 from trainmark.parity.sentences import Place
@@ -91,23 +89,17 @@ def _encoded(values: Mapping) -> dict:
 # --- files --------------------------------------------------------------------------------------------------------
 
 
+_FILES = JsonFiles("certificate", SCHEMA_FILE, CertificateError, "delete it, and snakemake certifies again")
+
+
 def write_certificate(found: dict, path: Path) -> None:
     """Write a certificate as a whole or not at all. Raises CertificateError where it does not fit the schema."""
-    _check(found, path)
-    with written_whole(path) as part:
-        part.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    _FILES.write(found, path)
 
 
 def read_certificate(path: Path) -> dict:
     """Read a certificate. Raises CertificateError where it is not there, no JSON, or does not fit the schema."""
-    try:
-        found: dict = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CertificateError(f"{path}: can't be read ({error.strerror}); run snakemake again") from error
-    except ValueError as error:
-        raise CertificateError(f"{path} is not a JSON file: {error}; {_AGAIN}") from error
-    _check(found, path)
-    return found
+    return _FILES.read(path)
 
 
 def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], dict]:
@@ -116,14 +108,6 @@ def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> d
         group: read_certificate(folder / CERTIFICATE_FILE.format(**dict(zip(GROUP_KEYS, group, strict=True))))
         for group in groups
     }
-
-
-_AGAIN = "delete it, and snakemake certifies again"
-
-
-def _check(found: object, path: Path) -> None:
-    if broken := violation(found, SCHEMA_FILE):
-        raise CertificateError(f"{path} is no certificate of this version of trainmark: {broken}; {_AGAIN}")
 
 
 # --- for people ---------------------------------------------------------------------------------------------------

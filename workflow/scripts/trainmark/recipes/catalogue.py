@@ -3,6 +3,7 @@
 Constants are those of the originals, named in `source`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from trainmark.networks.zoo import alex, googlenet, googlenetbn, imdb_cnn, mlp, nin, resnet50
@@ -13,27 +14,35 @@ def _adam(epsilon: float, rule: str = "adam") -> Optimizer:
     return Optimizer(rule, 1e-3, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", epsilon)))
 
 
-_MNIST: dict[str, Any] = {"input_shape": (1, 28, 28), "input": InputTransform(), "published_classes": 10}
+def _mnist(**own: Any) -> dict[str, Any]:
+    """What the MNIST recipes have in common, and what is a recipe's own."""
+    common = {"input_shape": (1, 28, 28), "input": InputTransform(), "evaluated_splits": ("test",)}
+    return {**common, "published_classes": 10, **own}
 
 
-def _imagenet(side: int, certified_side: int, published_parameters: int, source: str) -> dict:
-    """What the ImageNet recipes have in common; the optimizer and the batch size are those of chainer's example.
+def _imagenet(
+    architecture: Callable, initializer: str, side: int, certified_side: int, published_parameters: int, source: str
+) -> Recipe:
+    """A recipe for ImageNet, named after its network; the optimizer and the batch size are those of chainer's example.
 
     certified_side: the smallest at which every pooling has several values to choose from, and what is flattened at the
     published size is so here, and windows leave a rest where they do there (docs/parity.md names the one exception). In
     float64 a certificate takes minutes on two CPUs, not hours.
     """
-    return {
-        "input_shape": (3, side, side),
-        "input": InputTransform(subtract_mean=True, crop=(side, side)),
-        "optimizer": Optimizer("momentum_sgd", 0.01, (("momentum", 0.9),)),
-        "batch_size": 32,
-        "evaluated_splits": ("test",),
-        "published_parameters": published_parameters,
-        "published_classes": 1000,
-        "source": source,
-        "certified_side": certified_side,
-    }
+    return Recipe(
+        name=f"imagenet-{architecture.__name__}",
+        architecture=architecture,
+        input_shape=(3, side, side),
+        initializer=initializer,
+        optimizer=Optimizer("momentum_sgd", 0.01, (("momentum", 0.9),)),
+        batch_size=32,
+        input=InputTransform(subtract_mean=True, crop=(side, side)),
+        evaluated_splits=("test",),
+        published_parameters=published_parameters,
+        published_classes=1000,
+        source=source,
+        certified_side=certified_side,
+    )
 
 
 RECIPES = {
@@ -44,33 +53,26 @@ RECIPES = {
             architecture=mlp.mlp_1000_1000,
             initializer="lecun_normal",
             optimizer=_adam(1e-8),
-            batch_size=100,
-            evaluated_splits=("test",),
-            published_parameters=1_796_010,
-            source="chainer examples/mnist/train_mnist.py",
-            **_MNIST,
+            **_mnist(batch_size=100, published_parameters=1_796_010, source="chainer examples/mnist/train_mnist.py"),
         ),
         Recipe(
             name="mnist-mlp-keras",
             architecture=mlp.mlp_512_512_dropout,
             initializer="glorot_uniform",
             optimizer=Optimizer("rmsprop", 1e-3, (("rho", 0.9), ("epsilon", 1e-8))),
-            batch_size=128,
-            evaluated_splits=("test",),
-            published_parameters=669_706,
-            source="keras examples/mnist_mlp.py",
-            **_MNIST,
+            **_mnist(batch_size=128, published_parameters=669_706, source="keras examples/mnist_mlp.py"),
         ),
         Recipe(
             name="mnist-mlp-flux",
             architecture=mlp.mlp_32,
             initializer="glorot_uniform",
             optimizer=_adam(1e-8, "adam_algorithm_1"),  # Flux 0.8's
-            batch_size=None,
-            evaluated_splits=("test", "train"),
-            published_parameters=25_450,
-            source="FluxML model-zoo vision/mnist/mlp.jl",
-            **_MNIST,
+            **_mnist(
+                batch_size=None,
+                published_parameters=25_450,
+                source="FluxML model-zoo vision/mnist/mlp.jl",
+                evaluated_splits=("test", "train"),
+            ),
         ),
         Recipe(
             name="imdb-cnn",
@@ -86,35 +88,19 @@ RECIPES = {
             source="keras examples/imdb_cnn.py",
             vocabulary_size=imdb_cnn.VOCABULARY,
         ),
-        Recipe(
-            name="imagenet-alex",
-            architecture=alex.alex,
-            initializer="lecun_normal",
-            **_imagenet(227, 99, 62_378_344, "chainer examples/imagenet/alex.py"),
+        _imagenet(alex.alex, "lecun_normal", 227, 99, 62_378_344, "chainer examples/imagenet/alex.py"),
+        _imagenet(nin.nin, "he_normal", 227, 99, 7_595_176, "chainer examples/imagenet/nin.py"),
+        _imagenet(googlenet.googlenet, "lecun_normal", 224, 128, 13_378_280, "chainer examples/imagenet/googlenet.py"),
+        _imagenet(
+            googlenetbn.googlenetbn,
+            "lecun_normal",
+            224,
+            128,
+            17_587_128,
+            "chainermn examples/imagenet/googlenetbn_v2.py",
         ),
-        Recipe(
-            name="imagenet-nin",
-            architecture=nin.nin,
-            initializer="he_normal",
-            **_imagenet(227, 99, 7_595_176, "chainer examples/imagenet/nin.py"),
-        ),
-        Recipe(
-            name="imagenet-googlenet",
-            architecture=googlenet.googlenet,
-            initializer="lecun_normal",
-            **_imagenet(224, 128, 13_378_280, "chainer examples/imagenet/googlenet.py"),
-        ),
-        Recipe(
-            name="imagenet-googlenetbn",
-            architecture=googlenetbn.googlenetbn,
-            initializer="lecun_normal",
-            **_imagenet(224, 128, 17_587_128, "chainermn examples/imagenet/googlenetbn_v2.py"),
-        ),
-        Recipe(
-            name="imagenet-resnet50",
-            architecture=resnet50.resnet50,
-            initializer="he_normal_convolutions",
-            **_imagenet(224, 64, 25_557_096, "chainer examples/imagenet/resnet50.py"),
+        _imagenet(
+            resnet50.resnet50, "he_normal_convolutions", 224, 64, 25_557_096, "chainer examples/imagenet/resnet50.py"
         ),
     )
 }

@@ -4,6 +4,7 @@ g is the gradient, t the step counted from 1. The adapters are tested against th
 """
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 
 import numpy as np
 
@@ -41,22 +42,16 @@ def adam(
     return weight - rate * state["first"] / (np.sqrt(state["second"]) + epsilon)
 
 
+@wraps(adam, assigned=())  # it takes what adam takes
 def adam_algorithm_1(
-    weight: np.ndarray,
-    gradient: np.ndarray,
-    state: State,
-    step: int,
-    learning_rate: float,
-    beta_1: float,
-    beta_2: float,
-    epsilon: float,
+    weight: np.ndarray, gradient: np.ndarray, state: State, step: int, beta_2: float, epsilon: float, **others: float
 ) -> np.ndarray:
     """Adam in the form of algorithm 1 of Kingma and Ba 2015 (epsilon added to the corrected root), as Flux has it.
 
     It is the other form with an epsilon that grows: sqrt(1 - beta_2^t) epsilon, from .03 of it with the usual beta_2.
     """
     corrected = epsilon * np.sqrt(1 - beta_2**step)
-    return adam(weight, gradient, state, step, learning_rate, beta_1, beta_2, corrected)
+    return adam(weight, gradient, state, step, beta_2=beta_2, epsilon=corrected, **others)
 
 
 def rmsprop(
