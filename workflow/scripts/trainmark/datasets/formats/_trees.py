@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from trainmark.datasets.archives.unpack import unpack
+from trainmark.datasets.archives import unpack
 from trainmark.datasets.samples import Folders
 from trainmark.errors import DataError
 from trainmark.files.checksums import Checksum
