@@ -21,7 +21,7 @@ from PIL import Image
 from trainmark.datasets.catalogue import STORED_SIDE
 from trainmark.datasets.images import mean as mean_image
 from trainmark.datasets.images.lists import CHUNK
-from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store, pack, read_batch
+from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store, pack
 from trainmark.datasets.images.parallel import chunks, in_order
 
 BATCH = 32
@@ -60,7 +60,7 @@ def trainmark_mean(paths: list[Path], workers: int) -> np.ndarray:
 def packed_batches(store: np.memmap, order: np.ndarray) -> None:
     """Shuffled batches out of the packed store."""
     for start in range(0, len(order), BATCH):
-        read_batch(store, order[start : start + BATCH])
+        np.asarray(store[order[start : start + BATCH]])
 
 
 def decoded_batches(paths: list[Path], order: np.ndarray, workers: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from trainmark.console import keep_log
 from trainmark.datasets.fetching.download import fetch_dataset
 from trainmark.errors import run_command
+from trainmark.files.whole import write_text
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def main() -> None:
         sources = fetch_dataset(
             arguments.dataset, arguments.entry, arguments.mirror, arguments.raw_folder, arguments.offline
         )
-    arguments.out.write_text(json.dumps(sources, indent=2) + "\n")
+    write_text(arguments.out, json.dumps(sources, indent=2) + "\n")
 
 
 if __name__ == "__main__":

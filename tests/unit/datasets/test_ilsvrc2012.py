@@ -192,7 +192,7 @@ def test_a_ground_truth_of_another_length(folders, truth):
 def test_an_archive_that_is_cut_off(folders, name):
     content = (folders.raw / name).read_bytes()
     (folders.raw / name).write_bytes(content[: len(content) // 2])
-    assert message_of(read, folders, entry(folders)).startswith(f"{folders.raw / name} is cut off: it ends at byte ")
+    assert message_of(read, folders, entry(folders)).startswith(f"{folders.raw / name} is not a whole tar ")
 
 
 def test_a_class_without_images(folders):

@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import tarfile
+import zipfile
 
 import pytest
 from messages import message_of
@@ -308,8 +309,13 @@ def test_empty_lists_have_no_classes(root, folders, listed, tmp_path):
 
 
 def archive(path, files: dict[str, bytes]) -> dict:
-    """Write a .tgz of files; what a catalogue says of it."""
+    """Write a .tgz or .zip of files; what a catalogue says of it."""
     path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as zipped:
+            for name, content in files.items():
+                zipped.writestr(name, content)
+        return {"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "urls": []}
     with tarfile.open(path, "w:gz") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
@@ -360,7 +366,7 @@ def test_what_is_unpacked_is_kept_and_what_is_missing_of_it_is_put_back(packed, 
 def test_unpacking_that_broke_off_is_done_again(packed, folders):
     whole = (folders.raw / "pictures.tgz").read_bytes()
     (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
-    assert "is cut off: it ends at byte" in message_of(read, folders, packed)
+    assert "is not a whole tar or zip archive" in message_of(read, folders, packed)
     (folders.raw / "pictures.tgz").write_bytes(whole)
     assert len(read(folders, packed).splits["train"]) == 6
 
@@ -376,7 +382,7 @@ def test_another_archive_of_the_name_is_not_unpacked_among_the_files_of_the_firs
 def test_nor_among_those_of_a_first_whose_unpacking_broke_off(packed, folders):
     whole = (folders.raw / "pictures.tgz").read_bytes()
     (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
-    assert "is cut off: it ends at byte" in message_of(read, folders, packed)
+    assert "is not a whole tar or zip archive" in message_of(read, folders, packed)
     packed["files"] = [archive(folders.raw / "pictures.tgz", {"top/train/cat/other.png": png(1)})]
     assert message_of(read, folders, packed) == (
         f"{folders.unpacked} holds an earlier pictures.tgz; delete {folders.unpacked} and run snakemake again"
@@ -394,7 +400,7 @@ def test_an_archive_of_another_name_is_not_unpacked_among_the_files_of_the_first
 
 def test_several_archives_are_unpacked_into_one_folder(folders):
     halves = [{name: PICTURES[name] for name in PICTURES if f"/{split}/" in name} for split in ("train", "val")]
-    files = [archive(folders.raw / f"{number}.tgz", half) for number, half in enumerate(halves)]
+    files = [archive(folders.raw / name, half) for name, half in zip(("1.tgz", "2.zip"), halves, strict=True)]
     dataset = read(folders, {"title": "P", "format": "image_folder", "root": "top", "files": files})
     assert [len(entries) for entries in dataset.splits.values()] == [6, 6]
 

@@ -4,6 +4,8 @@ import io
 import os
 import resource
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 import simplejpeg
 from PIL import Image, ImageOps
 
+from trainmark.config.load import REPOSITORY
 from trainmark.datasets.catalogue import STORED_SIDE
 from trainmark.datasets.images import decoding as images
 from trainmark.datasets.images.decoding import (
@@ -470,3 +473,25 @@ def test_at_the_stored_size_the_picture_is_itself():
 
 def test_another_side_may_be_asked_for():
     assert resize(np.asarray(picture(300, 200)), 224).shape == (224, 224, 3)
+
+
+# --- libraries that are set up ------------------------------------------------------------------------------------
+
+
+def test_opencv_and_warnings_are_set_by_decoding_and_not_by_an_import(tmp_path):
+    file = tmp_path / "a.png"
+    Image.new("RGB", (9, 9)).save(file)
+    code = f"""
+import warnings, cv2, numpy, simplejpeg, PIL.Image
+cv2.setNumThreads(3)
+filters = list(warnings.filters)
+from trainmark.datasets.images import decoding
+assert cv2.getNumThreads() == 3 and warnings.filters == filters
+decoding.load_stored(decoding.Path({str(file)!r}))
+assert cv2.getNumThreads() == 1 and warnings.filters != filters
+"""
+    subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow" / "scripts")},
+        check=True,
+    )

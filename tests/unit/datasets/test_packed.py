@@ -12,7 +12,7 @@ from PIL import Image
 
 from trainmark.datasets.images import packed
 from trainmark.datasets.images.decoding import load_stored
-from trainmark.datasets.images.packed import IMAGE_BYTES, IMAGE_SHAPE, open_store, pack, read_batch, read_blocks
+from trainmark.datasets.images.packed import IMAGE_BYTES, IMAGE_SHAPE, open_store, pack, read_blocks
 from trainmark.files.disk import RESERVE_BYTES
 
 AGAIN = "delete it and run snakemake again"
@@ -53,13 +53,6 @@ def test_the_file_is_the_same_for_any_number_of_workers(paths, out):
     first = out.read_bytes()
     pack(paths, out, 3)
     assert out.read_bytes() == first
-
-
-def test_a_batch_comes_in_its_own_order(paths, out):
-    pack(paths, out, 2)
-    batch = read_batch(open_store(out), np.array([7, 19, 0, 7]))
-    assert not isinstance(batch, np.memmap) or batch.base is None
-    assert np.array_equal(batch, [load_stored(paths[number]) for number in (7, 19, 0, 7)])
 
 
 @pytest.mark.parametrize("block_images", [1, 7, 20, 256])

@@ -4,15 +4,14 @@ import os
 
 import pytest
 
-from trainmark.files.whole import part_of, written_whole
+from trainmark.files.whole import part_of, write_text, written_whole
 
 
 @pytest.fixture
 def file(tmp_path):
     """A file with old content, in a folder of its own."""
     file = tmp_path / "folder" / "file.json"
-    with written_whole(file) as part:
-        part.write_text("old")
+    write_text(file, "old")
     return file
 
 
@@ -59,3 +58,12 @@ def test_a_part_that_a_killed_process_left_is_written_anew(file):
     with written_whole(file) as part:
         part.write_text("new")
     assert file.read_text() == "new"
+
+
+def test_text_is_written_whole_and_in_utf_8(file, monkeypatch):
+    write_text(file, "größe\n")
+    assert file.read_bytes() == b"gr\xc3\xb6\xc3\x9fe\n"
+    monkeypatch.setattr(os, "replace", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_text(file, "new")
+    assert os.listdir(file.parent) == [file.name] and file.stat().st_size == 8

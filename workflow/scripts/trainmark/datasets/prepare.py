@@ -19,6 +19,7 @@ from trainmark.datasets.tokens import Vocabulary
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.disk import new_array
+from trainmark.files.whole import write_text, written_whole
 
 BLOCK_BYTES = 1 << 26
 """What is written at a time: bounds memory where inputs are generated."""
@@ -50,8 +51,8 @@ def prepare(
         "sources": sources,
     }
     names = "".join(f"{class_name}\n" for class_name in dataset.class_names)
-    (folder / "classes.txt").write_text(names, encoding="utf-8")
-    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
+    write_text(folder / "classes.txt", names)
+    write_text(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
     return manifest
 
 
@@ -112,7 +113,7 @@ def _write_vocabulary(file: Path, vocabulary: Vocabulary | None) -> dict | None:
         return None
     ranks = dict(sorted(vocabulary.in_use().items(), key=lambda word_rank: word_rank[1]))
     content = {"size": vocabulary.size, "word_ranks": ranks}
-    file.write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(content, ensure_ascii=False, indent=0) + "\n")
     return {"file": file.name, "sha256": sha256_of(file)}
 
 
@@ -130,14 +131,15 @@ def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
     Raises DataError where the disk is too small.
     """
     samples = max(1, BLOCK_BYTES // (prod(array.shape[1:]) * array.dtype.itemsize))
-    begin = new_array(file, array.dtype, array.shape, str(file))
-    with open(file, "r+b") as out:
-        whole = hashlib.sha256(out.read(begin))
-        for start in range(0, len(array), samples):
-            block = np.ascontiguousarray(array[start : start + samples])
-            out.write(block)
-            digest.update(block)
-            whole.update(block)
+    with written_whole(file) as part:
+        begin = new_array(part, array.dtype, array.shape, str(file))
+        with open(part, "r+b") as out:
+            whole = hashlib.sha256(out.read(begin))
+            for start in range(0, len(array), samples):
+                block = np.ascontiguousarray(array[start : start + samples])
+                out.write(block)
+                digest.update(block)
+                whole.update(block)
     return whole.hexdigest()
 
 
@@ -148,7 +150,7 @@ def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, w
     """Write `<split>.txt`, and beside the folder `unreadable.txt`; return the manifest's part on them."""
     scanned = image_lists.scan(dataset.root, dataset.splits, workers, f"{name}: checking images")
     report = folder.parent / "unreadable.txt"  # not in the folder, which goes where preparing fails
-    report.write_text("".join("\t".join(image) + "\n" for image in scanned.unreadable), encoding="utf-8")
+    write_text(report, "".join("\t".join(image) + "\n" for image in scanned.unreadable))
     _check_unreadable(name, entry, dataset, scanned, report)
     for split in SPLITS:
         image_lists.write_list(prepared.list_file(folder, split), scanned.splits[split])

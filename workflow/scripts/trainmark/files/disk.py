@@ -56,14 +56,9 @@ def new_array(file: Path, dtype: np.dtype, shape: tuple[int, ...], what: str) ->
 
 
 def write_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name as an .npz file, on the disk when this returns: a rename can reach it before the data do.
-
-    Raises OSError, and ValueError for an array of Python objects.
-    """
+    """Write arrays by name as an .npz file. Raises OSError, and ValueError for an array of Python objects."""
     with open(file, "wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def shown_bytes(size_bytes: int) -> str:

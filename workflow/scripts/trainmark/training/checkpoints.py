@@ -7,7 +7,6 @@ renamed, and the one before it is kept: a kill or a reboot at any moment leaves 
 import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 
 from trainmark.files.checksums import sha256_of
 from trainmark.files.disk import write_arrays
+from trainmark.files.whole import give_name, sync
 
 KEPT = 2
 """Checkpoints that are kept: the newest, and one to go back to where that is damaged."""
@@ -44,17 +44,18 @@ def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Pat
     leaving the earlier ones, where it can't be written, and ValueError for an array of Python objects.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / "checkpoint.part"  # whole_files knows its file's name before; this one's is of its content
+    part = folder / "checkpoint.part"  # written_whole knows its file's name before; this one's is of its content
     content = json.dumps({"epoch": checkpoint.epoch, "progress": checkpoint.progress})
     try:
         arrays = {f"state:{name}": array for name, array in checkpoint.state.items()}
         write_arrays(part, {"content": np.frombuffer(content.encode(), np.uint8), **arrays})
         file = folder / f"epoch-{checkpoint.epoch:06d}-{_digest(identity)}-{sha256_of(part)}.npz"
-        os.replace(part, file)
+        give_name(part, file)
     except OSError:
         part.unlink(missing_ok=True)
         raise
-    _sync_folder(folder)
+    with contextlib.suppress(OSError):  # not every system can
+        sync(folder)
     earlier = [path for path in _files(folder, identity) if path != file]
     for old in earlier[KEPT - 1 :]:
         old.unlink()
@@ -99,16 +100,6 @@ def _read(file: Path) -> Checkpoint:
         content = json.loads(arrays["content"].tobytes())
         state = {name.removeprefix("state:"): arrays[name] for name in arrays.files if name.startswith("state:")}
     return Checkpoint(content["epoch"], state, content["progress"])
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the folder's list of files on the disk too, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def identity_of(parts: Mapping) -> str:

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Self
 
 from trainmark.files.checksums import Checksum, digest_of
 from trainmark.files.disk import StorageError, require_free_disk, shown_bytes
-from trainmark.files.whole import part_of
+from trainmark.files.whole import give_name, part_of
 
 CHUNK_BYTES = 1 << 18
 
@@ -92,8 +91,7 @@ class PartialFile:
     def keep(self) -> None:
         """Give the file its real name, when all of it is on the disk."""
         with self._storing():
-            os.fsync(self._stream.fileno())
-            os.replace(self.path, self.target)
+            give_name(self.path, self.target)
 
     @contextmanager
     def _storing(self) -> Iterator[None]:

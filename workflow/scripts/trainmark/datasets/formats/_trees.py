@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from trainmark.datasets.archives.unpack import unpack
+from trainmark.datasets.archives import unpack
 from trainmark.datasets.samples import Folders
 from trainmark.errors import DataError
 from trainmark.files.checksums import Checksum
+from trainmark.files.whole import write_text
 
 TEST_FOLDERS = ("val", "test")
 """What the folder of test images may be called."""
@@ -27,8 +28,7 @@ def unpack_into(folders: Folders, file: Mapping, into: str = "", nested: bool = 
     digest = Checksum.said_of(file).digest
     if mark.is_file() and mark.read_text() != digest:
         raise DataError(f"{target} holds an earlier {file['name']}; delete {folders.unpacked} and run snakemake again")
-    target.mkdir(parents=True, exist_ok=True)
-    mark.write_text(digest)
+    write_text(mark, digest)
     unpack(folders.raw / file["name"], target, nested=nested)
     return target
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainmark.datasets.archives.unpack import open_tar
+from trainmark.datasets.archives import open_archive
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.samples import Arrays, Folders
 from trainmark.datasets.tokens import Vocabulary, read_word_index
@@ -80,16 +80,15 @@ def _text(content: bytes, archive: Path, name: str) -> str:
 def _reviews(path: Path) -> Iterator[tuple[str, bytes]]:
     """(member's name, content) of every review, in the archive's order. Raises DataError."""
     try:
-        with open_tar(path, f"reading {path.name}") as tar:
-            for member in tar.members():
-                if member.is_folder or not REVIEW.fullmatch(member.name):
-                    tar.skip(member.size_bytes)
-                elif member.size_bytes > MAX_REVIEW_BYTES:
+        with open_archive(path, f"reading {path.name}") as members:
+            for member, content in members:
+                if member.isdir() or not REVIEW.fullmatch(member.name):
+                    continue
+                if member.size > MAX_REVIEW_BYTES:
                     raise DataError(
-                        f"{path}: {member.name} has {member.size_bytes} bytes, and {MAX_REVIEW_BYTES} are allowed; "
+                        f"{path}: {member.name} has {member.size} bytes, and {MAX_REVIEW_BYTES} are allowed; "
                         "get the archive from another place"
                     )
-                else:
-                    yield member.name, b"".join(tar.chunks(member.size_bytes))
+                yield member.name, content.read()
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); download it again") from error

@@ -6,9 +6,10 @@ Every image that is trained on, averaged or packed comes through `load_stored`, 
 import io
 import stat
 import warnings
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from math import ceil
 from pathlib import Path
+from types import ModuleType
 
 import cv2
 import numpy as np
@@ -43,9 +44,6 @@ WHITE = (255, 255, 255, 255)
 LARGEST_BLURRED_SCALE = 4
 """Beyond it the blur would have more than eleven taps."""
 
-cv2.setNumThreads(1)  # images are shared out to workers: threads inside of each would only compete
-warnings.filterwarnings("ignore", module=r"PIL\.")  # what matters of them is raised; the rest would flood the log
-
 
 class UnreadableImage(Exception):
     """An image file that can't be decoded; the text is the reason, as a phrase."""
@@ -74,6 +72,7 @@ def read_file(path: Path) -> bytes:
 
 def decode_stored(data: bytes) -> np.ndarray:
     """The image in a file's content, resized to uint8 (STORED_SIDE, STORED_SIDE, 3), RGB. Raises UnreadableImage."""
+    _ignore_warnings()
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             pixels = _decode_jpeg(data, image)
@@ -87,6 +86,12 @@ def decode_stored(data: bytes) -> np.ndarray:
     except Exception as error:  # decoders raise whatever they come upon: SyntaxError, struct.error, KeyError, ...
         reason = (str(error).splitlines() or [""])[0]
         raise UnreadableImage(f"cut off or damaged ({type(error).__name__}: {reason})") from error
+
+
+@cache
+def _ignore_warnings() -> None:
+    """Pillow's: what matters of them is raised; the rest would flood the log."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 def _decode_jpeg(data: bytes, image: Image.Image) -> np.ndarray | None:
@@ -137,9 +142,16 @@ def resize(pixels: np.ndarray, side: int = STORED_SIDE) -> np.ndarray:
     if max(scales) > 1:
         rows, columns = (_blur_taps(scale) for scale in scales)
         target = pixels if pixels.flags.writeable else None  # in place: half the memory traffic
-        pixels = cv2.sepFilter2D(pixels, -1, columns, rows, dst=target, borderType=cv2.BORDER_REFLECT)
+        pixels = _opencv().sepFilter2D(pixels, -1, columns, rows, dst=target, borderType=cv2.BORDER_REFLECT)
     # _EXACT rounds, and the same on every processor; INTER_LINEAR makes images darker by an eighth of a grey level.
-    return cv2.resize(pixels, (side, side), interpolation=cv2.INTER_LINEAR_EXACT)
+    return _opencv().resize(pixels, (side, side), interpolation=cv2.INTER_LINEAR_EXACT)
+
+
+@cache
+def _opencv() -> ModuleType:
+    """OpenCV without threads of its own: images are shared out to workers, with which those would only compete."""
+    cv2.setNumThreads(1)
+    return cv2
 
 
 @lru_cache(4096)

@@ -12,6 +12,7 @@ from trainmark.datasets import prepared
 from trainmark.datasets.images.decoding import UnreadableImage, decode_stored, load_stored, read_file
 from trainmark.datasets.images.parallel import chunks, in_order
 from trainmark.errors import DataError
+from trainmark.files.whole import write_text
 
 ImageList = list[tuple[str, int]]
 """(path relative to the list's root, label from 0) of each image."""
@@ -44,7 +45,7 @@ def _entry(line: str, where: str) -> tuple[str, int]:
 
 def write_list(path: Path, entries: ImageList) -> None:
     """Write a list file that `read_list` gives back."""
-    path.write_text("".join(f"{name} {label}\n" for name, label in entries), encoding="utf-8")
+    write_text(path, "".join(f"{name} {label}\n" for name, label in entries))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from trainmark.datasets import prepared
 from trainmark.datasets.images.lists import CHUNK, load_checked, prepared_paths
 from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store, read_blocks
 from trainmark.datasets.images.parallel import chunks, in_order
-from trainmark.files.disk import require_free_disk
+from trainmark.files.disk import require_free_disk, write_arrays
 from trainmark.files.whole import written_whole
 
 BLOCK = 4096
@@ -44,8 +44,8 @@ class Checkpoint:
 
     def save(self, done: int, total: np.ndarray) -> None:
         """Replace the checkpoint in one step."""
-        with written_whole(self.path) as part, open(part, "wb") as stream:
-            np.savez(stream, key=self.key, done=done, total=total)
+        with written_whole(self.path) as part:
+            write_arrays(part, {"key": self.key, "done": done, "total": total})
 
 
 def mean_of_dataset(folder: Path, packed: Path | None, workers: int, checkpoint: Path) -> np.ndarray:
@@ -116,7 +116,8 @@ def _channels_first(mean: np.ndarray) -> np.ndarray:
 def save_mean(mean: np.ndarray, path: Path) -> None:
     """Write the mean image as .npy. Raises StorageError where the disk is too small."""
     require_free_disk(path.parent, mean.nbytes, f"the mean image {path}")
-    np.save(path, mean, allow_pickle=False)
+    with written_whole(path) as part, open(part, "wb") as stream:
+        np.save(stream, mean, allow_pickle=False)
 
 
 def save_picture(mean: np.ndarray, path: Path) -> None:
@@ -125,4 +126,5 @@ def save_picture(mean: np.ndarray, path: Path) -> None:
     picture = Image.fromarray(np.rint(shown).astype(np.uint8))
     factor = max(1, 224 // picture.width)
     size = (picture.width * factor, picture.height * factor)
-    picture.resize(size, Image.Resampling.NEAREST).save(path)
+    with written_whole(path) as part:
+        picture.resize(size, Image.Resampling.NEAREST).save(part, "PNG")

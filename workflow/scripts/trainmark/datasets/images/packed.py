@@ -15,7 +15,7 @@ from trainmark.datasets.images.lists import CHUNK, load_checked
 from trainmark.datasets.images.parallel import chunks, in_order
 from trainmark.errors import DataError
 from trainmark.files.disk import new_array
-from trainmark.files.whole import part_of, written_whole
+from trainmark.files.whole import give_name, part_of, write_text
 
 IMAGE_SHAPE = (STORED_SIDE, STORED_SIDE, 3)
 IMAGE_BYTES = STORED_SIDE * STORED_SIDE * 3
@@ -54,7 +54,6 @@ def pack(paths: Sequence[Path], out: Path, workers: int, key: str = "", title: s
                 if done % NOTED_IMAGES < count:
                     os.fsync(file.fileno())
                     attempt.note(done)
-        os.fsync(file.fileno())
     attempt.finish()
 
 
@@ -85,12 +84,11 @@ class _Attempt:
 
     def note(self, done: int) -> None:
         """Write down that the first `done` images are on the disk."""
-        with written_whole(self._note) as part:
-            part.write_text(json.dumps({"key": self._key, "done": done}))
+        write_text(self._note, json.dumps({"key": self._key, "done": done}))
 
     def finish(self) -> None:
         """Give the file its real name."""
-        os.replace(self.part, self._out)
+        give_name(self.part, self._out)
         self._note.unlink(missing_ok=True)
 
 
@@ -113,8 +111,3 @@ def read_blocks(path: Path) -> Iterator[np.ndarray]:
         for start in range(0, len(store), BLOCK_IMAGES):
             count = min(BLOCK_IMAGES, len(store) - start)
             yield np.fromfile(file, np.uint8, count * IMAGE_BYTES).reshape(count, *IMAGE_SHAPE)
-
-
-def read_batch(store: np.memmap, indices: np.ndarray) -> np.ndarray:
-    """The images at `indices`, in that order: uint8 (len(indices), STORED_SIDE, STORED_SIDE, 3)."""
-    return store[indices]

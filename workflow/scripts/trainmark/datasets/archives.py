@@ -1,0 +1,179 @@
+"""Archives that nobody vouches for: what leaves the folder, grows without bound or is not whole is refused."""
+
+import lzma
+import os
+import re
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from tqdm import tqdm
+
+from trainmark.errors import DataError
+from trainmark.files.checksums import progress_bar
+
+Members = Iterator[tuple[tarfile.TarInfo, BinaryIO]]
+"""Each file and folder of an archive and its content, which must be read before the next is asked for."""
+
+ALWAYS_ALLOWED_BYTES = 1 << 30
+MAX_EXPANSION = 200
+"""An archive may unpack to ALWAYS_ALLOWED_BYTES or to MAX_EXPANSION times its own size, whichever is more.
+
+Tars of JPEGs expand once, texts 4 to 10 times; a bomb of zeros 1,032 times in gzip and far more in bzip2 and xz.
+"""
+
+MAX_MEMBERS = 5_000_000
+"""ImageNet's archive of training images has 1.3 million."""
+
+MAX_EXTENSION_BYTES = 1 << 20
+"""Of a header of a long name or other attributes, which tarfile holds in memory."""
+
+CHUNK_BYTES = 1 << 20
+
+OUTSIDE = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|\.tar\Z|\Z)|.*\\", re.DOTALL)
+"""How the name of no member begins: tarfile's filter cuts off a slash, and zipfile all that leads out, and go on."""
+
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError)
+"""What reading a damaged archive raises, or an encrypted zip; of gzip and bzip2 an OSError without a number, too."""
+
+
+def unpack(archive: Path, folder: Path, *, nested: bool = False) -> None:
+    """Unpack a tar, plain or compressed by gzip, bzip2 or xz, or a zip into `folder`.
+
+    nested: members named *.tar are unpacked, too, each into the folder of its name without ".tar"; what is named so
+    inside of those is an ordinary file. A file that is there with its member's size is kept, so that a run that broke
+    off goes on. Owners, modes and times in the archive are ignored. Raises DataError where the archive is cut off,
+    damaged or hostile, or can't be read or written; what was unpacked before stays.
+    """
+    part = folder / f".{archive.name}.part"  # no member's folder: formats list those
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)  # of a process that was killed
+        with open_archive(archive, f"unpacking {archive.name}") as members:
+            _unpack(members, folder, part, nested)
+    except OSError as error:
+        raise DataError(
+            f"{archive} cannot be unpacked into {folder} ({error}); make room or see to that file, and start again: "
+            "what is unpacked already is kept"
+        ) from error
+
+
+def _unpack(members: Members, folder: Path, part: Path, nested: bool = False, below: str = "") -> None:
+    for member, content in members:
+        member.name = below + member.name
+        tarfile.data_filter(member, folder)  # refuses to follow a link that is there
+        target = folder / member.name
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+        elif nested and target.suffix == ".tar":
+            target.with_suffix("").mkdir(parents=True, exist_ok=True)
+            _unpack(_of_tar(content, "r:"), folder, part, below=f"{member.name.removesuffix('.tar')}/")
+        elif not (target.is_file() and target.stat().st_size == member.size):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with open(part, "xb") as out:
+                    shutil.copyfileobj(content, out, CHUNK_BYTES)
+                os.replace(part, target)  # not written_whole: ImageNet would wait hours for 1.3 million fsyncs
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+
+
+@contextmanager
+def open_archive(archive: Path, title: str) -> Iterator[Members]:
+    """The members of an archive, tar or zip, in turn; with a progress bar.
+
+    Raises OSError where it can't be read, and DataError, in the body too, where it is cut off, damaged or hostile.
+    """
+    try:
+        with open(archive, "rb") as file, progress_bar(title, archive.stat().st_size) as bar:
+            yield _members(archive, file, bar)
+    except tarfile.FilterError as error:
+        raise DataError(
+            f"{archive}: its member {error}; only files and folders that stay inside the target folder are unpacked, "
+            "so get the archive from another place"
+        ) from error
+    except (*DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        why = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
+        raise DataError(
+            f"{archive} is not a whole tar or zip archive ({why}); delete it and download it again"
+        ) from error
+
+
+def _members(archive: Path, file: BinaryIO, bar: tqdm) -> Members:
+    limit_bytes = max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * bar.total)
+    total_bytes = 0
+    is_zip = file.read(4) == b"PK\3\4"  # zipfile.is_zipfile also takes a tar that ends with a zip
+    file.seek(0)
+    for number, (member, content) in enumerate(_of_zip(file) if is_zip else _of_tar(file, "r:*"), 1):
+        total_bytes += tarfile.BLOCKSIZE + member.size
+        if total_bytes > limit_bytes or number > MAX_MEMBERS:
+            raise DataError(
+                f"{archive} would unpack to more than {limit_bytes} bytes or {MAX_MEMBERS} members, the most that is "
+                f"allowed for its {bar.total} bytes; get it from another place"
+            )
+        yield member, content
+        bar.update(file.tell() - bar.n)
+    bar.update(file.tell() - bar.n)
+
+
+def _of_tar(file: BinaryIO, mode: str) -> Members:
+    with tarfile.open(fileobj=file, mode=mode, tarinfo=_Header) as tar:
+        for member in iter(tar.next, None):
+            tar.members.clear()  # tarfile keeps them all
+            yield _plain(member), tar.extractfile(member)
+        while rest := tar.fileobj.read(CHUNK_BYTES):  # to the end, where a compressed archive has its checksum
+            if rest.strip(b"\0"):
+                raise tarfile.ReadError("something follows its end")
+
+
+class _Header(tarfile.TarInfo):
+    """A header whose damage is an error wherever it is: behind the first one, tarfile takes it for the end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> tarfile.TarInfo:
+        header = super().frombuf(buf, encoding, errors)
+        if not header.isreg() and not 0 <= header.size <= MAX_EXTENSION_BYTES:
+            raise tarfile.ReadError(f"a header of {header.size} bytes, and {MAX_EXTENSION_BYTES} are allowed")
+        return header
+
+    @classmethod
+    def fromtarfile(cls, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        try:
+            header = super().fromtarfile(tar)
+        except tarfile.EOFHeaderError:
+            raise  # zeros: the end
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(str(error)) from error
+        if header.size < 0:  # tarfile would go round in a circle
+            raise tarfile.ReadError(f"a size of {header.size} bytes")
+        return header
+
+
+def _of_zip(file: BinaryIO) -> Members:
+    with zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            member = tarfile.TarInfo(info.filename)
+            member.size = info.file_size
+            if info.is_dir():
+                member.type = tarfile.DIRTYPE
+            elif stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+                member.type = tarfile.SYMTYPE
+            yield _plain(member), archive.open(info)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """The member. Raises tarfile.FilterError where it is no file or folder, or its name leads out."""
+    if not (member.isreg() or member.isdir()) or member.issparse():
+        raise tarfile.FilterError(f"{member.name[:100]!r} is neither a plain file nor a folder")
+    if OUTSIDE.match(member.name):
+        raise tarfile.FilterError(f"{member.name[:100]!r} begins at a root or drive, or has '..' or a backslash in it")
+    return member
