@@ -10,17 +10,8 @@ from trainmark.plan.campaign import Campaign
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import write_plan
 
-CONFIG = {
-    "experiments": {
-        "planned": {
-            "recipes": ["mnist-mlp-flux"],
-            "frameworks": ["chainer", "keras-jax"],
-            "devices": "auto",
-            "epochs": [2],
-            "repeats": 1,
-        }
-    }
-}
+SMALL = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer", "keras-jax"], "epochs": [2], "repeats": 1}
+CONFIG = {"experiments": {"planned": SMALL}}  # devices: auto, by default
 CERTIFICATE = "results/certificates/planned/mnist-mlp-flux/digits.json"
 AS_A_JOB = ("-n", "--mode", "remote", "--workflow-profile", "none")
 
