@@ -48,7 +48,7 @@ def _findings(catalogue: Mapping, given: Mapping, schema: Mapping) -> list[Findi
     ]
 
 
-def _with_formats(schema: Mapping, catalogue: Mapping) -> dict:
+def _with_formats(schema: dict, catalogue: Mapping) -> dict:
     """The catalogue's schema, narrowed for each entry to the keys of its format."""
     schema = deepcopy(schema)
     any_entry = schema["additionalProperties"]

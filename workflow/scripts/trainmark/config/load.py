@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from trainmark.config.strict_yaml import read_yaml
 
@@ -19,7 +20,7 @@ def merge(base: dict, over: Mapping) -> dict:
     return merged
 
 
-def plain(value: object) -> object:
+def plain(value: object) -> Any:
     """The value with Mappings and sequences of other types (Snakemake's OrderedDict) as dict and list."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
@@ -30,7 +31,7 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
     """A checked config with every key that it leaves out, from the schema. An `input` stays as it was given:
     what it leaves out comes from the recipe.
     """
-    filled = {key: deepcopy(part["default"]) for key, part in schema["properties"].items()} | plain(config)
+    filled: dict = {key: deepcopy(part["default"]) for key, part in schema["properties"].items()} | plain(config)
     keys = schema["$defs"]["experiment"]["properties"]
     defaults = {key: part["default"] for key, part in keys.items()}
     filled["experiments"] = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from functools import reduce
+from typing import Any
 
 import jsonschema
 import yaml
@@ -15,6 +16,9 @@ from trainmark.config.wording import KeyPath, as_yaml, dotted, nearest, place, s
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
+
+Error = Any
+"""A jsonschema.ValidationError; jsonschema's own types let each of its parts be unset."""
 
 Finding = tuple[KeyPath, str]
 """Where something is wrong, and the rest of the sentence."""
@@ -26,7 +30,7 @@ _TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
         "number": lambda _, value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
     }
 )
-Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
+Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)  # type: ignore[no-untyped-call]
 
 
 def check_config(config: Mapping, documents: Mapping[str, Mapping], schema: Mapping, catalogue: Mapping) -> None:
@@ -83,7 +87,7 @@ def schema_findings(document: Mapping, schema: Mapping) -> Iterator[Finding]:
         yield from (finding for finding in _sentences(error) if _stands_in(document, finding[0]))
 
 
-def _stands_in(document: Mapping, path: Iterable[object]) -> bool:
+def _stands_in(document: object, path: Iterable[object]) -> bool:
     """Whether there is such a path: below a key that is null, itself a finding, jsonschema gives paths without it."""
     try:
         reduce(step, path, document)
@@ -92,20 +96,20 @@ def _stands_in(document: Mapping, path: Iterable[object]) -> bool:
     return True
 
 
-def _sentences(error: jsonschema.ValidationError) -> Iterator[Finding]:
+def _sentences(error: Error) -> Iterator[Finding]:
     if "propertyNames" in error.absolute_schema_path:
         return _bad_name(error)
     return SENTENCES.get(error.validator, _not_allowed)(error)
 
 
-def _unknown_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
+def _unknown_keys(error: Error) -> Iterator[Finding]:
     known = list(error.schema["properties"])
     for key in error.instance:
         if key not in known:
             yield (*error.absolute_path, key), f"unknown key; allowed: {', '.join(known)}{nearest(key, known)}"
 
 
-def _missing_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
+def _missing_keys(error: Error) -> Iterator[Finding]:
     for key in error.validator_value:
         if key not in error.instance:
             yield (
@@ -114,13 +118,13 @@ def _missing_keys(error: jsonschema.ValidationError) -> Iterator[Finding]:
             )
 
 
-def _twice(error: jsonschema.ValidationError) -> Iterator[Finding]:
+def _twice(error: Error) -> Iterator[Finding]:
     values = error.instance
     twice = [value for i, value in enumerate(values) if value in values[:i]]
     yield tuple(error.absolute_path), f"found {shown(twice[0])} twice; allowed: each value once"
 
 
-def _bad_name(error: jsonschema.ValidationError) -> Iterator[Finding]:
+def _bad_name(error: Error) -> Iterator[Finding]:
     name = error.instance
     number_or_so = not isinstance(name, str | None) and re.search(error.schema["pattern"], as_yaml(name))
     hint = "; write it in quotes" if number_or_so else ""  # 2017 and on are no text in YAML; '2017' and 'on' are
@@ -130,7 +134,7 @@ def _bad_name(error: jsonschema.ValidationError) -> Iterator[Finding]:
     )
 
 
-def _one_of(error: jsonschema.ValidationError) -> Iterator[Finding]:
+def _one_of(error: Error) -> Iterator[Finding]:
     alternatives = error.validator_value
     outer = len(error.absolute_path)
     inside = [part for part in error.context if len(part.absolute_path) > outer or part.validator == "uniqueItems"]
@@ -144,7 +148,7 @@ def _one_of(error: jsonschema.ValidationError) -> Iterator[Finding]:
         yield from _not_allowed(error)
 
 
-def _one_key_of(error: jsonschema.ValidationError, keys: list[str]) -> Iterator[Finding]:
+def _one_key_of(error: Error, keys: list[str]) -> Iterator[Finding]:
     if isinstance(error.instance, dict):  # what is no mapping has its own sentence
         found = [key for key in keys if key in error.instance]
         what = f"found both {' and '.join(found)}" if found else f"lacks the key {' or '.join(keys)}"
@@ -152,7 +156,7 @@ def _one_key_of(error: jsonschema.ValidationError, keys: list[str]) -> Iterator[
         yield tuple(error.absolute_path), f"{what}; allowed: one of them{or_both}"
 
 
-def _not_allowed(error: jsonschema.ValidationError) -> Iterator[Finding]:
+def _not_allowed(error: Error) -> Iterator[Finding]:
     schema, value = error.schema, error.instance
     hint = _other_form(value, schema) or nearest(value, _choices(schema))
     yield tuple(error.absolute_path), f"found {shown(value)}; allowed: {_allowed(schema)}{hint}"
@@ -205,7 +209,7 @@ def _without_quotes(text: str) -> object:
         return text
 
 
-def _outside_of_a_list(value: object, error: jsonschema.ValidationError) -> str:
+def _outside_of_a_list(value: object, error: Error) -> str:
     """Where a list's item is a word that stands for the whole list."""
     key = error.absolute_path[-1]
     return f"; write {key}: {value}, without a list" if value in _choices(error.schema) else ""

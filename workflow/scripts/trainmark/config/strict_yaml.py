@@ -1,7 +1,9 @@
 """Reading YAML safely and strictly: no tags that run code, no key twice, and for each mistake one sentence."""
 
 import re
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -27,7 +29,7 @@ IN_OUR_WORDS = [
 class StrictLoader(yaml.SafeLoader):
     """PyYAML's safe loader, which also refuses a key that is given twice; YAML itself lets the last one win."""
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Look at the keys as they stand in the file: later, those of a merge (<<) are among them."""
         node = super().compose_mapping_node(anchor)
         first_line: dict[tuple[str, str], int] = {}
@@ -51,9 +53,7 @@ class StrictLoader(yaml.SafeLoader):
 
 
 # deep: what contains itself (a: &a {b: *a}) is then refused; PyYAML's own constructor gives it back.
-StrictLoader.add_constructor(
-    yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, lambda loader, node: loader.construct_mapping(node, deep=True)
-)
+StrictLoader.add_constructor(StrictLoader.DEFAULT_MAPPING_TAG, partial(StrictLoader.construct_mapping, deep=True))
 
 
 def _error(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
@@ -97,7 +97,7 @@ def _parse(text: str, path: Path) -> object:
 
 def _problem(error: yaml.MarkedYAMLError) -> str:
     """What is wrong in words; where they are PyYAML's, with the construct that it was in."""
-    problem = error.problem.replace("tag:yaml.org,2002:", "!!")
+    problem = str(error.problem).replace("tag:yaml.org,2002:", "!!")
     for theirs, ours in IN_OUR_WORDS:
         if found := re.fullmatch(theirs, problem):
             return found.expand(ours)

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from datetime import date
 from difflib import get_close_matches
 from math import isfinite
+from typing import Any
 
-KeyPath = tuple[object, ...]
+KeyPath = tuple[Any, ...]
 """Keys and, inside of lists, positions, from the top of a document."""
 
 LONGEST_SHOWN = 60
@@ -72,7 +73,7 @@ def dotted(path: KeyPath, document: object) -> str:
     return text.removeprefix(".") or "top level"
 
 
-def step(document: object, part: object) -> object:
+def step(document: object, part: Any) -> object:
     """What stands under a key or at a position. Raises LookupError where nothing does."""
     if isinstance(document, dict) or (isinstance(document, list) and isinstance(part, int)):
         return document[part]
@@ -81,7 +82,7 @@ def step(document: object, part: object) -> object:
 
 def place(path: KeyPath, document: object) -> list[int]:
     """Where a key path stands in a document: to sort by, in the order in which a person wrote it."""
-    positions = []
+    positions: list[int] = []
     for part in path:
         positions.append(list(document).index(part) if isinstance(document, dict) else part)
         document = step(document, part)

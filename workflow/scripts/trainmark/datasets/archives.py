@@ -10,15 +10,16 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Literal, Self
 
 from tqdm import tqdm
 
 from trainmark.errors import DataError
 from trainmark.files.checksums import progress_bar
 
-Members = Iterator[tuple[tarfile.TarInfo, BinaryIO]]
+Members = Iterator[tuple[tarfile.TarInfo, IO[bytes]]]
 """Each file and folder of an archive and its content, which must be read before the next is asked for."""
 
 ALWAYS_ALLOWED_BYTES = 1 << 30
@@ -67,7 +68,7 @@ def unpack(archive: Path, folder: Path, *, nested: bool = False) -> None:
 def _unpack(members: Members, folder: Path, part: Path, nested: bool = False, below: str = "") -> None:
     for member, content in members:
         member.name = below + member.name
-        tarfile.data_filter(member, folder)  # refuses to follow a link that is there
+        tarfile.data_filter(member, str(folder))  # refuses to follow a link that is there
         target = folder / member.name
         if member.isdir():
             target.mkdir(parents=True, exist_ok=True)
@@ -108,8 +109,8 @@ def open_archive(archive: Path, title: str) -> Iterator[Members]:
         ) from error
 
 
-def _members(archive: Path, file: BinaryIO, bar: tqdm) -> Members:
-    limit_bytes = max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * bar.total)
+def _members(archive: Path, file: IO[bytes], bar: tqdm) -> Members:
+    limit_bytes = max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * (bar.total or 0))
     total_bytes = 0
     is_zip = file.read(4) == b"PK\3\4"  # zipfile.is_zipfile also takes a tar that ends with a zip
     file.seek(0)
@@ -125,11 +126,11 @@ def _members(archive: Path, file: BinaryIO, bar: tqdm) -> Members:
     bar.update(file.tell() - bar.n)
 
 
-def _of_tar(file: BinaryIO, mode: str) -> Members:
+def _of_tar(file: IO[bytes], mode: Literal["r:", "r:*"]) -> Members:
     with tarfile.open(fileobj=file, mode=mode, tarinfo=_Header) as tar:
         for member in iter(tar.next, None):
-            tar.members.clear()  # tarfile keeps them all
-            yield _plain(member), tar.extractfile(member)
+            tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps them all
+            yield _plain(member), tar.extractfile(member) or BytesIO()  # a folder
         while rest := tar.fileobj.read(CHUNK_BYTES):  # to the end, where a compressed archive has its checksum
             if rest.strip(b"\0"):
                 raise tarfile.ReadError("something follows its end")
@@ -139,17 +140,17 @@ class _Header(tarfile.TarInfo):
     """A header whose damage is an error wherever it is: behind the first one, tarfile takes it for the end."""
 
     @classmethod
-    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> tarfile.TarInfo:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         header = super().frombuf(buf, encoding, errors)
         if not header.isreg() and not 0 <= header.size <= MAX_EXTENSION_BYTES:
             raise tarfile.ReadError(f"a header of {header.size} bytes, and {MAX_EXTENSION_BYTES} are allowed")
         return header
 
     @classmethod
-    def fromtarfile(cls, tar: tarfile.TarFile) -> tarfile.TarInfo:
+    def fromtarfile(cls, tar: tarfile.TarFile) -> Self:
         try:
             header = super().fromtarfile(tar)
-        except tarfile.EOFHeaderError:
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             raise  # zeros: the end
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(str(error)) from error
@@ -158,7 +159,7 @@ class _Header(tarfile.TarInfo):
         return header
 
 
-def _of_zip(file: BinaryIO) -> Members:
+def _of_zip(file: IO[bytes]) -> Members:
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             member = tarfile.TarInfo(info.filename)

@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import floor, prod
 from pathlib import Path
@@ -39,7 +39,7 @@ def prepare(
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check_labels(name, entry, dataset)
-    write = _write_arrays if isinstance(dataset, Arrays) else _write_lists
+    write: Callable[..., dict] = _write_arrays if isinstance(dataset, Arrays) else _write_lists
     manifest = {
         "dataset": name,
         "title": entry["title"],
@@ -75,8 +75,9 @@ def _check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> No
 
 
 def _labels(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
-    part = dataset.splits[split]
-    return part[1] if isinstance(dataset, Arrays) else np.array([label for _, label in part], np.int64)
+    if isinstance(dataset, Arrays):
+        return dataset.splits[split][1]
+    return np.array([label for _, label in dataset.splits[split]], np.int64)
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
         with open(part, "r+b") as out:
             whole = hashlib.sha256(out.read(begin))
             for start in range(0, len(array), samples):
-                block = np.ascontiguousarray(array[start : start + samples])
+                block = np.ascontiguousarray(array[start : start + samples]).data
                 out.write(block)
                 digest.update(block)
                 whole.update(block)
@@ -195,4 +196,6 @@ def _portable(root: Path, folder: Path) -> str:
 
 def read_dataset(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
     """Read a catalogue entry by the module of its format."""
-    return importlib.import_module(f"trainmark.datasets.formats.{entry['format']}").read(folders, entry)
+    form = importlib.import_module(f"trainmark.datasets.formats.{entry['format']}")
+    dataset: Arrays | ImageLists = form.read(folders, entry)
+    return dataset

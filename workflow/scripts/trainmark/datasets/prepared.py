@@ -78,7 +78,7 @@ def _expect_sha256(folder: Path, path: Path, sha256: str | None) -> None:
 
 def image_root(folder: Path, manifest: dict) -> Path:
     """The folder that the paths in a dataset's lists of images start from."""
-    return folder / manifest["root"]
+    return Path(folder, manifest["root"])
 
 
 def list_file(folder: Path, split: str) -> Path:

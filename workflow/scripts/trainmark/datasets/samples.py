@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ class Folders:
 
     raw: Path
     unpacked: Path
-    base: Path | None = None
+    base: Path = None  # type: ignore[assignment]  # only a subset's format asks for it
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Arrays:
     such token ids, where the dataset's texts were encoded here.
     """
 
-    splits: dict[str, tuple[np.ndarray, np.ndarray]]
+    splits: dict[str, tuple[Any, np.ndarray]]
     class_names: list[str]
     kind: str = "images"
     vocabulary: Vocabulary | None = None

@@ -78,7 +78,7 @@ class Vocabulary:
 def read_word_index(path: Path) -> dict[str, int]:
     """The rank of each word of a file like Keras's imdb_word_index.json. Raises DataError where it is none."""
     try:
-        word_ranks = json.loads(path.read_text(encoding="utf-8"))
+        word_ranks: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a JSON file ({error}); delete it and download it again") from error
     if not _is_word_index(word_ranks):

@@ -7,6 +7,7 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from trainmark.errors import DataError
 
@@ -29,7 +30,7 @@ def require_free_disk(folder: Path, needed_bytes: int, what: str) -> None:
         )
 
 
-def new_array(file: Path, dtype: np.dtype, shape: tuple[int, ...], what: str) -> int:
+def new_array(file: Path, dtype: DTypeLike, shape: tuple[int, ...], what: str) -> int:
     """Make an .npy file with all of its disk taken, to be filled in; return the byte at which its values begin.
 
     It is filled by writing, not by memory-mapping: mapped pages count as the job's memory, and one that finds no disk
@@ -55,7 +56,7 @@ def new_array(file: Path, dtype: np.dtype, shape: tuple[int, ...], what: str) ->
     return begin
 
 
-def write_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(file: Path, arrays: Mapping[str, ArrayLike]) -> None:
     """Write arrays by name as an .npz file. Raises OSError, and ValueError for an array of Python objects."""
     with open(file, "wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)

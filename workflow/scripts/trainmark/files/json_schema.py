@@ -47,7 +47,7 @@ class JsonFiles:
     def read(self, path: Path) -> dict:
         """Read a file. Raises `error` where it is not there, no JSON, or does not fit the schema."""
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document: dict = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise self.error(f"{path}: there is no such {self.name}") from error
         except OSError as error:

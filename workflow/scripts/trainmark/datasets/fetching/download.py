@@ -116,7 +116,8 @@ def verify(raw_folder: Path, entry: Mapping) -> None:
 def read_sources(path: Path) -> list[dict]:
     """What `fetch_dataset` returned, from the file that it was written into. Raises DataError where that is damaged."""
     try:
-        return json.loads(path.read_text())
+        sources: list[dict] = json.loads(path.read_text())
+        return sources
     except (OSError, ValueError) as error:
         raise DataError(
             f"{path} does not say where the files came from ({error}); delete it and run snakemake again"

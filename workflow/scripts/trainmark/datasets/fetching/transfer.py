@@ -70,7 +70,7 @@ def is_web(address: str) -> bool:
     return address.partition(":")[0].lower() in ("http", "https")
 
 
-def in_words(error: Exception) -> str:
+def in_words(error: BaseException) -> str:
     """What went wrong, in one line and without the address, whose query may hold a secret."""
     kind = type(error).__name__
     if isinstance(error, requests.HTTPError):
@@ -83,7 +83,7 @@ def in_words(error: Exception) -> str:
     return (str(error).splitlines() or [kind])[0]
 
 
-WORDS = {
+WORDS: dict[type | tuple[type, ...], str] = {
     ValueError: "not a valid address ({kind})",
     requests.ConnectionError: "no connection ({kind})",
     (requests.Timeout, urllib3.exceptions.TimeoutError): "no answer in {timeout_seconds} s ({kind})",
@@ -97,7 +97,7 @@ WORDS = {
 
 def _certificate_refusal(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
     """What the TLS library said of a certificate, which requests and urllib3 wrap several times."""
-    while error and not isinstance(error, ssl.SSLCertVerificationError):
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error
 
@@ -223,7 +223,7 @@ class _Progress:
 def _wait_seconds(state: tenacity.RetryCallState) -> float:
     """Exponential back-off with full jitter, and at least what the server asks for; never above the longest wait."""
     backoff = tenacity.wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
-    return max(backoff(state), min(_retry_after_seconds(state.outcome.exception()), LONGEST_WAIT_SECONDS))
+    return max(backoff(state), min(_retry_after_seconds(state.outcome.exception()), LONGEST_WAIT_SECONDS))  # type: ignore[union-attr, arg-type]
 
 
 def _retry_after_seconds(error: BaseException) -> float:
@@ -235,7 +235,7 @@ def _retry_after_seconds(error: BaseException) -> float:
 
 
 def _tell(part: PartialFile, state: tenacity.RetryCallState) -> None:
-    trouble = in_words(state.outcome.exception())
+    trouble = in_words(state.outcome.exception())  # type: ignore[union-attr, arg-type]  # there is one by now
     again = f"trying again in {state.upcoming_sleep:.0f} s, from byte {part.size_bytes}"
     tqdm.write(f"{part.target.name}: {trouble}; {again}", file=sys.stderr)
 
@@ -270,7 +270,7 @@ def _span(response: requests.Response) -> tuple[int | None, int | None]:
     content_range = response.headers.get("Content-Range", "")
     found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", content_range)
     start, total = found.groups() if found else (None, None)
-    return start and int(start), total and int(total)
+    return int(start) if start else None, int(total) if total else None
 
 
 def _refuse_another_file(

@@ -21,8 +21,8 @@ def read(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
     chosen = choose(names, entry["classes"], entry["seed"], entry["of"])
     new_labels = {names.index(name): label for label, name in enumerate(chosen)}
     if manifest["kind"] == "image_lists":
-        splits = {split: _entries(folders, split, new_labels) for split in SPLITS}
-        return ImageLists(prepared.image_root(folders.base, manifest), splits, chosen)
+        lists = {split: _entries(folders, split, new_labels) for split in SPLITS}
+        return ImageLists(prepared.image_root(folders.base, manifest), lists, chosen)
     splits = {split: _arrays(folders, split, new_labels) for split in SPLITS}
     return Arrays(splits, chosen, manifest["kind"], prepared.read_vocabulary(folders.base))
 

@@ -132,7 +132,7 @@ class _Described:
     """Stands for all that a pickled array names and calls; keeps the state that it is given."""
 
     def __init__(self, *_: object):
-        self.state = None
+        self.state: object = None
 
     def __setstate__(self, state: object) -> None:
         self.state = state

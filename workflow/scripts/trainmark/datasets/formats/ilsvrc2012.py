@@ -34,8 +34,8 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     test = unpack_into(folders, files[TEST], "val")
     kit = unpack_into(folders, files[KIT], "devkit") / "ILSVRC2012_devkit_t12" / "data"
     wnids = sorted(path.name for path in train.iterdir() if path.is_dir())
-    splits = {"train": list_images(root, train, wnids), "test": _validation(root, test, kit, wnids)}
-    return ImageLists(root, splits, wnids)
+    lists = {"train": list_images(root, train, wnids), "test": _validation(root, test, kit, wnids)}
+    return ImageLists(root, lists, wnids)
 
 
 def _validation(root: Path, test: Path, kit: Path, wnids: list[str]) -> list[tuple[str, int]]:

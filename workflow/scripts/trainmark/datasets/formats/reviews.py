@@ -37,13 +37,13 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
     archive = only_file(folders, entry, r"\.tar|\.tgz$", "tar archive")
     word_index = only_file(folders, entry, r"\.json$", "word index (.json)")
     vocabulary = Vocabulary(read_word_index(word_index), entry["vocabulary_size"])
-    encoded = {split: {} for split in SPLITS}
-    for name, content in _reviews(archive):
-        split, folder, number = REVIEW.fullmatch(name).groups()
+    encoded: dict[str, dict] = {split: {} for split in SPLITS}
+    for review, content in _reviews(archive):
+        split, folder, number = review.groups()
         place = (LABELS[folder], int(number))
         if place in encoded[split]:
             raise DataError(f"{archive} holds review {number} of {split}/{folder} twice; download it again")
-        encoded[split][place] = vocabulary.encode(_text(content, archive, name), entry["sequence_length"])
+        encoded[split][place] = vocabulary.encode(_text(content, archive, review[0]), entry["sequence_length"])
     splits = {split: _sorted(encoded[split], archive, split) for split in SPLITS}
     return Arrays(splits, CLASS_NAMES, "tokens", vocabulary)
 
@@ -57,7 +57,7 @@ def only_file(folders: Folders, entry: Mapping, pattern: str, what: str) -> Path
             f"{folders.raw}: the files of the catalogue entry are {', '.join(names) or 'none'}; "
             f"the format {entry['format']} needs exactly one {what} among them"
         )
-    return folders.raw / fitting[0]
+    return Path(folders.raw, fitting[0])
 
 
 def _sorted(encoded: Mapping, archive: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -77,18 +77,18 @@ def _text(content: bytes, archive: Path, name: str) -> str:
         ) from error
 
 
-def _reviews(path: Path) -> Iterator[tuple[str, bytes]]:
-    """(member's name, content) of every review, in the archive's order. Raises DataError."""
+def _reviews(path: Path) -> Iterator[tuple[re.Match[str], bytes]]:
+    """(match of the member's name, content) of every review, in the archive's order. Raises DataError."""
     try:
         with open_archive(path, f"reading {path.name}") as members:
             for member, content in members:
-                if member.isdir() or not REVIEW.fullmatch(member.name):
+                if member.isdir() or not (review := REVIEW.fullmatch(member.name)):
                     continue
                 if member.size > MAX_REVIEW_BYTES:
                     raise DataError(
                         f"{path}: {member.name} has {member.size} bytes, and {MAX_REVIEW_BYTES} are allowed; "
                         "get the archive from another place"
                     )
-                yield member.name, content.read()
+                yield review, content.read()
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); download it again") from error

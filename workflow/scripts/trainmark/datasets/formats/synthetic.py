@@ -39,7 +39,7 @@ class Images:
         noise = np.random.default_rng([*self._seed, index]).integers(
             -NOISE_LEVELS, NOISE_LEVELS, self.shape[1:], np.int16, endpoint=True
         )
-        return (self._patterns[self._labels[index]] + noise).astype(np.uint8)
+        return np.asarray(self._patterns[self._labels[index]] + noise, np.uint8)
 
 
 def read(folders: Folders, entry: Mapping) -> Arrays:

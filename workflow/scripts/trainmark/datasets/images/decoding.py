@@ -14,7 +14,7 @@ from types import ModuleType
 import cv2
 import numpy as np
 import simplejpeg
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from trainmark.datasets.catalogue import STORED_SIDE
 
@@ -79,10 +79,10 @@ def decode_stored(data: bytes) -> np.ndarray:
             return resize(_decode_any(image) if pixels is None else pixels)
     except UnreadableImage:
         raise
-    except Image.UnidentifiedImageError as error:
+    except UnidentifiedImageError as error:
         raise UnreadableImage("not an image") from error
     except Image.DecompressionBombError as error:
-        raise UnreadableImage(f"more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels") from error
+        raise UnreadableImage(f"more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels") from error
     except Exception as error:  # decoders raise whatever they come upon: SyntaxError, struct.error, KeyError, ...
         reason = (str(error).splitlines() or [""])[0]
         raise UnreadableImage(f"cut off or damaged ({type(error).__name__}: {reason})") from error
@@ -102,8 +102,8 @@ def _decode_jpeg(data: bytes, image: Image.Image) -> np.ndarray | None:
     if image.format != "JPEG" or image.mode not in ("RGB", "L") or _turn(image) is not None:
         return None
     try:
-        return simplejpeg.decode_jpeg(
-            data, colorspace="RGB", min_height=STORED_SIDE, min_width=STORED_SIDE, min_factor=2
+        return np.asarray(
+            simplejpeg.decode_jpeg(data, colorspace="RGB", min_height=STORED_SIDE, min_width=STORED_SIDE, min_factor=2)
         )
     except ValueError:  # libjpeg's warnings, too: Pillow tells what is harmless from what is cut off
         return None
@@ -125,7 +125,7 @@ def _decode_any(image: Image.Image) -> np.ndarray:
 
 def _turn(image: Image.Image) -> Image.Transpose | None:
     """What turns the image upright; None where it is."""
-    return UPRIGHT.get(image.getexif().get(ORIENTATION))
+    return UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
 
 
 def resize(pixels: np.ndarray, side: int = STORED_SIDE) -> np.ndarray:
@@ -144,7 +144,7 @@ def resize(pixels: np.ndarray, side: int = STORED_SIDE) -> np.ndarray:
         target = pixels if pixels.flags.writeable else None  # in place: half the memory traffic
         pixels = _opencv().sepFilter2D(pixels, -1, columns, rows, dst=target, borderType=cv2.BORDER_REFLECT)
     # _EXACT rounds, and the same on every processor; INTER_LINEAR makes images darker by an eighth of a grey level.
-    return _opencv().resize(pixels, (side, side), interpolation=cv2.INTER_LINEAR_EXACT)
+    return np.asarray(_opencv().resize(pixels, (side, side), interpolation=cv2.INTER_LINEAR_EXACT))
 
 
 @cache

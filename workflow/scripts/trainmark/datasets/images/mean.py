@@ -70,7 +70,7 @@ def mean_image(images: np.ndarray, title: str = "mean image") -> np.ndarray:
 
 def _mean(blocks: Iterable[np.ndarray], samples: int, title: str) -> np.ndarray:
     """Mean over the first axis of all blocks. uint64 sums hold 2**56 images; dividing once rounds once."""
-    total = np.uint64(0)
+    total: np.ndarray = np.zeros((), np.uint64)
     with tqdm(total=samples, desc=title, unit=" images", disable=None) as bar:
         for block in blocks:
             total = total + block.sum(axis=0, dtype=np.uint64)

@@ -43,7 +43,7 @@ def pack(paths: Sequence[Path], out: Path, workers: int, key: str = "", title: s
 
         def load(numbered: list[tuple[int, Path]]) -> int:
             for number, path in numbered:
-                os.pwrite(file.fileno(), np.ascontiguousarray(load_checked(path)), begin + number * IMAGE_BYTES)
+                os.pwrite(file.fileno(), np.ascontiguousarray(load_checked(path)).data, begin + number * IMAGE_BYTES)
             return len(numbered)
 
         rest = chunks(enumerate(paths[done:], done), CHUNK)
@@ -74,7 +74,7 @@ class _Attempt:
                 shape, _, dtype = np.lib.format.read_array_header_1_0(file)
                 begin = file.tell()
                 whole = os.fstat(file.fileno()).st_size == begin + prod(self._shape)
-            same = note["key"] == self._key and (shape, dtype) == (self._shape, np.uint8)
+            same = note["key"] == self._key and (shape, dtype) == (self._shape, np.dtype(np.uint8))
             if whole and same and 0 <= note["done"] <= self._shape[0]:
                 return begin, note["done"]
         except (OSError, ValueError, LookupError, TypeError, tokenize.TokenError):
