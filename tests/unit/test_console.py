@@ -1,12 +1,16 @@
 """Streams: a terminal that may go away, lines in one write, the log."""
 
 import io
+import os
+import pty
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 from trainmark import console
 from trainmark.console import keep_log, print_line, said_when_long
@@ -38,6 +42,17 @@ def test_a_line_and_its_end_are_one_write():
     unbuffered = io.TextIOWrapper(descriptor, encoding="utf-8", write_through=True)
     print_line("certify", unbuffered)
     assert descriptor.writes == ["certify\n"]
+
+
+def test_a_bar_has_the_width_and_the_characters_of_the_terminal():
+    reading, writing = pty.openpty()
+    termios.tcsetwinsize(writing, (24, 50))
+    with open(writing, "w", encoding="utf-8") as stream:
+        bar = tqdm(total=2, initial=1, file=console.Terminal(stream), dynamic_ncols=True)
+        shown = os.read(reading, 1000).decode()
+        bar.close()
+    os.close(reading)
+    assert "█" in shown and len(shown) == 50  # with the \r
 
 
 # --- the log ------------------------------------------------------------------------------------------------------

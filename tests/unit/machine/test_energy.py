@@ -301,6 +301,17 @@ def test_the_thread_ends_when_the_meter_is_closed_and_holds_up_no_process(one_pa
     assert not thread.is_alive()
 
 
+def test_the_thread_ends_in_silence_where_the_counter_can_not_be_read_any_more(one_package, opened, monkeypatch):
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    monkeypatch.setattr(energy, "POLL_SECONDS", 0.001)
+    opened("cpu", range(4), None)
+    (thread,) = energy_threads()
+    (one_package.powercap / "intel-rapl:0" / "energy_uj").unlink()
+    thread.join(60)
+    assert not thread.is_alive() and failed == []
+
+
 def test_a_meter_that_does_not_measure_has_no_thread(machine, opened, monkeypatch):
     meters = [opened("cpu", [0], None), opened("gpu", [0], None)]
     assert energy_threads() == []

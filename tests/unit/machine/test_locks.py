@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine import locks as locks_module
 from trainmark.machine.cpus import allowed_cores
-from trainmark.machine.locks import Slot, device_slot, hold_directory, run_lock
+from trainmark.machine.locks import Slot, cpus_beside_runs, device_slot, hold_directory, run_lock
 
 SCRIPTS = Path(locks_module.__file__).parents[2]
 TWO_CORES = {0: [0], 1: [1]}
@@ -406,6 +406,16 @@ def test_the_locks_are_everybodys_whatever_the_umask(host, machine, strict_umask
     assert len(files) == 6  # two cores, a GPU, the queue, the choosing, the run
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o666}
     assert stat.S_IMODE((host / "trainmark-locks").stat().st_mode) == 0o1777
+
+
+def test_work_that_is_not_timed_keeps_to_cpus_that_no_run_holds(host, machine, monkeypatch):
+    machine(FOUR_CORES, [])
+    kept = []
+    monkeypatch.setattr(locks_module, "limit_threads", kept.append)
+    with device_slot("cpu", 3), cpus_beside_runs(1):
+        assert kept == [(3,)]
+        assert taken(host / "trainmark-locks" / "core-3.lock")
+    assert not taken(host / "trainmark-locks" / "core-3.lock")
 
 
 def test_locks_that_another_user_made_can_be_taken_where_linux_protects_regular_files(host, machine, monkeypatch):

@@ -130,6 +130,13 @@ def test_a_trace_that_is_not_there_is_not_to_be_deleted(tmp_path):
         read_trace(tmp_path / "trace.npz")
 
 
+def test_a_trace_of_another_version_is_no_trace(tmp_path, monkeypatch):
+    write_trace(trace(FakeAdapter(), plan(), "cpu"), tmp_path / "trace.npz")
+    monkeypatch.setattr("trainmark.parity.trace.FORMAT", "another")
+    with pytest.raises(CertificateError, match="no trace of this version of trainmark"):
+        read_trace(tmp_path / "trace.npz")
+
+
 @pytest.mark.parametrize("content", [b"", b"PK no zip", b"\x93NUMPY", NPY])
 def test_what_is_no_trace_is_one_sentence(tmp_path, content):
     path = tmp_path / "trace.npz"

@@ -53,6 +53,10 @@ def test_files():
     assert {"results/datasets/digits/prepared", "results/datasets/mnist/mean.npy"} <= set(campaign.products)
 
 
+def test_descriptions_are_those_of_the_experiments():
+    assert campaign_of(description="Small nets.").descriptions == ["Small nets."]
+
+
 def test_one_trainer_has_nobody_to_be_compared_with():
     assert campaign_of(frameworks=["chainer"]).certificates == []
 

@@ -10,8 +10,10 @@ from trainmark.plan.products import (
     described,
     entry_to_fetch,
     entry_to_prepare,
+    mean_array,
     mean_files,
     packed_files,
+    packed_training_images,
     prepared_folder,
     products,
 )
@@ -36,6 +38,15 @@ def test_products(name, files):
     assert products([name], CATALOGUE) == [f"results/datasets/{name}/{file}" for file in files]
     made = [prepared_folder(name), *mean_files(name, CATALOGUE), *packed_files(name, CATALOGUE)]
     assert products([name, "digits"], CATALOGUE) == [*made, *products(["digits"], CATALOGUE)]
+
+
+@pytest.mark.parametrize(
+    ("name", "mean", "packed"),
+    [("own", ["mean.npy"], ["packed/train.npy"]), ("digits", ["mean.npy"], []), ("imdb", [], [])],
+)
+def test_what_a_job_reads_of_them(name, mean, packed):
+    assert mean_array(name, CATALOGUE) == [f"results/datasets/{name}/{file}" for file in mean]
+    assert packed_training_images(name, CATALOGUE) == [f"results/datasets/{name}/{file}" for file in packed]
 
 
 def test_a_choice_of_classes_is_made_of_its_base():

@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
+import pty
 import sys
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -150,6 +153,20 @@ def test_a_file_gets_a_line_for_each_line(results, adapter, tmp_path):
     assert out.getvalue() == "negative\t0.7311\nnegative\t0.5000\npositive\t0.8808\n"
 
 
+@pytest.mark.parametrize("file", [None, Path("-")])
+def test_a_person_who_types_gets_each_answer_at_once(results, adapter, monkeypatch, file):
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, b"bad\ngood\n\x04")
+    seen, out = [], io.StringIO()
+    out.flush = lambda: seen.append(out.getvalue().splitlines()[-1])
+    with open(terminal) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with open_texts(file) as lines:
+            predict(read_run(results()), "cpu", 2, lines, out)
+    os.close(keyboard)
+    assert seen == ["negative\t0.7311", "positive\t0.7311"] and adapter.blocks == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
@@ -293,6 +310,11 @@ def test_a_framework_that_is_not_installed(results, monkeypatch):
 def test_a_file_that_can_not_be_read(tmp_path, name):
     with pytest.raises(DataError, match=r"can't be read \(.+\); name a text file of one review a line"):
         open_texts(tmp_path / name).__enter__()
+
+
+def test_standard_input_that_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert message_of(DataError, open_texts(None).__enter__).startswith("standard input is closed; name a text file")
 
 
 def test_a_line_that_is_not_utf_8():

@@ -310,6 +310,12 @@ def is_folded(drawn):
     return any("H" in line.path for line in drawn.lines)
 
 
+def test_a_group_with_another_box_in_its_midst_has_no_frame():
+    above = [(name, "input") for name in ("left", "middle", "right")]
+    drawn = of_dense(*above, ("g_1", "left"), ("g_2", "right"), ("other", "middle"), ("end", "g_1", "other", "g_2"))
+    assert {box.group for box, _ in drawn.boxes} == {None, "g"} and not drawn.frames
+
+
 def test_boxes_stand_below_what_feeds_them_whatever_their_order():
     drawn = of_dense(("a", "input"), ("b", "input"), ("below-b", "b"), ("below-a", "a"), ("end", "below-a", "below-b"))
     x = {box.name: place.x for box, place in drawn.boxes}

@@ -251,6 +251,11 @@ def test_agreement_leaves_out_dropout_and_censored_runs(tables_of, left_out):
     assert agreement_table(by_path).empty
 
 
+def test_trainers_without_an_equal_setting_do_not_agree_or_disagree(tables_of):
+    by_path, _ = tables_of(record("a", 1), diverged("a", 2), diverged("b", 1), record("b", 2))
+    assert agreement_table(by_path).empty
+
+
 def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tmp_path):
     """It was upgraded since: its runs are of another library than the one that was compared."""
     records = pairs([1.1] * 6)

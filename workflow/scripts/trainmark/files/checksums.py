@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 from tqdm import tqdm
 
@@ -42,7 +42,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def progress_bar(title: str, total_bytes: int | None, **options: object) -> tqdm:
+def progress_bar(title: str, total_bytes: int | None, **options: Any) -> tqdm:
     """A bar with bytes, speed and time left; silent where standard error is no terminal."""
     return tqdm(desc=title, total=total_bytes, unit="B", unit_scale=True, disable=None, **options)
 

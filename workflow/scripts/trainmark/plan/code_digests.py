@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, groupby
 from pathlib import Path
+from typing import TypeGuard
 
 SCRIPTS = Path(__file__).parents[2]
 """The folder of the project's own modules: the scripts at its top, and the library."""
@@ -140,14 +141,14 @@ def _with_packages(name: str) -> Iterator[str]:
 
 def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes but those under `if TYPE_CHECKING:`, which is false when the code runs; its `else` is not."""
-    waiting = [tree]
+    waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         yield node
         waiting += node.orelse if _is_for_type_checkers(node) else ast.iter_child_nodes(node)
 
 
-def _is_for_type_checkers(node: ast.AST) -> bool:
+def _is_for_type_checkers(node: ast.AST) -> TypeGuard[ast.If]:
     if not isinstance(node, ast.If):
         return False
     return "TYPE_CHECKING" in (getattr(node.test, "id", None), getattr(node.test, "attr", None))
@@ -201,9 +202,9 @@ def _literal(value: object) -> str:
 
 def _held(node: ast.AST, field: str) -> object:
     """What a field holds, without statements that do nothing, and with the text of an f-string in whole pieces."""
-    held = getattr(node, field, None)
     if isinstance(node, ast.JoinedStr):
-        return list(_whole_pieces(held))
+        return list(_whole_pieces(node.values))
+    held = getattr(node, field, None)
     return [item for item in held if not _does_nothing(item)] if isinstance(held, list) else held
 
 
@@ -219,5 +220,5 @@ def _whole_pieces(parts: list[ast.expr]) -> Iterator[ast.expr]:
     for is_text, group in groupby(parts, lambda part: isinstance(part, ast.Constant)):
         if not is_text:
             yield from group
-        elif text := "".join(part.value for part in group):
+        elif text := "".join(map(ast.literal_eval, group)):
             yield ast.Constant(text)

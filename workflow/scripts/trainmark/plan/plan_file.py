@@ -4,6 +4,7 @@ import json
 import platform
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from trainmark.errors import ConfigError
 from trainmark.files.whole import written_whole
@@ -26,7 +27,8 @@ def write_plan(path: Path, config: Mapping, runs: list[str], order: list[str]) -
 def read_plan(path: Path) -> dict:
     """The plan. Raises ConfigError where there is none that a workflow has written."""
     try:
-        return json.loads(path.read_text())
+        plan: dict = json.loads(path.read_text())
+        return plan
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path} can't be read on {platform.node()} ({error}): snakemake writes it where it is started, and jobs "
@@ -45,7 +47,7 @@ def place_in_order(run: Run, plan: Path | None) -> dict | None:
     return {"place": ids.index(run.id) + 1, "of": len(ids)} if isinstance(ids, list) and run.id in ids else None
 
 
-def _part(plan: Path | None, *keys: str) -> object:
+def _part(plan: Path | None, *keys: str) -> Any:
     """A part of the plan; None where it is not there: nothing in it that a run needs to be trained."""
     try:
         found = json.loads(plan.read_text()) if plan else None

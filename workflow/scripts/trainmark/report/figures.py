@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.typing import RcKeyType
 
 from trainmark.plan.figures import PREFIX
+from trainmark.tables.tables import groups
 
-STYLE = {
+STYLE: dict[RcKeyType, object] = {
     "figure.dpi": 150,
     "figure.constrained_layout.use": True,
     "font.size": 9,
@@ -66,7 +68,7 @@ def draw_curves(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     looks = _looks(runs)
     curves = curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan)
     longest = runs[runs["epochs"] == runs.groupby(["framework", "device"])["epochs"].transform("max")]
-    for (framework, device), group in longest.groupby(["framework", "device"], sort=False):
+    for (framework, device), group in groups(longest, ["framework", "device"]):
         of_group = curves[curves["id"].isin(group["id"])]
         colour, width = looks[framework]
         look = {"color": colour, "linestyle": DEVICE_STYLES[device][0], "linewidth": width}
@@ -121,7 +123,7 @@ def draw_training_time(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     if runs.empty:
         _say(axis, NOTHING_LEFT)
         return figure
-    pairs = list(runs.groupby(["framework", "device"], sort=False))
+    pairs = list(groups(runs, ["framework", "device"]))
     for i, ((framework, device), group) in enumerate(pairs):
         line, marker = DEVICE_STYLES[device]
         shift = 1.03 ** (i - (len(pairs) - 1) / 2)  # so that dots of equal settings do not hide one another

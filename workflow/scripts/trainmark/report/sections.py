@@ -17,7 +17,7 @@ from trainmark.tables.comparisons import Certificates
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixtures import code_mixtures, machine_mixtures
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, of_group, rows_of, summary_table
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, of_group, rows_of, summary_table
 
 IN_WORDS = ("seed", "batch_size", "input")
 """Settings of an experiment that the table of settings tells in words; others stand there as the config gives them."""
@@ -37,7 +37,7 @@ def sections(
 ) -> Iterator[dict]:
     """What the page's template shows of each section, in the order of the config; models: from `networks.models`."""
     numbers = dict(zip(runs["id"], runs["number"], strict=True))
-    for values, group in runs.groupby(GROUP, sort=False):
+    for values, group in groups(runs, GROUP):
         experiment, recipe, dataset = values
         folder = figures_folder / experiment / recipe / dataset
         yield {

@@ -22,7 +22,7 @@ class RunDisplay:
             f"{self._place}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
         )
         self._epochs = run.epochs
-        self._bar: tqdm | None = None
+        self._bar: tqdm  # made by `start`
 
     def waiting(self) -> AbstractContextManager[None]:
         """Say, if the body takes long, that others hold what the run needs."""

@@ -30,7 +30,7 @@ class Progress:
     """
 
     curves: list[dict] = field(default_factory=list)
-    step_losses: list[float] = field(default_factory=list)
+    step_losses: list[float | str] = field(default_factory=list)
     samples: list[dict] = field(default_factory=list)
     steps: int = 0
     last_loss: float | None = None

@@ -45,8 +45,8 @@ class Training:
     def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, ledger: Ledger) -> None:
         self.run, self.recipe, self.settings, self.job, self.ledger = run, recipe, settings, job, ledger
         self.account = Account(run, recipe, settings, job, ledger)
-        self._adapter: Adapter | None = None
-        self._check: ClockCheck | None = None
+        self._loaded: Adapter | None = None
+        self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
         self._writing = threading.Lock()
 
@@ -63,7 +63,7 @@ class Training:
             diverged = self._train_epochs(shown)
             weights = self._keep_weights() if self.job.keep_weights and not diverged else None
         except Exception as error:
-            if not (self._adapter.is_out_of_memory(error) if self._adapter else isinstance(error, MemoryError)):
+            if not (self._loaded.is_out_of_memory(error) if self._loaded else isinstance(error, MemoryError)):
                 raise
             return self._out_of_memory(resident_mib(), f"{type(error).__name__}: {error}"[:500])
         return self.account.record(diverged=diverged, device_mib=self._device_memory_mib(), weights=weights)
@@ -91,7 +91,7 @@ class Training:
     def _device_memory_mib(self) -> float | None:
         """None on the CPU, and where a run out of memory can no longer tell."""
         with suppress(Exception):
-            return self._adapter.device_memory_mib() if self._adapter else None
+            return self._loaded.device_memory_mib() if self._loaded else None
         return None
 
     # --- before the first epoch ---------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Training:
         ledger, account = self.ledger, self.account
         with ledger.phase("import"):
             adapter = create_adapter(self.run.framework, len(self.job.slot.cpus))
-        self._adapter = adapter
+        self._loaded = adapter
         account.provenance["versions"] = adapter.versions()
         with ledger.phase("data_load"):
             splits = self._splits()
@@ -132,6 +132,11 @@ class Training:
             went_on(checkpoint.epoch)
         else:
             account.begin(clock.seconds)
+
+    @property
+    def _adapter(self) -> Adapter:
+        assert self._loaded is not None, "_prepare loads the adapter"
+        return self._loaded
 
     @property
     def _seed(self) -> tuple[int, int]:
