@@ -98,7 +98,5 @@ rule report:
     resources:
         mem_mb=1000,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --runs {input.runs:q} --comparisons {input.comparisons:q}"
-        " --agreement {input.agreement:q} --certificates-folder results/certificates"
-        " --figures-folder results/figures --datasets-folder results/datasets"
-        " --out {output.page:q} 2> >(tee {log:q} >&2)"
+        "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}"
+        " 2> >(tee {log:q} >&2)"

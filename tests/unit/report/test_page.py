@@ -16,6 +16,7 @@ from trainmark.report.machines import machines
 from trainmark.report.page import render
 from trainmark.report.sections import energy_gaps
 from trainmark.tables.comparisons import agreement_table, comparisons_csv, comparisons_table, read_comparisons
+from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, curves_table, runs_table
 
 MANIFEST = {
@@ -46,8 +47,8 @@ class Page:
         (prepared / "manifest.json").write_text(json.dumps(MANIFEST))
         plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
         config = {"experiments": {name: {"description": "Small & <fast>."} for name in "ef"}, "prepare": []}
-        tables = read_comparisons(comparisons), agreement_table(by_path), certificates
-        self.text = render(runs, *tables, config, folder / "figures", folder / "datasets")
+        tables = runs, read_comparisons(comparisons), agreement_table(by_path), certificates
+        self.text = render(Results(folder, *tables), config)
         self.figures = Figures(self.text)
         self.words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", self.text[self.text.index("<body") :]))
 

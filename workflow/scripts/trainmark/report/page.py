@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
-import pandas as pd
 
 from trainmark.report.cells import run_cell
 from trainmark.report.machines import machines
 from trainmark.report.network_picture.layout import LINE_HEIGHT
 from trainmark.report.networks import models
 from trainmark.report.sections import sections
-from trainmark.tables.comparisons import Certificates
 from trainmark.tables.formatting import status_counts
 from trainmark.tables.mixtures import resumed_elsewhere
+from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of
 
 TEMPLATES = Path(__file__).parent
@@ -35,21 +34,12 @@ RUN_FIGURES = (
 """What the list of runs shows of each."""
 
 
-def render(
-    runs: pd.DataFrame,
-    comparisons: pd.DataFrame,
-    agreement: pd.DataFrame,
-    certificates: Certificates,
-    config: Mapping,
-    figures_folder: Path,
-    datasets_folder: Path,
-) -> str:
-    """The whole page.
+def render(results: Results, config: Mapping) -> str:
+    """The whole page. config: with its devices named, as the plan holds it.
 
-    runs: from `tables`; comparisons and agreement: from `comparisons`; certificates: by (experiment, recipe, dataset);
-    config: the checked config. Raises RecordError where a record of `runs` can't be read, DataError where a dataset's
-    manifest can't.
+    Raises RecordError where a record of a run can't be read, DataError where a dataset's manifest can't.
     """
+    runs, datasets_folder = results.runs, results.folder / "datasets"
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -65,7 +55,7 @@ def render(
         counts=status_counts(runs["status"]),
         setting_keys=[key for key in SETTING if key not in GROUP],
         phase_headings=list(PHASE_METRICS.values()),
-        sections=list(sections(runs, comparisons, agreement, certificates, config, figures_folder, networks)),
+        sections=list(sections(results, config, networks)),
         models=list(dict.fromkeys(networks.values())),
         line_height=LINE_HEIGHT,
         datasets=[_dataset(datasets_folder / name) for name in dict.fromkeys([*runs["dataset"], *config["prepare"]])],

@@ -13,9 +13,9 @@ from trainmark.report.cells import agreement_cells, comparison_cells, summary_ce
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.samples import sample_scores
-from trainmark.tables.comparisons import Certificates
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixtures import code_mixtures, machine_mixtures
+from trainmark.tables.results import Results
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, of_group, rows_of, summary_table
 
@@ -26,20 +26,13 @@ ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
 """Columns that a table has even where every run diverged, to say so; others are left out where nobody measured them."""
 
 
-def sections(
-    runs: pd.DataFrame,
-    comparisons: pd.DataFrame,
-    agreement: pd.DataFrame,
-    certificates: Certificates,
-    config: Mapping,
-    figures_folder: Path,
-    models: Mapping[tuple[str, ...], Model],
-) -> Iterator[dict]:
+def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...], Model]) -> Iterator[dict]:
     """What the page's template shows of each section, in the order of the config; models: from `networks.models`."""
+    runs = results.runs
     numbers = dict(zip(runs["id"], runs["number"], strict=True))
     for values, group in groups(runs, GROUP):
         experiment, recipe, dataset = values
-        folder = figures_folder / experiment / recipe / dataset
+        folder = results.folder / "figures" / experiment / recipe / dataset
         yield {
             "title": f"{recipe} on {dataset}",
             "experiment": experiment,
@@ -49,10 +42,10 @@ def sections(
             **_summaries(group),
             "energy": energy_gaps(group),
             "samples": sample_scores(group),
-            "certificate": certified(certificates.get(values)),
-            "comparisons": _comparisons(of_group(comparisons, values), numbers),
+            "certificate": certified(results.certificates.get(values)),
+            "comparisons": _comparisons(of_group(results.comparisons, values), numbers),
             "agreement": [
-                row | {"cells": agreement_cells(row, numbers)} for row in rows_of(of_group(agreement, values))
+                row | {"cells": agreement_cells(row, numbers)} for row in rows_of(of_group(results.agreement, values))
             ],
             "settings": _settings(group, models[values]),
             "figures": [(_inline_svg(folder / f"{name}.svg"), caption) for name, caption in known_figures().items()],

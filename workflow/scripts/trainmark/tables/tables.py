@@ -3,8 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +92,17 @@ def _figures(record: Mapping) -> dict:
     """What METRICS and PHASE_METRICS name."""
     return {
         "epochs_trained": record["result"]["epochs_trained"],
-        **{name: decode_loss(reduce(getitem, place.split("."), record)) for name, (_, place) in COLUMNS.items()},
+        **{name: decode_loss(_value_at(record, place)) for name, (_, place) in COLUMNS.items()},
         "energy_reason": record["energy"]["reason"],
         **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
         "wall_seconds": record["wall_seconds"],
     }
+
+
+def _value_at(record: Mapping, place: str) -> Any:
+    for key in place.split("."):
+        record = record[key]
+    return record
 
 
 def _machine(record: Mapping) -> dict:

@@ -1,0 +1,33 @@
+"""What the report is made of, read from a results folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from trainmark.parity.certificate import read_certificates
+from trainmark.tables.comparisons import Certificates, groups_to_certify, read_comparisons
+
+
+@dataclass(frozen=True)
+class Results:
+    """The tables of a campaign, and its certificates. folder: where the figures and the datasets lie, too."""
+
+    folder: Path
+    runs: pd.DataFrame
+    comparisons: pd.DataFrame
+    agreement: pd.DataFrame
+    certificates: Certificates
+
+
+def read_results(folder: Path) -> Results:
+    """Read tables and certificates. Raises CertificateError where one can't be read."""
+    tables = folder / "tables"
+    runs = pd.read_parquet(tables / "runs.parquet")
+    return Results(
+        folder,
+        runs,
+        read_comparisons(tables / "comparisons.csv"),
+        pd.read_csv(tables / "agreement.csv"),
+        read_certificates(folder / "certificates", groups_to_certify(runs)),
+    )
