@@ -16,8 +16,8 @@ RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
 
-# Two workers, whatever the cores: two workflows at a time. Files come in the order of tests/conftest.py.
-PYTEST := python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=30
+# Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
+PYTEST := python -m pytest -n 2 --durations=30
 
 test: $(VENV)/.installed-dev
 	@$(RUN) $(PYTEST) -m "not parity and not faults and not benchmarks and not real_data"

@@ -3,6 +3,7 @@
 import os
 import signal
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -27,11 +28,26 @@ def pytest_addoption(parser):
 APART = ("test_contract", "test_networks")
 """Files of few and long tests, which share nothing: each goes to the worker that is free."""
 
+LOOK_AT_TINY = ("test_end_to_end", "test_owned_devices", "test_refusals")
+"""Files that share a workflow: they go to one worker, so that it runs once."""
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+
 def pytest_collection_modifyitems(items):
-    """Under xdist a file's tests go to one worker, as do those that look at the tiny workflow; long ones come first."""
-    for item in items:
-        if item.path.stem not in APART:
-            item.add_marker(pytest.mark.xdist_group("tiny" if "tiny" in item.fixturenames else item.path.stem))
+    """What starts workflows takes long, and comes first."""
     items.sort(key=lambda item: ("tiny" not in item.fixturenames, "tests/unit/" in item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file's tests go to one worker, in the order above, whatever --dist says: most files share something."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = Path(nodeid.partition("::")[0])
+            if file.stem in APART:
+                return nodeid
+            return "tiny" if file.stem in LOOK_AT_TINY else str(file)
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
