@@ -17,6 +17,8 @@ from trainmark.records.record import read_record
 SIGNALS = ("SIGKILL", "SIGTERM")
 PHASES = ("training", "evaluation", "checkpoint")
 
+pytestmark = pytest.mark.timeout(1800)  # the first test waits for the workflow: minutes, and more on a busy machine
+
 
 class Case(NamedTuple):
     """Runs of so many epochs, and their kills by framework, in their order: signal and phase."""
