@@ -11,17 +11,29 @@ REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test test-parity test-real-data lint coverage lock expected certify-networks bench-images bench-ledger bench-twins torch clean help
+.PHONY: all test test-parity test-faults test-benchmarks test-real-data lint coverage lock expected certify-networks bench-images bench-ledger \
+  bench-twins torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
 
+# Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
+PYTEST := python -m pytest -n 2 --durations=30
+
 test: $(VENV)/.installed-dev
-	@$(RUN) python -m pytest -m "not parity"
+	@$(RUN) $(PYTEST) -m "not parity and not faults and not benchmarks and not real_data"
 
 # Every network certified in every framework, and errors planted in each adapter: a quarter of an hour.
 test-parity: $(VENV)/.installed-dev
-	@$(RUN) python -m pytest -m parity
+	@$(RUN) $(PYTEST) -m parity
+
+# Workflows and runs killed in every phase, by every signal: some minutes.
+test-faults: $(VENV)/.installed-dev
+	@$(RUN) $(PYTEST) -m faults
+
+# Do bench-ledger and bench-twins print their figures? A minute.
+test-benchmarks: $(VENV)/.installed-dev
+	@$(RUN) $(PYTEST) -m benchmarks
 
 # The same networks as a table: classes and largest differences.
 certify-networks: $(VENV)/.installed-dev
@@ -43,7 +55,7 @@ coverage: $(VENV)/.installed-dev
 expected: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
 
-# The tests that need the real data of a mirror beside the repository; `make test` runs them too where it is there.
+# The tests that need the real data of a mirror beside the repository: a quarter of an hour.
 test-real-data: $(VENV)/.installed-dev
 	@$(RUN) python -m pytest -m real_data
 
@@ -93,8 +105,10 @@ clean:
 
 help:
 	@echo "make            set up and run the default experiment (CORES=$(CORES))"
-	@echo "make test       set up and run the tests"
+	@echo "make test       set up and run the tests, but for those of the targets below: some minutes"
 	@echo "make test-parity      every network certified in every framework, and planted errors found"
+	@echo "make test-faults      workflows and runs that are killed in every phase go on"
+	@echo "make test-benchmarks  bench-ledger and bench-twins print their figures"
 	@echo "make certify-networks   the same networks as a table of differences"
 	@echo "make test-real-data   the tests on real data alone (see tests)"
 	@echo "make lint       ruff, snakefmt, snakemake --lint, import-linter and mypy"

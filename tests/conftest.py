@@ -2,6 +2,10 @@
 
 import os
 import signal
+import tempfile
+from pathlib import Path
+
+import pytest
 
 # A suite started with nohup or in the background inherits that these are ignored, and so would what it starts. What it
 # starts gets the default, whatever the handler is here: the suite itself outlives a terminal as before.
@@ -11,7 +15,39 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # these tests are the CPU's, on machines with a GPU too
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # nothing is timed here: one worker's runs don't wait for another's
+    name = f"trainmark-locks-of-{os.environ['PYTEST_XDIST_WORKER']}"
+    os.environ.setdefault("TRAINMARK_LOCK_FOLDER", os.path.join(tempfile.gettempdir(), name))
+
 
 def pytest_addoption(parser):
     """--framework: which adapter the contract suite is run for (tests/contract/test_contract.py runs it for each)."""
     parser.addoption("--framework", default="chainer", help="framework for tests/contract/contract_suite.py")
+
+
+APART = ("test_contract", "test_networks")
+"""Files of few and long tests, which share nothing: each goes to the worker that is free."""
+
+LOOK_AT_TINY = ("test_end_to_end", "test_owned_devices", "test_refusals")
+"""Files that share a workflow: they go to one worker, so that it runs once."""
+
+
+def pytest_collection_modifyitems(items):
+    """What starts workflows takes long, and comes first."""
+    items.sort(key=lambda item: ("tiny" not in item.fixturenames, "tests/unit/" in item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file's tests go to one worker, in the order above, whatever --dist says: most files share something."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = Path(nodeid.partition("::")[0])
+            if file.stem in APART:
+                return nodeid
+            return "tiny" if file.stem in LOOK_AT_TINY else str(file)
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.benchmarks
+
 HERE = Path(__file__).parent
 SEARCH_PATH = os.pathsep.join(str(HERE.parents[1] / folder) for folder in ("workflow/scripts", "tests"))
 

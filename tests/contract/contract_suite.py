@@ -113,16 +113,47 @@ def tolerance(framework):
     return lambda dtype: TOLERANCE["float32" if framework in COMPUTES_IN_FLOAT32 else dtype]
 
 
-@pytest.fixture
-def built(framework):
-    """A function that gives a built adapter with a loaded training split, and its first weights."""
+@pytest.fixture(scope="session")
+def in_first_state(framework):
+    """A function that gives an adapter built with these arguments: an earlier test's in its first state, or a new one.
 
-    def build(dtype="float64", rule="adam", architecture=None, count=10):
+    What the frameworks compile for a network takes most of the suite's time. A test whose subject is what building does
+    asks for a fresh one.
+    """
+    kept = {}
+
+    def build(fresh=False, **arguments):
+        key = repr({name: value for name, value in arguments.items() if name != "weights"})
+        if fresh or key not in kept:
+            adapter = create_adapter(framework, threads=2)
+            adapter.build(device="cpu", **arguments)
+            if fresh:
+                return adapter
+            kept[key] = adapter, adapter.state()
+        else:  # the frameworks keep the dtype of the last build for all
+            one = chain("one", (1,), [("dense", "Dense", {"units": 1})])
+            create_adapter(framework, threads=2).build(
+                architecture=one, weights=first_weights(one, "glorot_uniform", (1, 1)), optimizer=OPTIMIZERS["sgd"],
+                device="cpu", dtype=arguments["dtype"],
+            )  # fmt: skip
+        adapter, first = kept[key]
+        adapter.set_state(first)
+        return adapter
+
+    return build
+
+
+@pytest.fixture
+def built(in_first_state):
+    """A function that gives an adapter with a loaded training split, and its first weights."""
+
+    def build(dtype="float64", rule="adam", architecture=None, fresh=False):
         architecture = architecture or network()
         weights = first_weights(architecture, "glorot_uniform", (1, 1))
-        adapter = create_adapter(framework, threads=2)
-        adapter.build(architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], device="cpu", dtype=dtype)
-        images, labels = samples(count, dtype)
+        adapter = in_first_state(
+            fresh, architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], dtype=dtype
+        )
+        images, labels = samples(10, dtype)
         adapter.load(split="train", inputs=images, labels=labels)
         return adapter, weights, Reference(architecture, weights, OPTIMIZERS[rule]), images, labels
 
@@ -134,7 +165,7 @@ both_dtypes = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
 @both_dtypes
 def test_weights_in_are_weights_out(built, dtype):
-    adapter, weights, *_ = built(dtype)
+    adapter, weights, *_ = built(dtype, fresh=True)
     out = adapter.weights()
     assert out.keys() == weights.keys()
     for name, array in weights.items():
@@ -268,8 +299,8 @@ def test_dropout_drops_the_share_that_the_graph_says(framework):
 def test_training_is_deterministic_to_the_last_bit(built):
     order = np.random.default_rng(3).permutation(10)
     curves = []
-    for _ in range(2):
-        adapter = built("float32", architecture=network(dropout=0.2))[0]
+    for fresh in (False, True):
+        adapter = built("float32", architecture=network(dropout=0.2), fresh=fresh)[0]
         curves.append([adapter.train_epoch(feed(order, 3, epoch)) for epoch in range(4)])
     np.testing.assert_array_equal(curves[0], curves[1])
 
@@ -281,7 +312,7 @@ def test_a_state_goes_on_to_the_last_bit(built, rule, tmp_path):
     adapter.train_epoch(feed(range(10), 3, 1))
     write_checkpoint(tmp_path, "run", Checkpoint(1, adapter.state(), {}))
     wanted = [adapter.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)]
-    fresh = built("float32", rule, network(dropout=0.2))[0]
+    fresh = built("float32", rule, network(dropout=0.2), fresh=True)[0]
     fresh.set_state(newest_checkpoint(tmp_path, "run").state)
     np.testing.assert_array_equal([fresh.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)], wanted)
     for name, array in adapter.weights().items():
@@ -292,7 +323,7 @@ def test_a_state_goes_on_to_the_last_bit(built, rule, tmp_path):
 def test_compiling_leaves_no_trace_once_the_state_is_put_back(built, rule):
     """The state holds all that a step changes, already before the first one."""
     order = np.random.default_rng(3).permutation(10)
-    plain, compiled = (built("float32", rule, network(dropout=0.2))[0] for _ in range(2))
+    plain, compiled = (built("float32", rule, network(dropout=0.2), fresh)[0] for fresh in (False, True))
     state = compiled.state()
     compiled.compile(feed(order, 3))
     assert any(not np.array_equal(state[name], array) for name, array in compiled.state().items())
@@ -336,10 +367,11 @@ def test_memory_that_ran_out_is_told_from_other_errors(framework):
     assert taken_for_it(OTHER_ERRORS) == []
 
 
-def test_a_diverging_training_returns_its_losses(built):
+def test_a_diverging_training_returns_its_losses(framework):
     """NaN and infinity are results: nothing raises, neither in training nor in evaluation."""
     architecture = network()
-    adapter, weights, *_ = built(architecture=architecture)
+    weights = first_weights(architecture, "glorot_uniform", (1, 1))
+    adapter = create_adapter(framework, threads=2)
     adapter.build(
         architecture=architecture, weights=weights, optimizer=Optimizer("sgd", 1e200), device="cpu", dtype="float64"
     )
@@ -407,18 +439,16 @@ def observed_inputs(architecture, seed=0):
 
 
 @pytest.fixture(params=NETWORKS)
-def observed(request, framework):
+def observed(request, in_first_state):
     """A function that gives an adapter that is looked into, five samples a step, and what it was given."""
     architecture = NETWORKS[request.param]
 
-    def build(rule="sgd", dtype="float64", masked=True):
+    def build(rule="sgd", masked=True):
         inputs, labels, weights, masks = observed_inputs(architecture)
-        adapter = create_adapter(framework, threads=2)
-        adapter.build(
-            architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], device="cpu", dtype=dtype,
-            observed_batch=5,
+        adapter = in_first_state(
+            fresh=not masked,  # masks are no part of the state
+            architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], dtype="float64", observed_batch=5,
         )  # fmt: skip
-        inputs = inputs if architecture.takes_tokens else inputs.astype(dtype)
         adapter.load(split="train", inputs=inputs, labels=labels)
         if masked:
             adapter.set_masks(masks)

@@ -13,6 +13,9 @@ from trainmark.frameworks.registry import known_frameworks
 SUITE = Path(__file__).with_name("contract_suite.py")
 DIFFERENCES = Path(__file__).with_name("differences_suite.py")
 
+QUICKLY_COMPILED = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+"""XLA compiles most of the time of JAX's suite; so it takes half of it."""
+
 
 def run_suite(suite, framework, least, **environment):
     """Run a suite of tests for one framework, in a process of its own; `least` of them must pass, and none be skipped
@@ -31,7 +34,12 @@ def run_suite(suite, framework, least, **environment):
 
 @pytest.mark.parametrize("framework", known_frameworks())
 def test_adapter_fulfils_the_contract(framework):
-    run_suite(SUITE, framework, least=60)
+    run_suite(SUITE, framework, least=60, XLA_FLAGS=f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY_COMPILED}")
+
+
+@pytest.mark.parity
+def test_adapter_fulfils_the_contract_as_xla_compiles_by_itself():
+    run_suite(SUITE, "keras-jax", least=60)
 
 
 @pytest.mark.parametrize("framework", [name for name in known_frameworks() if name.startswith("keras-")])

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from harness import copy_of_repository, edit, snakemake, write_config
 
+from trainmark.plan.code_digests import SCRIPTS, digest
+from trainmark.plan.dependencies import preparing_code, report_code, tracing_code, training_code
+from trainmark.recipes.catalogue import RECIPES
+
 CONFIG = {
     "experiments": {
         "edited": {
@@ -18,7 +22,8 @@ CONFIG = {
         }
     }
 }
-ADAPTERS = "workflow/scripts/trainmark/frameworks"
+LIBRARY = "workflow/scripts/trainmark"
+ADAPTERS = f"{LIBRARY}/frameworks"
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +49,19 @@ def planned(folder):
 
 @pytest.fixture
 def edited(finished):
-    """A function that replaces one place in a file of the copy; it is put back after the test."""
+    """A function that replaces places in files of the copy, and plans; they are put back after the test."""
     kept = {}
 
-    def replace(name, old, new):
-        path = finished / name
-        kept.setdefault(path, path.read_text())
-        edit(path, old, new)
+    def replace(*edits):
+        for name, old, new in edits:
+            path = finished / name
+            kept.setdefault(path, path.read_text())
+            edit(path, old, new)
         return planned(finished)
 
     yield replace
     for path, text in kept.items():
         path.write_text(text)
-
-
-def test_nothing_is_to_do_after_the_first_call(finished):
-    assert planned(finished) == ({}, [])
 
 
 def test_the_readmes_plan_has_the_number_of_jobs(finished):
@@ -70,123 +72,160 @@ def test_the_readmes_plan_has_the_number_of_jobs(finished):
     assert re.search(r"^train +2$", process.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        (f"{ADAPTERS}/chainer_layers.py", "# pkg_resources tells everybody", "# It tells everybody"),
-        (f"{ADAPTERS}/chainer_adapter.py", '"""See `adapter.Adapter.state`."""', '"""All of it."""'),
-        (
-            f"{ADAPTERS}/keras_optimizers.py",
-            "learning_rate, variable.dtype) * ops",
-            "learning_rate, variable.dtype) / ops",
-        ),
-        ("workflow/scripts/trainmark/training/display.py", '"done, test loss', '"done: test loss'),
-        (
-            "workflow/scripts/trainmark/recipes/catalogue.py",
-            'source="keras examples/mnist',
-            'source="the keras examples/mnist',
-        ),
-        ("workflow/scripts/trainmark/recipes/catalogue.py", "batch_size=128", "batch_size=64"),
-        ("workflow/scripts/trainmark/datasets/formats/idx.py", "import", "import math\nimport"),
-    ],
-    ids=["comment", "docstring", "another adapter", "terminal", "a source", "another recipe", "another format"],
+NO_RESULT = {
+    "comment": (f"{ADAPTERS}/chainer_layers.py", "# pkg_resources tells everybody", "# It tells everybody"),
+    "docstring": (f"{ADAPTERS}/chainer_adapter.py", '"""See `adapter.Adapter.state`."""', '"""All of it."""'),
+    "another adapter": (
+        f"{ADAPTERS}/keras_optimizers.py",
+        "learning_rate, variable.dtype) * ops",
+        "learning_rate, variable.dtype) / ops",
+    ),
+    "terminal": (f"{LIBRARY}/training/display.py", '"done, test loss', '"done: test loss'),
+    "a source": (
+        f"{LIBRARY}/recipes/catalogue.py",
+        'source="keras examples/mnist',
+        'source="the keras examples/mnist',
+    ),
+    "another recipe": (f"{LIBRARY}/recipes/catalogue.py", "batch_size=128", "batch_size=64"),
+    "another format": (
+        f"{LIBRARY}/datasets/formats/idx.py",
+        "from math import prod",
+        "import math\nfrom math import prod",
+    ),
+}
+
+
+def test_edits_that_affect_no_result_re_run_nothing(edited):
+    assert edited(*NO_RESULT.values()) == ({}, [])
+
+
+ADAPTER = (f"{ADAPTERS}/chainer_adapter.py", "return np.concatenate(logits)", "return np.vstack(logits)")
+CERTIFIED_STEPS = (f"{LIBRARY}/parity/certified_steps.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7")
+COMPARING = (f"{LIBRARY}/parity/compare.py", '"rounding": 1e-9', '"rounding": 1e-10')
+LOOP = (f"{LIBRARY}/training/run.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04")
+ARGUMENTS = (
+    f"{LIBRARY}/training/arguments.py",
+    '"--seed", type=int, default=1',
+    '"--seed", type=int, default=2',
 )
-def test_an_edit_that_affects_no_result_re_runs_nothing(edited, finished, name, old, new):
-    path = finished / name
-    if path.read_text().count(old) > 1:  # the first import of a module
-        old = path.read_text()[path.read_text().index(old) :]
-        new = new + old[len("import") :]
-    assert edited(name, old, new) == ({}, [])
+FORMAT = (f"{LIBRARY}/datasets/formats/digits.py", "import numpy as np", "import math\n\nimport numpy as np")
+REPORTING = {
+    module: (
+        f"{LIBRARY}/{module}.py", "from pathlib import Path\n", "import math\nfrom pathlib import Path\n"
+    )
+    for module in ("report/figures", "report/page", "tables/tables")
+}  # fmt: skip
 
 
 def test_an_adapters_edit_re_runs_its_own_runs(edited):
-    counts, frameworks = edited(
-        f"{ADAPTERS}/chainer_adapter.py", "return np.concatenate(logits)", "return np.vstack(logits)"
-    )
+    counts, frameworks = edited(ADAPTER)
     assert (counts["train"], frameworks) == (1, ["chainer"])
     assert not {"prepare_dataset", "compute_mean_image"} & set(counts)
 
 
 def test_an_edit_of_the_certified_steps_certifies_again_and_trains_nothing(edited):
     """Their traces are gone: both trainers take the steps anew."""
-    counts, _ = edited(
-        "workflow/scripts/trainmark/parity/certified_steps.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7"
-    )
+    counts, _ = edited(CERTIFIED_STEPS)
     assert (counts["trace_training"], counts["certify"], counts["collect_records"]) == (2, 1, 1)
     assert not {"train", "prepare_dataset"} & set(counts)
 
 
-def test_an_edit_of_how_traces_are_compared_certifies_again(edited):
-    counts, _ = edited("workflow/scripts/trainmark/parity/compare.py", '"rounding": 1e-9', '"rounding": 1e-10')
-    assert counts["certify"] == 1
-    assert "train" not in counts
-
-
-def test_the_training_loops_edit_re_runs_every_run(edited):
-    counts, frameworks = edited(
-        "workflow/scripts/trainmark/training/run.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04"
-    )
-    assert (counts["train"], frameworks) == (2, ["chainer", "fake-gpu"])
-    assert not {"prepare_dataset", "compute_mean_image", "certify"} & set(counts)
-
-
 def test_a_recipes_edit_re_runs_its_runs(edited):
     counts, _ = edited(
-        "workflow/scripts/trainmark/recipes/catalogue.py",
-        'architecture=mlp.mlp_32,\n            initializer="glorot_uniform"',
-        'architecture=mlp.mlp_32,\n            initializer="lecun_normal"',
+        (
+            f"{LIBRARY}/recipes/catalogue.py",
+            'architecture=mlp.mlp_32,\n            initializer="glorot_uniform"',
+            'architecture=mlp.mlp_32,\n            initializer="lecun_normal"',
+        )
     )
     assert (counts["train"], counts["certify"]) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("published_parameters=25_450", "published_parameters=25_451"), ('source="Flux', 'source="the Flux')],
-    ids=["published parameters", "source"],
-)
-def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited, old, new):
-    assert edited("workflow/scripts/trainmark/recipes/catalogue.py", old, new) == ({"report": 1, "all": 1}, [])
-
-
-def test_an_edit_of_the_arguments_of_trainers_re_runs_and_certifies_all(edited):
-    counts, frameworks = edited(
-        "workflow/scripts/trainmark/training/arguments.py",
-        '"--seed", type=int, default=1',
-        '"--seed", type=int, default=2',
-    )
-    assert (counts["train"], counts["trace_training"], frameworks) == (2, 2, ["chainer", "fake-gpu"])
-
-
-def test_a_formats_edit_prepares_again(edited):
-    counts, _ = edited(
-        "workflow/scripts/trainmark/datasets/formats/digits.py",
-        "import numpy as np",
-        "import math\n\nimport numpy as np",
-    )
-    assert counts["prepare_dataset"] == 1
+def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited):
+    found = edited((f"{LIBRARY}/recipes/catalogue.py", "published_parameters=25_450", "published_parameters=25_451"))
+    assert found == ({"report": 1, "all": 1}, [])
 
 
 @pytest.mark.parametrize(
-    ("module", "rule"),
-    [("report/figures", "plot_curves"), ("report/page", "report"), ("tables/tables", "collect_records")],
+    ("change", "rule", "not_before"),
+    [
+        (FORMAT, "prepare_dataset", "download_dataset"),
+        (COMPARING, "certify", "train"),
+        (REPORTING["tables/tables"], "collect_records", "certify"),
+        (REPORTING["report/figures"], "plot_curves", "collect_records"),
+        (REPORTING["report/page"], "report", "plot_curves"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_reportings_edit_re_runs_no_training(edited, module, rule):
-    name = f"workflow/scripts/trainmark/{module}.py"
-    counts, _ = edited(name, "from pathlib import Path\n", "import math\nfrom pathlib import Path\n")
+def test_an_edit_re_runs_its_rule_and_what_comes_after_it(edited, change, rule, not_before):
+    counts, _ = edited(change)
     assert rule in counts
-    assert not {"train", "prepare_dataset"} & set(counts)
+    assert not_before not in counts
+
+
+# --- the digests by themselves ------------------------------------------------------------------------------------
+
+RECIPE = RECIPES["mnist-mlp-flux"]
+JOBS = {
+    "train": training_code(RECIPE, "chainer"),
+    "train with keras-jax": training_code(RECIPE, "keras-jax"),
+    "trace": tracing_code(RECIPE, "chainer"),
+    "trace with keras-jax": tracing_code(RECIPE, "keras-jax"),
+    "certify": ("certify",),
+    "prepare": preparing_code("digits"),
+    "pack": ("pack",),
+    "mean image": ("mean_image",),
+    "collect": ("collect",),
+    "plot": ("plot",),
+    "report": report_code([RECIPE]),
+}
+"""What the rules of a run on the digits take the digest of."""
+
+ALL_TRAINERS = {name for name in JOBS if name.startswith("tra")}
+
+
+@pytest.mark.parametrize(
+    ("change", "stale"),
+    [
+        (NO_RESULT["comment"], set()),
+        (NO_RESULT["docstring"], set()),
+        (NO_RESULT["another adapter"], {"train with keras-jax", "trace with keras-jax"}),
+        (NO_RESULT["terminal"], set()),
+        (NO_RESULT["a source"], set()),
+        (NO_RESULT["another recipe"], set()),
+        (NO_RESULT["another format"], set()),
+        (ADAPTER, {"train", "trace"}),
+        (CERTIFIED_STEPS, {"trace", "trace with keras-jax"}),
+        (COMPARING, {"certify", "collect", "plot", "report"}),
+        (LOOP, {"train", "train with keras-jax"}),
+        (ARGUMENTS, ALL_TRAINERS),
+        (FORMAT, {"prepare"}),
+        (REPORTING["report/figures"], {"plot"}),
+        (REPORTING["report/page"], {"report"}),
+        (REPORTING["tables/tables"], {"collect", "plot", "report"}),
+    ],
+    ids=lambda value: value[0].rpartition("/")[2] if isinstance(value, tuple) else None,
+)
+def test_an_edit_changes_the_digests_of_what_it_affects(tmp_path, change, stale):
+    name, old, new = change
+    scripts = Path(shutil.copytree(SCRIPTS, tmp_path / "scripts"))
+    edit(scripts / Path(name).relative_to("workflow/scripts"), old, new)
+    changed = {job for job, starts in JOBS.items() if digest(*starts) != digest(*starts, scripts=scripts)}
+    assert changed == stale
 
 
 def test_records_of_different_code_are_said_to_be(finished, edited):
-    """Kept by force, the old record stands beside one of new code: table, report and terminal say so."""
-    edited("workflow/scripts/trainmark/training/outcome.py", 'kind = "nan" if', 'kind = "nan" if True and')
+    """Kept by force, the old record stands beside one of new code: table and terminal say so."""
+    edited((f"{LIBRARY}/training/outcome.py", 'kind = "nan" if', 'kind = "nan" if True and'))
     more = {"experiments": {"edited": CONFIG["experiments"]["edited"] | {"repeats": 2}}}
     name = write_config(finished, more)
-    process = snakemake(finished, "--cores", "2", "--configfile", name, "--rerun-triggers", "mtime", "input")
+    process = snakemake(
+        finished, "results/tables/summary.csv", "--cores", "2", "--configfile", name,
+        "--rerun-triggers", "mtime", "input",
+    )  # fmt: skip
     assert process.returncode == 0, process.printed[-5000:]
     assert "Different code trained" in process.printed
     assert "trainmark.training.outcome" in process.printed
-    assert "Different code trained" in (finished / "results" / "report" / "index.html").read_text()
     header, *rows = (finished / "results" / "tables" / "summary.csv").read_text().splitlines()
     place = header.split(",").index("code_versions")
     assert {row.split(",")[place] for row in rows} == {"2"}

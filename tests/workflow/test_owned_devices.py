@@ -75,15 +75,20 @@ def two_gpus(tmp_path_factory):
 
 
 def train_on(folder, resource, visible):
-    """The finished workflow, its runs made anew. visible: CUDA_VISIBLE_DEVICES, or None for none."""
-    shutil.rmtree(folder / "results", ignore_errors=True)
+    """The runs of the workflow, made anew. visible: CUDA_VISIBLE_DEVICES, or None for none."""
+    shutil.rmtree(folder / "results" / "runs", ignore_errors=True)
     os.environ.pop("CUDA_VISIBLE_DEVICES")
     try:
         extra = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
         path = f"{folder / 'bin'}{os.pathsep}{environment()['PATH']}"
+        records = [
+            f"results/runs/gpus/mnist-mlp-flux/digits/fake-gpu/gpu/epochs-4/repeat-{repeat}/record.json"
+            for repeat in range(1, 7)
+        ]
         process = snakemake(
-            folder, "--cores", "8", "--resources", resource, "--configfile", "experiment.yaml", PATH=path, **extra
-        )
+            folder, *records, "--cores", "8", "--resources", resource, "--configfile", "experiment.yaml",
+            PATH=path, **extra,
+        )  # fmt: skip
     finally:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     assert process.returncode == 0, process.printed[-5000:]

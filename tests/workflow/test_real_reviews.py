@@ -54,9 +54,7 @@ def raw_test_reviews():
 
 @pytest.mark.real_data
 @pytest.mark.timeout(2 * 3600)
-def test_imdb_cnn_learns_the_real_reviews_in_every_framework(tmp_path, request):
-    if "real_data" not in request.config.getoption("markexpr"):
-        pytest.skip("ten minutes: make test-real-data")
+def test_imdb_cnn_learns_the_real_reviews_in_every_framework(tmp_path):
     if not (MIRROR / "imdb").is_dir():
         pytest.skip(f"there are no real reviews at {MIRROR}/imdb")
     process = snakemake(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, CONFIG))

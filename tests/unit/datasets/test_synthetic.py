@@ -59,7 +59,7 @@ def test_every_image_of_a_class_is_another():
     assert len({image.tobytes() for image in images}) == len(images)
 
 
-@pytest.mark.parametrize("shape", SHAPES[:2])
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 64, 64)])
 def test_the_classes_can_be_learned(shape):
     train, test = images_of(shape=shape, train=100), images_of("test", shape=shape, test=50)
     means = np.stack([train[label::10].mean(axis=0) for label in range(10)])

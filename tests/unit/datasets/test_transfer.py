@@ -437,13 +437,19 @@ def test_all_of_it_is_on_the_disk_before_it_gets_its_name(server, target, monkey
     assert synced == [(len(CONTENT), False)]
 
 
-KILLED = """
-import sys
+FORKING = """
+import os, sys
 from pathlib import Path
 from trainmark.datasets.fetching.transfer import transfer
 from trainmark.files.checksums import Checksum
-transfer(sys.argv[1], Path(sys.argv[2]), Checksum("sha256", sys.argv[3]))
+for _ in sys.stdin:
+    if (child := os.fork()) == 0:
+        transfer(sys.argv[1], Path(sys.argv[2]), Checksum("sha256", sys.argv[3]))
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+"""For each line that comes in: the number of a process that transfers, and how it ended."""
 
 
 def process(script: str, *arguments: object, before: tuple[str, ...] = ()) -> list[str]:
@@ -471,20 +477,29 @@ def test_a_process_that_is_killed_twenty_times_in_a_row(target, environment):
             handler.server.stop.wait(30)
 
     with running(Server(content)) as server:
-        command = process(KILLED, server.address(slow_up_to_the_stop), target, sha256(content).digest)
-        for stop in stops:
-            server.stop_at = stop
-            there = part_of(target).stat().st_size if part_of(target).exists() else 0
-            killed_at = places.randint(min(there, stop), stop)
-            with subprocess.Popen(command, env=environment) as running_process:
+        command = process(FORKING, server.address(slow_up_to_the_stop), target, sha256(content).digest)
+        with subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        ) as forking:
+
+            def started() -> int:
+                forking.stdin.write("once more\n")
+                return int(forking.stdout.readline())
+
+            for stop in stops:
+                server.stop_at = stop
+                there = part_of(target).stat().st_size if part_of(target).exists() else 0
+                killed_at = places.randint(min(there, stop), stop)
+                child = started()
                 while not part_of(target).exists() or part_of(target).stat().st_size < killed_at:
-                    assert running_process.poll() is None
+                    os.kill(child, 0)  # it is still at work
                     time.sleep(0.001)
-                running_process.kill()
-            assert running_process.returncode == -signal.SIGKILL
-            assert not target.exists()
-        server.stop_at = len(content)
-        subprocess.run(command, env=environment, check=True)
+                os.kill(child, signal.SIGKILL)
+                assert int(forking.stdout.readline()) == -signal.SIGKILL
+                assert not target.exists()
+            server.stop_at = len(content)
+            started()
+            assert int(forking.stdout.readline()) == 0
         assert target.read_bytes() == content
         assert [path.name for path in target.parent.iterdir()] == [NAME]
         assert server.sent_bytes < 2 * len(content), "each went on where the last one was killed"

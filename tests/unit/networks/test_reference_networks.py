@@ -274,6 +274,7 @@ def keras_imdb_cnn(keras, weights, ids):
     return np.concatenate([np.zeros_like(probability), np.log(probability / (1 - probability))], axis=1)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("framework", "name", "near"),
     [
