@@ -168,6 +168,7 @@ def test_who_logs_out_gets_the_training_that_is_asked_for_later(tmp_path):
         start_new_session=True,
         check=True,
     )
-    wait_for(lambda: "Complete log" in (tmp_path / "out.txt").read_text(), process=None)
+    printed = tmp_path / "out.txt"
+    wait_for(lambda: printed.exists() and "Complete log" in printed.read_text(), process=None)
     assert (tmp_path / RUN_FOLDER / "record.json").exists()
     assert not (tmp_path / RUN_FOLDER / "record.kept.json").exists()
