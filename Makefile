@@ -19,9 +19,10 @@ all: $(VENV)/.installed
 
 # Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
 PYTEST := python -m pytest -n 2 --durations=30
+QUICK := -m "not parity and not faults and not benchmarks and not real_data"
 
 test: $(VENV)/.installed-dev
-	@$(RUN) $(PYTEST) -m "not parity and not faults and not benchmarks and not real_data"
+	@$(RUN) $(PYTEST) $(QUICK)
 
 # Every network certified in every framework, and errors planted in each adapter: a quarter of an hour.
 test-parity: $(VENV)/.installed-dev
@@ -45,7 +46,7 @@ lint: $(VENV)/.installed-dev
 
 # Which lines of workflow/scripts do the tests of `make test` run, in child processes too? By file, then by room.
 coverage: $(VENV)/.installed-dev
-	@$(RUN) python -m pytest -m "not parity" --cov --cov-report= $(TESTS)
+	@$(RUN) $(PYTEST) $(QUICK) --cov --cov-report= $(TESTS)
 	@$(RUN) coverage report -m | awk '{ print } /\.py / { n = split($$1, part, "/"); room = part[n > 4 ? 4 : n - 1]; \
 	  lines[room] += $$2; missed[room] += $$3 } END { print "\nroom          lines covered"; for (room in lines) \
 	  printf "%-13s %5d %7d %3d%%\n", room, lines[room], lines[room] - missed[room], \

@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # these tests are the CPU's, on machines with a GPU too
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # nothing is timed here: one worker's runs don't wait for another's
-    name = f"trainmark-locks-of-{os.environ['PYTEST_XDIST_WORKER']}"
+    name = f"trainmark-locks-of-{os.environ['PYTEST_XDIST_TESTRUNUID'][:8]}-{os.environ['PYTEST_XDIST_WORKER']}"
     os.environ.setdefault("TRAINMARK_LOCK_FOLDER", os.path.join(tempfile.gettempdir(), name))
 
 

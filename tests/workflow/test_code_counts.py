@@ -105,8 +105,8 @@ COMPARING = (f"{LIBRARY}/parity/compare.py", '"rounding": 1e-9', '"rounding": 1e
 LOOP = (f"{LIBRARY}/training/run.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04")
 ARGUMENTS = (
     f"{LIBRARY}/training/arguments.py",
-    '"--seed", type=int, default=1',
-    '"--seed", type=int, default=2',
+    '"--threads", type=int, default=1',
+    '"--threads", type=int, default=2',
 )
 FORMAT = (f"{LIBRARY}/datasets/formats/digits.py", "import numpy as np", "import math\n\nimport numpy as np")
 REPORTING = {
@@ -152,8 +152,8 @@ def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited):
         (FORMAT, "prepare_dataset", "download_dataset"),
         (COMPARING, "certify", "train"),
         (REPORTING["tables/tables"], "collect_records", "certify"),
-        (REPORTING["report/figures"], "plot_curves", "collect_records"),
-        (REPORTING["report/page"], "report", "plot_curves"),
+        (REPORTING["report/figures"], "plot_figure", "collect_records"),
+        (REPORTING["report/page"], "report", "plot_figure"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
