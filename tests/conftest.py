@@ -15,9 +15,11 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # these tests are the CPU's, on machines with a GPU too
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # nothing is timed here: one worker's runs don't wait for another's
-    name = f"trainmark-locks-of-{os.environ['PYTEST_XDIST_TESTRUNUID'][:8]}-{os.environ['PYTEST_XDIST_WORKER']}"
-    os.environ.setdefault("TRAINMARK_LOCK_FOLDER", os.path.join(tempfile.gettempdir(), name))
+if "PYTEST_XDIST_WORKER" in os.environ and "TRAINMARK_LOCK_FOLDER" not in os.environ:
+    LOCKS = tempfile.TemporaryDirectory(
+        prefix="trainmark-locks-"
+    )  # nothing is timed: workers wait for none other's runs
+    os.environ["TRAINMARK_LOCK_FOLDER"] = LOCKS.name
 
 
 def pytest_addoption(parser):
