@@ -16,9 +16,7 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # these tests are the CPU's, on machines with a GPU too
 
 if "PYTEST_XDIST_WORKER" in os.environ and "TRAINMARK_LOCK_FOLDER" not in os.environ:
-    LOCKS = tempfile.TemporaryDirectory(
-        prefix="trainmark-locks-"
-    )  # nothing is timed: workers wait for none other's runs
+    LOCKS = tempfile.TemporaryDirectory(prefix="trainmark-locks-")  # nothing is timed: no worker waits for another's
     os.environ["TRAINMARK_LOCK_FOLDER"] = LOCKS.name
 
 

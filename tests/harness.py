@@ -39,9 +39,9 @@ TINY = {
         # Grey levels times 1e36 overflow float32 in the network: infinite activations, whose differences are NaN.
         "diverging-nan": DIVERGING | {"input": {"scale": 1e36}},
         # Times 1e35, each sample's loss is finite, and their sum over a batch is not.
-        "diverging-inf": DIVERGING | {"input": {"scale": 1e35}},
+        "diverging-inf": DIVERGING | {"input": {"scale": 1e35}, "frameworks": ["chainer"]},
         # The interpreter and numpy alone hold more.
-        "out-of-memory": DIVERGING | {"memory_limit_mib": 40},
+        "out-of-memory": DIVERGING | {"memory_limit_mib": 40, "frameworks": ["keras-jax"]},
     },
 }
 

@@ -11,7 +11,7 @@ COMPUTES_IN_FLOAT32 = "keras-torch"
 """Multiplies matrices in float32 whatever it is given (docs/frameworks.md)."""
 
 
-@pytest.mark.parametrize("recipe", reversed(RECIPES))  # the large ones first
+@pytest.mark.parametrize("recipe", list(reversed(RECIPES)))  # the large ones first
 def test_every_two_frameworks_train_the_same_network(recipe, tmp_path):
     pairs = certify_networks.pairs_of(recipe, certify_networks.installed(), tmp_path)
     assert len(pairs) >= 3

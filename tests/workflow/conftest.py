@@ -3,9 +3,6 @@
 import pytest
 from harness import TINY, Workflow, snakemake, write_config
 
-TINY["experiments"]["diverging-inf"] = TINY["experiments"]["diverging-inf"] | {"frameworks": ["chainer"]}
-TINY["experiments"]["out-of-memory"] = TINY["experiments"]["out-of-memory"] | {"frameworks": ["keras-jax"]}
-
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):

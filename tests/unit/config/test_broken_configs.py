@@ -39,6 +39,7 @@ def experiment(keys: str) -> str:
         ("repeats: '3'", "repeats: found '3' (text); …; write it without quotes"),
         ("input: {scale: '0.5'}", "input.scale: found '0.5' (text); …; write it without quotes"),
         ("epochs: '[1, 2]'", "epochs: found '[1, 2]' (text); …; write it without quotes"),
+        ("epochs: '[1'", "epochs: found '[1' (text); …"),  # no YAML without its quotes
         ("repeats: '-3'", "repeats: found '-3' (text); …"),
         ("repeats: 2.5", "repeats: found 2.5 (a number); …"),
         ("epochs: [1.5]", "epochs[0]: found 1.5 (a number); …"),
@@ -393,6 +394,11 @@ def test_a_mistake_that_a_later_file_puts_right_is_none():
         ),
         (
             ["experiments: {e: {epochs: [1, 2]}}", "experiments: {e: {epochs: [0]}}"],
+            {},
+            "b.yaml: experiments.e.epochs[0]: found 0 (a whole number); …",
+        ),
+        (
+            ["experiments: {e: }", "experiments: {e: {epochs: [0]}}"],  # a. holds nothing there
             {},
             "b.yaml: experiments.e.epochs[0]: found 0 (a whole number); …",
         ),
