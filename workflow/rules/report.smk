@@ -42,9 +42,9 @@ rule plot_figure:
         curves="results/tables/curves.parquet",
         comparisons="results/tables/comparisons.csv",
     output:
-        pdf=FIGURE_FILE + "pdf",
+        pdf=f"{FIGURE_FILE}pdf",
         svg=report(
-            FIGURE_FILE + "svg",
+            f"{FIGURE_FILE}svg",
             category="Figures",
             caption="../report/figure.rst",
             labels={
@@ -54,7 +54,7 @@ rule plot_figure:
                 "figure": "{figure}",
             },
         ),
-        png=FIGURE_FILE + "png",
+        png=f"{FIGURE_FILE}png",
     params:
         caption=lambda wildcards: known_figures()[wildcards.figure],
         code=digest("plot"),
