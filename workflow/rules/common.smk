@@ -1,7 +1,6 @@
 # The checked config and the campaign that it asks for, in which the rules look up what their jobs depend on.
 import os
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -11,33 +10,32 @@ SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
 sys.path.append(SCRIPTS)
 
 from trainmark.config.load import load_config
-from trainmark.errors import TrainmarkError
+from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import products
 from trainmark.plan.campaign import Campaign, option
 from trainmark.plan.code_digests import digest
-from trainmark.plan.figures import FIGURE_FORMATS, known_figures
+from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import read_plan
 from trainmark.plan.products import FIGURE_FILE, PLAN_FILE, RECORD_FILE, TRACE_FILE
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
 
 
-@contextmanager
-def refusals():
-    """What is refused is a sentence, and no traceback."""
+def or_refuse(function, *arguments, **options):
+    """Call a function; what it refuses is a sentence, and no traceback."""
     try:
-        yield
+        return function(*arguments, **options)
     except TrainmarkError as error:
-        raise WorkflowError(str(error)) from None
+        heading = "the config can't be used:\n" if isinstance(error, ConfigError) else ""
+        raise WorkflowError(f"{heading}{error}") from None
 
 
-with refusals():
-    CONFIG, CATALOGUE = load_config(
-        workflow.overwrite_configfiles or ["config/config.yaml"], workflow.config_settings.config
-    )
-    # A job that reads the Snakefile anew, on a node of a cluster, takes the devices that were found where it was planned.
-    PLANNED = None if workflow.is_main_process else read_plan(Path(PLAN_FILE))["config"]
+CONFIG, CATALOGUE = or_refuse(
+    load_config, workflow.overwrite_configfiles or ["config/config.yaml"], workflow.config_settings.config
+)
+# A job that reads the Snakefile anew, on a node of a cluster, takes the devices that were found where it was planned.
+PLANNED = None if workflow.is_main_process else or_refuse(read_plan, Path(PLAN_FILE))["config"]
 GPU_FOUND = bool(find_gpus())
 CAMPAIGN = Campaign(with_devices(PLANNED or CONFIG, GPU_FOUND), CATALOGUE)
 BEFORE_RUNS = CAMPAIGN.before_runs
@@ -59,8 +57,7 @@ def start():
     """Before the first job. What this imports is not there in a dry run, which needs Snakemake alone."""
     from trainmark.plan.hooks import start_workflow
 
-    with refusals():
-        HELD.append(start_workflow(CAMPAIGN, CONFIG, gpu_found=GPU_FOUND, local=workflow.local_exec))
+    HELD.append(or_refuse(start_workflow, CAMPAIGN, CONFIG, gpu_found=GPU_FOUND, local=workflow.local_exec))
 
 
 def finish():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trainmark.errors import ConfigError
+from trainmark.errors import DataError
 from trainmark.plan.plan_file import experiment_of, place_in_order, read_plan, write_plan
 from trainmark.plan.run import Run
 
@@ -43,7 +43,7 @@ def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
 def test_no_plan(tmp_path):
     assert place_in_order(RUN, None) is None
     assert place_in_order(RUN, tmp_path / "plan.json") is None
-    with pytest.raises(ConfigError, match=r"plan\.json can't be read on .*need the same directory"):
+    with pytest.raises(DataError, match=r"plan\.json can't be read on .*need the same directory"):
         read_plan(tmp_path / "plan.json")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainmark.errors import ConfigError
+from trainmark.errors import DataError
 from trainmark.files.whole import written_whole
 from trainmark.plan.run import Run
 
@@ -25,12 +25,12 @@ def write_plan(path: Path, config: Mapping, runs: list[str], order: list[str]) -
 
 
 def read_plan(path: Path) -> dict:
-    """The plan. Raises ConfigError where there is none that a workflow has written."""
+    """The plan. Raises DataError where there is none that a workflow has written."""
     try:
         plan: dict = json.loads(path.read_text())
         return plan
     except (OSError, ValueError) as error:
-        raise ConfigError(
+        raise DataError(
             f"{path} can't be read on {platform.node()} ({error}): snakemake writes it where it is started, and jobs "
             "need the same directory"
         ) from error
