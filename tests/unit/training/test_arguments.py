@@ -7,6 +7,7 @@ import pytest
 import trace_training
 import train
 
+from trainmark.errors import ConfigError
 from trainmark.plan import code_digests
 from trainmark.plan.dependencies import tracing_code, training_code
 from trainmark.recipes.catalogue import RECIPES
@@ -67,6 +68,21 @@ def test_images_without_their_mean_are_refused(parsed, script, capsys):
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"{script.__name__}.py: error: --mean is needed: the recipe mnist-mlp-flux trains on images"
+
+
+@both
+@pytest.mark.parametrize("text", ["", "seed", "[1]", "{"])
+def test_settings_that_are_no_object_are_refused(parsed, script, text, capsys):
+    with pytest.raises(SystemExit):
+        parsed(script, "--recipe", "imdb-cnn", "--settings", text)
+    assert f"argument --settings: found {text}; allowed: a JSON object" in capsys.readouterr().err
+
+
+def test_a_setting_that_is_missing_is_named(parsed):
+    settings = parsed(train, "--recipe", "imdb-cnn")["settings"]
+    assert settings["seed"] == 1
+    with pytest.raises(ConfigError, match="--settings lacks the key batch_size"):
+        settings["batch_size"]
 
 
 @pytest.mark.parametrize("code", [training_code, tracing_code])
