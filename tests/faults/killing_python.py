@@ -1,7 +1,8 @@
 """Stands before `python` on a workflow's PATH: kills trainings at random moments of the phases that a plan names.
 
 The folder KILLS holds a file for each record that is to be written, with a line for each kill that is still to come:
-signal and phase. Functions are wrapped in the training's own process, so that a kill falls where it is meant to.
+signal and phase, and in which call of the phase's function where that is not left to chance. Functions are wrapped in
+the training's own process, so that a kill falls where it is meant to.
 """
 
 import os
@@ -33,10 +34,10 @@ def kill_within(seconds, signal_name, note):
     threading.Thread(target=strike, daemon=True).start()
 
 
-def kill_inside(owner, name, last_call, signal_name, note):
-    """Kill inside one of the first calls of owner.name, at a random moment of the time that the call before it took."""
+def kill_inside(owner, name, call, signal_name, note):
+    """Kill inside a call of owner.name, counted from 1, at a random moment of the time that the call before it took."""
     inner = getattr(owner, name)
-    calls = [random.randint(1, last_call)]
+    calls = [call]
     took_seconds = 0.02
 
     def wrapped(*arguments, **named):
@@ -54,7 +55,7 @@ def kill_inside(owner, name, last_call, signal_name, note):
     setattr(owner, name, wrapped)
 
 
-def arm(signal_name, phase, note):
+def arm(signal_name, phase, call=None, *, note):
     """Have this process killed in a phase: start, training, evaluation or checkpoint."""
     from trainmark.frameworks import registry
 
@@ -63,9 +64,10 @@ def arm(signal_name, phase, note):
     def watched(*arguments):
         adapter = create_adapter(*arguments)
         if phase == "checkpoint":
-            kill_inside(sys.modules["trainmark.training.run"], "write_checkpoint", 2, signal_name, note)
+            module = sys.modules["trainmark.training.run"]
+            kill_inside(module, "write_checkpoint", int(call or random.randint(1, 2)), signal_name, note)
         else:
-            kill_inside(adapter, ADAPTER_FUNCTIONS[phase], 8, signal_name, note)
+            kill_inside(adapter, ADAPTER_FUNCTIONS[phase], int(call or random.randint(1, 8)), signal_name, note)
         return adapter
 
     if phase == "start":

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(1800)  # the first test waits for the workflow:
 
 
 class Case(NamedTuple):
-    """Runs of so many epochs, and their kills by framework, in their order: signal and phase."""
+    """Runs of so many epochs, and their kills by framework, in their order (see killing_python.py)."""
 
     epochs: int
     kills: Mapping[str, list[str]]
@@ -44,7 +44,10 @@ class Case(NamedTuple):
 
 
 ONE_OF_EACH_PHASE = Case(
-    20, {"chainer": ["SIGTERM start", "SIGKILL training", "SIGTERM evaluation", "SIGKILL checkpoint"]}
+    20,
+    {
+        "chainer": ["SIGTERM start", "SIGKILL training", "SIGTERM evaluation", "SIGKILL checkpoint 2"]
+    },  # the first one is whole: it resumes
 )
 EVERY_SIGNAL_IN_EVERY_PHASE = Case(
     60,

@@ -13,7 +13,7 @@ from trainmark.recipes.catalogue import RECIPES
 
 
 class Settings(dict):
-    """The settings of an experiment. Raises ConfigError for a missing key, which the config check would have filled in."""
+    """The settings of an experiment. Raises ConfigError for a missing key, which the config check would fill in."""
 
     def __missing__(self, key: str) -> NoReturn:
         raise ConfigError(f"--settings lacks the key {key}: give it as config/schema.yaml describes it")
