@@ -47,6 +47,12 @@ def wait_for(condition, process):
         time.sleep(0.02)
 
 
+def started(folder, **streams):
+    """A snakemake at work, whose run writes a checkpoint after each epoch."""
+    here = environment(TRAINMARK_CHECKPOINT_SECONDS="0")
+    return subprocess.Popen(snakemake_command(folder, *arguments(folder)), cwd=folder, env=here, **streams)
+
+
 @pytest.mark.parametrize(
     "number",
     [
@@ -57,15 +63,7 @@ def wait_for(condition, process):
 )
 def test_a_stopped_workflow_goes_on_with_the_next_call(tmp_path, number):
     """As Ctrl-C, a batch system, a closed terminal or a lost machine does it: snakemake and its jobs get it alike."""
-    process = subprocess.Popen(
-        snakemake_command(tmp_path, *arguments(tmp_path)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=tmp_path,
-        env=environment(TRAINMARK_CHECKPOINT_SECONDS="0"),
-        start_new_session=True,
-    )
+    process = started(tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     checkpoints = tmp_path / RUN_FOLDER / "record.checkpoint"
     wait_for(lambda: any(checkpoints.glob("*.npz")), process)
     os.killpg(process.pid, number)
@@ -86,13 +84,7 @@ def test_a_stopped_workflow_goes_on_with_the_next_call(tmp_path, number):
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_training_that_outlives_its_workflow_is_not_repeated(tmp_path, at_once):
     """snakemake alone is killed, and its training goes on: the next call waits for what it leaves, or finds it."""
-    process = subprocess.Popen(
-        snakemake_command(tmp_path, *arguments(tmp_path)),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=tmp_path,
-        env=environment(TRAINMARK_CHECKPOINT_SECONDS="0"),
-    )
+    process = started(tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     folder = tmp_path / RUN_FOLDER
     wait_for(lambda: any((folder / "record.checkpoint").glob("*.npz")), process)
     process.kill()
