@@ -1,11 +1,11 @@
 """Collect the records of all planned runs into tables."""
 
 import argparse
-import json
 from pathlib import Path
 
 from trainmark.errors import run_command
 from trainmark.parity.certificate import read_certificates
+from trainmark.plan.plan_file import read_plan
 from trainmark.report.terminal import terminal_text
 from trainmark.tables import comparisons, tables
 
@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--out-folder", required=True, type=Path, help="where the tables go")
     parser.add_argument("--certificates-folder", required=True, type=Path, help="where the parity certificates lie")
     arguments = parser.parse_args()
-    plan = json.loads(arguments.plan.read_text())
+    plan = read_plan(arguments.plan)
     records = tables.read_records(arguments.runs_folder, plan["runs"])
     runs = tables.runs_table(records, plan["order"])
     summary = tables.summary_table(runs)

@@ -1,10 +1,10 @@
 """Write the report: one HTML file that works offline."""
 
 import argparse
-import json
 from pathlib import Path
 
 from trainmark.errors import run_command
+from trainmark.plan.plan_file import read_plan
 from trainmark.report.page import render
 from trainmark.tables.results import read_results
 
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--results-folder", required=True, type=Path, help="tables, certificates, figures and datasets")
     parser.add_argument("--out", required=True, type=Path, help="index.html")
     arguments = parser.parse_args()
-    config = json.loads(arguments.plan.read_text())["config"]
+    config = read_plan(arguments.plan)["config"]
     page = render(read_results(arguments.results_folder), config)
     arguments.out.write_text(page, encoding="utf-8")
 

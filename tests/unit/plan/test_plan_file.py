@@ -43,7 +43,13 @@ def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
 def test_no_plan(tmp_path):
     assert place_in_order(RUN, None) is None
     assert place_in_order(RUN, tmp_path / "plan.json") is None
-    with pytest.raises(DataError, match=r"plan\.json can't be read on .*need the same directory"):
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"config": {}}', "3"])
+def test_a_plan_that_a_job_needs_and_that_is_none_is_one_sentence(tmp_path, content):
+    if content is not None:
+        (tmp_path / "plan.json").write_text(content)
+    with pytest.raises(DataError, match=r"plan\.json holds no plan on .*need the same directory"):
         read_plan(tmp_path / "plan.json")
 
 

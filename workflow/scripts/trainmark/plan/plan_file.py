@@ -25,14 +25,14 @@ def write_plan(path: Path, config: Mapping, runs: list[str], order: list[str]) -
 
 
 def read_plan(path: Path) -> dict:
-    """The plan. Raises DataError where there is none that a workflow has written."""
+    """The plan: "config", "runs" and "order". Raises DataError where the file holds none."""
     try:
-        plan: dict = json.loads(path.read_text())
-        return plan
-    except (OSError, ValueError) as error:
+        plan = json.loads(path.read_text())
+        return {key: plan[key] for key in ("config", "runs", "order")}
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise DataError(
-            f"{path} can't be read on {platform.node()} ({error}): snakemake writes it where it is started, and jobs "
-            "need the same directory"
+            f"{path} holds no plan on {platform.node()} ({type(error).__name__}: {error}): snakemake writes it where "
+            "it is started, and jobs need the same directory"
         ) from error
 
 
