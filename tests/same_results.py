@@ -8,6 +8,7 @@ project's structure must leave the curves, weights, tables and certificates of a
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def compare(before: Path, after: Path) -> list[str]:
         read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
         one, other = (read(results / "tables" / name) for results in (before, after))
         assert list(one) == list(other), f"{name}: other columns"
-        held = [column for column in one if not pd.Series([column]).str.contains(MEASURED).any()]
+        held = [column for column in one if not re.search(MEASURED, column)]
         differing = [column for column in held if not one[column].equals(other[column])]
         assert not differing, f"{name}: other values in {differing}"
         lines.append(f"{name}: all {len(one.columns)} columns are there, {len(held)} that hold no time are equal")

@@ -34,10 +34,12 @@ def or_refuse(function, *arguments, **options):
 CONFIG, CATALOGUE = or_refuse(
     load_config, workflow.overwrite_configfiles or ["config/config.yaml"], workflow.config_settings.config
 )
-# A job that reads the Snakefile anew, on a node of a cluster, takes the devices that were found where it was planned.
-PLANNED = None if workflow.is_main_process else or_refuse(read_plan, Path(PLAN_FILE))["config"]
-GPU_FOUND = bool(find_gpus())
-CAMPAIGN = Campaign(with_devices(PLANNED or CONFIG, GPU_FOUND), CATALOGUE)
+if workflow.is_main_process:
+    GPU_FOUND = bool(find_gpus())
+    PLANNED = with_devices(CONFIG, GPU_FOUND)
+else:  # a job that reads the Snakefile anew, on a node of a cluster, takes the devices that were found where it was planned
+    PLANNED = or_refuse(read_plan, Path(PLAN_FILE))["config"]
+CAMPAIGN = Campaign(PLANNED, CATALOGUE)
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
 

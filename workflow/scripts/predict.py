@@ -37,9 +37,8 @@ def main() -> None:
         with said_when_long("predict: waiting for CPUs, or a GPU, that runs hold", sys.stderr, seconds=5):
             slot = held.enter_context(device_slot(arguments.device, arguments.threads))
         limit_threads(slot.cpus)
-        from trainmark.prediction import (
-            predict,  # numpy reads its number of threads when it is imported: not before here
-        )
+        # numpy reads its number of threads when it is imported: not before here
+        from trainmark.prediction import predict
 
         run = predict.read_run(arguments.run, arguments.dataset_folder)  # anew: it may have been trained again
         with only_own_output() as out:

@@ -11,7 +11,7 @@ from trainmark.console import redirect_output
 from trainmark.machine import gpus
 from trainmark.machine.locks import device_slot, run_lock
 from trainmark.plan.dependencies import code_record, training_code
-from trainmark.plan.plan_file import experiment_of, place_in_order
+from trainmark.plan.plan_file import experiment_of, place_in_order, plan_if_there
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
@@ -43,7 +43,14 @@ def parse_arguments() -> argparse.Namespace:
     return parse_with_trainer(parser)
 
 
-def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: RunDisplay, ending: Ending) -> NoReturn:
+def train(
+    arguments: argparse.Namespace,
+    run: Run,
+    order: dict | None,
+    keep_weights: bool,
+    display: RunDisplay,
+    ending: Ending,
+) -> NoReturn:
     """Take the device, train, and end the process with the record."""
     start = process_start()
     ledger = Ledger(start)
@@ -70,7 +77,7 @@ def train(arguments: argparse.Namespace, run: Run, order: dict | None, display: 
             arguments.checkpoint_seconds,
             order,
             arguments.out.with_name(FILE_NAME),
-            experiment_of(run, arguments.plan).get("keep_weights", True),
+            keep_weights,
         )
         training = Training(run, recipe, arguments.settings, job, ledger)
         if ending.take_kept_record(training.account.is_of_this_run):
@@ -91,12 +98,13 @@ def main() -> None:
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
     run = Run(**{name: getattr(arguments, name) for name in Run.__dataclass_fields__})
-    order = place_in_order(run, arguments.plan)
+    plan = plan_if_there(arguments.plan)
+    order = place_in_order(run, plan)
     display = RunDisplay(run, order, terminal)
     ending = Ending(arguments.out, arguments.log, display)
     ending.stop_on_signals()
     try:
-        train(arguments, run, order, display, ending)
+        train(arguments, run, order, experiment_of(run, plan).get("keep_weights", True), display, ending)
     except Exception as error:
         ending.fail(error)
 

@@ -50,6 +50,12 @@ def test_every_key_says_what_it_is(path):
     assert len(part["description"]) > 20 and part["description"].endswith("."), "a sentence"
 
 
+@pytest.mark.parametrize("key", EXPERIMENT)
+def test_every_key_of_an_experiment_says_what_it_decides(key):
+    """Another word would make no run stale."""
+    assert EXPERIMENT[key]["decides"] in ("runs", "training", "record", "report", "nothing")
+
+
 @pytest.mark.parametrize("key", ENTRY)
 def test_every_key_of_an_entry_says_what_it_is(key):
     for word in ("description", "allowed"):

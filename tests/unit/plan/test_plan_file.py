@@ -5,7 +5,7 @@ import json
 import pytest
 
 from trainmark.errors import DataError
-from trainmark.plan.plan_file import experiment_of, place_in_order, read_plan, write_plan
+from trainmark.plan.plan_file import experiment_of, place_in_order, plan_if_there, read_plan, write_plan
 from trainmark.plan.run import Run
 
 RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
@@ -23,7 +23,7 @@ RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
 def test_place_in_order(tmp_path, ids, place):
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"config": {}, "runs": sorted(ids), "order": ids}))
-    assert place_in_order(RUN, plan) == place
+    assert place_in_order(RUN, plan_if_there(plan)) == place
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_place_in_order(tmp_path, ids, place):
 def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
     plan = tmp_path / "plan.json"
     plan.write_text(content)
-    assert place_in_order(RUN, plan) is None
-    assert experiment_of(RUN, plan) == {}
+    assert place_in_order(RUN, plan_if_there(plan)) is None
+    assert experiment_of(RUN, plan_if_there(plan)) == {}
 
 
 def test_no_plan(tmp_path):
-    assert place_in_order(RUN, None) is None
-    assert place_in_order(RUN, tmp_path / "plan.json") is None
+    assert place_in_order(RUN, plan_if_there(None)) is None
+    assert place_in_order(RUN, plan_if_there(tmp_path / "plan.json")) is None
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"config": {}}', "3"])
@@ -63,4 +63,4 @@ def test_what_is_written_is_read(tmp_path):
     write_plan(tmp_path / "plan.json", config, [RUN.id], [RUN.id])
     assert "key" not in (tmp_path / "plan.json").read_text().replace("keep", ""), "a mirror's address may hold one"
     assert read_plan(tmp_path / "plan.json")["config"]["experiments"] == config["experiments"]
-    assert experiment_of(RUN, tmp_path / "plan.json") == {"keep_weights": False}
+    assert experiment_of(RUN, plan_if_there(tmp_path / "plan.json")) == {"keep_weights": False}

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from trainmark.config.load import REPOSITORY
-from trainmark.config.strict_yaml import read_yaml
+from trainmark.config.load import shipped_files
 from trainmark.datasets.catalogue import known_formats
 
 
@@ -30,7 +29,7 @@ def entry_rows(properties: dict) -> Iterator[str]:
 
 def keys_page() -> str:
     """Every key of a config and of a dataset's entry as a Markdown page, from config/schema.yaml."""
-    schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
+    schema, _ = shipped_files()
     return "\n".join(
         [
             "# Config keys",

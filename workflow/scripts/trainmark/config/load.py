@@ -41,7 +41,7 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
 
 
 @cache
-def _shipped() -> tuple[dict, dict]:
+def shipped_files() -> tuple[dict, dict]:
     """(config/schema.yaml, config/datasets.yaml checked), read once a process: callers copy what they hand on."""
     from trainmark.config.catalogue_check import check_catalogue  # it knows formats
 
@@ -54,7 +54,7 @@ def _shipped() -> tuple[dict, dict]:
 
 def keys_that_decide(what: Iterable[str]) -> list[str]:
     """The keys of an experiment that decide one of these, in order: config/schema.yaml says `decides` of each."""
-    keys = _shipped()[0]["$defs"]["experiment"]["properties"]
+    keys = shipped_files()[0]["$defs"]["experiment"]["properties"]
     return sorted(key for key, part in keys.items() if part["decides"] in what)
 
 
@@ -68,7 +68,7 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
     from trainmark.config.fit_check import check_fit
     from trainmark.config.schema_check import check_config  # they know recipes and frameworks
 
-    schema, shipped = _shipped()
+    schema, shipped = shipped_files()
     documents = {str(file): read_yaml(Path(file)) for file in files}
     if overrides:
         documents["--config"] = plain(overrides)

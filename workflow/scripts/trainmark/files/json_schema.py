@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 
 from trainmark.errors import TrainmarkError
-from trainmark.files.whole import written_whole
+from trainmark.files.whole import write_text
 
 MESSAGE_LENGTH = 200
 """Most characters of what JSON Schema says: it may quote a whole document."""
@@ -40,9 +40,7 @@ class JsonFiles:
 
     def write(self, document: dict, path: Path) -> None:
         """Write a file as a whole or not at all. Raises `error` where the document does not fit the schema."""
-        text = self._text(document, path)
-        with written_whole(path) as part:
-            part.write_text(text, encoding="utf-8")
+        write_text(path, self._text(document, path))
 
     def read(self, path: Path) -> dict:
         """Read a file. Raises `error` where it is not there, no JSON, or does not fit the schema."""

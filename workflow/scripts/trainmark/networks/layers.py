@@ -1,4 +1,4 @@
-"""What a network's layers give and cost: a row for each layer.."""
+"""What a network's layers give and cost: a row for each layer."""
 
 from dataclasses import dataclass
 from math import prod

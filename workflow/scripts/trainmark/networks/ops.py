@@ -1,7 +1,7 @@
 """The layer types of an architecture: what each makes of its input's shape, and which arrays it holds.
 
 Shapes are those of one sample, without the batch axis: images (channels, height, width), sequences
-(channels, length), vectors (units,)..
+(channels, length), vectors (units,).
 
 Attributes of each op: Dense units, bias; Conv2D and Conv1D filters, size, stride, padding, bias; Embedding vocabulary,
 units; BatchNorm epsilon, decay; LRN n, k, alpha, beta; Dropout rate; MaxPool2D and AvgPool2D size, stride, padding,

@@ -4,7 +4,6 @@ The file is read without being run: a dry run has no matplotlib.
 """
 
 import ast
-import inspect
 from functools import cache
 from pathlib import Path
 
@@ -18,11 +17,8 @@ PREFIX = "draw_"
 @cache
 def known_figures() -> dict[str, str]:
     """The caption of each figure, by its name, in the order of the file."""
-    functions = [
-        node for node in ast.parse(SOURCE.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
-    ]
     return {
-        function.name.removeprefix(PREFIX): " ".join(inspect.cleandoc(ast.get_docstring(function) or "").split())
-        for function in functions
-        if function.name.startswith(PREFIX)
+        node.name.removeprefix(PREFIX): " ".join((ast.get_docstring(node) or "").split())
+        for node in ast.parse(SOURCE.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(PREFIX)
     }

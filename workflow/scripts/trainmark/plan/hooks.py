@@ -26,9 +26,9 @@ def start_workflow(campaign: Campaign, asked: Mapping, *, gpu_found: bool, local
     """
     lock = hold_directory(Path.cwd())
     devices = {name: experiment["devices"] for name, experiment in asked["experiments"].items()}
-    if local and not gpu_found:
-        for name in (name for name, named in devices.items() if "gpu" in named):
-            raise DeviceError(no_gpu_message(f"the experiment {name}"))
+    asking = [name for name, named in devices.items() if "gpu" in named]
+    if asking and local and not gpu_found:
+        raise DeviceError(no_gpu_message(f"the experiment {asking[0]}"))
     if not local and not gpu_found and "auto" in devices.values():
         print(
             f"devices: auto means the CPU alone here, since {platform.node()} has no GPU; to train on the cluster's, "

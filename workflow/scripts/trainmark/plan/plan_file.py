@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.errors import DataError
-from trainmark.files.whole import written_whole
+from trainmark.files.whole import write_text
 from trainmark.plan.run import Run
 
 WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
@@ -20,8 +20,7 @@ PLANNED_KEYS = ("experiments", "prepare", "datasets")
 def write_plan(path: Path, config: Mapping, runs: list[str], order: list[str]) -> None:
     """Write the plan. config: with its devices named. runs: ids, in the order of the tables; order: as trained."""
     document = {"config": {key: config[key] for key in PLANNED_KEYS}, "runs": runs, "order": order}
-    with written_whole(path) as part:
-        part.write_text(json.dumps(document, indent=2) + "\n")
+    write_text(path, json.dumps(document, indent=2) + "\n")
 
 
 def read_plan(path: Path) -> dict:
@@ -36,23 +35,24 @@ def read_plan(path: Path) -> dict:
         ) from error
 
 
-def experiment_of(run: Run, plan: Path | None) -> dict:
-    """The settings of a run's experiment; none where no plan names it, as for a run that somebody starts by hand."""
-    return _part(plan, "config", "experiments", run.experiment) or {}
-
-
-def place_in_order(run: Run, plan: Path | None) -> dict | None:
-    """Where a run stands in the order of its workflow, as the record keeps it; None where no plan lists it."""
-    ids = _part(plan, "order")
-    return {"place": ids.index(run.id) + 1, "of": len(ids)} if isinstance(ids, list) and run.id in ids else None
-
-
-def _part(plan: Path | None, *keys: str) -> Any:
-    """A part of the plan; None where it is not there: nothing in it that a run needs to be trained."""
+def plan_if_there(path: Path | None) -> dict:
+    """The plan as a run reads it; empty where there is none: nothing in it is needed to train a run."""
     try:
-        found = json.loads(plan.read_text()) if plan else None
+        plan = json.loads(path.read_text()) if path else {}
     except (OSError, ValueError):
-        return None
-    for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        plan = {}
+    return plan if isinstance(plan, dict) else {}
+
+
+def experiment_of(run: Run, plan: Mapping) -> dict:
+    """The settings of a run's experiment; none where no plan names it, as for a run that somebody starts by hand."""
+    found: Any = plan
+    for key in ("config", "experiments", run.experiment):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found or {}
+
+
+def place_in_order(run: Run, plan: Mapping) -> dict | None:
+    """Where a run stands in the order of its workflow, as the record keeps it; None where no plan lists it."""
+    ids = plan.get("order")
+    return {"place": ids.index(run.id) + 1, "of": len(ids)} if isinstance(ids, list) and run.id in ids else None

@@ -12,8 +12,6 @@ from trainmark.files.checksums import Checksum, digest_of
 from trainmark.files.disk import StorageError, require_free_disk, shown_bytes
 from trainmark.files.whole import give_name, part_of
 
-CHUNK_BYTES = 1 << 18
-
 
 class PartialFile:
     """The bytes of a file that is not whole yet, and their running checksum.

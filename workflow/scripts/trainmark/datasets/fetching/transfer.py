@@ -21,9 +21,9 @@ import tenacity
 import urllib3
 from tqdm import tqdm
 
-from trainmark.datasets.fetching.partial_file import CHUNK_BYTES, PartialFile
+from trainmark.datasets.fetching.partial_file import PartialFile
 from trainmark.errors import DataError
-from trainmark.files.checksums import Checksum, checksum_of, progress_bar
+from trainmark.files.checksums import CHUNK_BYTES, Checksum, checksum_of, progress_bar
 from trainmark.files.whole import part_of
 
 TIMEOUT_SECONDS = 60
