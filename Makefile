@@ -11,7 +11,7 @@ REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test test-parity test-faults test-benchmarks test-real-data lint coverage lock expected certify-networks bench-images bench-ledger \
+.PHONY: all test test-parity test-faults test-adversary test-benchmarks test-real-data lint coverage lock expected certify-networks bench-images bench-ledger \
   bench-twins torch clean help
 
 all: $(VENV)/.installed
@@ -19,7 +19,7 @@ all: $(VENV)/.installed
 
 # Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
 PYTEST := python -m pytest -n 2 --durations=30
-QUICK := -m "not parity and not faults and not benchmarks and not real_data"
+QUICK := -m "not parity and not faults and not adversary and not benchmarks and not real_data"
 
 test: $(VENV)/.installed-dev
 	@$(RUN) $(PYTEST) $(QUICK)
@@ -32,6 +32,10 @@ test-parity: $(VENV)/.installed-dev
 # Workflows and runs killed in every phase, by every signal: some minutes.
 test-faults: $(VENV)/.installed-dev
 	@$(RUN) $(PYTEST) -m faults
+
+# Attacks on whole workflows: wrong trainings, foreign load, edited results. Each is refused, named, or a documented limit.
+test-adversary: $(VENV)/.installed-dev
+	@$(RUN) python -m pytest --durations=30 -m adversary
 
 # Do bench-ledger and bench-twins print their figures? A minute.
 test-benchmarks: $(VENV)/.installed-dev
@@ -110,6 +114,7 @@ help:
 	@echo "make test       set up and run the tests, but for those of the targets below: some minutes"
 	@echo "make test-parity      every network certified in every framework, and planted errors found"
 	@echo "make test-faults      workflows and runs that are killed in every phase go on"
+	@echo "make test-adversary   attacks on the results are refused or named: wrong trainings, foreign load, edited records"
 	@echo "make test-benchmarks  bench-ledger and bench-twins print their figures"
 	@echo "make certify-networks   the same networks as a table of differences"
 	@echo "make test-real-data   the tests on real data alone (see tests)"
