@@ -42,6 +42,12 @@ class TemplateAdapter(Adapter):
     def weights(self):
         """Return copies of the weights, in the names and layout of `architecture.arrays()`."""
 
+    def set_weights(self, weights):
+        """Put these weights in, and leave the optimizer's state."""
+
+    def counted(self):
+        """Return what the framework counted: samples and batches of the last epoch, updates since the first weights."""
+
     def activations(self, split, indices, *, training):
         """Return every layer's output for some samples: what the parity certificate compares first."""
 

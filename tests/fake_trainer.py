@@ -67,8 +67,9 @@ class FakeAdapter(Adapter):
 
     def build(self, *, architecture, weights, optimizer, device, dtype, observed_batch=None):
         self.calls.append((dtype, optimizer.rule, observed_batch))
+        self.spoil("build", 0, dtype, np.zeros(1, dtype))
         self.nodes, self.dtype, self.output = architecture.nodes, dtype, architecture.output
-        self.values = {name: self.spoil("first", 0, name, array.astype(dtype)) for name, array in weights.items()}
+        self.set_weights(weights)
         constants = optimizer.as_dict()
         self.rule, self.constants = UPDATE_RULES[constants.pop("rule")], constants
         self.states = {name: {} for name in weights}
@@ -100,7 +101,8 @@ class FakeAdapter(Adapter):
         return found
 
     def train_epoch(self, feed: EpochFeed):
-        batches = np.split(np.asarray(feed.order), feed.steps)
+        batches = [feed.order[start : start + feed.batch_size] for start in range(0, feed.samples, feed.batch_size)]
+        self.count = {"samples": feed.samples, "batches": len(batches)}
         return np.array([self._train_step(batch) for batch in batches])
 
     def _train_step(self, batch):
@@ -161,6 +163,14 @@ class FakeAdapter(Adapter):
 
     def set_state(self, state):
         vars(self).update(deepcopy(state))
+        for name, array in self.values.items():
+            self.spoil("state", 0, name, array)
+
+    def set_weights(self, weights):
+        self.values = {name: self.spoil("first", 0, name, array.astype(self.dtype)) for name, array in weights.items()}
+
+    def counted(self):
+        return {**self.count, "updates": self.step - 1}
 
     def synchronize(self):
         pass

@@ -78,7 +78,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
     curves = [curve(epoch, loss, seconds) for epoch in range(1, epochs + 1)]
     gpu = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024} if device == "gpu" else None
     made = {
-        "schema_version": 4,
+        "schema_version": 5,
         "run": run_of(framework, repeat, device, epochs, **run),
         "order": None,
         "settings": copy.deepcopy(SETTINGS),
@@ -88,6 +88,8 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "out_of_memory": None,
         "curves": curves,
         "step_losses": [2.3, 0.1 + 0.2],
+        "initial_evaluation": None,
+        "counted": {"samples": 1438 * epochs, "batches": 15 * epochs, "updates": 15 * epochs},
         "result": {
             "epochs_trained": epochs,
             "training_seconds": 0.5 + epochs * seconds,
@@ -199,17 +201,17 @@ def certificate_of(group, trainers, parities):
     """A certificate that fits the schema."""
     names = [f"{framework} on {device}" for framework, device in trainers]
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         **dict(zip(GROUP, group, strict=True)),
         "settings": {
             "seed": 1, "architecture": "mlp-32", "parameters": 25450, "classes": 10, "initializer": "glorot_uniform",
             "optimizer": {"rule": "adam", "learning_rate": 0.001}, "input_shape": [1, 28, 28],
             "trained_input_shape": [1, 28, 28], "dataset_sha256": "0" * 64, "steps": 10, "samples": 16,
-            "evaluation_samples": 16,
+            "evaluation_samples": 16, "epochs": {"batches": [15, 15], "samples": [1438, 1438], "batch_size": 100},
         },
         "classes": {"rounding": 1e-9},
         "trainers": [
-            {"framework": framework, "device": device, "versions": {framework: "1.0"}, "failure": None}
+            {"framework": framework, "device": device, "versions": {framework: "1.0"}, "failure": None, "checks": {}}
             for framework, device in trainers
         ],
         "pairs": [
@@ -229,7 +231,8 @@ def _certified_pair(first, second, parity):
     failed = parity == "not certified"
     return {
         "first": first, "second": second, "parity": parity, "stages": {} if failed else stages,
-        "drift": None if failed else {**differences, "losses": 3e-7, "weights": "Infinity"},
+        "float32": None if failed else {"loss": 2e-8}, "epochs": None,
+        "drift": None if failed else {"losses": 3e-7, "weights": "Infinity", "evaluation": 1e-7},
         "place": places[0] if places else None, "causes": places, "sentence": f"they are <{parity}>",
     }  # fmt: skip
 

@@ -19,11 +19,13 @@ from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.parity.certified_steps import CERTIFIED_SAMPLES, CERTIFIED_STEPS, Plan, trace
 from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
+from trainmark.parity.whole_epochs import DTYPE, EpochPlan, feeds_of, last_two_batches
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import first_weights
 
 CLASSES = 10
 THREADS = 2
+EPOCHS = 2
 
 
 def architecture_of(recipe):
@@ -39,14 +41,25 @@ def plan_of(recipe) -> Plan:
     samples = CERTIFIED_SAMPLES * CERTIFIED_STEPS
     generator = np.random.default_rng(7)
     splits = {split: drawn(architecture, count, generator) for split, count in (("train", samples), ("test", 16))}
+    weights = first_weights(architecture, recipe.initializer, (1, 1))
+    in_float32 = {split: (in_runs(inputs), labels) for split, (inputs, labels) in splits.items()}
+    feeds = feeds_of(samples - CERTIFIED_SAMPLES // 2, CERTIFIED_SAMPLES, (1, 1), samples)  # with a short last batch
     return Plan(
         architecture=architecture,
-        weights=first_weights(architecture, recipe.initializer, (1, 1)),
+        weights=weights,
         optimizer=recipe.optimizer,
         splits=splits,
         batches=np.arange(samples).reshape(CERTIFIED_STEPS, CERTIFIED_SAMPLES),
         seed=(1, 1),
+        epochs=EpochPlan(
+            architecture, weights, recipe.optimizer, in_float32, feeds[:EPOCHS], last_two_batches(feeds[0])
+        ),
     )
+
+
+def in_runs(inputs):
+    """Samples as runs are given them: images in float32."""
+    return inputs.astype(DTYPE) if np.issubdtype(inputs.dtype, np.floating) else inputs
 
 
 def drawn(architecture, count, generator):
@@ -92,9 +105,9 @@ def table_lines(recipe: str, pairs: list) -> list[str]:
     lines = []
     for pair in pairs:
         lines.append(f"{recipe:22} {pair.first} and {pair.second}: {pair.sentence}")
-        for stage, found in [*pair.stages.items(), ("float32", {"parity": "", **(pair.drift or {})})]:
+        for stage, found in [*pair.stages.items(), ("float32", pair.float32), ("epochs", pair.drift)]:
             figures = "  ".join(f"{name} {value:.1e}" for name, value in found.items() if isinstance(value, float))
-            lines.append(f"{'':22}   {stage:8} {found['parity']:10} {figures}")
+            lines.append(f"{'':22}   {stage:8} {found.get('parity', ''):10} {figures}")
     return lines
 
 

@@ -18,7 +18,7 @@ from trainmark.plan.code_digests import digest
 from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import read_plan
-from trainmark.plan.products import FIGURE_FILE, PLAN_FILE, RECORD_FILE, TRACE_FILE
+from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TRACE_FILE
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
 
 

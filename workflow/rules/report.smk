@@ -10,6 +10,7 @@ rule collect_records:
     input:
         records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
+        evaluations=CAMPAIGN.evaluations,
     output:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
@@ -31,7 +32,7 @@ rule collect_records:
         mem_mb=1000,
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs"
-        " --certificates-folder results/certificates --out-folder {params.folder:q}"
+        " --certificates-folder results/certificates --evaluations {input.evaluations:q} --out-folder {params.folder:q}"
         " 2> >(tee {log:q} >&2)"
 
 

@@ -33,3 +33,32 @@ rule train:
         " --framework {wildcards.framework} --device {wildcards.device} --epochs {wildcards.epochs}"
         " --repeat {wildcards.repeat} --settings {params.settings:q} --threads {threads} --plan {params.plan:q}"
         " --log {log:q} --out {output.record:q}"
+
+
+rule evaluate_weights:
+    """Evaluate the kept weights of another trainer's runs: they give what the records say, or are not ranked."""
+    input:
+        records=CAMPAIGN.evaluated,
+        dataset="results/datasets/{dataset}/prepared",
+        mean=CAMPAIGN.of_dataset(products.mean_array),
+    output:
+        evaluation=EVALUATION_FILE,
+    params:
+        settings=CAMPAIGN.certified_settings,
+        mean=lambda wildcards, input: option("--mean", input.mean),
+        recipe=CAMPAIGN.recipe,
+        code=CAMPAIGN.evaluating_code,
+        script=f"{SCRIPTS}/evaluate.py",
+    log:
+        "results/logs/evaluate_weights/{experiment}/{recipe}/{dataset}/{framework}/{device}.log",
+    conda:
+        "../../envs/{framework}.yaml"
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=60,
+        gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
+    shell:
+        "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q} {params.mean}"
+        " --framework {wildcards.framework} --device {wildcards.device} --records {input.records:q}"
+        " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.evaluation:q}"

@@ -6,8 +6,10 @@ from pathlib import Path
 from trainmark.errors import run_command
 from trainmark.parity.certificate import read_certificates
 from trainmark.plan.plan_file import read_plan
+from trainmark.records.evaluation import read_evaluation
 from trainmark.report.terminal import terminal_text
 from trainmark.tables import comparisons, tables
+from trainmark.tables.run_checks import wrong_pairs
 
 
 def main() -> None:
@@ -16,6 +18,7 @@ def main() -> None:
     parser.add_argument("--plan", required=True, type=Path, help="JSON with the ids of the runs, and their order")
     parser.add_argument("--runs-folder", required=True, type=Path, help="where the records lie")
     parser.add_argument("--out-folder", required=True, type=Path, help="where the tables go")
+    parser.add_argument("--evaluations", type=Path, nargs="*", default=[], help="the cross-evaluations of the runs")
     parser.add_argument("--certificates-folder", required=True, type=Path, help="where the parity certificates lie")
     arguments = parser.parse_args()
     plan = read_plan(arguments.plan)
@@ -23,7 +26,8 @@ def main() -> None:
     runs = tables.runs_table(records, plan["order"])
     summary = tables.summary_table(runs)
     certificates = read_certificates(arguments.certificates_folder, comparisons.groups_to_certify(runs))
-    compared = comparisons.comparisons_table(runs, certificates)
+    evaluations = [read_evaluation(path) for path in arguments.evaluations]
+    compared = comparisons.comparisons_table(runs, certificates, wrong_pairs(records, certificates, evaluations))
     agreement = comparisons.agreement_table(records)
     folder = arguments.out_folder
     folder.mkdir(parents=True, exist_ok=True)

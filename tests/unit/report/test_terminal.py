@@ -59,7 +59,10 @@ def test_verdicts_are_those_of_the_longest_epoch_setting(printed):
 def test_each_pair_has_the_line_of_its_certificate(printed):
     text = printed(record("a"), record("b"), record("c", experiment="f"))
     lines = text[text.index("The same network in all?") :].splitlines()
-    assert lines[1] == "  a on cpu and b on cpu: they are <rounding>; in float32 the losses drift by 3.0e-07"
+    assert (
+        lines[1]
+        == "  a on cpu and b on cpu: they are <rounding>; in whole epochs, in float32, the losses drift by 3.0e-07"
+    )
     assert text.count("The same network in all?") == 1, "one trainer is no pair"
 
 

@@ -12,7 +12,7 @@ import pytest
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
-from trainmark.errors import DeviceError, MeasurementError
+from trainmark.errors import DeviceError, MeasurementError, PrecisionError
 from trainmark.files.checksums import sha256_of
 from trainmark.frameworks.adapter import Adapter
 from trainmark.machine.locks import Slot
@@ -68,6 +68,13 @@ class FakeAdapter(Adapter):
 
     def weights(self):
         return {"dense1.kernel": np.full((2, 3), self.trained, np.float64)}
+
+    def set_weights(self, weights):
+        raise NotImplementedError
+
+    def counted(self):
+        feed = self.feeds[-1]
+        return {"samples": feed.samples, "batches": feed.steps, "updates": feed.steps * self.trained}
 
     def activations(self, split, indices, *, training):
         raise NotImplementedError
@@ -248,6 +255,36 @@ def test_an_evaluation_that_is_not_finite_ends_the_run(train, loss, kind):
 
 
 # --- texts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ({"samples": 8}, "counted 8 samples of 10 in epoch 1"),
+        ({"batches": 2, "updates": 2}, "counted 2 batches of 3 and 2 updates of 3 in epoch 1"),
+        ({"updates": 6}, "counted 6 updates of 3 in epoch 1"),
+    ],
+)
+def test_a_framework_that_counts_otherwise_fails_the_run(train, counts, told):
+    class Counting(FakeAdapter):
+        def counted(self):
+            return super().counted() | counts
+
+    with pytest.raises(MeasurementError, match=f"the framework {told}: it did not train what it was given"):
+        train(Counting(GOOD))
+
+
+def test_counts_of_a_run_are_those_of_all_its_epochs(train):
+    assert train(FakeAdapter(GOOD))["counted"] == {"samples": 30, "batches": 9, "updates": 9}
+
+
+def test_two_byte_numbers_are_a_sentence(train):
+    class Bytes(FakeAdapter):
+        def weights(self):
+            return {"dense1.kernel": np.zeros(3, np.float16)}
+
+    with pytest.raises(PrecisionError, match=r"fake gives the weights of dense1\.kernel in float16"):
+        train(Bytes(GOOD))
 
 
 class TextAdapter(FakeAdapter):

@@ -23,6 +23,10 @@ class DeviceError(TrainmarkError):
     """The device that was asked for is not there."""
 
 
+class PrecisionError(TrainmarkError):
+    """A framework computes in a precision that is not the one it was asked for."""
+
+
 class ShapeError(TrainmarkError):
     """A framework's layer gives, or holds, another shape than the architecture says. node: the layer's name."""
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from trainmark.errors import DeviceError, ShapeError
+from trainmark.errors import DeviceError, PrecisionError, ShapeError
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
 from trainmark.recipes.batch_order import EpochFeed
@@ -89,6 +89,17 @@ class Adapter(ABC):
         """A copy of the present weights, in the names, shapes and layout of `architecture.arrays()`."""
 
     @abstractmethod
+    def set_weights(self, weights: Weights) -> None:
+        """Put these weights in the place of the present ones. The optimizer's state stays as it is."""
+
+    @abstractmethod
+    def counted(self) -> dict[str, int]:
+        """What the framework itself counted, not what it was asked for.
+
+        "samples" and "batches" of the last `train_epoch`, and "updates" of the optimizer since the initial weights.
+        """
+
+    @abstractmethod
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
         """The output of every layer for some samples of a loaded split, by node, "input" (what came in) first.
 
@@ -152,6 +163,15 @@ class Adapter(ABC):
         if found["kind"] != asked:
             raise DeviceError(f"{self.framework} was asked for the device {asked} and put its arrays on {found}")
         return found
+
+    def check_precision(self, what: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Raise PrecisionError where an array holds two-byte numbers, such as float16 or bfloat16."""
+        for name, array in arrays.items():
+            if array.dtype.itemsize == 2:
+                raise PrecisionError(
+                    f"{self.framework} gives the {what} of {name} in {array.dtype}, and trainmark compares float32 and "
+                    "float64 alone; have the adapter train in the dtype that `build` is given"
+                )
 
     def is_out_of_memory(self, error: Exception) -> bool:
         """Whether an exception says that memory ran out, the host's or the device's."""

@@ -63,14 +63,15 @@ class ChainerAdapter(Adapter):
         chainer.config.dtype = np.dtype(dtype)
         self._architecture = architecture
         self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._counted = {"samples": 0, "batches": 0}
         self._network = Network(architecture)
         for parameter in architecture.arrays():
             array = array_of(self._network, parameter)
             check_array(self.framework, parameter, None if array is None else canonical_shape(parameter, array))
-            array[...] = from_canonical(parameter, weights[parameter.name])
         self._device = chainer.get_device("@cupy:0" if device == "gpu" else "@numpy")
         self._device.use()
         self._network.to_device(self._device)
+        self.set_weights(weights)
         constants = optimizer.as_dict()
         self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants).setup(self._network)
         for parameter in self._network.params():
@@ -87,9 +88,11 @@ class ChainerAdapter(Adapter):
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`."""
         self._device.xp.random.seed(feed.dropout_seed)
-        losses = []
+        losses, samples = [], 0
 
         def loss_of(inputs: np.ndarray, labels: np.ndarray) -> chainer.Variable:
+            nonlocal samples
+            samples += len(inputs)
             heads = [chainer.functions.softmax_cross_entropy(logits, labels) for logits in self._network(inputs)]
             loss = heads[0]
             for (_, weight), auxiliary in zip(self._architecture.auxiliary, heads[1:], strict=True):
@@ -109,6 +112,7 @@ class ChainerAdapter(Adapter):
         )
         for _ in range(feed.steps):
             updater.update()
+        self._counted = {"samples": samples, "batches": updater.iteration}
         return np.array([float(loss) for loss in losses])
 
     def predict(self, split: str) -> np.ndarray:
@@ -128,6 +132,16 @@ class ChainerAdapter(Adapter):
             parameter.name: to_canonical(parameter, array_of(self._network, parameter))
             for parameter in self._architecture.arrays()
         }
+
+    def set_weights(self, weights: Weights) -> None:
+        """See `adapter.Adapter.set_weights`."""
+        for parameter in self._architecture.arrays():
+            array = array_of(self._network, parameter)
+            array[...] = self._device.send(from_canonical(parameter, weights[parameter.name]).astype(array.dtype))
+
+    def counted(self) -> dict[str, int]:
+        """See `adapter.Adapter.counted`."""
+        return {**self._counted, "updates": self._optimizer.t}
 
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
         """See `adapter.Adapter.activations`."""

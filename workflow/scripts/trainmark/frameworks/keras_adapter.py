@@ -163,7 +163,7 @@ class KerasAdapter(Adapter):
         self._model, self._evaluated = _models(architecture, self._outputs)
         for parameter, variable in self._variables():
             check_array(self.framework, parameter, None if variable is None else variable.shape)
-            variable.assign(weights[parameter.name].astype(dtype))
+        self.set_weights(weights)
         self._optimizer = create_optimizer(keeps_gradients=bool(observed_batch), **optimizer.as_dict())
         self._optimizer.build(self._model.trainable_variables)
 
@@ -201,6 +201,17 @@ class KerasAdapter(Adapter):
     def weights(self) -> Weights:
         """See `adapter.Adapter.weights`."""
         return {parameter.name: np.array(ops.convert_to_numpy(variable)) for parameter, variable in self._variables()}
+
+    def set_weights(self, weights: Weights) -> None:
+        """See `adapter.Adapter.set_weights`."""
+        for parameter, variable in self._variables():
+            variable.assign(weights[parameter.name].astype(keras.config.floatx()))
+
+    def counted(self) -> dict[str, int]:
+        """See `adapter.Adapter.counted`."""
+        assert self._metric is not None  # made by _make_room
+        counts = {"samples": self._metric.samples, "batches": self._metric.step, "updates": self._optimizer.iterations}
+        return {name: int(ops.convert_to_numpy(count)) for name, count in counts.items()}
 
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
         """See `adapter.Adapter.activations`."""

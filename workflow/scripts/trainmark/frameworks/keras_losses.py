@@ -33,7 +33,7 @@ class CrossEntropy(keras.losses.Loss):
 
 
 class StepLosses(keras.metrics.Metric):
-    """Keeps the loss of every step on the device, to be read once an epoch.
+    """Keeps the loss of every step on the device, to be read once an epoch, and counts steps and samples.
 
     Keras itself reports the running mean, from which single losses can't be had back without loss of digits, and
     a callback that reads each one would make the host wait at every step.
@@ -43,7 +43,9 @@ class StepLosses(keras.metrics.Metric):
         super().__init__(name="step_losses")
         self._steps, self._auxiliary_weights = steps, auxiliary_weights
         self.losses = self.add_variable(shape=(steps,), initializer="zeros", dtype=keras.config.floatx(), name="losses")
-        self.step = self.add_variable(shape=(), initializer="zeros", dtype="int32", name="step")
+        self.step, self.samples = (
+            self.add_variable(shape=(), initializer="zeros", dtype="int32", name=name) for name in ("step", "samples")
+        )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Note the mean cross entropy of one batch. Sum over count: ops.mean works in float32 on JAX."""
@@ -53,6 +55,7 @@ class StepLosses(keras.metrics.Metric):
         place = ops.reshape(self.step % self._steps, (1, 1))
         self.losses.assign(ops.scatter_update(self.losses, place, ops.reshape(loss, (1,))))
         self.step.assign(self.step + 1)
+        self.samples.assign(self.samples + ops.cast(ops.shape(losses)[0], "int32"))
 
     def result(self) -> Any:
         """The loss of the epoch's last step; 0 before it, which nobody sees: no progress bar is shown.

@@ -67,6 +67,17 @@ class Architecture:
         """Whether the network drops units while it is trained."""
         return any(node.op == "Dropout" for node in self.nodes)
 
+    def without_dropout(self) -> "Architecture":
+        """The same network without its Dropout layers."""
+        fed_by = {"input": "input"}
+        nodes = []
+        for node in self.nodes:
+            inputs = tuple(fed_by[name] for name in node.inputs)
+            fed_by[node.name] = inputs[0] if node.op == "Dropout" else node.name
+            if node.op != "Dropout":
+                nodes.append(Node(node.name, node.op, inputs, node.attributes))
+        return Architecture(self.name, self.input_shape, tuple(nodes), self.auxiliary)
+
     def inference_nodes(self) -> tuple[Node, ...]:
         """The nodes that the logits depend on, in order: without auxiliary heads."""
         needed = {self.output}

@@ -17,7 +17,7 @@ from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
@@ -61,6 +61,7 @@ def certificate(group: Mapping[str, str], traces: Sequence[Trace], architecture:
                 "device": trace.device,
                 "versions": dict(trace.versions),
                 "failure": asdict(trace.failure) if trace.failure else None,
+                "checks": dict(trace.checks),
             }
             for trace in traces
         ],
@@ -72,6 +73,8 @@ def _as_json(pair: Pair) -> dict:
     return {
         **{key: getattr(pair, key) for key in ("first", "second", "parity", "sentence")},
         "stages": {name: _encoded(stage) for name, stage in pair.stages.items()},
+        "float32": None if pair.float32 is None else _encoded(pair.float32),
+        "epochs": None if pair.epochs is None else [_encoded(asdict(one)) for one in pair.epochs],
         "drift": None if pair.drift is None else _encoded(pair.drift),
         "place": None if pair.place is None else _place(pair.place),
         "causes": [_place(place) for place in pair.causes],
@@ -126,12 +129,12 @@ def certificate_lines(found: Mapping) -> Iterator[str]:
 
 
 def _shown_drift(drift: Mapping | None) -> str:
-    """How far the losses drift in float32, as the end of a sentence."""
+    """How far the losses of whole epochs drift, as the end of a sentence."""
     if drift is None:
         return ""
     if decode_loss(drift["losses"]) == float("inf"):
-        return "; in float32 the losses are not finite"
-    return f"; in float32 the losses drift by {shown_difference(drift['losses'])}"
+        return "; in whole epochs, in float32, the losses are not finite"
+    return f"; in whole epochs, in float32, the losses drift by {shown_difference(drift['losses'])}"
 
 
 def shown_difference(value: float | str) -> str:

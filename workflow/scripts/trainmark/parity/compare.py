@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from trainmark.networks.graph import Architecture
-from trainmark.parity.sentences import RULE, Place, pair_sentence
+from trainmark.parity.epoch_check import EVALUATION, LOSSES, UPDATE, Apart, compare_epochs
+from trainmark.parity.sentences import RULE, Place, pair_sentence, shown_apart, shown_place
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
 
@@ -32,8 +33,20 @@ TWIN = "twin"
 CHAOS = 1e-10
 """Steps count while a trainer and its twin are not further apart: later ones turn rounding into anything."""
 
-DRIFT = "float32"
-"""The stage that tells how far float32 drifts."""
+DRIFTS = {"losses": LOSSES, "weights": UPDATE, "evaluation": EVALUATION}
+"""What is said of whole epochs, and what of them it is."""
+
+FLOAT32, FLOAT32_COPY = "float32", "float32 copy"
+"""The stages that tell whether anything is computed in less than float32: the network's own, and the perturbed copy."""
+
+FLOAT32_ALLOWED = 3.0
+"""In float32 two trainers may part this many times as far as both part from their perturbed copies.
+
+The median over the batches counts: now and then rounding pushes a hidden unit over ReLU's kink, in one batch.
+"""
+
+FLOAT32_LEAST = 2e-6
+"""And this far in any case. float32 rounds by 6e-8, TensorFloat-32 and float16 by 5e-4, bfloat16 by 4e-3."""
 
 NOISE = 1e-12
 """Below it a difference is the rounding of float64 anywhere in a network."""
@@ -50,19 +63,30 @@ class Pair:
     """Two trainers compared.
 
     parity: a key of CLASSES, the worst of the stages', or NOT_CERTIFIED. stages: class, steps that count and largest
-    differences of each; "evaluation" None where not all steps count. drift: the differences in float32. causes: where
-    the pair parts, in the order of the computation, each with a difference that what came before does not explain;
-    place: the first of these that no known float32 explains. None, and empty, below `single`.
+    differences of each; "evaluation" None where not all steps count. causes: where the pair parts, in the order of the
+    computation, each with a difference that what came before does not explain; place: the first of these that no known
+    float32 explains. None, and empty, below `single`. float32: the largest differences of the network in float32, the
+    median over the batches. epochs: how far whole epochs are apart, and may be (epoch_check.compare_epochs). Both None
+    where a trainer did not come that far.
     """
 
     first: str
     second: str
     parity: str
     stages: dict[str, dict]
-    drift: dict[str, float | None] | None
     place: Place | None
     causes: tuple[Place, ...]
     sentence: str
+    float32: dict[str, float] | None = None
+    epochs: tuple[Apart, ...] | None = None
+
+    @property
+    def drift(self) -> dict[str, float] | None:
+        """How far whole epochs part, by losses, weights and evaluation; infinite where neither trainer's are finite."""
+        if self.epochs is None:
+            return None
+        found = {one.what: one.difference for one in self.epochs}
+        return {name: found.get(what, float("inf")) for name, what in DRIFTS.items()}
 
 
 def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
@@ -87,9 +111,8 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     }
     if diverged := [stage for stage, pair in sides.items() if not any(np.isfinite(side.losses).all() for side in pair)]:
         sentence = f"not certified: the losses of both are not finite, in the stage {diverged[0]}"
-        return Pair(*names, NOT_CERTIFIED, {}, None, None, (), sentence)
+        return Pair(*names, NOT_CERTIFIED, {}, None, (), sentence)
     stages = {stage: _certified(layers.differences(*pair), *pair) for stage, pair in sides.items()}
-    drift = layers.between(first.stages[DRIFT], second.stages[DRIFT]) if DRIFT in common else None
     parity = max((stages[stage]["parity"] for stage in stages), key=list(CLASSES).index)
     place: Place | None = None
     causes: tuple[Place, ...] = ()
@@ -107,7 +130,25 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     cut = horizon if horizon < all_steps else None
     epoch_cut = any(first.stages[stage].epoch_weights and not side[0].epoch_weights for stage, side in sides.items())
     sentence = pair_sentence(parity, _largest(stages.values()), place, causes, rules, cut, epoch_cut)
-    return Pair(*names, parity, stages, drift, place, tuple(causes), sentence)
+    float32, epochs, reasons = None, None, []
+    if {FLOAT32, FLOAT32_COPY} <= set(common):
+        float32, less = layers.float32(first, second)
+        reasons += [less] if less else []
+    if first.epochs and second.epochs:
+        epochs = tuple(compare_epochs(first.epochs, second.epochs))
+        reasons += [shown_apart(one) for one in epochs if one.excess > 1][:1]
+    reasons += [*_wrong_by_itself(first), *_wrong_by_itself(second)]
+    if reasons:
+        sentence = "; ".join([sentence if parity == "different" else f"different: {reasons.pop(0)}", *reasons])
+        parity = "different"
+    return Pair(*names, parity, stages, place, tuple(causes), sentence, float32, epochs)
+
+
+def _wrong_by_itself(trace: Trace) -> Iterator[str]:
+    """What a trainer does that no other is needed to call wrong."""
+    if trace.epochs and trace.epochs.wrong_counts:
+        yield f"{trace.trainer} {trace.epochs.wrong_counts} of the real data"
+    yield from (f"{trace.trainer} {wrong}" for wrong in trace.checks.values() if wrong)
 
 
 def parting_place(
@@ -233,6 +274,34 @@ class _Layers:
             logits = array_difference({"": first.logits}, {"": second.logits}, [""])
         return {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
 
+    def float32(self, first: Trace, second: Trace) -> tuple[dict[str, float], str | None]:
+        """(largest differences in float32 by what they are of, where less than float32 is computed, in words)."""
+        sides = [(trace.stages[FLOAT32], trace.stages[FLOAT32_COPY]) for trace in (first, second)]
+        between, *copies = (self._medians(*pair) for pair in ((sides[0][0], sides[1][0]), *sides))
+        largest: dict[str, float] = {}
+        wrong = None
+        for (what, layer), difference in between.items():
+            largest[what] = max(largest.get(what, 0.0), difference)
+            allowed = max(FLOAT32_LEAST, FLOAT32_ALLOWED * min(copy[what, layer] for copy in copies))
+            if difference > allowed and not wrong:
+                place = self._place(FLOAT32, 0, layer, what, difference)
+                told = shown_place(place, first.stages[FLOAT32].rule)
+                wrong = f"less than float32, or another training, in {told}, where rounding makes {allowed:.1e} at most"
+        return largest, wrong
+
+    def _medians(self, first: StageTrace, second: StageTrace) -> dict[tuple[str, str | None], float]:
+        """The median difference over the steps by (what, layer), in the order of the computation."""
+        found: dict[tuple[str, str | None], list[float]] = {
+            ("input" if layer == "input" else "forward", None if layer == "input" else layer): [
+                first.activations.difference(second.activations, [layer])
+            ]
+            for layer in ("input", *self._ops)
+        }
+        for step in range(1, len(first.losses) + 1):
+            for place in self._step_places(FLOAT32, step, first, second):
+                found.setdefault((place.what, place.layer), []).append(place.difference)
+        return {key: float(np.median(differences)) for key, differences in found.items()}
+
     def places(self, stage: str, first: StageTrace, second: StageTrace) -> Iterator[Place]:
         """All that the trainers did in a stage, in the order of the computation, gradients from the output back."""
         for layer, names in self._arrays.items():
@@ -281,14 +350,16 @@ class _Layers:
 
 
 def _worst_failure(failures: list[tuple[str, Failure]]) -> tuple[str, Failure]:
-    """A layer of another shape says more than memory that ran out."""
-    return min(failures, key=lambda one: one[1].kind != "shape")
+    """A layer of another shape, and two-byte numbers, say more than memory that ran out."""
+    return min(failures, key=lambda one: one[1].kind == "out_of_memory")
 
 
 def _failed(names: tuple[str, str], trainer: str, failure: Failure, architecture: Architecture) -> Pair:
     if failure.kind == "out_of_memory":
         sentence = f"not certified: {trainer} ran out of memory ({failure.message})"
-        return Pair(*names, NOT_CERTIFIED, {}, None, None, (), sentence)
+        return Pair(*names, NOT_CERTIFIED, {}, None, (), sentence)
+    if failure.kind == "precision":
+        return Pair(*names, "different", {}, None, (), f"different: {failure.message}")
     op = next((node.op for node in architecture.nodes if node.name == failure.node), None)
     place = Place(failure.stage, 1, failure.node, op, "forward", float("inf"))
-    return Pair(*names, "different", {}, None, place, (place,), f"different: {failure.message}")
+    return Pair(*names, "different", {}, place, (place,), f"different: {failure.message}")

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from trainmark.parity.epoch_check import Apart
+
 RULE = "rule"
 """What of a place where an update is not the one that its rule makes in numpy of the trainer's own gradients."""
 
@@ -88,6 +90,17 @@ _TOLD = {
     "input": "the input: other samples, or the same in another order",
     "loss": "the loss, or the batch that it is of",
 }
+
+
+def shown_apart(apart: Apart) -> str:
+    """How far whole epochs are apart, in words."""
+    what = apart.what if apart.step is None else f"loss of step {apart.step} of {apart.what}"
+    layer = f", most in {apart.layer}" if apart.layer else ""
+    return (
+        f"trained as runs are, in float32 and full batches, the {what} differs by {apart.difference:.1e}{layer}, where "
+        f"perturbed copies of both allow {apart.allowed:.1e}"
+    )
+
 
 _EPOCH_LOSSES = "an epoch of several batches: other batches, or another order"
 

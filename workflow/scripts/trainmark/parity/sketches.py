@@ -6,6 +6,7 @@ mean, and off by a share of sqrt(2 / BUCKETS), 9 %, as a rule (count sketch: Cha
 signed values: Alon, Matias, Szegedy 1996). A difference in one value alone is seen exactly.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -60,6 +61,17 @@ class Sketches:
         values = [sketch(array) for array in arrays.values()]
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
         return cls(shapes, np.stack(values) if values else np.empty((0, 1 + BUCKETS)))
+
+    def arrays(self, beginning: str) -> dict[str, np.ndarray]:
+        """As arrays by name, each name with this beginning, for a file: `of_arrays` takes them back."""
+        shapes = json.dumps({name: list(shape) for name, shape in self.shapes.items()})
+        return {f"{beginning}values": self.values, f"{beginning}shapes": np.frombuffer(shapes.encode(), np.uint8)}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray], beginning: str) -> "Sketches":
+        """Back from `arrays`."""
+        shapes = json.loads(arrays[f"{beginning}shapes"].tobytes())
+        return cls({name: tuple(shape) for name, shape in shapes.items()}, arrays[f"{beginning}values"])
 
     def norm(self, names: Iterable[str]) -> float:
         """Of these arrays together. An array that is not there counts as none."""

@@ -12,14 +12,16 @@ import numpy as np
 from trainmark.errors import CertificateError
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
+from trainmark.parity.epoch_check import Course, EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.plan.run import trainer_name
 
-FORMAT = 4
+FORMAT = 5
 """Of the file: another one is refused."""
 
 SINGLE_SKETCHES = ("first_weights", "activations", "epoch_weights", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
+COURSES = ("own", "copy")
 ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 
 
@@ -64,7 +66,10 @@ class StageTrace:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a trainer came to no end of a stage: "shape", where `node` gave another one, or "out_of_memory"."""
+    """Why a trainer came to no end of a stage.
+
+    kind: "shape", where `node` gave another one; "precision", where an array holds two-byte numbers; "out_of_memory".
+    """
 
     kind: str
     stage: str
@@ -76,13 +81,17 @@ class Failure:
 class Trace:
     """What one trainer showed, by stage (see certified_steps.STAGES). settings: of its plan, as plain JSON.
 
-    float32_ops: ops that its framework is known to compute in float32, whatever it is given.
+    epochs: whole ones, as runs train them; None where the plan has none, or the trainer did not come that far. checks:
+    what is wrong with its adapter, by check (adapter_check.check_adapter). float32_ops: ops that its framework is known
+    to compute in float32, whatever it is given.
     """
 
     framework: str
     device: str
     versions: Mapping[str, str]
     stages: Mapping[str, StageTrace]
+    epochs: EpochTrace | None = None
+    checks: Mapping[str, str | None] = field(default_factory=dict)
     settings: Mapping = field(default_factory=dict)
     failure: Failure | None = None
     float32_ops: tuple[str, ...] = ()
@@ -105,8 +114,12 @@ def write_trace(trace: Trace, path: Path) -> None:
         **{key: getattr(trace, key) for key in ("framework", "device", "versions", "settings")},
         "failure": asdict(trace.failure) if trace.failure else None,
         "float32_ops": trace.float32_ops,
+        "checks": trace.checks,
+        "epochs": trace.epochs and {"steps": trace.epochs.steps, "wrong_counts": trace.epochs.wrong_counts},
         "stages": stages,
     }
+    for name in COURSES if trace.epochs else ():
+        arrays |= {f"epochs/{name}/{key}": array for key, array in getattr(trace.epochs, name).arrays().items()}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     with written_whole(path) as part:
         write_arrays(part, arrays)
@@ -136,13 +149,26 @@ def read_trace(path: Path) -> Trace:
             raise KeyError("format")
         stages = {name: _unpacked(packed, name, arrays) for name, packed in about["stages"].items()}
         failure = Failure(**about["failure"]) if about["failure"] else None
+        epochs = _epochs(about["epochs"], arrays) if about["epochs"] else None
     except (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile) as error:
         # Without numpy's own words, which advise to unpickle what is no array.
         raise CertificateError(
             f"{path} is damaged, or no trace of this version of trainmark; delete it and run snakemake again"
         ) from error
     known = {key: about[key] for key in ("framework", "device", "versions", "settings")}
-    return Trace(**known, stages=stages, failure=failure, float32_ops=tuple(about["float32_ops"]))
+    return Trace(
+        **known,
+        stages=stages,
+        epochs=epochs,
+        checks=about["checks"],
+        failure=failure,
+        float32_ops=tuple(about["float32_ops"]),
+    )
+
+
+def _epochs(about: Mapping, arrays: Mapping[str, np.ndarray]) -> EpochTrace:
+    own, copy = (Course.of_arrays(_Part(arrays, f"epochs/{name}/")) for name in COURSES)
+    return EpochTrace(own, copy, tuple(about["steps"]), about["wrong_counts"])
 
 
 def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> StageTrace:

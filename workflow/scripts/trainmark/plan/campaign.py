@@ -7,10 +7,17 @@ from typing import Any
 
 from trainmark.config.load import keys_that_decide
 from trainmark.plan.code_digests import digest
-from trainmark.plan.dependencies import preparing_code, recipe_values, report_code, tracing_code, training_code
+from trainmark.plan.dependencies import (
+    evaluating_code,
+    preparing_code,
+    recipe_values,
+    report_code,
+    tracing_code,
+    training_code,
+)
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
-from trainmark.plan.products import FIGURE_FILE, RECORD_FILE, TRACE_FILE, products
+from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, RECORD_FILE, TRACE_FILE, products
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
 from trainmark.recipes.catalogue import RECIPES
 
@@ -50,6 +57,18 @@ class Campaign:
         return [
             f"results/certificates/{CERTIFICATE_FILE}".format(experiment=experiment, recipe=recipe, dataset=dataset)
             for experiment, recipe, dataset in self._trainers
+        ]
+
+    @property
+    def evaluations(self) -> list[str]:
+        """The cross-evaluations of each group that has two trainers or more, and keeps its weights: one a trainer."""
+        return [
+            EVALUATION_FILE.format(
+                experiment=experiment, recipe=recipe, dataset=dataset, framework=framework, device=device
+            )
+            for (experiment, recipe, dataset), trainers in self._trainers.items()
+            if self.config["experiments"][experiment]["keep_weights"]
+            for framework, device in trainers
         ]
 
     @property
@@ -126,6 +145,17 @@ class Campaign:
             for framework, device in self.trainers(wildcards)
         ]
 
+    def evaluated(self, wildcards: Wildcards) -> list[str]:
+        """The records of the runs that a trainer evaluates: those of the trainer before it in its group."""
+        trainers = self.trainers(wildcards)
+        before = trainers[trainers.index((wildcards.framework, wildcards.device)) - 1]
+        group = (wildcards.experiment, wildcards.recipe, wildcards.dataset)
+        return [
+            RECORD_FILE.format_map(vars(run))
+            for run in self.runs
+            if (run.experiment, run.recipe, run.dataset) == group and (run.framework, run.device) == before
+        ]
+
     # --- the code that a job depends on -----------------------------------------------------------------------------
 
     def training_code(self, wildcards: Wildcards) -> str:
@@ -135,6 +165,10 @@ class Campaign:
     def tracing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that traces a trainer."""
         return digest(*tracing_code(RECIPES[wildcards.recipe], wildcards.framework))
+
+    def evaluating_code(self, wildcards: Wildcards) -> str:
+        """Digest of the code that evaluates the runs of another trainer."""
+        return digest(*evaluating_code(RECIPES[wildcards.recipe], wildcards.framework))
 
     def certificate_code(self, wildcards: Wildcards) -> list[str]:
         """Digests of the code that compares the traces of a group, and of the code that takes them."""

@@ -29,6 +29,7 @@ WITHOUT_EFFECT = {
 """Modules that decide nothing that a result holds, and why: an edit of one makes no result stale."""
 
 DATA_FILES = {
+    "trainmark.records.evaluation": ("evaluation.schema.json",),
     "trainmark.records.record": ("record.schema.json",),
     "trainmark.parity.certificate": ("certificate.schema.json",),
     "trainmark.report.page": ("*.css", "*.j2"),

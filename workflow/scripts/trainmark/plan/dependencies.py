@@ -19,6 +19,11 @@ def tracing_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
     return ("trace_training", *training_code(recipe, framework)[1:])
 
 
+def evaluating_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
+    """Of a cross-evaluation: as of a run, with the evaluating in place of the training."""
+    return ("evaluate", *training_code(recipe, framework)[1:])
+
+
 def preparing_code(dataset_format: str) -> tuple[str, ...]:
     """Of a prepared dataset: the preparing, and the module of its format."""
     return ("prepare", f"trainmark.datasets.formats.{dataset_format}")

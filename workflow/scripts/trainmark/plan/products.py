@@ -9,6 +9,9 @@ from trainmark.plan.run import RUN_FOLDER
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
+EVALUATION_FILE = "results/evaluations/{experiment}/{recipe}/{dataset}/{framework}/{device}.json"
+"""Of the runs of another trainer, by this one."""
+
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/{figure}."
 """Of a figure, without its format."""
 

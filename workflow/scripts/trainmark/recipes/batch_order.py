@@ -1,6 +1,7 @@
 """The order in which samples are trained on, the same for every framework."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -39,6 +40,15 @@ class EpochFeed:
         last = self.samples % self.batch_size
         count = min(self.samples, self.batch_size + last)
         return replace(self, order=None if self.order is None else self.order[:count], samples=count)
+
+    def wrong_counts(self, counted: Mapping[str, int], updates: int) -> str | None:
+        """What a framework counted otherwise than this epoch has it: "counted 20 batches of 21"; None: nothing.
+
+        counted: by `Adapter.counted` after the epoch. updates: due since the initial weights.
+        """
+        due = {"samples": self.samples, "batches": self.steps, "updates": updates}
+        wrong = [f"{counted[what]} {what} of {due[what]}" for what in due if counted[what] != due[what]]
+        return f"counted {' and '.join(wrong)}" if wrong else None
 
     def sha256(self) -> str:
         """Digest of everything that the feed decides: two feeds that train differently have different ones."""

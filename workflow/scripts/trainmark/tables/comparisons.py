@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -44,14 +45,16 @@ def groups_to_certify(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
     return list(certified_groups(runs.itertuples()))
 
 
-def comparisons_table(runs: pd.DataFrame, certificates: Certificates) -> pd.DataFrame:
+def comparisons_table(
+    runs: pd.DataFrame, certificates: Certificates, wrong: Mapping[tuple[str, ...], str] = MappingProxyType({})
+) -> pd.DataFrame:
     """Is the second trainer slower or faster than the first? One row an epoch setting, pair of trainers and metric.
 
     Pairs of trainers differ in their framework alone or in their device alone. ratio: the median over the pairs of runs
     of second / first; low, high: its exact interval at 95 % (`statistics.median_interval`); NaN where there is none.
     left_out counts the pairs of which a run diverged or ran out of memory. The ids of the runs stand pair by pair.
     parity, reason: the class of the pair of trainers and what its certificate says of it. verdict: see `_verdict`;
-    where the class is one of REFUSED, there is no ratio either.
+    where the class is one of REFUSED, there is no ratio either. wrong: of `run_checks.wrong_pairs`.
     """
     rows = []
     for values, group in groups(runs, [*GROUP, "epochs"]):
@@ -66,8 +69,10 @@ def comparisons_table(runs: pd.DataFrame, certificates: Certificates) -> pd.Data
                 names = dict(
                     zip([*GROUP, "epochs", *SIDES], [*values, trainer_name(*first), trainer_name(*second)], strict=True)
                 )
-                parity = _outdated(certificate, group, (first, second)) or _parity(
-                    pair_of(certificate, names["first"], names["second"])
+                parity = (
+                    _wrong(wrong.get((*values[: len(GROUP)], names["first"], names["second"])))
+                    or _outdated(certificate, group, (first, second))
+                    or _parity(pair_of(certificate, names["first"], names["second"]))
                 )
                 rows += [
                     names | {"metric": metric} | _comparison(pairs, metric, parity["parity"]) | parity
@@ -87,6 +92,11 @@ def _parity(pair: Mapping | None) -> dict[str, str]:
     if pair is None:
         return {"parity": NOT_CERTIFIED, "reason": MISSING}
     return {"parity": pair["parity"], "reason": pair["sentence"]}
+
+
+def _wrong(sentence: str | None) -> dict[str, str] | None:
+    """Class and reason of two trainers whose runs themselves are wrong."""
+    return {"parity": "different", "reason": sentence} if sentence else None
 
 
 def _outdated(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterable[tuple[str, str]]) -> dict | None:

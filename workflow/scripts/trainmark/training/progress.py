@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from trainmark.datasets import prepared
+from trainmark.errors import MeasurementError
 from trainmark.machine import nvml
 from trainmark.machine.energy import open_meter
 from trainmark.machine.memory import peak_host_mib
@@ -26,7 +27,8 @@ from trainmark.training.phases import Ledger
 class Progress:
     """What a run has to show so far, as plain JSON values: what a checkpoint keeps beside the adapter's state.
 
-    energy_reason: why the energy of some epoch was not measured; then the sum is not the run's.
+    energy_reason: why the energy of some epoch was not measured; then the sum is not the run's. counted: by the
+    framework itself. initial_evaluation: of the test split before training, of a network with dropout.
     """
 
     curves: list[dict] = field(default_factory=list)
@@ -40,6 +42,8 @@ class Progress:
     training_joules: float = 0.0
     energy_reason: str | None = None
     sessions: list[dict] = field(default_factory=list)
+    counted: dict[str, int] = field(default_factory=lambda: {"samples": 0, "batches": 0, "updates": 0})
+    initial_evaluation: dict | None = None
 
 
 class Account:
@@ -160,6 +164,17 @@ class Account:
         else:
             self.progress.training_joules += now_joules - before_joules
 
+    def note_initial_evaluation(self, loss: float, accuracy: float) -> None:
+        """Note the mean cross entropy and the accuracy of the test split before training."""
+        self.progress.initial_evaluation = {"loss": encode_loss(loss), "accuracy": accuracy}
+
+    def count(self, counted: Mapping[str, int], feed: EpochFeed) -> None:
+        """Note what the framework counted in an epoch. Raises MeasurementError where the feed has other counts."""
+        if wrong := feed.wrong_counts(counted, self.progress.steps + feed.steps):
+            raise MeasurementError(f"the framework {wrong} in epoch {self.epoch}: it did not train what it was given")
+        earlier = self.progress.counted | {"updates": 0}  # these are counted from the first one on
+        self.progress.counted = {what: earlier[what] + counted[what] for what in earlier}
+
     def add_epoch(
         self, feed: EpochFeed, part: str, seconds: float, losses: np.ndarray, evaluations: Evaluations
     ) -> dict:
@@ -221,6 +236,8 @@ class Account:
             "out_of_memory": out_of_memory,
             "curves": list(progress.curves),
             "step_losses": list(progress.step_losses),
+            "initial_evaluation": progress.initial_evaluation,
+            "counted": dict(progress.counted),
             "result": result(progress.curves, progress.first_step_seconds, self.samples),
             "samples": list(progress.samples),
             "weights": weights,

@@ -54,8 +54,9 @@ class Training:
         """Train from a fresh model, or go on from the newest checkpoint, and return the record.
 
         A diverged run, and one that runs out of memory, is a result, not an error. Raises DeviceError where the
-        framework is not installed, does not see the run's device, or trains on another, and MeasurementError where the
-        adapter does not wait for its device.
+        framework is not installed, does not see the run's device, or trains on another; MeasurementError where the
+        adapter does not wait for its device, or counts other samples, batches or updates than an epoch has; and
+        PrecisionError where it computes in two bytes.
         """
         try:
             remove_weights(self.job.weights_file)  # an earlier run's, which nobody may take for this one's
@@ -114,6 +115,7 @@ class Training:
                 dtype=DTYPE,
             )
             adapter.synchronize()
+        adapter.check_precision("weights", adapter.weights())
         with ledger.phase("transfer", adapter.synchronize):
             for split, (inputs, labels) in splits.items():
                 adapter.load(split=split, inputs=inputs, labels=labels)
@@ -132,6 +134,9 @@ class Training:
             went_on(checkpoint.epoch)
         else:
             account.begin(clock.seconds)
+            if account.architecture.has_dropout:  # its losses are of each framework's own masks, and can't be compared
+                with ledger.phase("evaluation", adapter.synchronize):
+                    account.note_initial_evaluation(*self._evaluate("test"))
 
     @property
     def _adapter(self) -> Adapter:
@@ -215,6 +220,7 @@ class Training:
             losses = adapter.train_epoch(feed)
         self.account.add_energy(joules)
         self._check.after(clock.seconds)
+        self.account.count(adapter.counted(), feed)
         with self.ledger.phase("evaluation", adapter.synchronize):
             evaluations = {split: self._evaluate(split) for split in self.recipe.evaluated_splits}
         diverged = divergence(epoch, progress.steps, losses, progress.last_loss, evaluations)
@@ -223,6 +229,7 @@ class Training:
     def _evaluate(self, split: str) -> tuple[float, float]:
         """(mean cross entropy, accuracy) over a split; texts are scored by the same logits."""
         logits, labels = self._adapter.predict(split), self._labels[split]
+        self._adapter.check_precision("prediction", {split: logits})
         if split == "test":
             self.account.score_samples(logits, labels)
         return cross_entropy_and_accuracy(logits, labels)

@@ -1,0 +1,370 @@
+"""Trainings that are wrong in float32, in full batches or in whole epochs alone, planted in an adapter.
+
+Each lies where it can: a wrong training counts its samples, batches and updates as a right one would. As a script:
+planted.py NAME SCRIPT ARGUMENTS... runs a script of the workflow with the error in every adapter that it creates.
+"""
+
+import runpy
+import sys
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+
+import numpy as np
+
+
+def in_train_epoch(planted):
+    """An error in `train_epoch`: `planted` is given the adapter, the true method and the feed; the counts are faked."""
+
+    def plant(adapter):
+        true = adapter.train_epoch
+        lie = {"updates": 0}
+        true_build, true_set_state = adapter.build, adapter.set_state
+
+        def build(**arguments):
+            lie["updates"] = 0
+            true_build(**arguments)
+
+        def set_state(state):
+            lie["updates"] = state.get("planted_updates", np.array(0)).item()
+            true_set_state({name: array for name, array in state.items() if name != "planted_updates"})
+
+        true_state = adapter.state
+
+        def train_epoch(feed):
+            losses = planted(adapter, true, feed) if feed.steps > 2 else true(feed)
+            lie["updates"] += feed.steps
+            adapter.counted = lambda: {"samples": feed.samples, "batches": feed.steps, "updates": lie["updates"]}
+            return losses
+
+        adapter.build, adapter.set_state, adapter.train_epoch = build, set_state, train_epoch
+        adapter.state = lambda: true_state() | {"planted_updates": np.array(lie["updates"])}
+
+    return plant
+
+
+def part_of(feed, start, end):
+    """A feed of the batches from `start` to `end`."""
+    order = np.arange(feed.samples) if feed.order is None else feed.order
+    order = order[start * feed.batch_size : end * feed.batch_size]
+    return replace(feed, order=order, samples=len(order))
+
+
+def untrained(adapter, true, feed):
+    """The losses of a feed, and no training: the state is put back."""
+    state = {name: array for name, array in adapter.state().items() if name != "planted_updates"}
+    losses = true(feed)
+    type(adapter).set_state(adapter, state)
+    return losses
+
+
+def first_samples(adapter, true, feed):
+    """The first 1,024 samples only."""
+    return true(replace(feed, order=feed.order % 1024))
+
+
+STEPS = {"taken": 0}
+
+
+def every_20th_update_skipped(adapter, true, feed):
+    losses = []
+    for step in range(feed.steps):
+        STEPS["taken"] += 1
+        skipped = STEPS["taken"] % 20 == 0
+        part = part_of(feed, step, step + 1)
+        losses.append(untrained(adapter, true, part) if skipped else true(part))
+    return np.concatenate(losses)
+
+
+def half_epoch(adapter, true, feed):
+    half = feed.steps // 2
+    trained = true(part_of(feed, 0, half))
+    return np.concatenate([trained, untrained(adapter, true, part_of(feed, half, feed.steps))])
+
+
+EPOCHS = {"taken": 0}
+
+
+def reshuffled_from_epoch_2(adapter, true, feed):
+    EPOCHS["taken"] += 1
+    if EPOCHS["taken"] == 1:
+        return true(feed)
+    return true(replace(feed, order=np.random.default_rng(EPOCHS["taken"]).permutation(feed.order)))
+
+
+def last_batch_padded(adapter, true, feed):
+    """As iterators do that fill the last batch up from the beginning."""
+    missing = -feed.samples % feed.batch_size
+    order = np.concatenate([feed.order, feed.order[:missing]])
+    return true(replace(feed, order=order, samples=len(order)))
+
+
+def last_batch_not_trained(adapter, true, feed):
+    trained = true(part_of(feed, 0, feed.steps - 1))
+    return np.concatenate([trained, untrained(adapter, true, part_of(feed, feed.steps - 1, feed.steps))])
+
+
+def trained_twice(adapter, true, feed):
+    losses = true(feed)
+    true(feed)
+    return losses
+
+
+def optimizer_reset(adapter, true, feed):
+    """The optimizer forgets its state before each epoch."""
+    weights, first = adapter.weights(), adapter.first_state
+    type(adapter).set_state(adapter, {n: a for n, a in first.items() if n != "planted_updates"})
+    adapter.set_weights(weights)
+    return true(feed)
+
+
+def with_first_state(plant):
+    """An error that needs the state right after `build`."""
+
+    def planted(adapter):
+        plant(adapter)
+        build = adapter.build
+
+        def built(**arguments):
+            build(**arguments)
+            adapter.first_state = adapter.state()
+
+        adapter.build = built
+
+    return planted
+
+
+def other_rate(adapter):
+    """A learning rate that is 1 % off where nobody looks into the training."""
+    build = adapter.build
+
+    def planted(*, optimizer, observed_batch=None, **rest):
+        if observed_batch is None:
+            optimizer = replace(optimizer, learning_rate=1.01 * optimizer.learning_rate)
+        build(optimizer=optimizer, observed_batch=observed_batch, **rest)
+
+    adapter.build = planted
+
+
+def evaluation_on_100_samples(adapter):
+    predict = adapter.predict
+    adapter.predict = lambda split: predict(split)[np.arange(len(predict(split))) % 100]
+
+
+def float16_inputs(adapter):
+    load = adapter.load
+
+    def planted(*, split, inputs, labels):
+        if inputs.dtype == np.float32:
+            inputs = inputs.astype(np.float16).astype(np.float32)
+        load(split=split, inputs=inputs, labels=labels)
+
+    adapter.load = planted
+
+
+def two_byte_predictions(adapter):
+    predict = adapter.predict
+    adapter.predict = lambda split: predict(split).astype(np.float16)
+
+
+# --- in what the frameworks compute ---------------------------------------------------------------------------------
+
+
+def microbatches(adapter):
+    """The mean of the losses of microbatches of 32, the last one smaller."""
+    if adapter.framework == "chainer":
+        from trainmark.frameworks.chainer_layers import chainer
+
+        true = chainer.functions.softmax_cross_entropy
+
+        def planted(logits, labels):
+            parts = [slice(start, start + 32) for start in range(0, len(labels), 32)]
+            return sum(true(logits[part], labels[part]) for part in parts) / len(parts)
+
+        chainer.functions.softmax_cross_entropy = planted
+        return
+    from keras import ops
+
+    from trainmark.frameworks import keras_losses
+
+    true_losses = keras_losses.cross_entropies
+
+    def weighted(labels, logits, weights):
+        losses = true_losses(labels, logits, weights)
+        samples = losses.shape[0] or 100
+        if samples <= 32:
+            return losses
+        parts = np.arange(samples) // 32
+        factors = samples / (parts.max() + 1) / np.bincount(parts)[parts]
+        return losses * ops.convert_to_tensor(factors.astype("float32"))
+
+    keras_losses.cross_entropies = weighted
+
+
+def _chainer_dropout(planted):
+    """An error in the dropout that Chainer draws itself."""
+
+    def plant(adapter):
+        from trainmark.frameworks import chainer_layers
+
+        chainer_layers.FUNCTIONS["Dropout"] = lambda node, x: planted(
+            chainer_layers.chainer, x, node.attributes["rate"]
+        )
+
+    return plant
+
+
+def dropout_scaled(chainer, x, rate):
+    return chainer.functions.dropout(x, rate) * (1.01 if chainer.config.train else 1)
+
+
+def dropout_rate(chainer, x, rate):
+    return chainer.functions.dropout(x, 1.025 * rate)
+
+
+def one_mask(chainer, x, rate):
+    if not chainer.config.train:
+        return x
+    kept = (x.xp.random.random(x.shape[1:]) >= rate).astype(x.dtype) / np.float32(1 - rate)
+    return x * x.xp.broadcast_to(kept, x.shape)
+
+
+def dropout_in_evaluation(chainer, x, rate):
+    with chainer.using_config("train", True):
+        return chainer.functions.dropout(x, rate)
+
+
+def same_masks_each_epoch(adapter):
+    train_epoch = adapter.train_epoch
+    adapter.train_epoch = lambda feed: train_epoch(replace(feed, dropout_seed=1))
+
+
+def _keras_dense(planted):
+    """An error in what Keras's Dense computes, in float32 alone."""
+
+    def plant(adapter):
+        import keras
+
+        true = keras.layers.Dense.call
+
+        def call(self, inputs, training=None):
+            return planted(keras, true, self, inputs) if keras.config.floatx() == "float32" else true(self, inputs)
+
+        keras.layers.Dense.call = call
+
+    return plant
+
+
+def bfloat16_products(keras, true, layer, inputs):
+    """Both factors of the product are rounded to bfloat16."""
+
+    def rounded(values):
+        return keras.ops.cast(keras.ops.cast(values, "bfloat16"), "float32")
+
+    return keras.ops.matmul(rounded(inputs), rounded(layer.kernel)) + layer.bias
+
+
+def float16_gradients(adapter):
+    """Chainer's gradients are rounded to float16 before each update, in float32 alone."""
+    from trainmark.frameworks.chainer_layers import chainer
+
+    true = chainer.GradientMethod.update
+
+    class Rounding:
+        name, timing, call_for_each_param = "rounding", "pre", False
+
+        def __call__(self, optimizer):
+            for parameter in optimizer.target.params():
+                if parameter.grad is not None and parameter.grad.dtype == np.float32:
+                    parameter.grad[...] = parameter.grad.astype(np.float16)
+
+    build = adapter.build
+
+    def planted(**arguments):
+        build(**arguments)
+        adapter._optimizer.add_hook(Rounding(), timing="pre")
+
+    adapter.build = planted
+    assert true
+
+
+def gradients_clipped(adapter):
+    """Gradients whose norm exceeds a limit are made smaller where nobody looks into the training."""
+    from trainmark.frameworks.chainer_layers import chainer
+
+    build = adapter.build
+
+    def planted(*, observed_batch=None, **arguments):
+        build(observed_batch=observed_batch, **arguments)
+        if observed_batch is None:
+            adapter._optimizer.add_hook(chainer.optimizer_hooks.GradientClipping(0.5))
+
+    adapter.build = planted
+
+
+def weight_decay(adapter):
+    """A weight decay of 1e-4 where nobody looks into the training."""
+    from trainmark.frameworks.chainer_layers import chainer
+
+    build = adapter.build
+
+    def planted(*, observed_batch=None, **arguments):
+        build(observed_batch=observed_batch, **arguments)
+        if observed_batch is None:
+            adapter._optimizer.add_hook(chainer.optimizer_hooks.WeightDecay(1e-4))
+
+    adapter.build = planted
+
+
+def nothing(adapter):
+    """No error."""
+
+
+PLANTS = {
+    "nothing": nothing,
+    "first 1,024 samples": in_train_epoch(first_samples),
+    "microbatches": microbatches,
+    "every 20th update skipped": in_train_epoch(every_20th_update_skipped),
+    "half of each epoch": in_train_epoch(half_epoch),
+    "reshuffled from epoch 2": in_train_epoch(reshuffled_from_epoch_2),
+    "last batch padded": in_train_epoch(last_batch_padded),
+    "last batch not trained": in_train_epoch(last_batch_not_trained),
+    "trained twice": in_train_epoch(trained_twice),
+    "optimizer reset each epoch": with_first_state(in_train_epoch(optimizer_reset)),
+    "learning rate 1 % off": other_rate,
+    "gradients clipped": gradients_clipped,
+    "weight decay": weight_decay,
+    "evaluation on 100 samples": evaluation_on_100_samples,
+    "float16 inputs": float16_inputs,
+    "float16 gradients": float16_gradients,
+    "bfloat16 products": _keras_dense(bfloat16_products),
+    "two-byte predictions": two_byte_predictions,
+    "dropout scaled 1 % wrong": _chainer_dropout(dropout_scaled),
+    "dropout rate .205": _chainer_dropout(dropout_rate),
+    "one mask for a batch": _chainer_dropout(one_mask),
+    "dropout in evaluation": _chainer_dropout(dropout_in_evaluation),
+    "same masks each epoch": same_masks_each_epoch,
+}
+
+
+def main() -> None:
+    """Run a script with an error planted in every adapter."""
+    name, script, *arguments = sys.argv[1:]
+    sys.path.insert(0, str(Path(script).parent))
+    from trainmark.frameworks import registry
+
+    true = registry.create_adapter
+
+    @wraps(true)
+    def create(*given):
+        adapter = true(*given)
+        PLANTS[name](adapter)
+        return adapter
+
+    registry.create_adapter = create
+    sys.argv = [script, *arguments]
+    runpy.run_path(script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

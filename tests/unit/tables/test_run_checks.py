@@ -1,0 +1,111 @@
+"""Runs that do not begin alike, and weights that another framework evaluates otherwise, are not ranked."""
+
+import pytest
+from records_for_tests import certificates_of, record, written_tables
+
+from trainmark.tables.comparisons import comparisons_table
+from trainmark.tables.run_checks import wrong_pairs
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """A function: what is wrong with the pairs of these records, of which every two trainers are certified."""
+
+    def found(*records, evaluations=(), certified=2e-8):
+        by_path, runs = written_tables(tmp_path, *records)
+        certificates = certificates_of(runs)
+        for certificate in certificates.values():
+            certificate["pairs"][0]["float32"] = {"loss": certified}
+        return wrong_pairs(by_path, certificates, evaluations)
+
+    return found
+
+
+def sentence_of(found):
+    """The sentence of the only pair, which stands in both orders."""
+    assert len(found) == 2
+    assert len(set(found.values())) == 1
+    return next(iter(found.values()))
+
+
+def evaluation(*records, loss=0.0, accuracy=0.0, **changes):
+    """What another framework makes of these runs: so much more than the records say."""
+    return {
+        "framework": "other", "device": "cpu", "versions": {},
+        "runs": {
+            one["run"]["id"]: {
+                "weights_sha256": one["weights"]["sha256"],
+                "loss": one["result"]["test_loss"] + loss,
+                "accuracy": one["result"]["test_accuracy"] + accuracy,
+            } | changes
+            for one in records
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [2.3, 2.3 * (1 + 9e-7)])
+def test_runs_that_begin_alike_but_for_rounding_are_ranked(pairs, loss):
+    assert pairs(record("a"), record("b", changes={"step_losses": [loss, 0.9]})) == {}
+
+
+def test_another_first_loss_is_named_with_its_runs(pairs):
+    found = pairs(record("a"), record("b"), record("a", 2), record("b", 2, changes={"step_losses": [2.3001, 0.3]}))
+    sentence = sentence_of(found)
+    assert sentence.startswith("different: the first losses of the runs e/")
+    assert "/a/cpu/epochs-2/repeat-2 and " in sentence
+    assert sentence.endswith("/b/cpu/epochs-2/repeat-2 differ by 4.3e-05, and of the same training by 1e-06 at most")
+
+
+def test_what_the_certificate_found_in_single_batches_is_allowed_ten_times(pairs):
+    records = [record("a"), record("b", changes={"step_losses": [2.3 * (1 + 5e-6)]})]
+    assert pairs(*records)
+    assert pairs(*records, certified=1e-6) == {}
+
+
+def test_with_dropout_the_evaluation_before_training_counts_and_the_first_loss_does_not(pairs):
+    dropout = {"settings.dropout": True}
+    first, second = (
+        record(name, changes=dropout | {"step_losses": [loss], "initial_evaluation": {"loss": 2.25, "accuracy": 0.1}})
+        for name, loss in (("a", 2.3), ("b", 2.4))
+    )
+    assert pairs(first, second) == {}
+    second["initial_evaluation"]["loss"] = 2.26
+    assert "the test losses before training of the runs" in sentence_of(pairs(first, second))
+
+
+def test_a_run_that_is_not_ok_is_compared_with_none(pairs):
+    failed = record("b", changes={"step_losses": [9.0], "status": "diverged"})
+    assert pairs(record("a"), failed) == {}
+    assert pairs(record("a"), record("b", changes={"step_losses": []})) == {}
+
+
+@pytest.mark.parametrize("apart", [{}, {"loss": 2e-5}, {"accuracy": 1 / 359}])
+def test_weights_that_give_the_records_figures_are_ranked(pairs, apart):
+    records = [record("a"), record("b")]
+    assert pairs(*records, evaluations=[evaluation(*records, **apart)]) == {}
+
+
+@pytest.mark.parametrize(
+    "apart", [{"loss": 1e-3}, {"accuracy": 0.01}, {"weights_sha256": "f" * 64}, {"loss": float("inf")}]
+)
+def test_weights_that_give_others_are_named(pairs, apart):
+    records = [record("a"), record("b"), record("c")]
+    found = pairs(*records, evaluations=[evaluation(records[0], **apart)])
+    assert {key[3:] for key in found} == {
+        (f"{x} on cpu", f"{y} on cpu") for x, y in (("a", "b"), ("b", "a"), ("a", "c"), ("c", "a"))
+    }
+    sentence = next(iter(found.values()))
+    assert sentence.startswith(f"different: other evaluates the weights of the run {records[0]['run']['id']} to a test")
+    assert sentence.endswith("and the run's record says 0.5 and 75.00%")
+
+
+def test_a_wrong_pair_is_refused_whatever_its_certificate_says(tmp_path):
+    records = [record(name, repeat) for name in "ab" for repeat in range(1, 8)]
+    by_path, runs = written_tables(tmp_path, *records)
+    certificates = certificates_of(runs)
+    wrong = wrong_pairs(by_path, certificates, [evaluation(records[3], loss=0.1)])
+    (row, _) = comparisons_table(runs, certificates, wrong).to_dict("records")
+    assert (row["verdict"], row["parity"], row["pairs"]) == ("refused: different", "different", 7)
+    assert row["reason"] == next(iter(wrong.values()))
+    (row, _) = comparisons_table(runs, certificates).to_dict("records")
+    assert row["parity"] == "rounding"
