@@ -10,6 +10,7 @@ rule collect_records:
     input:
         records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
+        stale=made_anew(CAMPAIGN.stale_tables, TABLE_FILES[0]),
     output:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
@@ -17,6 +18,7 @@ rule collect_records:
         comparisons=report("results/tables/comparisons.csv", category="Tables", labels={"table": "comparisons"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
         text="results/tables/summary.txt",
+        manifest=f"results/tables/{products.MANIFEST}",
     params:
         plan=PLAN_FILE,
         folder=subpath(output.runs, parent=True),

@@ -12,13 +12,16 @@ from trainmark.machine import nvml
 from trainmark.machine.energy import open_meter
 from trainmark.machine.memory import peak_host_mib
 from trainmark.machine.provenance import boot_id, describe_job
+from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.recipe import Recipe, asked_batch_size, merged_input, seen_shape
+from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
+from trainmark.records.result import result
 from trainmark.training.checkpoints import identity_of
 from trainmark.training.job import DTYPE, Job
-from trainmark.training.outcome import Evaluations, result, sample_scores
+from trainmark.training.outcome import Evaluations, sample_scores
 from trainmark.training.phases import Ledger
 
 
@@ -71,6 +74,7 @@ class Account:
             "content_sha256": manifest["content_sha256"],
             "samples": manifest["samples"],
         }
+        self._inputs = inputs_of(recipe_values(recipe), self._settings, self._dataset, job.mean_file, job.code)
         self.provenance = {
             **describe_job(len(job.slot.cpus)),
             "device": None,
@@ -110,7 +114,7 @@ class Account:
         return same_code and own == {key: record[key] for key in own}
 
     def _decided(self) -> dict:
-        return {"run": self._run, "settings": self._settings, "dataset": self._dataset}
+        return {"run": self._run, "settings": self._settings, "dataset": self._dataset, "inputs": self._inputs}
 
     def begin(self, first_step_seconds: float) -> None:
         """Note that this process trains the run from its first epoch."""
@@ -216,6 +220,7 @@ class Account:
             "order": job.order,
             "settings": self._settings,
             "dataset": self._dataset,
+            "inputs": self._inputs,
             "status": "diverged" if diverged else "out_of_memory" if out_of_memory else "ok",
             "diverged": diverged,
             "out_of_memory": out_of_memory,
