@@ -9,7 +9,7 @@ from pathlib import Path
 from trainmark.files.seal import digest_of, sealed
 from trainmark.parity import certificate
 from trainmark.plan.run import Run
-from trainmark.records.inputs import inputs_of
+from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
 from trainmark.records.result import result
 from trainmark.tables.tables import GROUP, read_records, runs_table
@@ -196,9 +196,9 @@ def changed(record, changes):
 def resealed(record):
     """A record with the digests of what it holds now: what a forger who knows them would write."""
     with suppress(LookupError, TypeError):  # of a record that is broken otherwise
-        recipe = record["inputs"]["recipe"]
-        parts = recipe, record["settings"], record["dataset"], None, record["provenance"]["code"]
-        record["inputs"] = inputs_of(*parts)
+        asked = {"mean_sha256": None} | {key: value for key, value in record["inputs"].items() if key != "sha256"}
+        parts = record["settings"], record["dataset"], record["provenance"]["code"]
+        record["inputs"] = asked | {"sha256": inputs.digest_of_inputs(asked, *parts)}
     return record | {"sha256": digest_of(record)}
 
 

@@ -51,7 +51,7 @@ class JsonFiles:
             raise self.error(f"{path}: there is no such {self.name}") from error
         except OSError as error:
             raise self.error(f"{path}: can't be read ({error.strerror})") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self.error(f"{path} is not a JSON file: {error}; {self.again}") from error
         self._text(document, path)
         if not is_sealed(document):

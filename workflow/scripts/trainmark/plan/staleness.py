@@ -83,7 +83,7 @@ def _sha256(file: Path) -> str | None:
 
 def _digest(file: str) -> str | None:
     """The digest of a record or a certificate as it lies there; None where there is none."""
-    with suppress(OSError, ValueError, AttributeError):
+    with suppress(OSError, ValueError, AttributeError, RecursionError):
         return digest_of(json.loads(Path(file).read_text(encoding="utf-8")))
     return None
 
@@ -93,5 +93,5 @@ def _changes(path: Path, compared: Callable[[Mapping], Mapping[str, bool]]) -> l
         return []
     try:
         return [what for what, same in compared(json.loads(path.read_text(encoding="utf-8"))).items() if not same]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ["format"]

@@ -14,16 +14,17 @@ def inputs_of(recipe: Mapping, settings: Mapping, dataset: Mapping, mean_file: P
     recipe: what it decides (`recipe_values`). settings, dataset, code: as the record keeps them.
     """
     inputs = {"recipe": json.loads(json.dumps(recipe)), "mean_sha256": sha256_of(mean_file) if mean_file else None}
-    return {**inputs, "sha256": _digest(inputs, settings, dataset, code)}
+    return {**inputs, "sha256": digest_of_inputs(inputs, settings, dataset, code)}
 
 
 def are_those_of(record: Mapping) -> bool:
     """Whether the digest of a record's inputs is that of what it says of them."""
     inputs, code = record["inputs"], record["provenance"]["code"]
     found: str = inputs["sha256"]
-    return found == _digest(inputs, record["settings"], record["dataset"], code)
+    return found == digest_of_inputs(inputs, record["settings"], record["dataset"], code)
 
 
-def _digest(inputs: Mapping, settings: Mapping, dataset: Mapping, code: Mapping) -> str:
+def digest_of_inputs(inputs: Mapping, settings: Mapping, dataset: Mapping, code: Mapping) -> str:
+    """The digest of recipe and mean image with settings, dataset and code, as the record keeps them."""
     asked = {key: inputs[key] for key in ("recipe", "mean_sha256")}
     return digest_of({"inputs": asked, "settings": settings, "dataset": dataset, "code": code["sha256"]})
