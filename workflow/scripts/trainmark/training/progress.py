@@ -208,6 +208,7 @@ class Account:
         device_mib: the most memory of its GPU that it held. weights: what `kept_weights.write_weights` returned.
         """
         progress, job = self.progress, self._job
+        curves = list(progress.curves)  # once: a watching thread may ask for the record while an epoch ends
         sessions = [dict(session) for session in progress.sessions] or [self._session(1, 0.0)]
         sessions[-1]["held_seconds"] = [job.slot.held_from, time.monotonic()]
         if job.slot.gpu:
@@ -224,9 +225,9 @@ class Account:
             "status": "diverged" if diverged else "out_of_memory" if out_of_memory else "ok",
             "diverged": diverged,
             "out_of_memory": out_of_memory,
-            "curves": list(progress.curves),
+            "curves": curves,
             "step_losses": list(progress.step_losses),
-            "result": result(progress.curves, progress.first_step_seconds, self.samples),
+            "result": result(curves, progress.first_step_seconds, self.samples),
             "samples": list(progress.samples),
             "weights": weights,
             "phases_seconds": phases_seconds,
