@@ -12,7 +12,7 @@ PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-ve
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .PHONY: all test test-parity test-faults test-adversary test-benchmarks test-real-data lint coverage lock expected certify-networks bench-images bench-ledger \
-  bench-twins torch clean help
+  bench-records bench-twins torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -73,6 +73,10 @@ bench-images: $(VENV)/.installed
 bench-ledger: $(VENV)/.installed-dev
 	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/wall_times.py
 
+# How long does a call look at 1,000 records? Some seconds.
+bench-records: $(VENV)/.installed-dev
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/many_records.py
+
 # One setting under two names, and one slowed by 10 %: what does the report say? Some minutes.
 bench-twins: $(VENV)/.installed-dev
 	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/twins.py
@@ -124,6 +128,7 @@ help:
 	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"
 	@echo "make bench-images IMAGES=<folder>   speed of decoding, mean image and packed store on your photographs"
 	@echo "make bench-ledger   do the phases of 50 runs sum to their wall times, measured from outside?"
+	@echo "make bench-records  how long does a call of snakemake look at 1,000 records?"
 	@echo "make bench-twins    is one setting under two names told apart, and one slowed by 10 %?"
 	@echo "make lock       renew the pinned requirements (needs uv)"
 	@echo "make clean      remove the environment and caches; results stay"

@@ -2,15 +2,24 @@
 
 import copy
 import json
+from contextlib import suppress
 from itertools import combinations
+from math import ceil
 from pathlib import Path
 
+from trainmark.files.seal import digest_of, sealed
+from trainmark.parity import certificate
 from trainmark.plan.run import Run
-from trainmark.records.record import PHASES
+from trainmark.records import inputs
+from trainmark.records.record import PHASES, SCHEMA_VERSION
+from trainmark.records.result import result
 from trainmark.tables.tables import GROUP, read_records, runs_table
 
 CODE = {"trainmark.training.run": "a" * 16, "trainmark.frameworks.adapter": "b" * 16}
 """Digests of the modules that every run has."""
+
+CODE_RECORD = {"sha256": "c" * 16, "modules": CODE}
+"""The code of a certificate."""
 
 DIVERGED = {"kind": "nan", "epoch": 1, "step": 1, "last_finite_loss": None}
 
@@ -32,8 +41,11 @@ SETTINGS = {
     "batch_size": 128,
     "dtype": "float32",
     "input": {"scale": 1 / 255, "subtract_mean": True, "crop": None, "mean_window": "same"},
-    "experiment": {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 100, "memory_limit_mib": None},
+    "experiment": {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 2, "memory_limit_mib": None},
 }
+
+RECIPE = {"optimizer": SETTINGS["optimizer"], "initializer": "glorot_uniform", "batch_size": 128}
+"""What the recipe decided, as far as a record is held to it."""
 
 
 SAMPLES = [
@@ -78,29 +90,24 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
     curves = [curve(epoch, loss, seconds) for epoch in range(1, epochs + 1)]
     gpu = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024} if device == "gpu" else None
     made = {
-        "schema_version": 5,
+        "schema_version": SCHEMA_VERSION,
         "run": run_of(framework, repeat, device, epochs, **run),
         "order": None,
         "settings": copy.deepcopy(SETTINGS),
-        "dataset": {"name": "digits", "content_sha256": "0" * 64, "samples": {"train": 1438, "test": 359}},
+        "dataset": {
+            "name": run.get("dataset", "digits"),
+            "content_sha256": "0" * 64,
+            "samples": {"train": 1438, "test": 360},
+        },
+        "inputs": {"recipe": RECIPE},
         "status": "ok",
         "diverged": None,
         "out_of_memory": None,
         "curves": curves,
         "step_losses": [2.3, 0.1 + 0.2],
         "initial_evaluation": None,
-        "counted": {"samples": 1438 * epochs, "batches": 15 * epochs, "updates": 15 * epochs},
-        "result": {
-            "epochs_trained": epochs,
-            "training_seconds": 0.5 + epochs * seconds,
-            "first_step_seconds": 0.5,
-            "steady_epoch_seconds": seconds if epochs > 1 else None,
-            "samples_per_second": 1438 / seconds if epochs > 1 and seconds else None,
-            "test_loss": loss,
-            "test_accuracy": 0.75,
-            "train_loss": None,
-            "train_accuracy": None,
-        },
+        "counted": {},
+        "result": result(curves, 0.5, 1438),
         "samples": [],
         "weights": {"file": "weights.npz", "sha256": "e" * 64},
         **_times(epochs, seconds),
@@ -110,7 +117,18 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "memory": {"peak_host_mib": 512.5, "peak_device_mib": 64.25 if device == "gpu" else None},
         "provenance": _provenance(framework, device, gpu),
     }
-    return changed(made, changes or {})
+    return changed(_counted(made), changes or {})
+
+
+def _counted(record):
+    """A record with what follows from its settings and curves; not what a test set in it."""
+    with suppress(LookupError, TypeError):  # of a record that is broken otherwise
+        samples, epochs = record["dataset"]["samples"]["train"], len(record["curves"])
+        steps = epochs * ceil(samples / record["settings"]["batch_size"])
+        record["counted"] = {"samples": epochs * samples, "batches": steps, "updates": steps}
+        if record["settings"]["dropout"] and not record["initial_evaluation"]:
+            record["initial_evaluation"] = {"loss": 2.25, "accuracy": 0.1}
+    return record
 
 
 def _times(epochs, seconds):
@@ -144,36 +162,39 @@ def _provenance(framework, device, gpu):
     }
 
 
-def diverged(*arguments, kind="nan", **options):
+def diverged(framework="chainer", repeat=1, *arguments, kind="nan", **options):
     """A record of a run whose first loss was none."""
-    found = record(*arguments, **options)
+    found = record(framework, repeat, *arguments, **options)
     loss = {"nan": "NaN", "inf": "Infinity"}[kind]
-    absent = {"epochs_trained": 1, "steady_epoch_seconds": None, "samples_per_second": None, "test_loss": loss}
-    return found | {
+    curves = [curve(1, loss)]
+    found |= {
         "status": "diverged",
         "diverged": DIVERGED | {"kind": kind},
-        "curves": [curve(1, loss)],
-        "step_losses": [loss],
-        "result": found["result"] | absent,
+        "curves": curves,
+        "step_losses": [loss] * 2,
+        "result": result(curves, 0.5, 1438),
+        **_times(1, 0.25),
         "weights": None,
     }
+    return sealed(_counted(found))
 
 
 def out_of_memory(*arguments, **options):
     """A record of a run that ended before its first epoch did."""
     found = record(*arguments, **options)
-    return found | {
+    found |= {
         "status": "out_of_memory",
         "out_of_memory": dict(OUT_OF_MEMORY),
         "curves": [],
         "step_losses": [],
-        "result": dict.fromkeys(found["result"]) | {"epochs_trained": 0},
+        "result": result([], None, 1438),
         "weights": None,
     }
+    return sealed(_counted(found))
 
 
 def changed(record, changes):
-    """A record with other values at some paths; `...` takes the key away. It changes the record that it is given."""
+    """A record with other values at some paths, resealed; `...` takes a key away. It changes what it is given."""
     for path, value in copy.deepcopy(changes).items():
         *outer, last = [int(part) if part.isdigit() else part for part in path.split(".")]
         place = record
@@ -183,7 +204,18 @@ def changed(record, changes):
             del place[last]
         else:
             place[last] = value
-    return record
+    if not any(path.startswith("counted") for path in changes):
+        _counted(record)
+    return resealed(record)
+
+
+def resealed(record):
+    """A record with the digests of what it holds now: what a forger who knows them would write."""
+    with suppress(LookupError, TypeError):  # of a record that is broken otherwise
+        asked = {"mean_sha256": None} | {key: value for key, value in record["inputs"].items() if key != "sha256"}
+        parts = record["settings"], record["dataset"], record["provenance"]["code"]
+        record["inputs"] = asked | {"sha256": inputs.digest_of_inputs(asked, *parts)}
+    return record | {"sha256": digest_of(record)}
 
 
 def certificates_of(runs, parities=None):
@@ -200,25 +232,30 @@ def certificates_of(runs, parities=None):
 def certificate_of(group, trainers, parities):
     """A certificate that fits the schema."""
     names = [f"{framework} on {device}" for framework, device in trainers]
-    return {
-        "schema_version": 2,
+    return sealed({
+        "schema_version": certificate.SCHEMA_VERSION,
         **dict(zip(GROUP, group, strict=True)),
         "settings": {
             "seed": 1, "architecture": "mlp-32", "parameters": 25450, "classes": 10, "initializer": "glorot_uniform",
             "optimizer": {"rule": "adam", "learning_rate": 0.001}, "input_shape": [1, 28, 28],
             "trained_input_shape": [1, 28, 28], "dataset_sha256": "0" * 64, "steps": 10, "samples": 16,
             "evaluation_samples": 16, "epochs": {"batches": [15, 15], "samples": [1438, 1438], "batch_size": 100},
+            "experiment": {"seed": 1, "batch_size": "recipe", "input": {}}, "recipe": RECIPE,
         },
+        "code": CODE_RECORD,
         "classes": {"rounding": 1e-9},
         "trainers": [
-            {"framework": framework, "device": device, "versions": {framework: "1.0"}, "failure": None, "checks": {}}
-            for framework, device in trainers
+            {
+                "framework": name, "device": device, "versions": {name: "1.0"}, "code": CODE_RECORD, "failure": None,
+                "checks": {},
+            }
+            for name, device in trainers
         ],
         "pairs": [
             _certified_pair(first, second, parities.get((first, second), "rounding"))
             for first, second in combinations(names, 2)
         ],
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 def _certified_pair(first, second, parity):
@@ -231,7 +268,7 @@ def _certified_pair(first, second, parity):
     failed = parity == "not certified"
     return {
         "first": first, "second": second, "parity": parity, "stages": {} if failed else stages,
-        "float32": None if failed else {"loss": 2e-8}, "epochs": None,
+        "float32": None if failed else {"loss": 2e-8}, "epochs": None, "reasons": [],
         "drift": None if failed else {"losses": 3e-7, "weights": "Infinity", "evaluation": 1e-7},
         "place": places[0] if places else None, "causes": places, "sentence": f"they are <{parity}>",
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """The benchmarks of the ledger and of the verdicts run and print each of their figures; what they say is not tested."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,7 @@ def test_the_twins_benchmark_prints_the_reports_verdicts():
             assert f"{experiment}, {metric}: {second} on cpu against twin-one on cpu: " in shown
     assert shown.count("too few pairs (1, needs 6)") == 4
     assert "as it should be: no" in shown
+
+
+def test_the_benchmark_of_many_records_prints_its_figure():
+    assert re.fullmatch(r"1000 records, [\d.]+ MiB: [\d.]+ s\n", printed("many_records.py"))

@@ -34,6 +34,7 @@ rule certify:
     """Compare the traces of all trainers of a group in pairs: the parity certificate."""
     input:
         traces=CAMPAIGN.traces,
+        stale=made_anew(CAMPAIGN.stale_certificate, f"results/certificates/{CERTIFICATE_FILE}"),
     output:
         certificate=f"results/certificates/{CERTIFICATE_FILE}",
     params:

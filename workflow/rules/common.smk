@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import RerunTrigger
 
 # Relative to the working directory: an absolute path in a rule would make every result stale in a moved copy.
 SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
@@ -18,7 +19,7 @@ from trainmark.plan.code_digests import digest
 from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import read_plan
-from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TRACE_FILE
+from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
 
 
@@ -42,6 +43,7 @@ else:  # a job that reads the Snakefile anew, on a node of a cluster, takes the 
 CAMPAIGN = Campaign(PLANNED, CATALOGUE)
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
+STALE = {}  # what of a record or a certificate is not as asked, by its path
 
 
 wildcard_constraints:
@@ -55,11 +57,30 @@ wildcard_constraints:
     figure="|".join(known_figures()),
 
 
+def made_anew(changes, file):
+    """An input function that names no file, and has a job run whose output is not what the config asks for.
+
+    changes: a function of the campaign that tells what of it is not, from the file itself. Code counts only where
+    parameters trigger, in which Snakemake is told of it: `--rerun-triggers mtime` keeps what other code made.
+    """
+
+    def look(wildcards):
+        if workflow.is_main_process:  # a job that reads the Snakefile anew was asked for already
+            if changed := changes(wildcards, RerunTrigger.PARAMS in workflow.rerun_triggers):
+                path = file.format_map(wildcards)
+                STALE[path] = changed
+                workflow.dag.forcefiles.add(path)
+        return []
+
+    return look
+
+
 def start():
     """Before the first job. What this imports is not there in a dry run, which needs Snakemake alone."""
-    from trainmark.plan.hooks import start_workflow
+    from trainmark.plan.hooks import print_stale, start_workflow
 
     HELD.append(or_refuse(start_workflow, CAMPAIGN, CONFIG, gpu_found=GPU_FOUND, local=workflow.local_exec))
+    print_stale(STALE, sys.stderr)
 
 
 def finish():

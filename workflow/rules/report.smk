@@ -11,6 +11,7 @@ rule collect_records:
         records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
         evaluations=CAMPAIGN.evaluations,
+        stale=made_anew(CAMPAIGN.stale_tables, TABLE_FILES[0]),
     output:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
@@ -18,6 +19,7 @@ rule collect_records:
         comparisons=report("results/tables/comparisons.csv", category="Tables", labels={"table": "comparisons"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
         text="results/tables/summary.txt",
+        manifest=f"results/tables/{products.MANIFEST}",
     params:
         plan=PLAN_FILE,
         folder=subpath(output.runs, parent=True),
@@ -32,7 +34,7 @@ rule collect_records:
         mem_mb=1000,
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs"
-        " --certificates-folder results/certificates --evaluations {input.evaluations:q} --out-folder {params.folder:q}"
+        " --certificates-folder results/certificates --evaluations-folder results/evaluations --out-folder {params.folder:q}"
         " 2> >(tee {log:q} >&2)"
 
 

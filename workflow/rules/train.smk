@@ -7,6 +7,7 @@ rule train:
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
+        stale=made_anew(CAMPAIGN.stale_record, RECORD_FILE),
     output:
         record=RECORD_FILE,
     params:

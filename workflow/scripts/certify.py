@@ -7,6 +7,7 @@ from pathlib import Path
 from trainmark.errors import run_command
 from trainmark.parity.certificate import certificate, certificate_lines, write_certificate
 from trainmark.parity.trace import read_trace
+from trainmark.plan.dependencies import code_record
 from trainmark.recipes.catalogue import RECIPES
 
 
@@ -23,7 +24,7 @@ def main() -> None:
     settings = traces[0].settings
     architecture = RECIPES[arguments.recipe].architecture(tuple(settings["input_shape"]), settings["classes"])
     group = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")}
-    found = certificate(group, traces, architecture)
+    found = certificate(group, traces, architecture, code_record(("certify",)))
     write_certificate(found, arguments.out)
     title = f"certify {arguments.experiment}, {arguments.recipe} on {arguments.dataset}:"
     lines = "\n  ".join([title, *certificate_lines(found)])

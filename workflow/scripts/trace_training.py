@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 from trainmark.console import print_line, redirect_output
@@ -11,6 +12,7 @@ from trainmark.errors import TrainmarkError
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
 from trainmark.machine.locks import device_slot
+from trainmark.plan.dependencies import certified_recipe_values, code_record, tracing_code
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 
@@ -24,16 +26,22 @@ def parse_arguments() -> argparse.Namespace:
 
 def take_trace(arguments: argparse.Namespace) -> None:
     """Hold a device, as runs do, so that no timed one is disturbed; take the steps; write."""
+    recipe = RECIPES[arguments.recipe]
+    asked = {
+        "experiment": dict(arguments.settings),
+        "recipe": certified_recipe_values(recipe),
+        "code": code_record(tracing_code(recipe, arguments.framework)),  # before any wait: it may be edited meanwhile
+    }
     with device_slot(arguments.device, arguments.threads) as slot:
         gpus.limit_threads(slot.cpus)
         # numpy reads its number of threads when it is imported: not before
         from trainmark.parity.certified_steps import certified_plan, trace
         from trainmark.parity.trace import write_trace
 
-        recipe = RECIPES[arguments.recipe]
         plan = certified_plan(recipe, arguments.settings, arguments.dataset_folder, arguments.mean)
         adapter = create_adapter(arguments.framework, len(slot.cpus))
-        write_trace(trace(adapter, plan, arguments.device), arguments.out)
+        found = trace(adapter, plan, arguments.device)
+        write_trace(replace(found, settings={**found.settings, **asked}), arguments.out)
 
 
 def main() -> None:

@@ -48,6 +48,36 @@ def test_what_was_written_comes_back(folder, splits, split):
     assert np.array_equal(images, splits[split][0]) and np.array_equal(labels, splits[split][1])
 
 
+def test_all_splits_come_back(folder, splits):
+    found = prepared.read_splits(folder)
+    assert list(found) == list(splits)
+    assert all(np.array_equal(found[split][part], splits[split][part]) for split in splits for part in (0, 1))
+
+
+def replace_array(folder: Path, name: str, array: np.ndarray) -> None:
+    """Put another array in the place of a prepared one, and its SHA-256 into the manifest."""
+    np.save(folder / f"{name}.npy", array)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["arrays"][name]["sha256"] = sha256_of(folder / f"{name}.npy")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_an_array_that_was_edited_along_with_its_digest_is_refused(folder, splits):
+    replace_array(folder, "train_images", 255 - splits["train"][0])
+    message = message_of(prepared.read_splits, folder)
+    assert message == f"{folder}: the content_sha256 of the manifest is not that of the arrays; {again(folder)}"
+
+
+@pytest.mark.parametrize(("name", "kept"), [("train_labels", 5), ("train_images", 4)])
+def test_fewer_labels_than_images_are_refused(folder, splits, name, kept):
+    replace_array(folder, name, splits["train"][name == "train_labels"][:kept])
+    counts = {"train_images": 6, "train_labels": 6} | {name: kept}
+    assert message_of(prepared.read_split, folder, "train") == (
+        f"{folder}, train: found {counts['train_images']} samples, {counts['train_labels']} labels, and 6 samples in "
+        f"the manifest; allowed: as many of each; {again(folder)}"
+    )
+
+
 def test_token_ids_come_back_too(tmp_path):
     ids = np.arange(12, dtype=np.int32).reshape(3, 4)
     labels = np.array([0, 1, 0])

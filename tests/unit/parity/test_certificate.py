@@ -7,6 +7,7 @@ import pytest
 from fake_trainer import ARCHITECTURE, FakeAdapter, failing, plan, spoiling, untouched
 
 from trainmark.errors import CertificateError
+from trainmark.files.seal import sealed
 from trainmark.parity.certificate import (
     certificate,
     certificate_lines,
@@ -25,6 +26,7 @@ SETTINGS = {
     "optimizer": {"rule": "momentum_sgd", "learning_rate": 0.05, "momentum": 0.9}, "input_shape": [1, 3, 3],
     "trained_input_shape": [1, 9, 9], "dataset_sha256": "0" * 64, "steps": 10, "samples": 4, "evaluation_samples": 6,
     "epochs": {"batches": [8, 8], "samples": [32, 32], "batch_size": 4},
+    "experiment": {"seed": 1}, "recipe": {}, "code": {"sha256": "a" * 16, "modules": {}},
 }  # fmt: skip
 
 
@@ -41,7 +43,7 @@ def found():
         traced("c", spoiling("forward", "norm", 0.01)),
         traced("d", failing("loss", "loss", MemoryError("full"))),
     ]
-    return certificate(GROUP, traces, ARCHITECTURE)
+    return certificate(GROUP, traces, ARCHITECTURE, SETTINGS["code"])
 
 
 def test_every_pair_has_its_class(found):
@@ -61,7 +63,7 @@ def test_every_pair_has_its_class(found):
 def test_a_certificate_comes_back_from_its_file(found, tmp_path):
     path = tmp_path / "e" / "mnist-mlp-flux" / "digits.json"
     write_certificate(found, path)
-    assert read_certificate(path) == json.loads(json.dumps(found))
+    assert read_certificate(path) == json.loads(json.dumps(sealed(found)))
     assert read_certificates(tmp_path, [("e", "mnist-mlp-flux", "digits")]) == {
         ("e", "mnist-mlp-flux", "digits"): read_certificate(path)
     }
@@ -70,7 +72,7 @@ def test_a_certificate_comes_back_from_its_file(found, tmp_path):
 
 def test_infinity_is_no_number_of_json(tmp_path):
     traces = [traced("a"), traced("b", spoiling("loss", "loss", float("inf"), step=2))]
-    made = certificate(GROUP, traces, ARCHITECTURE)
+    made = certificate(GROUP, traces, ARCHITECTURE, SETTINGS["code"])
     write_certificate(made, tmp_path / "c.json")
     assert made["pairs"][0]["stages"]["steps"]["losses"] == "Infinity"
     assert "Infinity," not in (tmp_path / "c.json").read_text().replace('"Infinity",', "")
@@ -90,7 +92,7 @@ def test_what_does_not_fit_the_schema_is_refused(found, tmp_path, change, where)
     with pytest.raises(CertificateError, match=f"not a certificate of this version of trainmark: {where}"):
         write_certificate(found | change, path)
     assert not path.exists()
-    path.write_text(json.dumps(found | change))
+    path.write_text(json.dumps(sealed(found | change)))
     with pytest.raises(CertificateError, match=where):
         read_certificate(path)
 
@@ -107,7 +109,7 @@ def test_what_is_no_certificate_is_one_sentence(tmp_path, content, text):
 
 def test_traces_of_different_settings_are_not_compared():
     with pytest.raises(CertificateError, match="b on cpu and a on cpu were traced with different settings"):
-        certificate(GROUP, [traced("a"), traced("b", seed=2)], ARCHITECTURE)
+        certificate(GROUP, [traced("a"), traced("b", seed=2)], ARCHITECTURE, SETTINGS["code"])
 
 
 def test_a_line_a_pair_for_people(found):
@@ -134,5 +136,5 @@ def test_differences_for_people(value, text):
 
 def test_devices_make_trainers(found):
     first = traced("a")
-    made = certificate(GROUP, [first, replace(first, device="gpu")], ARCHITECTURE)
+    made = certificate(GROUP, [first, replace(first, device="gpu")], ARCHITECTURE, SETTINGS["code"])
     assert (made["pairs"][0]["first"], made["pairs"][0]["second"]) == ("a on cpu", "a on gpu")

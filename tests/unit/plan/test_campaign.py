@@ -200,3 +200,15 @@ def test_the_end_of_what_left_nothing_says_nothing(here):
     shown = io.StringIO()
     hooks.print_results(campaign_of(), shown)
     assert shown.getvalue() == ""
+
+
+def test_what_is_made_anew_is_counted_by_why():
+    stale = {"a": ["settings"], "b": ["settings", "code"], "c": ["settings"]}
+    stream = io.StringIO()
+    hooks.print_stale(stale, stream)
+    assert stream.getvalue() == (
+        "2 results are not what the config asks for, and made anew: settings\n"
+        "1 result is not what the config asks for, and made anew: settings, code\n"
+    )
+    hooks.print_stale({}, stream)
+    assert stream.getvalue().count("\n") == 2

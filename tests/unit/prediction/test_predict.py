@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import predict as script
 import pytest
-from records_for_tests import diverged, out_of_memory, record
+from records_for_tests import diverged, out_of_memory, record, resealed
 
 from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS
@@ -53,7 +53,7 @@ def results(tmp_path):
         if found["status"] == "ok":
             weights = first_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
             found["weights"] = write_weights(file.with_name("weights.npz"), weights)
-        file.write_text(json.dumps(found | (changes or {})))
+        file.write_text(json.dumps(resealed(found | (changes or {}))))
         return file
 
     return write
@@ -286,7 +286,7 @@ def test_a_dataset_of_another_content(results):
     file = results()
     found = json.loads(file.read_text())
     found["dataset"]["content_sha256"] = "0" * 64
-    file.write_text(json.dumps(found))
+    file.write_text(json.dumps(resealed(found)))
     message = message_of(DataError, read_run, file)
     assert "holds another dataset, or another version of texts, than" in message
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from records_for_tests import diverged, out_of_memory, record, written_tables
+from records_for_tests import diverged, out_of_memory, record, resealed, written_tables
 
 from trainmark.plan.figures import known_figures
 from trainmark.report import figures
@@ -103,7 +103,8 @@ def test_training_times_are_those_of_the_runs_that_are_ok(drawn):
 def test_a_cross_stands_where_a_diverged_run_was_last_finite_and_nowhere_else(drawn):
     stopped = record("a", 2, epochs=3)
     stopped |= {"status": "diverged", "diverged": {"kind": "nan", "epoch": 3, "step": 30, "last_finite_loss": 0.5}}
-    stopped["curves"][2]["evaluations"]["test"]["loss"] = "NaN"
-    axes = drawn("curves", record("a", 1, epochs=3), stopped, out_of_memory("a", 3, epochs=3))
+    stopped["curves"][2]["evaluations"]["test"]["loss"] = stopped["result"]["test_loss"] = "NaN"
+    stopped["weights"] = None
+    axes = drawn("curves", record("a", 1, epochs=3), resealed(stopped), out_of_memory("a", 3, epochs=3))
     crosses = [line for line in axes[0].lines if line.get_marker() == "x"]
     assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([2], [0.5])]

@@ -77,7 +77,7 @@ def experiment():
             yield record("b", repeat, device, seconds=1.1 + repeat / 90, loss=0.4, changes=measured)
     yield diverged("a", 1, epochs=3)
     yield out_of_memory("b", 1, epochs=3)
-    yield record("a", 8, changes={"resumes": 2, "sessions": [session("h"), session("<g>")]})
+    yield record("a", 8, changes={"resumes": 2, "sessions": [session("h"), session("h"), session("<g>")]})
     yield diverged("a", 1, experiment="f", kind="inf")
     yield diverged("b", 1, experiment="f")
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
+from records_for_tests import certificates_of, diverged, out_of_memory, record, resealed, written_tables
 
 from trainmark.tables.comparisons import (
     agreement_table,
@@ -262,7 +262,7 @@ def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tmp_path
     for one in records:
         if one["run"]["framework"] == "b":
             one["provenance"]["versions"] = {"b": "2.0"}
-    _, runs = written_tables(tmp_path, *records)
+    _, runs = written_tables(tmp_path, *map(resealed, records))
     rows = rows_of(comparisons_table(runs, certificates_of(runs)))
     assert {row["verdict"] for row in rows} == {"refused: not certified"}
     assert {row["ratio"] for row in rows} == {None}

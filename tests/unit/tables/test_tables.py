@@ -61,7 +61,7 @@ def test_a_censored_run_says_how_it_ended(runs_of):
 
 def test_a_run_that_went_on_elsewhere_names_its_machines(runs_of):
     same, host, gpu = runs_of(
-        record("a", changes={"sessions": [session("h"), session("h", first_epoch=2)], "resumes": 1}),
+        record("a", changes={"sessions": [session("h"), session("h")], "resumes": 1}),
         record("b", changes={"sessions": [session("h"), session("g"), session("h")], "resumes": 2}),
         record("c", changes={"sessions": [session("h", "GPU-1"), session("h", "GPU-2")], "resumes": 1}),
     ).to_dict("records")
@@ -104,7 +104,9 @@ def test_tables_survive_their_file(tmp_path):
 
 
 def test_curves_have_a_row_an_epoch_and_none_of_a_run_without_any(tmp_path):
-    trained = changed(record("a", epochs=3), {"curves.2.evaluations.train": {"loss": 0.25, "accuracy": 1.0}})
+    train = {"loss": 0.25, "accuracy": 1.0}
+    results = {"result.train_loss": 0.25, "result.train_accuracy": 1.0}
+    trained = changed(record("a", epochs=3), {"curves.2.evaluations.train": train, **results})
     by_path, _ = written_tables(tmp_path, trained, out_of_memory("b"), diverged("c"))
     curves = tables.curves_table(by_path)
     of_a, of_c = (curves[curves["id"].str.contains(f"/{name}/")] for name in "ac")

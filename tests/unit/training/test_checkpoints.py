@@ -300,3 +300,13 @@ def test_after_ten_kills_at_random_moments_a_whole_one_is_always_there_and_none_
         assert found.progress == {"epochs": found.epoch}
         assert np.array_equal(found.state["weights"], np.full(100_000, found.epoch))
         written = found.epoch
+
+
+def test_a_checkpoint_that_was_renamed_to_another_run_is_not_taken(tmp_path, capsys):
+    """Its content is whole, and its name fits: the identity inside of it does not."""
+    (file,) = write(tmp_path, 1, identity=OTHER_RUN)
+    (own,) = write(tmp_path / "own", 1)
+    epoch, number, _, content = file.name.split("-")
+    file.rename(tmp_path / "-".join([epoch, number, own.name.split("-")[2], content]))
+    assert newest_checkpoint(tmp_path, RUN) is None
+    assert "it was renamed: it holds another identity than its name" in capsys.readouterr().out

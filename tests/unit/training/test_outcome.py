@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from trainmark.recipes.outputs import probabilities
-from trainmark.training.outcome import divergence, result, sample_scores
+from trainmark.records.result import result
+from trainmark.training.outcome import divergence, sample_scores
 
 NAN, INF = float("nan"), float("inf")
 FINITE = {"test": (0.5, 0.9)}

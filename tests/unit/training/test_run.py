@@ -18,7 +18,7 @@ from trainmark.frameworks.adapter import Adapter
 from trainmark.machine.locks import Slot
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.records.record import PHASES, write_record
+from trainmark.records.record import PHASES, read_record, write_record
 from trainmark.training import run as run_module
 from trainmark.training.job import Job
 from trainmark.training.phases import Ledger
@@ -154,6 +154,7 @@ def train(tmp_path, monkeypatch):
         run_once.training = one = run_module.Training(run, recipe, settings, job, Ledger(time.monotonic()))
         record = one.train(epoch_done, resumed.append)
         write_record(record, tmp_path / "record.json")
+        read_record(tmp_path / "record.json")  # which it refuses where it contradicts itself
         shutil.rmtree(tmp_path / "checkpoint", ignore_errors=True)  # as the command does it
         first = resumed[0] if resumed else 0
         assert seen == record["curves"][first:]

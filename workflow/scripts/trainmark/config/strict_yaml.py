@@ -2,6 +2,7 @@
 
 import re
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,26 @@ IN_OUR_WORDS = [
 """PyYAML's problems that say more about its inside than about what to do, and what stands in their place."""
 
 
+MOST_VALUES = 100_000
+"""How many values a file may come to with every alias (*name) written out: a few short lines can ask for billions."""
+
+
+LONG_TEXT = 1000
+"""Every so many characters of a text count as a value more."""
+
+
 class StrictLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, which also refuses a key that is given twice; YAML itself lets the last one win."""
+    """PyYAML's safe loader, which also refuses a key that is given twice; YAML itself lets the last one win.
+
+    So does it refuse aliases that come to more than MOST_VALUES.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        """The document, before anything is made of it."""
+        node: yaml.Node | None = super().get_single_node()
+        if node and _values(node, {}) > MOST_VALUES:
+            raise _error(f"its values with every alias written out are more than {MOST_VALUES:,}; allowed: fewer", node)
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Look at the keys as they stand in the file: later, those of a merge (<<) are among them."""
@@ -58,6 +77,17 @@ StrictLoader.add_constructor(StrictLoader.DEFAULT_MAPPING_TAG, partial(StrictLoa
 
 def _error(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
     return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+def _values(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node comes to, each alias written out; one within itself, which is refused later, counts 1."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1 + len(node.value) // LONG_TEXT
+    if id(node) not in known:
+        known[id(node)] = 1
+        inner = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        known[id(node)] += sum(_values(one, known) for one in inner)
+    return known[id(node)]
 
 
 def read_yaml(path: Path) -> dict:

@@ -1,10 +1,12 @@
 """Reading prepared datasets: arrays or lists of images beside a manifest that says what they are."""
 
+import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 
+from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.tokens import Vocabulary
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
@@ -44,7 +46,28 @@ def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     inputs, labels = (
         _read_array(folder, manifest["arrays"][f"{split}_{part}"]) for part in (manifest["kind"], "labels")
     )
+    if not len(inputs) == len(labels) == manifest["samples"][split]:
+        raise DataError(
+            f"{folder}, {split}: found {len(inputs)} samples, {len(labels)} labels, and {manifest['samples'][split]} "
+            f"samples in the manifest; allowed: as many of each; {_again(folder)}"
+        )
     return inputs, labels
+
+
+def read_splits(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """(inputs, labels) by split, as `read_split` gives them.
+
+    Raises DataError, too, where the content of the arrays is not that of the manifest's content_sha256, which records
+    name: a manifest can be edited along with an array.
+    """
+    splits = {split: read_split(folder, split) for split in SPLITS}
+    digest = hashlib.sha256()
+    for inputs, labels in splits.values():
+        for array in (inputs, labels):
+            digest.update(np.ascontiguousarray(array).data)
+    if digest.hexdigest() != read_manifest(folder)["content_sha256"]:
+        raise DataError(f"{folder}: the content_sha256 of the manifest is not that of the arrays; {_again(folder)}")
+    return splits
 
 
 def read_vocabulary(folder: Path) -> Vocabulary | None:

@@ -1,4 +1,4 @@
-"""Our own JSON files: checked against their schemas, on write and on read."""
+"""Our own JSON files: checked against their schemas, on write and on read, and on read against their digests."""
 
 import json
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 
 from trainmark.errors import TrainmarkError
+from trainmark.files.seal import is_sealed, sealed
 from trainmark.files.whole import write_text
 
 MESSAGE_LENGTH = 200
@@ -39,20 +40,24 @@ class JsonFiles:
     again: str
 
     def write(self, document: dict, path: Path) -> None:
-        """Write a file as a whole or not at all. Raises `error` where the document does not fit the schema."""
-        write_text(path, self._text(document, path))
+        """Write a file, with its digest, as a whole or not at all. Raises `error` where it does not fit the schema."""
+        write_text(path, self._text(sealed(document), path))
 
     def read(self, path: Path) -> dict:
-        """Read a file. Raises `error` where it is not there, no JSON, or does not fit the schema."""
+        """Read a file. Raises `error` where it is not there, no JSON, does not fit the schema, or was changed."""
         try:
             document: dict = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise self.error(f"{path}: there is no such {self.name}") from error
         except OSError as error:
             raise self.error(f"{path}: can't be read ({error.strerror})") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self.error(f"{path} is not a JSON file: {error}; {self.again}") from error
         self._text(document, path)
+        if not is_sealed(document):
+            raise self.error(
+                f"{path} was changed after it was written: its SHA-256 is not that of its content; {self.again}"
+            )
         return document
 
     def _text(self, document: dict, path: Path) -> str:

@@ -1,6 +1,7 @@
 """The certificate: the JSON file that says of every two trainers of a group whether they train the same network.
 
-A group is an experiment's recipe on a dataset. Checked against its schema on write and on read.
+A group is an experiment's recipe on a dataset. Checked against its schema on write and on read, and on read against the
+digest that it carries and against itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from trainmark.errors import CertificateError
 from trainmark.files.json_schema import JsonFiles
 from trainmark.networks.graph import Architecture
 from trainmark.parity.compare import CLASSES, NOT_CERTIFIED, Pair, compare
+from trainmark.parity.contradictions import contradictions
 from trainmark.parity.sentences import Place
 from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
@@ -38,14 +40,20 @@ STAGE_TITLES = {
 }
 
 
-def certificate(group: Mapping[str, str], traces: Sequence[Trace], architecture: Architecture) -> dict:
-    """Of all pairs of these traces. group: its experiment, recipe and dataset.
+CODE = "code"
+"""Key of a trace's settings that is each trainer's own: the code that traced it, as `code_record` gives it."""
+
+
+def certificate(
+    group: Mapping[str, str], traces: Sequence[Trace], architecture: Architecture, code: Mapping[str, object]
+) -> dict:
+    """Of all pairs of these traces. group: its experiment, recipe and dataset. code: of the comparison.
 
     Raises CertificateError where the traces are of different settings.
     """
-    settings = traces[0].settings
+    settings = _common(traces[0])
     for trace in traces:
-        if trace.settings != settings:
+        if _common(trace) != settings:
             raise CertificateError(
                 f"{trace.trainer} and {traces[0].trainer} were traced with different settings, {trace.settings} and "
                 f"{settings}; delete results/traces and run snakemake again"
@@ -53,13 +61,15 @@ def certificate(group: Mapping[str, str], traces: Sequence[Trace], architecture:
     return {
         "schema_version": SCHEMA_VERSION,
         **group,
-        "settings": dict(settings),
+        "settings": settings,
+        "code": dict(code),
         "classes": {name: bound if bound < 1 else None for name, bound in CLASSES.items()},
         "trainers": [
             {
                 "framework": trace.framework,
                 "device": trace.device,
                 "versions": dict(trace.versions),
+                "code": trace.settings[CODE],
                 "failure": asdict(trace.failure) if trace.failure else None,
                 "checks": dict(trace.checks),
             }
@@ -69,6 +79,11 @@ def certificate(group: Mapping[str, str], traces: Sequence[Trace], architecture:
     }
 
 
+def _common(trace: Trace) -> dict:
+    """The settings that a trace has in common with the others of its group."""
+    return {key: value for key, value in trace.settings.items() if key != CODE}
+
+
 def _as_json(pair: Pair) -> dict:
     return {
         **{key: getattr(pair, key) for key in ("first", "second", "parity", "sentence")},
@@ -76,6 +91,7 @@ def _as_json(pair: Pair) -> dict:
         "float32": None if pair.float32 is None else _encoded(pair.float32),
         "epochs": None if pair.epochs is None else [_encoded(asdict(one)) for one in pair.epochs],
         "drift": None if pair.drift is None else _encoded(pair.drift),
+        "reasons": list(pair.reasons),
         "place": None if pair.place is None else _place(pair.place),
         "causes": [_place(place) for place in pair.causes],
     }
@@ -92,7 +108,9 @@ def _encoded(values: Mapping) -> dict:
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-_FILES = JsonFiles("certificate", SCHEMA_FILE, CertificateError, "delete it, and snakemake certifies again")
+AGAIN = "delete it, and snakemake certifies again"
+
+_FILES = JsonFiles("certificate", SCHEMA_FILE, CertificateError, AGAIN)
 
 
 def write_certificate(found: dict, path: Path) -> None:
@@ -101,8 +119,11 @@ def write_certificate(found: dict, path: Path) -> None:
 
 
 def read_certificate(path: Path) -> dict:
-    """Read a certificate. Raises CertificateError where it is not there, no JSON, or does not fit the schema."""
-    return _FILES.read(path)
+    """Read a certificate. Raises CertificateError where it is none, was changed, or contradicts itself."""
+    found = _FILES.read(path)
+    if wrong := next(contradictions(found), None):
+        raise CertificateError(f"{path} contradicts itself: {wrong}; {AGAIN}")
+    return found
 
 
 def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], dict]:

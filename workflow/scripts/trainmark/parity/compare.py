@@ -67,7 +67,7 @@ class Pair:
     computation, each with a difference that what came before does not explain; place: the first of these that no known
     float32 explains. None, and empty, below `single`. float32: the largest differences of the network in float32, the
     median over the batches. epochs: how far whole epochs are apart, and may be (epoch_check.compare_epochs). Both None
-    where a trainer did not come that far.
+    where a trainer did not come that far. reasons: why the pair is `different` besides its stages.
     """
 
     first: str
@@ -79,6 +79,7 @@ class Pair:
     sentence: str
     float32: dict[str, float] | None = None
     epochs: tuple[Apart, ...] | None = None
+    reasons: tuple[str, ...] = ()
 
     @property
     def drift(self) -> dict[str, float] | None:
@@ -139,9 +140,10 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         reasons += [shown_apart(one) for one in epochs if one.excess > 1][:1]
     reasons += [*_wrong_by_itself(first), *_wrong_by_itself(second)]
     if reasons:
-        sentence = "; ".join([sentence if parity == "different" else f"different: {reasons.pop(0)}", *reasons])
+        first_words = sentence if parity == "different" else "different"
+        sentence = f"{first_words}: {'; '.join(reasons)}"
         parity = "different"
-    return Pair(*names, parity, stages, place, tuple(causes), sentence, float32, epochs)
+    return Pair(*names, parity, stages, place, tuple(causes), sentence, float32, epochs, tuple(reasons))
 
 
 def _wrong_by_itself(trace: Trace) -> Iterator[str]:

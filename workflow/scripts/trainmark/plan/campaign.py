@@ -3,11 +3,13 @@
 import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import (
+    certified_recipe_values,
     evaluating_code,
     preparing_code,
     recipe_values,
@@ -19,6 +21,7 @@ from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, RECORD_FILE, TRACE_FILE, products
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
+from trainmark.plan.staleness import certificate_changes, record_changes, tables_changes
 from trainmark.recipes.catalogue import RECIPES
 
 SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", "source")
@@ -106,14 +109,41 @@ class Campaign:
         experiment = self.config["experiments"][wildcards.experiment]
         return json.dumps({key: experiment[key] for key in keys_that_decide(what)}, sort_keys=True)
 
+    def stale_record(self, wildcards: Wildcards, with_code: bool) -> list[str]:
+        """What of a run's record is not as asked (`record_changes`). with_code: whether the code counts."""
+        run_id = RUN_FOLDER.format_map(wildcards)
+        path = Path(RECORD_FILE.format_map(wildcards))
+        asked = self._asked(wildcards, self.settings, self.recipe)
+        return record_changes(path, run_id, asked, self.training_code(wildcards) if with_code else None)
+
+    def stale_certificate(self, wildcards: Wildcards, with_code: bool) -> list[str]:
+        """The same of a group's certificate."""
+        group = {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
+        path = Path("results/certificates") / CERTIFICATE_FILE.format(**group)
+        asked = self._asked(wildcards, self.certified_settings, self.certified_recipe)
+        frameworks = sorted({framework for framework, _ in self.trainers(wildcards)})
+        code = dict(zip(["certify", *frameworks], self.certificate_code(wildcards), strict=True)) if with_code else None
+        return certificate_changes(path, group, asked, code)
+
+    def stale_tables(self, wildcards: Wildcards, with_code: bool) -> list[str]:
+        """Of the tables what is not as asked (`tables_changes`); their code is Snakemake's to know."""
+        return tables_changes([*self.records, *self.certificates, *self.evaluations], self.order)
+
+    def _asked(self, wildcards: Wildcards, settings: Callable, recipe: Callable) -> dict:
+        """Settings and recipe as they come back from JSON, and the dataset."""
+        return {
+            "settings": json.loads(settings(wildcards)),
+            "recipe": json.loads(recipe(wildcards)),
+            "dataset": wildcards.dataset,
+        }
+
     def recipe(self, wildcards: Wildcards) -> str:
         """What the recipe decides of a run, as JSON."""
         return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
     def certified_recipe(self, wildcards: Wildcards) -> str:
         """What the recipe decides of a certificate, as JSON: how large its images are, too."""
-        recipe = RECIPES[wildcards.recipe]
-        return json.dumps(recipe_values(recipe) | {"certified_side": recipe.certified_side}, sort_keys=True)
+        return json.dumps(certified_recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
     def shown_recipes(self) -> str:
         """What the report prints of the recipes, as JSON."""

@@ -46,6 +46,11 @@ def recipe_values(recipe: Recipe) -> dict:
     }
 
 
+def certified_recipe_values(recipe: Recipe) -> dict:
+    """What a recipe decides of a certificate: how large its images are, too."""
+    return recipe_values(recipe) | {"certified_side": recipe.certified_side}
+
+
 def code_record(starts: tuple[str, ...]) -> dict:
     """The code of a run as its record keeps it: one digest, and each module's."""
     return {"sha256": code_digests.digest(*starts), "modules": code_digests.digests(*starts)}

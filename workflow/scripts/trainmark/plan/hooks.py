@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,6 +44,13 @@ def start_workflow(campaign: Campaign, asked: Mapping, *, gpu_found: bool, local
     if campaign.config["offline"]:
         os.environ["TRAINMARK_OFFLINE"] = "1"
     return lock
+
+
+def print_stale(stale: Mapping[str, list[str]], stream: TextIO) -> None:
+    """Say how many results are made anew because they are not what the config asks for. stale: why, by their files."""
+    for why, count in Counter(", ".join(changed) for changed in stale.values()).most_common():
+        files = f"{count} result{'s are' if count > 1 else ' is'}"
+        print(f"{files} not what the config asks for, and made anew: {why}", file=stream)
 
 
 def print_results(campaign: Campaign, stream: TextIO) -> None:

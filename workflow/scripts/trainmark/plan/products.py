@@ -4,16 +4,26 @@ import json
 from collections.abc import Iterable, Mapping
 
 from trainmark.datasets.catalogue import kind_of
-from trainmark.plan.run import RUN_FOLDER
+from trainmark.plan.run import EVALUATION, RUN_FOLDER
 
+RESULTS = "results"
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
-EVALUATION_FILE = "results/evaluations/{experiment}/{recipe}/{dataset}/{framework}/{device}.json"
-"""Of the runs of another trainer, by this one."""
-
+EVALUATION_FILE = f"{RESULTS}/evaluations/{EVALUATION}"
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/{figure}."
 """Of a figure, without its format."""
+
+TABLES = f"{RESULTS}/tables"
+MANIFEST = "manifest.json"
+"""Beside the tables: of which records and certificates they are made, and their own SHA-256."""
+TABLE_FILES = [
+    f"{TABLES}/{name}"
+    for name in (
+        "runs.parquet", "curves.parquet", "summary.csv", "comparisons.csv", "agreement.csv", "summary.txt", MANIFEST,
+    )
+]  # fmt: skip
+"""What collect_records makes of the records."""
 
 FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
 

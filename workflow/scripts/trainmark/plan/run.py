@@ -10,6 +10,10 @@ CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
 """Where the parity certificate of an experiment's recipe on a dataset lies under results/certificates."""
 
 
+EVALUATION = "{experiment}/{recipe}/{dataset}/{framework}/{device}.json"
+"""Where what a trainer made of the kept weights of another one's runs lies under results/evaluations."""
+
+
 def trainer_name(framework: str, device: str) -> str:
     """What a framework on a device is called."""
     return f"{framework} on {device}"

@@ -1,10 +1,14 @@
-"""The record: the JSON file that one run leaves. Checked against its schema on write and on read."""
+"""The record: the JSON file that one run leaves.
+
+Checked against its schema on write and on read, and on read against the digest that it carries and against itself.
+"""
 
 import math
 from pathlib import Path
 
 from trainmark.errors import RecordError
 from trainmark.files.json_schema import JsonFiles
+from trainmark.records.consistency import contradictions
 
 PHASES = (
     "start",
@@ -39,7 +43,9 @@ def decode_loss(value: float | str | None) -> float | None:
     return float(value) if isinstance(value, str) else value
 
 
-_FILES = JsonFiles("record", SCHEMA_FILE, RecordError, "delete it, and snakemake trains the run again")
+AGAIN = "delete it, and snakemake trains the run again"
+
+_FILES = JsonFiles("record", SCHEMA_FILE, RecordError, AGAIN)
 
 
 def write_record(record: dict, path: Path) -> None:
@@ -48,5 +54,8 @@ def write_record(record: dict, path: Path) -> None:
 
 
 def read_record(path: Path) -> dict:
-    """Read a record. Raises RecordError where it is not JSON or does not fit the schema."""
-    return _FILES.read(path)
+    """Read a record. Raises RecordError where it is none, was changed, or contradicts itself."""
+    record = _FILES.read(path)
+    if wrong := next(contradictions(record), None):
+        raise RecordError(f"{path} contradicts itself: {wrong}; {AGAIN}")
+    return record

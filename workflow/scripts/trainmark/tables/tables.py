@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from trainmark.errors import RecordError
+from trainmark.plan.run import RUN_FOLDER
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.formatting import number_ranges, shown_versions, statuses_of, why_absent
 from trainmark.tables.mixtures import code_versions
@@ -43,9 +45,23 @@ CURVE_FIGURES = ["seconds", "batch_loss", "test_loss", "test_accuracy", "train_l
 
 
 def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
-    """The records of these runs, by the path they were read from, in the order given. Raises RecordError."""
-    paths = [runs_folder / run_id / "record.json" for run_id in run_ids]
-    return {str(path): read_record(path) for path in paths}
+    """The records of these runs, by the path they were read from, in the order given.
+
+    Raises RecordError where one can't be read, or is of another run than its path says.
+    """
+    paths = {run_id: runs_folder / run_id / "record.json" for run_id in run_ids}
+    return {str(path): _record_of(run_id, path) for run_id, path in paths.items()}
+
+
+def _record_of(run_id: str, path: Path) -> dict:
+    record = read_record(path)
+    run = record["run"]
+    if run["id"] != run_id or RUN_FOLDER.format_map(run) != run_id:
+        raise RecordError(
+            f"{path} is the record of another run, {RUN_FOLDER.format_map(run)}: it was copied or moved; delete it, "
+            "and snakemake trains the run again"
+        )
+    return record
 
 
 def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:

@@ -1,7 +1,8 @@
 """Checkpoints: what a run that was killed goes on from.
 
-A checkpoint is one .npz file whose name holds the SHA-256 of its content. It is written under another name and then
-renamed, and the one before it is kept: a kill or a reboot at any moment leaves one that is whole.
+A checkpoint is one .npz file whose name holds the SHA-256 of its content; the content names the run that it is of. It
+is written under another name and then renamed, and the one before it is kept: a kill or a reboot at any moment leaves
+one that is whole.
 """
 
 import contextlib
@@ -22,7 +23,10 @@ KEPT = 2
 """Checkpoints that are kept: the newest, and one to go back to where that is damaged."""
 
 NAME = re.compile(r"epoch-(?P<epoch>\d+)-(?P<identity>[0-9a-f]{16})-(?P<content>[0-9a-f]{64})\.npz")
-"""identity: the beginning of the SHA-256 of what `identity_of` returned. content: the whole SHA-256 of the file."""
+"""identity: the beginning of the SHA-256 that the file holds. content: the whole SHA-256 of the file."""
+
+NAMED = 16
+"""Hexadecimal digits of the identity in a file's name."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,11 @@ def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Pat
     """
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / "checkpoint.part"  # written_whole knows its file's name before; this one's is of its content
-    content = json.dumps({"epoch": checkpoint.epoch, "progress": checkpoint.progress})
+    content = json.dumps({"identity": _digest(identity), "epoch": checkpoint.epoch, "progress": checkpoint.progress})
     try:
         arrays = {f"state:{name}": array for name, array in checkpoint.state.items()}
         write_arrays(part, {"content": np.frombuffer(content.encode(), np.uint8), **arrays})
-        file = folder / f"epoch-{checkpoint.epoch:06d}-{_digest(identity)}-{sha256_of(part)}.npz"
+        file = folder / f"epoch-{checkpoint.epoch:06d}-{_digest(identity)[:NAMED]}-{sha256_of(part)}.npz"
         give_name(part, file)
     except OSError:
         part.unlink(missing_ok=True)
@@ -70,7 +74,7 @@ def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
     own = _files(folder, identity)
     for file in own:
         try:
-            return _read(file)
+            return _read(file, _digest(identity))
         except (OSError, ValueError) as error:
             print(f"{file}: the checkpoint is damaged ({error}); looking for the one before it", flush=True)
             with contextlib.suppress(OSError):
@@ -83,21 +87,23 @@ def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
 def _files(folder: Path, identity: str) -> list[Path]:
     """Checkpoints of this identity in a folder, the newest first: by epoch, then by when they were written."""
     names = [(path, NAME.fullmatch(path.name)) for path in folder.glob("epoch-*.npz")]
-    own = [(int(name["epoch"]), path) for path, name in names if name and name["identity"] == _digest(identity)]
+    own = [(int(name["epoch"]), path) for path, name in names if name and name["identity"] == _digest(identity)[:NAMED]]
     own.sort(key=lambda epoch_path: (epoch_path[0], epoch_path[1].stat().st_mtime_ns), reverse=True)
     return [path for _, path in own]
 
 
 def _digest(identity: str) -> str:
-    return hashlib.sha256(identity.encode()).hexdigest()[:16]
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
-def _read(file: Path) -> Checkpoint:
+def _read(file: Path, identity: str) -> Checkpoint:
     name = NAME.fullmatch(file.name)
     if name is None or sha256_of(file) != name["content"]:
         raise ValueError("its SHA-256 is not the one in its name")
     with np.load(file, allow_pickle=False) as arrays:
         content = json.loads(arrays["content"].tobytes())
+        if content.get("identity") != identity:
+            raise ValueError("it was renamed: it holds another identity than its name")
         state = {name.removeprefix("state:"): arrays[name] for name in arrays.files if name.startswith("state:")}
     return Checkpoint(content["epoch"], state, content["progress"])
 

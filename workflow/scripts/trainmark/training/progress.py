@@ -13,13 +13,16 @@ from trainmark.machine import nvml
 from trainmark.machine.energy import open_meter
 from trainmark.machine.memory import peak_host_mib
 from trainmark.machine.provenance import boot_id, describe_job
+from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.recipe import Recipe, asked_batch_size, merged_input, seen_shape
+from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
+from trainmark.records.result import result
 from trainmark.training.checkpoints import identity_of
 from trainmark.training.job import DTYPE, Job
-from trainmark.training.outcome import Evaluations, result, sample_scores
+from trainmark.training.outcome import Evaluations, sample_scores
 from trainmark.training.phases import Ledger
 
 
@@ -75,6 +78,7 @@ class Account:
             "content_sha256": manifest["content_sha256"],
             "samples": manifest["samples"],
         }
+        self._inputs = inputs_of(recipe_values(recipe), self._settings, self._dataset, job.mean_file, job.code)
         self.provenance = {
             **describe_job(len(job.slot.cpus)),
             "device": None,
@@ -114,7 +118,7 @@ class Account:
         return same_code and own == {key: record[key] for key in own}
 
     def _decided(self) -> dict:
-        return {"run": self._run, "settings": self._settings, "dataset": self._dataset}
+        return {"run": self._run, "settings": self._settings, "dataset": self._dataset, "inputs": self._inputs}
 
     def begin(self, first_step_seconds: float) -> None:
         """Note that this process trains the run from its first epoch."""
@@ -219,6 +223,7 @@ class Account:
         device_mib: the most memory of its GPU that it held. weights: what `kept_weights.write_weights` returned.
         """
         progress, job = self.progress, self._job
+        curves = list(progress.curves)  # once: a watching thread may ask for the record while an epoch ends
         sessions = [dict(session) for session in progress.sessions] or [self._session(1, 0.0)]
         sessions[-1]["held_seconds"] = [job.slot.held_from, time.monotonic()]
         if job.slot.gpu:
@@ -231,14 +236,15 @@ class Account:
             "order": job.order,
             "settings": self._settings,
             "dataset": self._dataset,
+            "inputs": self._inputs,
             "status": "diverged" if diverged else "out_of_memory" if out_of_memory else "ok",
             "diverged": diverged,
             "out_of_memory": out_of_memory,
-            "curves": list(progress.curves),
+            "curves": curves,
             "step_losses": list(progress.step_losses),
             "initial_evaluation": progress.initial_evaluation,
             "counted": dict(progress.counted),
-            "result": result(progress.curves, progress.first_step_seconds, self.samples),
+            "result": result(curves, progress.first_step_seconds, self.samples),
             "samples": list(progress.samples),
             "weights": weights,
             "phases_seconds": phases_seconds,

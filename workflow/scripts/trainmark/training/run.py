@@ -8,7 +8,6 @@ from contextlib import suppress
 import numpy as np
 
 from trainmark.datasets import prepared
-from trainmark.datasets.catalogue import SPLITS
 from trainmark.errors import DeviceError
 from trainmark.frameworks.adapter import Adapter
 from trainmark.frameworks.registry import create_adapter
@@ -153,7 +152,7 @@ class Training:
     def _splits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """(inputs, labels) by split, as the network sees them."""
         mean = np.load(self.job.mean_file, allow_pickle=False) if self.job.mean_file else None
-        splits = {split: prepared.read_split(self.job.dataset_folder, split) for split in SPLITS}
+        splits = prepared.read_splits(self.job.dataset_folder)
         return {
             split: (input_transform.network_inputs(stored, mean, self.account.input, DTYPE), np.asarray(labels))
             for split, (stored, labels) in splits.items()

@@ -1,0 +1,162 @@
+"""Whether a file is what the config asks for is read in the file itself."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from records_for_tests import certificate_of, changed, record
+from test_campaign import campaign_of
+
+from trainmark.files.checksums import sha256_of
+from trainmark.plan.products import MANIFEST, RECORD_FILE, TABLES
+
+
+class Wildcards(SimpleNamespace):
+    """Snakemake's: attributes that are keys as well."""
+
+    def __getitem__(self, key):
+        return getattr(self, key)
+
+
+GROUP = {"experiment": "small", "recipe": "mnist-mlp-flux", "dataset": "digits"}
+CELL = Wildcards(**GROUP, framework="chainer", device="cpu", epochs="2", repeat="1")
+PREPARED = "results/datasets/digits/prepared/manifest.json"
+
+
+@pytest.fixture
+def campaign(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return campaign_of()
+
+
+def write(path, document):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+
+
+def asked_record(campaign, changes=None):
+    """The record that the campaign asks for at CELL, with changes."""
+    return record(
+        experiment="small",
+        changes={
+            "settings.experiment": json.loads(campaign.settings(CELL)),
+            "inputs.recipe": json.loads(campaign.recipe(CELL)),
+            "provenance.code.sha256": campaign.training_code(CELL),
+        }
+        | (changes or {}),
+    )
+
+
+def test_no_record_is_snakemakes_to_make(campaign):
+    assert campaign.stale_record(CELL, with_code=True) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "stale"),
+    [
+        ({}, []),
+        ({"settings.experiment.seed": 7}, ["settings"]),
+        ({"settings.experiment.batch_size": 64}, ["settings"]),
+        ({"settings.experiment.memory_limit_mib": 900}, ["settings"]),
+        ({"inputs.recipe.batch_size": 64}, ["recipe"]),
+        ({"run.id": "small/other"}, ["another run"]),
+        ({"dataset.content_sha256": "f" * 64}, ["dataset"]),
+        ({"provenance.code.sha256": "0" * 16}, ["code"]),
+        ({"settings.experiment.seed": 7, "provenance.code.sha256": "0" * 16}, ["settings", "code"]),
+        ({"inputs": ...}, ["format"]),  # of an earlier version
+        ({"settings": None}, ["format"]),
+    ],
+)
+def test_what_a_record_is_stale_of(campaign, tmp_path, changes, stale):
+    write(tmp_path / PREPARED, {"content_sha256": "0" * 64})
+    write(tmp_path / RECORD_FILE.format_map(CELL), asked_record(campaign, changes))
+    assert campaign.stale_record(CELL, with_code=True) == stale
+    assert campaign.stale_record(CELL, with_code=False) == [what for what in stale if what != "code"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "1"])
+def test_what_is_no_record_is_made_anew(campaign, tmp_path, text):
+    path = tmp_path / RECORD_FILE.format_map(CELL)
+    write(path, {})
+    path.write_text(text)
+    assert campaign.stale_record(CELL, with_code=True) == ["format"]
+
+
+def test_a_dataset_that_is_not_prepared_makes_nothing_stale(campaign, tmp_path):
+    write(tmp_path / RECORD_FILE.format_map(CELL), asked_record(campaign))
+    assert campaign.stale_record(CELL, with_code=True) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "stale"),
+    [
+        ({}, []),
+        ({"experiment": "other"}, ["another group"]),
+        ({"settings.experiment.seed": 7}, ["settings"]),
+        ({"settings.recipe.certified_side": 64}, ["recipe"]),
+        ({"settings.dataset_sha256": "f" * 64}, ["dataset"]),
+        ({"code.sha256": "0" * 16}, ["code"]),
+        ({"trainers.0.code.sha256": "0" * 16}, ["code"]),
+        ({"trainers.0.framework": "keras-torch"}, ["code"]),
+        ({"code": ...}, ["format"]),
+    ],
+)
+def test_what_a_certificate_is_stale_of(campaign, tmp_path, changes, stale):
+    write(tmp_path / PREPARED, {"content_sha256": "0" * 64})
+    certify, chainer, jax = campaign.certificate_code(CELL)
+    found = certificate_of(tuple(GROUP.values()), [("keras-jax", "cpu"), ("chainer", "cpu")], {})
+    asked = {
+        "settings.experiment": json.loads(campaign.certified_settings(CELL)),
+        "settings.recipe": json.loads(campaign.certified_recipe(CELL)),
+        "code": {"sha256": certify, "modules": {}},
+        "trainers.0.code": {"sha256": jax, "modules": {}},
+        "trainers.1.code": {"sha256": chainer, "modules": {}},
+    }
+    write(tmp_path / campaign.certificates[0], changed(found, asked | changes))
+    assert campaign.stale_certificate(CELL, with_code=True) == stale
+    assert campaign.stale_certificate(CELL, with_code=False) == [what for what in stale if what != "code"]
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(campaign, tmp_path):
+    """The manifest of tables that are made of what lies there."""
+    made_of = {}
+    for file in [*campaign.records, *campaign.certificates, *campaign.evaluations]:
+        document = record(changes={"run.id": file})
+        write(tmp_path / file, document)
+        made_of[file.removeprefix("results/")] = document["sha256"]
+    table = tmp_path / TABLES / "summary.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text("a,b\n")
+    manifest = {"order": campaign.order, "made_of": made_of, "tables": {"summary.csv": sha256_of(table)}}
+    write(tmp_path / TABLES / MANIFEST, manifest)
+    return manifest
+
+
+def test_tables_of_these_records_are_kept(campaign, tables):
+    assert campaign.stale_tables(Wildcards(), with_code=True) == []
+
+
+def test_tables_of_other_runs_are_made_anew(campaign, tables):
+    assert campaign_of(repeats=1).stale_tables(Wildcards(), with_code=True) == ["runs", "records"]
+    assert campaign_of(seed=5).stale_tables(Wildcards(), with_code=True) == ["runs"], "another order"
+
+
+def test_tables_of_an_edited_record_are_made_anew(campaign, tables, tmp_path):
+    """Though the digest in it is as it was."""
+    path = tmp_path / campaign.records[0]
+    path.write_text(path.read_text().replace('"accuracy": 0.75', '"accuracy": 0.5'))
+    assert campaign.stale_tables(Wildcards(), with_code=True) == ["records"]
+
+
+@pytest.mark.parametrize("edit", ["changed", "deleted"])
+def test_an_edited_table_is_made_anew(campaign, tables, tmp_path, edit):
+    table = tmp_path / TABLES / "summary.csv"
+    if edit == "changed":
+        table.write_text("a,c\n")
+    else:
+        table.unlink()
+    assert campaign.stale_tables(Wildcards(), with_code=True) == ["content"]

@@ -1,0 +1,304 @@
+"""verify.py over a results folder: whole, it says so; each edit is named, in one line, and never a traceback."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from harness import REPOSITORY
+from records_for_tests import certificate_of, changed, record, resealed
+
+from trainmark.datasets.catalogue import SPLITS
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.samples import Arrays
+from trainmark.files.checksums import sha256_of
+from trainmark.plan.matrix import expand_runs, trained_order
+from trainmark.plan.plan_file import write_plan
+from trainmark.records.evaluation import write_evaluation
+from trainmark.report.collected import collected, write_tables
+from trainmark.verification.results import verify_results
+
+CONFIG = {
+    "experiments": {
+        "e": {
+            "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["chainer", "keras-jax"],
+            "devices": ["cpu"], "epochs": [2], "repeats": 2,
+            "seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 2, "memory_limit_mib": None,
+            "keep_weights": True,
+        }
+    },
+    "prepare": [],
+    "datasets": {},
+}  # fmt: skip
+RUNS = "runs/e/mnist-mlp-flux/digits"
+ONE, OTHER = (f"{RUNS}/chainer/cpu/epochs-2/repeat-{repeat}" for repeat in (1, 2))
+CERTIFICATE = "certificates/e/mnist-mlp-flux/digits.json"
+EVALUATIONS = "evaluations/e/mnist-mlp-flux/digits"
+PREPARED = "datasets/digits/prepared"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A results folder as a workflow leaves it, but for its figures."""
+    folder = tmp_path_factory.mktemp("whole") / "results"
+    arrays = {
+        split: (np.arange(count * 64, dtype=np.uint32).astype(np.uint8).reshape(count, 1, 8, 8), np.arange(count) % 10)
+        for split, count in zip(SPLITS, (1438, 360), strict=True)
+    }
+    entry = {"title": "Digits", "format": "digits", "classes": 10, "image_shape": [1, 8, 8]}
+    manifest = prepare(folder / PREPARED, "digits", entry, Arrays(arrays, list("0123456789")), [], 1)
+    np.save(folder / "datasets/digits/mean.npy", np.zeros((1, 8, 8)))
+    runs = expand_runs(CONFIG)
+    for number, run in enumerate(runs):
+        file = folder / "runs" / run.id / "record.json"
+        file.parent.mkdir(parents=True)
+        file.with_name("weights.npz").write_bytes(f"weights {number}".encode())
+        made = record(run.framework, run.repeat)
+        made["sessions"][0]["held_seconds"] = [10.0 * number, 10.0 * number + 5]
+        made["dataset"]["content_sha256"] = manifest["content_sha256"]
+        made["inputs"]["mean_sha256"] = sha256_of(folder / "datasets/digits/mean.npy")
+        made["weights"]["sha256"] = sha256_of(file.with_name("weights.npz"))
+        file.write_text(json.dumps(resealed(made)))
+    certificate = certificate_of(("e", "mnist-mlp-flux", "digits"), [("chainer", "cpu"), ("keras-jax", "cpu")], {})
+    write_json(folder / CERTIFICATE, changed(certificate, {"settings.dataset_sha256": manifest["content_sha256"]}))
+    for evaluator, evaluated in (("chainer", "keras-jax"), ("keras-jax", "chainer")):
+        weights = {run.id: folder / "runs" / run.id / "weights.npz" for run in runs if run.framework == evaluated}
+        found = {
+            run_id: {"weights_sha256": sha256_of(file), "loss": 0.5, "accuracy": 0.75}
+            for run_id, file in weights.items()
+        }
+        about = {"framework": evaluator, "device": "cpu", "versions": {}, "runs": found}
+        write_evaluation(about, folder / EVALUATIONS / f"{evaluator}/cpu.json")
+    write_plan(folder / "plan.json", CONFIG, [run.id for run in runs], [run.id for run in trained_order(runs, CONFIG)])
+    remake(folder)
+    return folder
+
+
+def remake(folder):
+    """Tables and a page of what lies there, as `snakemake` would make them."""
+    plan = json.loads((folder / "plan.json").read_text())
+    made, made_of = collected(plan, folder / "runs", folder / "certificates", folder / "evaluations")
+    write_tables(made, made_of, plan, folder / "tables")
+    page = folder / "report" / "index.html"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(" ".join(made["runs.parquet"]["record_sha256"]))
+
+
+def write_json(path, document):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "results")
+
+
+def test_a_folder_that_is_as_it_was_written(whole):
+    found = verify_results(whole, data=True)
+    assert found.problems == []
+    looked_at = {kind: count["looked at"] for kind, count in found.counts.items()}
+    assert looked_at == {
+        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 6,
+        "report": 1,
+    }  # fmt: skip
+
+
+def test_it_says_by_which_code_and_config(whole):
+    trained, certified = verify_results(whole, data=False).facts
+    assert trained.startswith(
+        "4 records of experiment e (seed: 1, batch_size: recipe, input: {}, step_losses: 2, memory_limit_mib: None), "
+        "by other code than this clone's (train, trainmark, trainmark.datasets and "
+    )
+    assert trained.endswith("more), outside git")
+    assert certified.startswith("1 certificate compared by other code than this clone's (")
+
+
+def test_a_kept_record_of_an_earlier_config_is_no_problem(folder):
+    earlier = record("chainer", 3, changes={"settings.seed": 5, "settings.experiment.seed": 5, "weights": None})
+    write_json(folder / RUNS / "chainer/cpu/epochs-2/repeat-3/record.json", earlier)
+    found = verify_results(folder, data=False)
+    assert "1 record is of no run of plan.json, and in no table" in found.facts
+    assert found.problems == []
+
+
+def edit(changes, renewed=True, path=f"{ONE}/record.json"):
+    """An attack that edits a JSON file. renewed: its digests are made anew."""
+
+    def attack(folder):
+        document = json.loads((folder / path).read_text())
+        digest = document["sha256"]
+        document = changed(document, changes)
+        write_json(folder / path, document if renewed else document | {"sha256": digest})
+
+    return attack
+
+
+def copy(source, target):
+    return lambda folder: shutil.copy(folder / source, folder / target)
+
+
+def write(path, content):
+    return lambda folder: (folder / path).write_bytes(content)
+
+
+def replace(path, old, new):
+    return lambda folder: (folder / path).write_text((folder / path).read_text().replace(old, new))
+
+
+def delete(path):
+    return lambda folder: (folder / path).unlink()
+
+
+def leave_a_run_out(folder):
+    """Of plan and results, tables made anew: the runs of one repeat of one framework."""
+    plan = json.loads((folder / "plan.json").read_text())
+    left_out = ONE.removeprefix("runs/")
+    shutil.rmtree(folder / ONE)
+    write_json(
+        folder / "plan.json",
+        plan | {key: [run for run in plan[key] if run != left_out] for key in ("runs", "order")},
+    )
+    remake(folder)
+
+
+def edit_arrays(folder):
+    """An array, its SHA-256 in the manifest, and nothing else."""
+    file = folder / PREPARED / "train_images.npy"
+    np.save(file, 255 - np.load(file))
+    manifest = json.loads((folder / PREPARED / "manifest.json").read_text())
+    manifest["arrays"]["train_images"]["sha256"] = sha256_of(file)
+    write_json(folder / PREPARED / "manifest.json", manifest)
+
+
+def copy_and_remake(folder):
+    """A record over another, its run's parts and digests edited; tables made anew is what it fails at."""
+    document = json.loads((folder / ONE / "record.json").read_text())
+    document["run"] |= {"id": OTHER.removeprefix("runs/"), "repeat": 2}
+    write_json(folder / OTHER / "record.json", resealed(document))
+    shutil.copy(folder / ONE / "weights.npz", folder / OTHER / "weights.npz")
+
+
+RECORD_EDITED = "record.json was changed after it was written"
+ATTACKS = {
+    "accuracy": (edit({"result.test_accuracy": 0.99}, renewed=False), RECORD_EDITED),
+    "accuracy, digest renewed": (edit({"result.test_accuracy": 0.99}), "itself: result.test_accuracy is 0.99, and"),
+    "phases": (edit({"phases_seconds.steady": 0.1}), "contradicts itself: its phases sum to"),
+    "a record over another": (copy(f"{ONE}/record.json", f"{OTHER}/record.json"), "is the record of another run"),
+    "a record over another, edited": (copy_and_remake, "say that one process trained both"),
+    "a record deleted": (delete(f"{ONE}/record.json"), "plan.json names this run, and it has no record"),
+    "a record cut off": (write(f"{ONE}/record.json", b'{"run": '), "is not a JSON file"),
+    "a record of nested lists": (write(f"{ONE}/record.json", b"[" * 100_000), "is not a JSON file"),
+    "a record that is none": (write(f"{ONE}/record.json", b"[]"), "is not a record of this version"),
+    "other versions of the schema": (edit({"schema_version": 4}), "schema_version: 5 was expected"),
+    "another seed": (
+        edit({"settings.seed": 2, "settings.experiment.seed": 2}), "was trained with seed: 2, and plan.json asks for 1",
+    ),
+    "an unknown recipe": (edit({"run.recipe": "nothing"}), "is the record of another run, e/nothing/digits/"),
+    "an unknown framework": (edit({"run.framework": "nothing"}), "is the record of another run, e/mnist-mlp-flux/"),
+    "an unknown experiment": (edit({"run.experiment": "nothing"}), "is the record of another run, nothing/"),
+    "steps of a terminal": (edit({"run.id": "\x1b[2J\nfine"}), "is the record of another run"),
+    "another dataset": (edit({"dataset.content_sha256": "0" * 64}), "differ in their dataset (content_sha256: "),
+    "weights": (copy(f"{ONE}/weights.npz", f"{OTHER}/weights.npz"), "its SHA-256 is not its record's"),
+    "weights deleted": (delete(f"{ONE}/weights.npz"), "the trained weights of a run, is missing"),
+    "a certificate's class": (
+        edit({"pairs.0.parity": "bitwise"}, renewed=False, path=CERTIFICATE), "digits.json was changed after it was",
+    ),
+    "a certificate's class, digest renewed": (
+        edit({"pairs.0.parity": "bitwise"}, path=CERTIFICATE), "contradicts itself: chainer on cpu and keras",
+    ),
+    "a certificate of other data": (
+        edit({"settings.dataset_sha256": "0" * 64}, path=CERTIFICATE), "was made with the dataset_sha256 000",
+    ),
+    "a certificate deeper down": (
+        lambda folder: (
+            (folder / "certificates/x/y/z").mkdir(parents=True),
+            shutil.copy(folder / CERTIFICATE, folder / "certificates/x/y/z/c.json"),
+        ),
+        "c.json: can't be read as a certificate",
+    ),
+    "an evaluation of other weights": (
+        edit(
+            {"runs": {ONE.removeprefix("runs/"): {"weights_sha256": "0" * 64, "loss": 0.5, "accuracy": 0.75}}},
+            path=f"{EVALUATIONS}/keras-jax/cpu.json",
+        ),
+        "cpu.json evaluates other weights than the run e/",
+    ),
+    "an evaluation": (
+        edit({"framework": "x"}, renewed=False, path=f"{EVALUATIONS}/keras-jax/cpu.json"), "cpu.json was changed after",
+    ),
+    "counts": (edit({"counted.updates": 29}), "contradicts itself: its framework counted {"),
+    "no evaluation before training": (
+        edit({"settings.dropout": True, "initial_evaluation": None}), "differ in their settings",
+    ),
+    "a certificate that parts too far": (
+        edit(
+            {"pairs.0.epochs": [{"what": "w", "difference": 0.5, "allowed": 0.1, "step": 3, "layer": None}]},
+            path=CERTIFICATE,
+        ),
+        "are rounding, and part too far in w",
+    ),
+    "a certificate of an adapter that errs": (
+        edit({"trainers.0.checks": {"order": "has another loss"}}, path=CERTIFICATE), "are rounding, and one of them",
+    ),
+    "summary.csv": (replace("tables/summary.csv", "0.75", "0.85"), "summary.csv is not what the records give"),
+    "comparisons.csv": (replace("tables/comparisons.csv", "too few", "faster"), "comparisons.csv is not what the"),
+    "summary.txt": (replace("tables/summary.txt", "75.00 %", "99.00 %"), "summary.txt is not what the records give"),
+    "runs.parquet": (copy("tables/curves.parquet", "tables/runs.parquet"), "runs.parquet is not what the records give"),
+    "no parquet": (write("tables/runs.parquet", b"nonsense"), "runs.parquet: can't be read as a table"),
+    "a table deleted": (delete("tables/agreement.csv"), "agreement.csv: can't be read as a table"),
+    "the page": (write("report/index.html", b"<html>"), "index.html was not made of "),
+    "a run left out": (leave_a_run_out, "plan.json: its runs are not those that its config asks for"),
+    "no plan": (delete("plan.json"), "plan.json holds no plan"),
+    "a plan that is none": (write("plan.json", b'{"config": 1, "runs": 2, "order": 3}'), "can't be read as a plan"),
+    "the mean image": (
+        lambda folder: np.save(folder / "datasets/digits/mean.npy", np.ones((1, 8, 8))),
+        "mean.npy is not the mean image that the run e/",
+    ),
+    "arrays": (edit_arrays, "the content_sha256 of the manifest is not that of the arrays"),
+    "labels": (
+        lambda folder: np.save(folder / PREPARED / "train_labels.npy", np.zeros(3, int)), "train_labels.npy is damaged",
+    ),
+    "a manifest that is none": (write(f"{PREPARED}/manifest.json", b'{"kind": "images"}'), "prepared: can't be read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_is_named(folder, attack):
+    do, says = ATTACKS[attack]
+    do(folder)
+    found = verify_results(folder, data=True)
+    assert any(says in problem for problem in found.problems), found.problems
+
+
+def run_verify(*arguments):
+    command = [sys.executable, str(REPOSITORY / "workflow/scripts/verify.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_script_ends_with_0_only_where_all_is_as_written(folder):
+    whole = run_verify(folder)
+    assert (whole.returncode, whole.stderr) == (0, "")
+    assert whole.stdout.splitlines()[1] == "record: 4 looked at, none wrong"
+    assert whole.stdout.splitlines()[-1] == f"no problems in {folder}"
+    ATTACKS["steps of a terminal"][0](folder)
+    tampered = run_verify(folder)
+    assert (tampered.returncode, tampered.stderr) == (1, "")
+    assert "\x1b" not in tampered.stdout
+    assert tampered.stdout.splitlines()[0].startswith(str(folder / ONE))
+    assert tampered.stdout.splitlines()[-1] == f"1 problem in {folder}"
+
+
+def test_no_results_folder_is_a_sentence(tmp_path):
+    refused = run_verify(tmp_path / "nowhere")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"DataError: {tmp_path / 'nowhere'} is no results folder: it holds neither runs, certificates, tables nor "
+        "datasets\n"
+    )
+
+
+def test_help_says_what_it_does():
+    assert "Verify a results folder, also somebody else's" in run_verify("--help").stdout

@@ -1,0 +1,89 @@
+"""The tables of a results folder, made of its records and certificates: what collect_records writes."""
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+
+import pandas as pd
+
+from trainmark.files.checksums import sha256_of
+from trainmark.parity.certificate import read_certificates
+from trainmark.plan.products import MANIFEST
+from trainmark.plan.run import CERTIFICATE_FILE, EVALUATION
+from trainmark.records.evaluation import read_evaluation
+from trainmark.report.terminal import terminal_text
+from trainmark.tables import comparisons, tables
+from trainmark.tables.consistency import check_certificates, check_records
+from trainmark.tables.run_checks import wrong_pairs
+
+Table = pd.DataFrame | str
+"""What a file holds: rows of a .parquet, or the text of any other."""
+
+
+def collected(
+    plan: Mapping, runs_folder: Path, certificates_folder: Path, evaluations_folder: Path
+) -> tuple[dict[str, Table], dict[str, str]]:
+    """(tables by the names of their files, digests of the files that they are made of, by file).
+
+    Raises RecordError or CertificateError where one can't be read, or does not fit the others.
+    """
+    records = tables.read_records(runs_folder, plan["runs"])
+    check_records(records)
+    runs = tables.runs_table(records, plan["order"])
+    summary = tables.summary_table(runs)
+    certificates = read_certificates(certificates_folder, comparisons.groups_to_certify(runs))
+    check_certificates(certificates, records.values())
+    evaluations = {
+        file: read_evaluation(evaluations_folder / file) for file in evaluation_files(plan["config"], certificates)
+    }
+    wrong = wrong_pairs(records, certificates, evaluations.values())
+    compared = comparisons.comparisons_table(runs, certificates, wrong)
+    agreement = comparisons.agreement_table(records)
+    made: dict[str, Table] = {
+        "runs.parquet": runs,
+        "curves.parquet": tables.curves_table(records),
+        "summary.csv": tables.csv_text(summary),
+        "comparisons.csv": comparisons.comparisons_csv(compared),
+        "agreement.csv": agreement.to_csv(index=False),
+        "summary.txt": terminal_text(runs, summary, compared, agreement, certificates),
+    }
+    made_of = {
+        **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},
+        **{f"certificates/{CERTIFICATE_FILE.format(**found)}": found["sha256"] for found in certificates.values()},
+        **{f"evaluations/{file}": found["sha256"] for file, found in evaluations.items()},
+    }
+    return made, made_of
+
+
+def evaluation_files(config: Mapping, certificates: Mapping[tuple[str, str, str], Mapping]) -> list[str]:
+    """The cross-evaluations of the certified groups that keep their weights, each by its place in their folder."""
+    return [
+        EVALUATION.format(experiment=experiment, recipe=recipe, dataset=dataset, **trainer)
+        for (experiment, recipe, dataset), certificate in certificates.items()
+        if config["experiments"][experiment]["keep_weights"]
+        for trainer in certificate["trainers"]
+    ]
+
+
+def write_tables(made: Mapping[str, Table], made_of: Mapping[str, str], plan: Mapping, folder: Path) -> None:
+    """Write the tables, and beside them a manifest: of which files they are made, and their own SHA-256."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in made.items():
+        if isinstance(table, str):
+            (folder / name).write_text(table)
+        else:
+            table.to_parquet(folder / name, index=False)
+    digests = {name: sha256_of(folder / name) for name in made}
+    manifest = {"order": plan["order"], "made_of": dict(made_of), "tables": digests}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def differing(table: Table, file: Path) -> bool:
+    """Whether a file holds another table than this one; where its records lie does not count."""
+    if isinstance(table, str):
+        return file.read_bytes() != table.encode()
+    stream = BytesIO()
+    table.to_parquet(stream, index=False)
+    written, found = (pd.read_parquet(source).drop(columns="record", errors="ignore") for source in (stream, file))
+    return not found.equals(written)

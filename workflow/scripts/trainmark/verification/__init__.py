@@ -1,0 +1,1 @@
+"""Verifying: is a results folder, maybe somebody else's, what was written?"""
