@@ -151,6 +151,18 @@ def evaluation_on_100_samples(adapter):
     adapter.predict = lambda split: predict(split)[np.arange(len(predict(split))) % 100]
 
 
+def counts_too_few(adapter):
+    counted = adapter.counted
+    adapter.counted = lambda: counted() | {"updates": max(counted()["updates"] - 1, 0)}
+
+
+def larger_inputs(adapter):
+    load = adapter.load
+    adapter.load = lambda *, split, inputs, labels: load(
+        split=split, inputs=inputs * inputs.dtype.type(1.001), labels=labels
+    )
+
+
 def float16_inputs(adapter):
     load = adapter.load
 
@@ -234,6 +246,15 @@ def dropout_in_evaluation(chainer, x, rate):
         return chainer.functions.dropout(x, rate)
 
 
+def no_dropout(chainer, x, rate):
+    return x
+
+
+def other_masks_for_a_seed(adapter):
+    train_epoch, drawn = adapter.train_epoch, iter(range(10**6))
+    adapter.train_epoch = lambda feed: train_epoch(replace(feed, dropout_seed=feed.dropout_seed + next(drawn)))
+
+
 def same_masks_each_epoch(adapter):
     train_epoch = adapter.train_epoch
     adapter.train_epoch = lambda feed: train_epoch(replace(feed, dropout_seed=1))
@@ -266,9 +287,6 @@ def bfloat16_products(keras, true, layer, inputs):
 
 def float16_gradients(adapter):
     """Chainer's gradients are rounded to float16 before each update, in float32 alone."""
-    from trainmark.frameworks.chainer_layers import chainer
-
-    true = chainer.GradientMethod.update
 
     class Rounding:
         name, timing, call_for_each_param = "rounding", "pre", False
@@ -285,7 +303,6 @@ def float16_gradients(adapter):
         adapter._optimizer.add_hook(Rounding(), timing="pre")
 
     adapter.build = planted
-    assert true
 
 
 def gradients_clipped(adapter):
@@ -334,6 +351,8 @@ PLANTS = {
     "learning rate 1 % off": other_rate,
     "gradients clipped": gradients_clipped,
     "weight decay": weight_decay,
+    "counts one update too few": counts_too_few,
+    "inputs .1 % larger": larger_inputs,
     "evaluation on 100 samples": evaluation_on_100_samples,
     "float16 inputs": float16_inputs,
     "float16 gradients": float16_gradients,
@@ -343,6 +362,8 @@ PLANTS = {
     "dropout rate .205": _chainer_dropout(dropout_rate),
     "one mask for a batch": _chainer_dropout(one_mask),
     "dropout in evaluation": _chainer_dropout(dropout_in_evaluation),
+    "no dropout": _chainer_dropout(no_dropout),
+    "other masks for the same seed": other_masks_for_a_seed,
     "same masks each epoch": same_masks_each_epoch,
 }
 

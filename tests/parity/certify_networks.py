@@ -25,7 +25,7 @@ from trainmark.recipes.initial_weights import first_weights
 
 CLASSES = 10
 THREADS = 2
-EPOCHS = 2
+EPOCHS, EPOCH_SAMPLES = 2, 28
 
 
 def architecture_of(recipe):
@@ -43,7 +43,7 @@ def plan_of(recipe) -> Plan:
     splits = {split: drawn(architecture, count, generator) for split, count in (("train", samples), ("test", 16))}
     weights = first_weights(architecture, recipe.initializer, (1, 1))
     in_float32 = {split: (in_runs(inputs), labels) for split, (inputs, labels) in splits.items()}
-    feeds = feeds_of(samples - CERTIFIED_SAMPLES // 2, CERTIFIED_SAMPLES, (1, 1), samples)  # with a short last batch
+    feeds = feeds_of(EPOCH_SAMPLES, CERTIFIED_SAMPLES, (1, 1), samples)  # with a short last batch
     return Plan(
         architecture=architecture,
         weights=weights,

@@ -1,0 +1,189 @@
+"""Trainings that are wrong where a certificate of a few small steps would not look: none of them is ranked.
+
+Each error is planted in an adapter, and the commands of the workflow certify it: trace_training.py, then certify.py
+beside the trace of another framework without an error.
+"""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import planted
+import pytest
+from harness import REPOSITORY, copy_of_repository, environment, snakemake, write_config
+
+pytestmark = [pytest.mark.adversary, pytest.mark.timeout(1200)]
+
+SCRIPTS = REPOSITORY / "workflow" / "scripts"
+SETTINGS = {"seed": 1, "batch_size": "recipe", "input": {"subtract_mean": True}, "step_losses": 100}
+EXPERIMENT = {
+    "recipes": ["mnist-mlp-flux"],
+    "datasets": ["digits"],
+    "frameworks": ["chainer", "keras-jax"],
+    "devices": ["cpu"],
+    "epochs": [2],
+    "repeats": 1,
+}
+EPOCHS = "different: trained as runs are, in float32 and full batches, the "
+LESS = "different: less than float32, or another training, in the "
+
+FOUND = {
+    ("chainer", "first 1,024 samples"): EPOCHS + "loss of step 1 of whole epochs",
+    ("chainer", "microbatches"): EPOCHS + "loss of step 1 of whole epochs",
+    ("keras-jax", "microbatches"): EPOCHS + "loss of step 1 of whole epochs",
+    ("chainer", "every 20th update skipped"): EPOCHS + "loss of step 21 of whole epochs",
+    ("chainer", "half of each epoch"): EPOCHS + "loss of step 16 of whole epochs",
+    ("chainer", "reshuffled from epoch 2"): EPOCHS + "loss of step 16 of whole epochs",
+    ("chainer", "last batch padded"): EPOCHS + "loss of step 15 of whole epochs",
+    ("chainer", "last batch not trained"): EPOCHS + "loss of step 16 of whole epochs",
+    ("chainer", "trained twice"): EPOCHS + "loss of step 16 of whole epochs",
+    ("chainer", "optimizer reset each epoch"): EPOCHS + "loss of step 17 of whole epochs",
+    ("chainer", "learning rate 1 % off"): EPOCHS + "loss of step 2 of whole epochs",
+    ("chainer", "gradients clipped"): EPOCHS,
+    ("chainer", "weight decay"): EPOCHS,
+    ("chainer", "evaluation on 100 samples"): EPOCHS + "evaluation before training",
+    ("chainer", "float16 inputs"): LESS + "input: other samples, or the same in another order",
+    ("chainer", "float16 gradients"): LESS + "update of dense",
+    ("keras-jax", "bfloat16 products"): LESS + "forward of dense1 (Dense)",
+    ("chainer", "two-byte predictions"): "different: chainer gives the prediction of dense3 in float16",
+    (
+        "chainer",
+        "counts one update too few",
+    ): "different: chainer on cpu counted 14 updates of 15 in epoch 1 of the",
+}
+"""What the certificate says of each error, by framework and name, on a recipe without dropout."""
+
+FOUND_WITH_DROPOUT = {
+    "dropout scaled 1 % wrong": "different: chainer on cpu scales what dropout keeps by 1.2625, where 1.2500 keeps the",
+    "dropout rate .205": "different: chainer on cpu drops 20.5",
+    "one mask for a batch": "different: chainer on cpu drops the same for the samples of a batch: 100.0 % are alike",
+    "dropout in evaluation": "different: chainer on cpu drops units in evaluation too",
+    "same masks each epoch": "different: chainer on cpu drops the same for the epochs of a run: 100.0 % are alike",
+    "other masks for the same seed": "different: chainer on cpu draws other masks for the same seed where dropout is",
+    "no dropout": "different: chainer on cpu drops 0.00 % of a layer's inputs, where the network says 20 %",
+}
+"""The same of Chainer, on a recipe with dropout."""
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """A function: the pair of the certificate of a recipe, where one framework has an error and another has none."""
+    folder = tmp_path_factory.mktemp("certified")
+    config = write_config(folder, {"experiments": {"victim": EXPERIMENT}})
+    data = folder / "results" / "datasets" / "digits"
+    prepared = snakemake(folder, "results/datasets/digits/mean.npy", "--cores", "2", "--configfile", config)
+    assert prepared.returncode == 0, prepared.printed[-3000:]
+    traces = {}
+
+    def traced(recipe, framework, name):
+        out = folder / f"{len(traces)}.npz"
+        arguments = ["--recipe", recipe, "--framework", framework, "--device", "cpu", "--threads", "2"]
+        arguments += ["--dataset-folder", data / "prepared", "--mean", data / "mean.npy"]
+        arguments += ["--settings", json.dumps(SETTINGS), "--log", folder / "log", "--out", out]
+        command([planted.__file__, name, SCRIPTS / "trace_training.py", *arguments])
+        return out
+
+    def command(arguments):
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False, env=environment()
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    def pair(recipe, framework, name):
+        other = "chainer" if framework == "keras-jax" else "keras-jax"
+        if (recipe, other) not in traces:
+            traces[recipe, other] = traced(recipe, other, "nothing")
+        traces["planted"] = traced(recipe, framework, name)
+        group = ["--experiment", "e", "--recipe", recipe, "--dataset", "digits"]
+        files = ["--traces", traces[recipe, other], traces["planted"], "--out", folder / "certificate.json"]
+        command([SCRIPTS / "certify.py", *group, *files])
+        traces["planted"].unlink()
+        (found,) = json.loads((folder / "certificate.json").read_text())["pairs"]
+        return found
+
+    return pair
+
+
+@pytest.mark.parametrize("framework", ["chainer", "keras-jax"])
+@pytest.mark.parametrize("recipe", ["mnist-mlp-chainer", "mnist-mlp-keras"])
+def test_without_an_error_the_pair_is_certified(certified, recipe, framework):
+    pair = certified(recipe, framework, "nothing")
+    assert pair["parity"] == "rounding", pair["sentence"]
+    for one in pair["epochs"]:
+        assert one["difference"] < one["allowed"] / 20, one
+    print(recipe, {one["what"]: f"{one['difference']:.1e} of {one['allowed']:.1e}" for one in pair["epochs"]})
+
+
+@pytest.mark.parametrize(("framework", "name"), FOUND)
+def test_a_wrong_training_is_refused_and_named(certified, framework, name):
+    pair = certified("mnist-mlp-chainer", framework, name)
+    assert pair["parity"] == "different"
+    assert pair["sentence"].startswith(FOUND[framework, name])
+    print(f"{framework}, {name}: {pair['sentence']}")
+
+
+@pytest.mark.parametrize("name", FOUND_WITH_DROPOUT)
+def test_wrong_dropout_is_refused_and_named(certified, name):
+    pair = certified("mnist-mlp-keras", "chainer", name)
+    assert pair["parity"] == "different"
+    assert pair["sentence"].startswith(FOUND_WITH_DROPOUT[name])
+    print(f"{name}: {pair['sentence']}")
+
+
+# --- wrong in runs alone ------------------------------------------------------------------------------------------
+
+IN_RUNS_ALONE = """
+import sys as _sys
+from pathlib import Path as _Path
+
+if _Path(_sys.argv[0]).name == "train.py":
+    from planted import PLANTS as _PLANTS
+
+    _create = create
+
+    def create(framework, threads):
+        adapter = _create(framework, threads)
+        _PLANTS[{name!r}](adapter)
+        return adapter
+"""
+
+
+def ran_with(folder, name, recipe="mnist-mlp-flux"):
+    """A workflow whose Chainer has an error in train.py alone; certificates see none of it."""
+    copy_of_repository(folder)
+    adapter = folder / "workflow/scripts/trainmark/frameworks/chainer_adapter.py"
+    adapter.write_text(adapter.read_text() + IN_RUNS_ALONE.format(name=name))
+    config = write_config(folder, {"experiments": {"victim": EXPERIMENT | {"recipes": [recipe]}}})
+    return snakemake(folder, "--cores", "2", "--configfile", config, PYTHONPATH=str(REPOSITORY / "tests" / "adversary"))
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "reason"),
+    [
+        (
+            "evaluation on 100 samples",
+            "mnist-mlp-flux",
+            "different: keras-jax evaluates the weights of the run vic",
+        ),
+        ("inputs .1 % larger", "mnist-mlp-flux", "different: the first losses of the runs victim/"),
+        ("inputs .1 % larger", "mnist-mlp-keras", "different: the test losses before training of the runs victim/"),
+    ],
+)
+def test_what_is_wrong_in_runs_alone_is_refused_by_the_runs(tmp_path, name, recipe, reason):
+    process = ran_with(tmp_path, name, recipe)
+    assert process.returncode == 0, process.printed[-3000:]
+    table = pd.read_csv(tmp_path / "results/tables/comparisons.csv")
+    assert set(table["verdict"]) == {"refused: different"}
+    assert table["reason"].str.startswith(reason).all(), table["reason"][0]
+    page = (tmp_path / "results/report/index.html").read_text()
+    assert reason in page
+    assert table["reason"][0] in process.printed or "refused" in process.printed
+
+
+def test_a_run_that_counts_otherwise_fails_with_a_sentence(tmp_path):
+    process = ran_with(tmp_path, "counts one update too few")
+    assert process.returncode != 0
+    assert "failed: the framework counted" in process.printed
+    assert "updates of" in process.printed
+    assert not list(tmp_path.glob("results/runs/victim/mnist-mlp-flux/digits/chainer/**/record.json"))
