@@ -66,7 +66,8 @@ def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1)):
     """A process that trained a run."""
     return {
         "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 12.0],
-        "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "first_epoch": first_epoch, "restart_seconds": 0,
+        "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "call": "2025-01-01T00:00:00+00:00",
+        "first_epoch": first_epoch, "restart_seconds": 0,
     }  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
     curves = [curve(epoch, loss, seconds) for epoch in range(1, epochs + 1)]
     gpu = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024} if device == "gpu" else None
     made = {
-        "schema_version": 4,
+        "schema_version": 5,
         "run": run_of(framework, repeat, device, epochs, **run),
         "order": None,
         "settings": copy.deepcopy(SETTINGS),
@@ -104,6 +105,8 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         **_times(epochs, seconds),
         "resumes": 0,
         "sessions": [session(gpu=gpu and gpu["uuid"])],
+        "machine": [],
+        "disturbed": None,
         "energy": {"training_joules": None, "source": None, "reason": "this machine shows no energy counter"},
         "memory": {"peak_host_mib": 512.5, "peak_device_mib": 64.25 if device == "gpu" else None},
         "provenance": _provenance(framework, device, gpu),
