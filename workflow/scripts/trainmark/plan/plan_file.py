@@ -18,15 +18,18 @@ PLANNED_KEYS = ("experiments", "prepare", "datasets")
 """Keys of the config that stand in the plan. The mirror does not: its address may hold a key."""
 
 
-def write_plan(path: Path, config: Mapping, runs: list[str], order: list[str]) -> None:
+def write_plan(
+    path: Path, config: Mapping, runs: list[str], order: list[str], attempts: Mapping[str, int] | None = None
+) -> None:
     """Write the plan. config: with its devices named. runs: ids, in the order of the tables; order: as trained.
 
-    call: the time, which tells the runs of one call of snakemake from those of another.
+    attempts: see reruns.py. call: the time, which tells the runs of one call of snakemake from those of another.
     """
     document = {
         "config": {key: config[key] for key in PLANNED_KEYS},
         "runs": runs,
         "order": order,
+        "attempts": dict(attempts or {}),
         "call": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
     write_text(path, json.dumps(document, indent=2) + "\n")

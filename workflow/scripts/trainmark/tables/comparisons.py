@@ -119,22 +119,22 @@ def _outdated(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterabl
 def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:
     """The figures of one pair of trainers from its pairs of runs, in the order of their repeats."""
     reasons = left_out(pairs, metric)
+    uncensored = pairs[reasons != CENSORED_PAIR]
     kept = pairs[reasons == ""].sort_values("repeat")
     measured = kept[kept[[f"{metric}_first", f"{metric}_second"]].notna().all(axis=1)]
     ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
-    refused = f"refused: {parity}" if parity in REFUSED else other_machines(measured)
+    refused = f"refused: {parity}" if parity in REFUSED else other_machines(uncensored)
     interval, widened = (None, "") if refused else ratio_interval(ratios.tolist())
     low, high = interval or (None, None)
     withheld = too_many_disturbed(reasons, len(measured), LEAST_FOR_INTERVAL)
-    any_ok = bool((reasons != CENSORED_PAIR).any())
     return {
         "pairs": len(measured),
         "left_out": int((reasons != "").sum()),
         "ratio": ratios.median() if len(ratios) and not refused else None,
         "low": low,
         "high": high,
-        "verdict": refused or withheld or _verdict(len(measured), any_ok, interval),
-        "note": "; ".join(filter(None, (*notes(measured), widened))),
+        "verdict": refused or withheld or _verdict(len(measured), not uncensored.empty, interval),
+        "note": "; ".join(filter(None, (*notes(measured if len(measured) else uncensored), widened))),
         "run_ids": _ids(measured),
         "left_out_run_ids": _ids(pairs[reasons != ""]),
         "left_out_reasons": counted(reasons),
