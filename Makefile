@@ -12,7 +12,7 @@ PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-ve
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .PHONY: all test test-parity test-faults test-adversary test-benchmarks test-real-data lint coverage lock expected certify-networks bench-images bench-ledger \
-  bench-twins bench-watching torch clean help
+  bench-twins bench-watching bench-intervals torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -81,6 +81,10 @@ bench-twins: $(VENV)/.installed-dev
 bench-watching: $(VENV)/.installed-dev
 	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/watching.py
 
+# How often do intervals hold, where ratios correlate from repeat to repeat? Half a minute.
+bench-intervals: $(VENV)/.installed-dev
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/intervals.py
+
 # keras-torch is an extra: torch from the index brings several GB of CUDA along.
 torch: $(VENV)/.installed
 	@$(PIP) install --quiet --require-hashes -r requirements-torch.txt
@@ -130,5 +134,6 @@ help:
 	@echo "make bench-ledger   do the phases of 50 runs sum to their wall times, measured from outside?"
 	@echo "make bench-twins    is one setting under two names told apart, and one slowed by 10 %?"
 	@echo "make bench-watching   what watching the machine costs, and what undisturbed runs see of others' load"
+	@echo "make bench-intervals  how often intervals hold, where ratios correlate from repeat to repeat"
 	@echo "make lock       renew the pinned requirements (needs uv)"
 	@echo "make clean      remove the environment and caches; results stay"

@@ -179,7 +179,7 @@ def test_a_stopped_run_is_named_and_trained_again_where_that_is_asked_for(folder
     assert status == 0, printed[-3000:]
     assert printed.count("rerun_disturbed: 1 run disturbed by something else on the machine, to be trained again") == 1
     again = records(folder)[key]["disturbed"] or {"causes": []}
-    assert "stopped" not in [one["cause"] for one in again["causes"]]
+    assert "stopped" not in [one["cause"] for one in again["causes"]], (records(folder)[key]["machine"], printed)
 
 
 def test_runs_of_a_later_call_with_other_threads_are_named_and_not_ranked_nor_joined(folder):

@@ -29,7 +29,7 @@ class Kernel:
         monkeypatch.setattr(module, "PRESSURE", folder / "pressure")
         monkeypatch.setattr(module, "_cpu_seconds", lambda: self.cpu)
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(module.time, "clock_gettime", lambda clock: self.now + self.slept)
+        monkeypatch.setattr(module, "_suspended_seconds", lambda: self.slept)
         monkeypatch.setattr(module, "Heartbeat", lambda: None)
         monkeypatch.setattr(module, "throttle_files", list)
 
@@ -133,7 +133,7 @@ def stretch(first=1, last=1, **counts):
             "throttled",
             "a quota of CPU time held it up for 2.0 % of the time, the limit is 1.0 %",
         ),
-        ({"suspended_seconds": 0.5}, "suspended", "the machine was suspended for 0.5 s, the limit is 0.01"),
+        ({"suspended_seconds": 0.5}, "suspended", "the machine was suspended for 0.5 s, the limit is 0.1"),
         ({"gpu_processes": 2}, "foreign GPU work", "2 processes computed on its GPU, the limit is 1"),
     ],
 )

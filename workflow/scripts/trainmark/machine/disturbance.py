@@ -14,7 +14,7 @@ STOLEN_SHARE = 0.02
 LOST_SHARE = 0.01
 """Of the time, for how long a run may be stopped or throttled."""
 
-SUSPENDED_SECONDS = 0.01
+SUSPENDED_SECONDS = 0.1
 """How far the clocks may part: less is the time between reading one and the other."""
 
 WORDS = {

@@ -95,7 +95,13 @@ class Watch:
 
     def _counters(self) -> tuple[float | None, ...]:
         stopped_seconds = self._heartbeat.settled_seconds() if self._heartbeat else None
-        now, cpu_seconds = time.monotonic(), _cpu_seconds()
+        cpu_seconds, queued_seconds, throttled = (
+            _cpu_seconds(),
+            self._queued_now(),
+            throttled_seconds(self._throttle_files),
+        )
+        suspended_seconds = _suspended_seconds()
+        now = time.monotonic()  # as near as can be to the reading of the idle time
         idle_seconds, steal_seconds = self._held_cpus()
         # What is neither idle nor stolen nor this process's own is somebody else's. Not by the time that the kernel
         # counts as busy: it asks only every tick who is running, and misses whoever sleeps then.
@@ -103,12 +109,12 @@ class Watch:
         return (
             now,
             cpu_seconds,
-            self._queued_now(),
+            queued_seconds,
             resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
             others,
             steal_seconds if idle_seconds is not None else None,
-            throttled_seconds(self._throttle_files),
-            time.clock_gettime(time.CLOCK_BOOTTIME) - now if hasattr(time, "CLOCK_BOOTTIME") else None,
+            throttled,
+            suspended_seconds,
             stopped_seconds,
             _pressure_seconds(),
         )
@@ -138,6 +144,15 @@ def _cpu_seconds() -> float:
     """CPU time of this process and of the children that it waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _suspended_seconds() -> float | None:
+    """Seconds for which the machine was suspended since its boot: the smallest of some readings of two clocks, since a
+    process may lose its CPU between the clocks.
+    """
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return None
+    return min(-time.clock_gettime(time.CLOCK_MONOTONIC) + time.clock_gettime(time.CLOCK_BOOTTIME) for _ in range(3))
 
 
 def _pressure_seconds() -> float | None:
