@@ -1,6 +1,7 @@
 """The benchmarks of the ledger and of the verdicts run and print each of their figures; what they say is not tested."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,15 @@ def test_the_ledgers_benchmark_prints_its_figures():
     for figure in ("wall time from outside: ", "not in any phase, keras-jax: ", "largest difference of any run: "):
         assert figure in shown
     assert "smallest phase of any run: 0 s" in shown
+
+
+def test_the_watchs_benchmark_prints_its_figures():
+    shown = printed("watching.py", "--epochs", "2", "--repeats", "1", "--frameworks", "chainer")
+    assert re.fullmatch(
+        r"chainer: watching takes [\d.]+% of epochs of \d+ ms; foreign share of 1 repeats: -?[\d.]+% in the median, "
+        r"-?[\d.]+% at most; disturbed: [01]\n",
+        shown,
+    )
 
 
 def test_the_twins_benchmark_prints_the_reports_verdicts():

@@ -20,9 +20,9 @@ class Heartbeat:
     """Seconds for which this process did not run although nothing on the machine kept it from it.
 
     A process that was stopped (SIGSTOP, a debugger, a frozen container) or whose machine stood still has no thread that
-    runs. So the gap between two beats is long, and the beating thread spent it neither in the run queue, as it would
-    beside other work, nor waiting for Python's lock, as it would while C code holds it: for that lock a thread waits in
-    short waits again and again, each a voluntary context switch.
+    runs. So the gap between two beats is long, no thread worked in it, and the beating one spent it neither in the run
+    queue, as it would beside other work, nor waiting for Python's lock, as it would while C code holds it: for that
+    lock a thread waits in short waits again and again, each a voluntary context switch.
 
     seconds: None where the system doesn't tell these of a thread.
     """
@@ -53,8 +53,8 @@ class Heartbeat:
         while not self._over:
             time.sleep(BEAT_SECONDS)
             now = self._now(queue)
-            gap, queued, switches = (b - a for a, b in zip(before, now, strict=True))
-            unexplained = gap - BEAT_SECONDS - queued / 1e9
+            gap, worked, queued, switches = (b - a for a, b in zip(before, now, strict=True))
+            unexplained = gap - BEAT_SECONDS - worked - queued / 1e9
             if self.seconds is not None and unexplained - switches * sys.getswitchinterval() > GAP_SECONDS:
                 self.seconds += unexplained
             self._last = time.monotonic()
@@ -62,7 +62,7 @@ class Heartbeat:
         os.close(queue)
 
     @staticmethod
-    def _now(queue: int) -> tuple[float, int, int]:
-        """(clock, nanoseconds in the run queue, voluntary context switches) of this thread."""
+    def _now(queue: int) -> tuple[float, float, int, int]:
+        """(clock, CPU seconds of the process; of this thread nanoseconds in the run queue, voluntary switches)."""
         switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-        return time.monotonic(), int(os.pread(queue, 100, 0).split()[1]), switches
+        return time.monotonic(), time.process_time(), int(os.pread(queue, 100, 0).split()[1]), switches

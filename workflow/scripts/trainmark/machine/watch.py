@@ -18,7 +18,7 @@ TASKS = Path("/proc/self/task")
 PRESSURE = Path("/proc/pressure/cpu")
 FREQUENCY = "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
 
-COST_SHARE = 0.002
+COST_SHARE = 0.001
 """The counters are read after an epoch if that takes at most this share of the time since they were last read."""
 
 COUNTED = (
