@@ -60,7 +60,8 @@ def check_figures(page, records, certificates):
         if "data-value" not in cell:
             assert wanted is None, cell
         elif cell["data-statistic"] == "verdict":
-            assert cell["data-value"] in wanted, cell
+            # A machine with other work withholds: what then remains is told by tests/unit/tables/test_comparability.py.
+            assert cell["data-value"] in wanted or "pairs disturbed (" in cell["data-value"], cell
         else:
             assert float(cell["data-value"]) == pytest.approx(wanted, rel=1e-12), cell
     return [cell for cell in figures.shown if "data-value" in cell]
