@@ -78,7 +78,8 @@ def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1)):
     """A process that trained a run."""
     return {
         "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 12.0],
-        "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "first_epoch": first_epoch, "restart_seconds": 0,
+        "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "call": "2025-01-01T00:00:00+00:00",
+        "first_epoch": first_epoch, "restart_seconds": 0,
     }  # fmt: skip
 
 
@@ -113,6 +114,8 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         **_times(epochs, seconds),
         "resumes": 0,
         "sessions": [session(gpu=gpu and gpu["uuid"])],
+        "machine": [],
+        "disturbed": None,
         "energy": {"training_joules": None, "source": None, "reason": "this machine shows no energy counter"},
         "memory": {"peak_host_mib": 512.5, "peak_device_mib": 64.25 if device == "gpu" else None},
         "provenance": _provenance(framework, device, gpu),

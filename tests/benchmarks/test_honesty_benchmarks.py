@@ -33,6 +33,15 @@ def test_the_ledgers_benchmark_prints_its_figures():
     assert "smallest phase of any run: 0 s" in shown
 
 
+def test_the_watchs_benchmark_prints_its_figures():
+    shown = printed("watching.py", "--epochs", "2", "--repeats", "1", "--frameworks", "chainer")
+    assert re.fullmatch(
+        r"chainer: watching takes [\d.]+% of epochs of \d+ ms; foreign share of 1 repeats: -?[\d.]+% in the median, "
+        r"-?[\d.]+% at most; disturbed: [01]\n",
+        shown,
+    )
+
+
 def test_the_twins_benchmark_prints_the_reports_verdicts():
     shown = printed("twins.py", "--repeats", "1", "--epochs", "2")
     for experiment, second in (("same", "twin-two"), ("slowed", "twin-slowed")):

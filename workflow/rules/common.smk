@@ -20,6 +20,7 @@ from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import read_plan
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
+from trainmark.plan.reruns import count_attempts
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
 
 
@@ -41,6 +42,8 @@ if workflow.is_main_process:
 else:  # a job that reads the Snakefile anew, on a node of a cluster, takes the devices that were found where it was planned
     PLANNED = or_refuse(read_plan, Path(PLAN_FILE))["config"]
 CAMPAIGN = Campaign(PLANNED, CATALOGUE)
+if workflow.is_main_process:
+    CAMPAIGN.attempts = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, CONFIG["rerun_disturbed"], sys.stderr)
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
 STALE = {}  # what of a record or a certificate is not as asked, by its path

@@ -15,6 +15,7 @@ rule train:
         mean=lambda wildcards, input: option("--mean", input.mean),
         recipe=CAMPAIGN.recipe,
         code=CAMPAIGN.training_code,
+        attempt=CAMPAIGN.attempt,
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/train.py",
     log:

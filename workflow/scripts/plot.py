@@ -9,6 +9,7 @@ from trainmark.errors import run_command
 from trainmark.plan.figures import known_figures
 from trainmark.report.figures import save_figure
 from trainmark.tables.comparisons import parity_note, read_comparisons
+from trainmark.tables.mixtures import call_mixtures, disturbances
 from trainmark.tables.tables import of_group
 
 
@@ -26,7 +27,12 @@ def main() -> None:
     arguments = parser.parse_args()
     group = [arguments.experiment, arguments.recipe, arguments.dataset]
     runs = of_group(pd.read_parquet(arguments.runs), group)
-    note = parity_note(of_group(read_comparisons(arguments.comparisons), group))
+    lines = [
+        parity_note(of_group(read_comparisons(arguments.comparisons), group)),
+        *call_mixtures(runs),
+        *disturbances(runs),
+    ]
+    note = "\n".join(filter(None, lines))
     save_figure(arguments.figure, runs, pd.read_parquet(arguments.curves), note, arguments.out)
 
 

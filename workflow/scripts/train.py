@@ -3,6 +3,7 @@
 import argparse
 import os
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
@@ -47,11 +48,11 @@ def train(
     arguments: argparse.Namespace,
     run: Run,
     order: dict | None,
-    keep_weights: bool,
+    plan: Mapping,
     display: RunDisplay,
     ending: Ending,
 ) -> NoReturn:
-    """Take the device, train, and end the process with the record."""
+    """Take the device, train, and end the process with the record. plan: empty where there is none."""
     start = process_start()
     ledger = Ledger(start)
     recipe = RECIPES[run.recipe]
@@ -77,7 +78,8 @@ def train(
             arguments.checkpoint_seconds,
             order,
             arguments.out.with_name(FILE_NAME),
-            keep_weights,
+            experiment_of(run, plan).get("keep_weights", True),
+            plan.get("call"),
         )
         training = Training(run, recipe, arguments.settings, job, ledger)
         if ending.take_kept_record(training.account.is_of_this_run):
@@ -104,7 +106,7 @@ def main() -> None:
     ending = Ending(arguments.out, arguments.log, display)
     ending.stop_on_signals()
     try:
-        train(arguments, run, order, experiment_of(run, plan).get("keep_weights", True), display, ending)
+        train(arguments, run, order, plan, display, ending)
     except Exception as error:
         ending.fail(error)
 

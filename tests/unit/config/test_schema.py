@@ -114,7 +114,7 @@ def test_an_experiment_of_defaults_alone_loads(tmp_path):
     """The names in the defaults exist, and the recipe fits the dataset."""
     config, catalogue = load_config([], {"experiments": {"e": {}}})
     assert config["experiments"]["e"] == {key: part["default"] for key, part in EXPERIMENT.items()}
-    others = {"mirror": None, "offline": False, "prepare": [], "datasets": {}}
+    others = {"mirror": None, "offline": False, "rerun_disturbed": False, "prepare": [], "datasets": {}}
     assert config == others | {"experiments": config["experiments"]}
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")
     explicit = {key: part["default"] for key, part in EXPERIMENT.items()}
@@ -184,4 +184,11 @@ def test_with_defaults_keeps_a_mirror():
 
 def test_a_config_that_only_prepares_has_no_experiments():
     config, _ = load_config([], {"prepare": ["mnist"]})
-    assert config == {"mirror": None, "offline": False, "prepare": ["mnist"], "datasets": {}, "experiments": {}}
+    assert config == {
+        "mirror": None,
+        "offline": False,
+        "rerun_disturbed": False,
+        "prepare": ["mnist"],
+        "datasets": {},
+        "experiments": {},
+    }

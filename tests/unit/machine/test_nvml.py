@@ -159,6 +159,13 @@ def test_the_energy_is_that_of_the_one_gpu_in_joules(nvml):
     assert nvml_module.energy_joules(OTHER_GPU) == 0.099
 
 
+def test_the_processes_that_compute_are_counted_where_the_gpu_tells_them(nvml):
+    assert nvml_module.computing_processes(GPU) is None
+    nvml.answers["nvmlDeviceGetComputeRunningProcesses", GPU] = [SimpleNamespace(pid=7), SimpleNamespace(pid=8)]
+    assert nvml_module.computing_processes(GPU) == 2
+    assert nvml_module.computing_processes("GPU-missing") is None
+
+
 def test_the_library_is_started_once(nvml):
     nvml_module.describe(GPU)
     nvml_module.state(GPU)
@@ -306,7 +313,8 @@ def test_the_package_has_the_functions_and_constants_that_are_asked_for():
     pynvml = pytest.importorskip("pynvml")
     functions = {
         "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", "nvmlDeviceGetMaxClockInfo",
-        "nvmlDeviceGetClockInfo", "nvmlSystemGetDriverVersion", *(name for name, _ in FakeNvml().answers),
+        "nvmlDeviceGetClockInfo", "nvmlSystemGetDriverVersion",
+        "nvmlDeviceGetComputeRunningProcesses", *(name for name, _ in FakeNvml().answers),
     }  # fmt: skip
     assert {name for name in functions if not callable(getattr(pynvml, name, None))} == set()
     for names in (nvml_module.REASON_FUNCTIONS, nvml_module.CUDA_VERSION_FUNCTIONS, nvml_module.TEMPERATURE_FUNCTIONS):

@@ -100,6 +100,33 @@ def test_training_times_are_those_of_the_runs_that_are_ok(drawn):
     assert times == {2.5}
 
 
+def lines_of(axis):
+    """Epoch settings of each line of an axis that joins some, and is no dot."""
+    return [
+        [round(x) for x in line.get_xdata()]
+        for line in axis.lines
+        if line.get_linestyle() != "None" and len(line.get_xdata())
+    ]
+
+
+def test_lines_join_settings_of_one_call_alone(drawn):
+    later = {"sessions.0.call": "2025-01-02T00:00:00+00:00"}
+    settings = [record("a", 1, epochs=epochs) for epochs in (1, 3, 10)]
+    (axis,) = drawn("training_time", *settings)
+    assert lines_of(axis) == [[1, 3, 10]]
+    (axis,) = drawn("training_time", *settings, record("a", 1, epochs=30, changes=later))
+    assert lines_of(axis) == [[1, 3, 10], [30]]
+
+
+def test_disturbed_runs_are_hollow(drawn):
+    hit = {"disturbed": {"causes": [{"cause": "stopped", "epochs": [[1, 1]], "value": 0.5, "limit": 0.01}]}}
+    (axis,) = drawn("training_time", record("a", 1, seconds=1.0), record("a", 2, seconds=7.0, changes=hit))
+    hollow = [
+        line.get_ydata() for line in axis.lines if line.get_markerfacecolor() == "none" and line.get_marker() == "o"
+    ]
+    assert [list(seconds) for seconds in hollow] == [[14.5]]
+
+
 def test_a_cross_stands_where_a_diverged_run_was_last_finite_and_nowhere_else(drawn):
     stopped = record("a", 2, epochs=3)
     stopped |= {"status": "diverged", "diverged": {"kind": "nan", "epoch": 3, "step": 30, "last_finite_loss": 0.5}}

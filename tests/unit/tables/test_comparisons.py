@@ -53,10 +53,10 @@ def pairs(ratios, first="a", second="b", **options):
 @pytest.mark.parametrize(
     ("ratios", "verdict"),
     [
-        ([1.1, 1.2, 1.3, 1.4, 1.5, 1.6], "slower"),
-        ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], "faster"),
-        ([0.9, 1.2, 1.3, 1.4, 1.5, 1.6], "not distinguishable"),
-        ([1.0, 1.2, 1.3, 1.4, 1.5, 1.6], "not distinguishable"),
+        ([1.2, 1.6, 1.3, 1.5, 1.1, 1.4], "slower"),
+        ([0.4, 0.2, 0.6, 0.1, 0.5, 0.3], "faster"),
+        ([1.2, 1.6, 1.3, 1.5, 0.9, 1.4], "not distinguishable"),
+        ([1.2, 1.6, 1.3, 1.5, 1.0, 1.4], "not distinguishable"),
         ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], "not distinguishable"),
         ([1.1, 1.2, 1.3, 1.4, 1.5], "too few pairs (5, needs 6)"),
     ],
@@ -97,7 +97,8 @@ def test_no_pair_and_no_figure_are_told_apart(compared):
 
 def test_a_time_of_0_has_no_ratio(compared):
     (row,) = compared(*pairs([0.0, 0.0]))
-    assert (row["pairs"], row["left_out"], row["verdict"], row["ratio"]) == (0, 0, "not measured", None)
+    assert (row["pairs"], row["left_out"], row["verdict"], row["ratio"]) == (0, 2, "not measured", None)
+    assert row["left_out_reasons"] == "2 with a time of 0"
 
 
 def test_trainers_are_compared_that_differ_in_framework_alone_or_in_device_alone(compared):

@@ -59,11 +59,18 @@ def test_why_a_figure_is_absent(statuses, word):
 
 
 def test_a_row_of_the_summary_knows_its_statuses():
-    row = {"runs": 3, "diverged": 1, "out_of_memory": 2, "test_loss_median": math.nan, "test_loss_min": 0.25}
+    row = {
+        "runs": 3,
+        "diverged": 1,
+        "out_of_memory": 2,
+        "disturbed": 1,
+        "test_loss_median": math.nan,
+        "test_loss_min": 0.25,
+    }
     assert statuses_of(row) == ["diverged", "out_of_memory"]
     assert statuses_of(row | {"runs": 4}) == ["ok", "diverged", "out_of_memory"]
-    assert censored_counts(row) == "1 of 3 diverged, 2 of 3 out of memory"
-    assert censored_counts({"runs": 3, "diverged": 0, "out_of_memory": 0}) == ""
+    assert censored_counts(row) == "1 of 3 diverged, 2 of 3 out of memory, 1 of 3 disturbed"
+    assert censored_counts({"runs": 3, "diverged": 0, "out_of_memory": 0, "disturbed": 0}) == ""
     assert summary_figure(row, "test_loss", "median") == "diverged or out of memory"
     assert summary_figure(row, "test_loss", "min") == "0.2500"
 

@@ -79,6 +79,28 @@ def test_what_may_be_left_is_a_tenth_of_the_epoch_and_at_least_the_noise(adapter
         train(adapter, epochs)
 
 
+def test_small_lags_add_up(adapter):
+    """15 ms an epoch are less than a machine's noise in one epoch, and a third of epochs of 45 ms."""
+    with pytest.raises(MeasurementError) as caught:
+        train(adapter, [(0.045, 0.015)] * 11)
+    assert str(caught.value) == (
+        "the clock stopped before the device did: over 6 times, 0.075 s beside 0.270 s were left to do, the longest "
+        "apart; the adapter's synchronize does not wait for its device, and no time of this run would be true"
+    )
+
+
+@pytest.mark.parametrize(
+    "stretches",
+    [
+        [(0.045, 0.002)] * 11,  # what Keras's second reading saves
+        [(2.0, 0.08)] * 11,  # less than a twentieth
+        [(0.045, 0.0)] * 6 + [(0.045, 3.0)] + [(0.045, 0.0)] * 4,  # a hiccup
+    ],
+)
+def test_what_an_honest_run_may_have_left_passes(adapter, stretches):
+    train(adapter, stretches)
+
+
 def test_later_epochs_are_not_looked_at(adapter):
-    train(adapter, [(1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (1.0, 9.0), (1.0, 9.0)])
-    assert adapter.readings == 6, "reading the weights takes time"
+    train(adapter, [(1.0, 0.0)] * 11 + [(1.0, 9.0), (1.0, 9.0)])
+    assert adapter.readings == 22, "reading the weights takes time"

@@ -32,7 +32,7 @@ def record(diverged: dict | None = None, test_loss: float | str = 0.123456, out_
     result = {"test_loss": test_loss, "test_accuracy": 0.98765, "training_seconds": 12.3456}
     if out_of_memory and out_of_memory["epoch"] is None:
         result = dict.fromkeys(result)
-    return {"result": result, "diverged": diverged, "out_of_memory": out_of_memory}
+    return {"result": result, "diverged": diverged, "out_of_memory": out_of_memory, "disturbed": None}
 
 
 def show(terminal: io.StringIO, ended: dict) -> str:
@@ -45,6 +45,18 @@ def show(terminal: io.StringIO, ended: dict) -> str:
 
 
 # --- the display --------------------------------------------------------------------------------------------------
+
+
+def test_a_disturbed_run_says_by_what():
+    causes = [
+        {"cause": "foreign load", "epochs": [[1, 2]], "value": 0.4701, "limit": 0.0412},
+        {"cause": "stopped", "epochs": [[2, 2]], "value": 0.123, "limit": 0.01},
+    ]
+    shown = show(io.StringIO(), record() | {"disturbed": {"causes": causes}})
+    assert shown.endswith(
+        "12.35 s of training; disturbed: other work took 47.0 % of its CPUs, the limit is 4.1 % and it was stopped for "
+        "12.3 % of the time, the limit is 1.0 %\n"
+    )
 
 
 def test_off_a_terminal_exactly_two_lines(capsys):

@@ -1,6 +1,7 @@
 """The CPUs that a process may use, core by core. Standard library only."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -39,6 +40,18 @@ def _control_groups() -> Iterator[Path]:
         mount = CGROUP_ROOT / "cpu" if controllers else CGROUP_ROOT
         names = Path(path).parts[1:]
         yield from (mount.joinpath(*names[:depth]) for depth in range(len(names) + 1))
+
+
+def throttle_files() -> list[Path]:
+    """Files of this process's control groups that count for how long a quota of CPU time kept them from running."""
+    return [file for folder in _control_groups() if (file := folder / "cpu.stat").exists()]
+
+
+def throttled_seconds(files: Iterable[Path]) -> float | None:
+    """Seconds by `throttle_files`: throttled_usec of version 2, throttled_time (ns) of version 1; None without any."""
+    found = [re.search(r"^throttled_(usec|time) (\d+)", _text(file), re.MULTILINE) for file in files]
+    counts = [int(match[2]) / (1e6 if match[1] == "usec" else 1e9) for match in found if match]
+    return sum(counts) if counts else None
 
 
 def _version_1(folder: Path) -> str:

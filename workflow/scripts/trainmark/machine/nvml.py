@@ -100,6 +100,13 @@ def energy_joules(uuid: str) -> float | None:
     return None if millijoules is None else millijoules / 1000
 
 
+def computing_processes(uuid: str) -> int | None:
+    """How many processes compute on the GPU, or on the instance, this one among them; None where it does not tell."""
+    gpu = _find(uuid)
+    processes = None if isinstance(gpu, str) else gpu.ask("nvmlDeviceGetComputeRunningProcesses", gpu.handle)
+    return None if processes is None else len(processes)
+
+
 @dataclass(frozen=True)
 class _Gpu:
     """uuid: as it was asked for. handle: what it names. whole: the GPU that this is, or is a part of."""

@@ -36,7 +36,8 @@ class Campaign:
     """All runs of a config, and everything that is made of them.
 
     config: checked, with defaults, and with its devices named (`matrix.with_devices`). catalogue: the dataset entries.
-    The functions of wildcards return what a job depends on, in the form that its rule hands to Snakemake.
+    attempts: how often to have trained a run, by its id, where it is more than once (reruns.py). The functions of
+    wildcards return what a job depends on, in the form that its rule hands to Snakemake.
     """
 
     def __init__(self, config: Mapping, catalogue: Mapping) -> None:
@@ -46,6 +47,7 @@ class Campaign:
         self.order: list[str] = [run.id for run in trained_order(self.runs, config)]
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
         self._trainers = certified_groups(self.runs)
+        self.attempts: dict[str, int] = {}
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -153,6 +155,10 @@ class Campaign:
     def turn(self, wildcards: Wildcards) -> int:
         """The priority of a run: the earlier its place in the order, the higher."""
         return self._turns[RUN_FOLDER.format_map(wildcards)]
+
+    def attempt(self, wildcards: Wildcards) -> int:
+        """How often to have trained a run: one more makes it stale."""
+        return self.attempts.get(RUN_FOLDER.format_map(wildcards), 1)
 
     @property
     def before_runs(self) -> int:

@@ -36,7 +36,7 @@ def start_workflow(campaign: Campaign, asked: Mapping, *, gpu_found: bool, local
             "write devices: [cpu, gpu]",
             file=sys.stderr,
         )
-    write_plan(Path(PLAN_FILE), campaign.config, [run.id for run in campaign.runs], campaign.order)
+    write_plan(Path(PLAN_FILE), campaign.config, [run.id for run in campaign.runs], campaign.order, campaign.attempts)
     # By environment, not as parameters: none of these makes a result stale.
     os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
     if campaign.config["mirror"]:

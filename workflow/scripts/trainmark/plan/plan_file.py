@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,20 @@ PLANNED_KEYS = ("experiments", "prepare", "datasets")
 """Keys of the config that stand in the plan. The mirror does not: its address may hold a key."""
 
 
-def write_plan(path: Path, config: Mapping, runs: list[str], order: list[str]) -> None:
-    """Write the plan. config: with its devices named. runs: ids, in the order of the tables; order: as trained."""
-    document = {"config": {key: config[key] for key in PLANNED_KEYS}, "runs": runs, "order": order}
+def write_plan(
+    path: Path, config: Mapping, runs: list[str], order: list[str], attempts: Mapping[str, int] | None = None
+) -> None:
+    """Write the plan. config: with its devices named. runs: ids, in the order of the tables; order: as trained.
+
+    attempts: see reruns.py. call: the time, which tells the runs of one call of snakemake from those of another.
+    """
+    document = {
+        "config": {key: config[key] for key in PLANNED_KEYS},
+        "runs": runs,
+        "order": order,
+        "attempts": dict(attempts or {}),
+        "call": datetime.now(UTC).isoformat(timespec="milliseconds"),
+    }
     write_text(path, json.dumps(document, indent=2) + "\n")
 
 

@@ -115,7 +115,9 @@ def _mark_divergence(axis: Axes, curves: pd.DataFrame, diverged: pd.DataFrame, c
 
 
 def draw_training_time(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Training time by epoch setting, compilation included; every dot is a run, lines join the medians."""
+    """Training time by epoch setting, compilation included; every dot is a run, hollow where it was disturbed; lines
+    join the medians of settings that were trained in the same call of snakemake.
+    """
     figure = Figure(figsize=(7.2, 3.2))
     axis = figure.subplots()
     looks = _looks(runs)
@@ -127,10 +129,15 @@ def draw_training_time(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     for i, ((framework, device), group) in enumerate(pairs):
         line, marker = DEVICE_STYLES[device]
         shift = 1.03 ** (i - (len(pairs) - 1) / 2)  # so that dots of equal settings do not hide one another
-        median = group.groupby("epochs")["training_seconds"].median()
         label, (colour, _) = _label(framework, device), looks[framework]
-        axis.plot(median.index * shift, median, color=colour, linestyle=line, linewidth=1, label=label)
-        axis.plot(group["epochs"] * shift, group["training_seconds"], marker, color=colour, markersize=4, alpha=0.7)
+        axis.plot([], [], color=colour, linestyle=line, linewidth=1, label=label)
+        calls = group.groupby("epochs")["calls"].agg(lambda of_setting: " ".join(sorted(set(of_setting))))
+        for _, together in groups(group.assign(calls=group["epochs"].map(calls)), ["calls"]):
+            median = together.groupby("epochs")["training_seconds"].median()
+            axis.plot(median.index * shift, median, color=colour, linestyle=line, linewidth=1)
+        for disturbed, dots in group.groupby(group["disturbed"] != ""):
+            fill, seconds = "none" if disturbed else colour, dots["training_seconds"]
+            axis.plot(dots["epochs"] * shift, seconds, marker, color=colour, markersize=4, alpha=0.7, mfc=fill)
     settings = sorted(runs["epochs"].unique())
     axis.set(xscale="log", yscale="log", xlabel="epochs", ylabel="training time, s")
     axis.set_xticks(settings, [str(setting) for setting in settings], minor=False)
@@ -156,7 +163,7 @@ def _add_note(figure: Figure, note: str) -> None:
 def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, files: list[Path]) -> None:
     """Draw a figure from the runs of one experiment, recipe and dataset, into a file for each format.
 
-    note: what stands below it (`comparisons.parity_note`).
+    note: what stands below it, line by line.
     """
     with matplotlib.rc_context(STYLE):
         figure = globals()[f"{PREFIX}{name}"](runs, curves)

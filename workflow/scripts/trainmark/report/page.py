@@ -60,6 +60,7 @@ def render(results: Results, config: Mapping) -> str:
         line_height=LINE_HEIGHT,
         datasets=[_dataset(datasets_folder / name) for name in dict.fromkeys([*runs["dataset"], *config["prepare"]])],
         machines=machines(runs),
+        calls=runs["calls"].nunique(),
         config=json.dumps(config, indent=2),
     )
 

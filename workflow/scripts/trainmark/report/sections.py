@@ -15,7 +15,7 @@ from trainmark.report.parity import certified
 from trainmark.report.samples import sample_scores
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
-from trainmark.tables.mixtures import code_mixtures, machine_mixtures
+from trainmark.tables.mixtures import mixtures
 from trainmark.tables.results import Results
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, of_group, rows_of, summary_table
@@ -39,9 +39,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "experiment": experiment,
             "description": config["experiments"][experiment]["description"],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
-            "mixtures": code_mixtures(group)
-            + machine_mixtures(group)
-            + code_differences(results.certificates.get(values), group),
+            "mixtures": mixtures(group) + code_differences(results.certificates.get(values), group),
             **_summaries(group),
             "energy": energy_gaps(group),
             "samples": sample_scores(group),

@@ -4,10 +4,10 @@ import pandas as pd
 from tabulate import tabulate
 
 from trainmark.parity.certificate import certificate_lines
-from trainmark.tables.comparisons import COMPARED, Certificates, shown_comparison
+from trainmark.tables.comparisons import COMPARED, Certificates, shown_comparison, shown_verdict
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
-from trainmark.tables.mixtures import code_mixtures, machine_mixtures
+from trainmark.tables.mixtures import mixtures
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, groups, of_group
 
@@ -28,7 +28,7 @@ def terminal_text(
         experiment, recipe, dataset = values
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
         here = of_group(runs, values)
-        parts += code_mixtures(here) + machine_mixtures(here) + code_differences(certificates.get(values), here)
+        parts += mixtures(here) + code_differences(certificates.get(values), here)
         if values in certificates:
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
             parts.append("\n".join(["The same network in all? Certified in float64, pair by pair:", *lines]))
@@ -58,7 +58,7 @@ def _comparisons(comparisons: pd.DataFrame) -> str:
         return f"Faster or slower? {repeated}: too few for a verdict ({LEAST_FOR_INTERVAL} needed)"
     epochs = comparisons["epochs"].max()
     rows = [
-        [f"  {row['second']} against {row['first']}", shown_comparison(row), row["verdict"]]
+        [f"  {row['second']} against {row['first']}", shown_comparison(row), shown_verdict(row)]
         for row in comparisons[comparisons["epochs"] == epochs].to_dict("records")
     ]
     heading = (

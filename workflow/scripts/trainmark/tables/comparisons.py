@@ -18,12 +18,21 @@ from trainmark.parity.compare import NOT_CERTIFIED
 from trainmark.parity.sentences import EQUAL
 from trainmark.plan.matrix import certified_groups
 from trainmark.plan.run import trainer_name
+from trainmark.tables.comparability import (
+    CENSORED_PAIR,
+    FACTS,
+    counted,
+    left_out,
+    notes,
+    other_machines,
+    too_many_disturbed,
+)
 from trainmark.tables.formatting import shown_ratio, shown_versions
+from trainmark.tables.serial import ratio_interval
 from trainmark.tables.statistics import (
     LEAST_FOR_INTERVAL,
     largest_relative_difference,
     median_and_range,
-    median_interval,
 )
 from trainmark.tables.tables import GROUP, groups
 
@@ -51,15 +60,17 @@ def comparisons_table(
     """Is the second trainer slower or faster than the first? One row an epoch setting, pair of trainers and metric.
 
     Pairs of trainers differ in their framework alone or in their device alone. ratio: the median over the pairs of runs
-    of second / first; low, high: its exact interval at 95 % (`statistics.median_interval`); NaN where there is none.
-    left_out counts the pairs of which a run diverged or ran out of memory. The ids of the runs stand pair by pair.
-    parity, reason: the class of the pair of trainers and what its certificate says of it. verdict: see `_verdict`;
-    where the class is one of REFUSED, there is no ratio either. wrong: of `run_checks.wrong_pairs`.
+    of second / first; low, high: its interval at 95 % (`serial.ratio_interval`); NaN where there is none. left_out
+    counts the pairs of which a run is censored, disturbed or without a time; left_out_reasons says why. The ids of the
+    runs stand pair by pair. note: what a reader of the verdict has to know. parity, reason: the class of the pair of
+    trainers and what its certificate says of it. verdict: see `_verdict` and comparability.py; where the class is one
+    of REFUSED, or the machines are unlike, there is no ratio either. wrong: of
+    `run_checks.wrong_pairs`.
     """
     rows = []
     for values, group in groups(runs, [*GROUP, "epochs"]):
         by_trainer = {
-            trainer: figures[["repeat", "id", "status", *COMPARED]]
+            trainer: figures[["repeat", "id", *FACTS, *COMPARED]]
             for trainer, figures in groups(group, ["framework", "device"])
         }
         certificate = certificates.get(values[: len(GROUP)])
@@ -79,6 +90,7 @@ def comparisons_table(
                     for metric in COMPARED
                 ]
     columns = [*GROUP, "epochs", *SIDES, "metric", "pairs", "left_out", *INTERVAL, "verdict", "parity", "reason"]
+    columns += ["note", "left_out_reasons"]
     table = pd.DataFrame(rows, columns=[*columns, "run_ids", "left_out_run_ids"])
     return table.astype(dict.fromkeys(INTERVAL, "float64"))
 
@@ -116,22 +128,27 @@ def _outdated(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterabl
 
 
 def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:
-    """The figures of one pair of trainers from its pairs of runs. A time of 0 has no ratio."""
-    ok = (pairs["status_first"] == "ok") & (pairs["status_second"] == "ok")
-    measured = pairs[ok & (pairs[f"{metric}_first"] > 0) & (pairs[f"{metric}_second"] > 0)]
+    """The figures of one pair of trainers from its pairs of runs, in the order of their repeats."""
+    reasons = left_out(pairs, metric)
+    uncensored = pairs[reasons != CENSORED_PAIR]
+    kept = pairs[reasons == ""].sort_values("repeat")
+    measured = kept[kept[[f"{metric}_first", f"{metric}_second"]].notna().all(axis=1)]
     ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
-    refused = parity in REFUSED
-    interval = None if refused else median_interval(ratios.tolist())
+    refused = f"refused: {parity}" if parity in REFUSED else other_machines(uncensored)
+    interval, widened = (None, "") if refused else ratio_interval(ratios.tolist())
     low, high = interval or (None, None)
+    withheld = too_many_disturbed(reasons, len(measured), LEAST_FOR_INTERVAL)
     return {
         "pairs": len(measured),
-        "left_out": int((~ok).sum()),
+        "left_out": int((reasons != "").sum()),
         "ratio": ratios.median() if len(ratios) and not refused else None,
         "low": low,
         "high": high,
-        "verdict": f"refused: {parity}" if refused else _verdict(len(measured), bool(ok.any()), interval),
+        "verdict": refused or withheld or _verdict(len(measured), not uncensored.empty, interval),
+        "note": "; ".join(filter(None, (*notes(measured if len(measured) else uncensored), widened))),
         "run_ids": _ids(measured),
-        "left_out_run_ids": _ids(pairs[~ok]),
+        "left_out_run_ids": _ids(pairs[reasons != ""]),
+        "left_out_reasons": counted(reasons),
     }
 
 
@@ -147,6 +164,11 @@ def _verdict(pairs: int, any_ok: bool, interval: tuple[float, float] | None) -> 
     if pairs:
         return f"too few pairs ({pairs}, needs {LEAST_FOR_INTERVAL})"
     return "not measured" if any_ok else "no pair"
+
+
+def shown_verdict(row: Mapping) -> str:
+    """The verdict, and in the same sentence what a reader of it has to know."""
+    return f"{row['verdict']} ({row['note']})" if row["note"] else row["verdict"]
 
 
 def absent_word(verdict: str) -> str:
@@ -191,8 +213,8 @@ def read_comparisons(path: Path) -> pd.DataFrame:
     table = pd.read_csv(path, keep_default_na=False)
     for column in INTERVAL:
         table[column] = pd.to_numeric(table[column], errors="coerce").astype("float64")
-    ids = ["run_ids", "left_out_run_ids"]
-    return table.assign(**table[ids].astype("str").replace("none", ""))
+    texts = ["run_ids", "left_out_run_ids", "note", "left_out_reasons"]
+    return table.assign(**table[texts].astype("str").replace("none", ""))
 
 
 def agreement_table(records: dict[str, dict]) -> pd.DataFrame:

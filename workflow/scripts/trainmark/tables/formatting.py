@@ -37,6 +37,12 @@ def shown_ratio(value: float) -> str:
     )
 
 
+def shown_range(values: Iterable[float]) -> str:
+    """Values by their range: "0.5", "0.1 to 2.3"."""
+    found = list(values)
+    return " to ".join(dict.fromkeys((f"{min(found):.1f}", f"{max(found):.1f}")))
+
+
 def why_absent(statuses: Iterable[str]) -> str:
     """What stands in place of a figure of these runs that is not there: why they have none, or "not measured"."""
     found = set(statuses)
@@ -63,8 +69,9 @@ def summary_figure(row: Mapping, metric: str, statistic: str) -> str:
 
 
 def censored_counts(row: Mapping) -> str:
-    """How many runs of a row of the summary have which status but ok, as "1 of 3 diverged"; "" where all are ok."""
-    counts = [f"{row[status]} of {row['runs']} {word}" for status, word in CENSORED.items() if row[status]]
+    """How many runs of a row of the summary are disturbed, or not ok: "1 of 3 diverged"; "" where there are none."""
+    words = CENSORED | {"disturbed": "disturbed"}
+    counts = [f"{row[status]} of {row['runs']} {word}" for status, word in words.items() if row[status]]
     return ", ".join(counts)
 
 

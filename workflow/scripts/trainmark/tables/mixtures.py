@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from trainmark.tables.formatting import named_runs
+from trainmark.tables.formatting import named_runs, shown_range
+
+MANY = 6
+"""More disturbed runs than this are told by their cause alone, without its figures."""
 
 
 def _numbers_by_digest(runs: pd.DataFrame) -> dict[str, dict[str, list[int]]]:
@@ -57,6 +60,38 @@ def machine_mixtures(runs: pd.DataFrame) -> list[str]:
                 "these as well."
             )
     return sentences
+
+
+def call_mixtures(runs: pd.DataFrame) -> list[str]:
+    """A sentence where runs were trained in several calls of snakemake, or on several days: which, when, at which load.
+
+    Only within one call are all runs mixed: a machine that was slower in another favours what was trained in this one.
+    """
+    calls = runs["calls"].nunique()
+    if calls == 1 and runs["day"].nunique() == 1:
+        return []
+    parts = [
+        f"{named_runs(group['number'])} on {day} (load {shown_range(group['load_1min'])})"
+        for (_, day), group in runs.groupby(["calls", "day"], sort=True)
+    ]
+    where = f"in {calls} calls of snakemake" if calls > 1 else "on several days"
+    mixed = ". Their order was mixed within each call alone" if calls > 1 else ""
+    return [f"Trained {where}: {', '.join(parts)}{mixed}."]
+
+
+def disturbances(runs: pd.DataFrame) -> list[str]:
+    """A sentence that names the disturbed runs and what disturbed them; none where none was."""
+    disturbed = runs[runs["disturbed"] != ""].sort_values("number")
+    if disturbed.empty:
+        return []
+    by = "disturbance" if len(disturbed) <= MANY else "disturbed"
+    parts = [f"{named_runs(group['number'])} ({why})" for why, group in disturbed.groupby(by, sort=False)]
+    return [f"Disturbed: {', '.join(parts)}. Medians hold such runs; verdicts leave out their pairs."]
+
+
+def mixtures(runs: pd.DataFrame) -> list[str]:
+    """Every sentence on runs that stand side by side: their code, machines and calls, and which were disturbed."""
+    return code_mixtures(runs) + machine_mixtures(runs) + call_mixtures(runs) + disturbances(runs)
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from trainmark.errors import RecordError
+from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import RUN_FOLDER
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.formatting import number_ranges, shown_versions, statuses_of, why_absent
@@ -79,6 +80,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
             **_figures(record),
             **{key: record["settings"][key] for key in ("parameters", "batch_size", "seed", "dropout")},
             **_machine(record),
+            **_disturbance(record),
             "samples": json.dumps(record["samples"]),
             "record": path,
             "record_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
@@ -144,6 +146,20 @@ def _machine(record: Mapping) -> dict:
     }
 
 
+def _disturbance(record: Mapping) -> dict:
+    """What disturbed the run; when, in which calls of snakemake and under which load it was trained."""
+    causes = (record["disturbed"] or {"causes": []})["causes"]
+    calls = [session["call"] or "by hand" for session in record["sessions"]]
+    return {
+        "disturbed": ", ".join(cause["cause"] for cause in causes),
+        "disturbance": " and ".join(cause_in_words(cause) for cause in causes),
+        "calls": " and ".join(dict.fromkeys(calls)),
+        "day": record["provenance"]["started"][:10],
+        "load_1min": record["provenance"]["load_1min"],
+        "packages_sha256": record["provenance"]["environment"]["packages_sha256"],
+    }
+
+
 def _machine_of(session: Mapping) -> str:
     """What a process was timed on, in words: two of one host may have had two GPUs, or more CPUs."""
     count = len(session["cpus"])
@@ -184,9 +200,9 @@ def curves_table(records: dict[str, dict]) -> pd.DataFrame:
 def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -> pd.DataFrame:
     """One row a setting: how many runs, how many of them censored, and median, min and max of each metric of the rest.
 
-    Censored is a run that diverged or ran out of memory. `code_versions` counts the versions of the code that trained
-    the row's whole section (GROUP); `run_numbers` names the rows of `runs` that the figures come from. A figure that no
-    run has is NaN; `csv_text` says why.
+    Censored is a run that diverged or ran out of memory. A disturbed run is counted, and enters the figures all the
+    same. `code_versions` counts the versions of the code that trained the row's whole section (GROUP); `run_numbers`
+    names the rows of `runs` that the figures come from. A figure that no run has is NaN; `csv_text` says why.
     """
     metrics = list(metrics)
     versions = {values: code_versions(group) for values, group in groups(runs, GROUP)}
@@ -195,6 +211,7 @@ def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -
         finished = group[group["status"] == "ok"]
         row = dict(zip(SETTING, values, strict=True)) | {"runs": len(group)}
         row |= {status: int((group["status"] == status).sum()) for status in ("diverged", "out_of_memory")}
+        row["disturbed"] = int((group["disturbed"] != "").sum())
         row["code_versions"] = versions[values[: len(GROUP)]]
         for metric in metrics:
             present = finished[metric].dropna()

@@ -12,7 +12,16 @@ LAG_SECONDS = 0.02
 """Less than this is not told from a busy machine's noise."""
 
 STRETCHES = 3
-"""How many timed stretches are looked at: compilation and two epochs."""
+"""How many timed stretches are looked at one by one: compilation and two epochs."""
+
+ADDED = 11
+"""How many are added up: compilation and ten epochs."""
+
+LEAST_ADDED = 4
+"""Fewer say nothing together: the largest lag may be a hiccup of the machine, and is left out."""
+
+ADDED_SHARE, ADDED_SECONDS = 0.05, 0.06
+"""What may be left to do over these, as a share of what was measured and at the least: sums have less noise."""
 
 TOO_MANY = 2
 """So many of them that lag fail the run: one may be a hiccup of the machine."""
@@ -33,18 +42,31 @@ class ClockCheck:
         """Call it when a clock has stopped; `seconds` is what it measured.
 
         Raises MeasurementError when TOO_MANY of the first STRETCHES calls found more to do than LAG_SHARE of what was
-        measured, and than LAG_SECONDS.
+        measured, and than LAG_SECONDS; and when up to ADDED calls together did, by ADDED_SHARE and ADDED_SECONDS.
         """
-        if len(self._lags) == STRETCHES:
+        if len(self._lags) == ADDED:
             return
         lag_seconds = self._reading_seconds() - self._reading_seconds()
         self._lags.append((lag_seconds, seconds))
-        too_early = list(filter(_too_early, self._lags))
+        too_early = list(filter(_too_early, self._lags[:STRETCHES]))
         if len(too_early) == TOO_MANY:
             missed = ", ".join(f"{lag:.3f} s beside {seconds:.3f} s" for lag, seconds in too_early)
             raise MeasurementError(
                 f"the clock stopped before the device did, {TOO_MANY} times ({missed}): the adapter's synchronize does "
                 "not wait for its device, and no time of this run would be true"
+            )
+
+        self._check_sum()
+
+    def _check_sum(self) -> None:
+        """MeasurementError where small lags add up."""
+        lags = [lag for lag, _ in self._lags]
+        added_seconds, measured_seconds = sum(lags) - max(lags), sum(seconds for _, seconds in self._lags)
+        if len(lags) >= LEAST_ADDED and added_seconds > max(ADDED_SHARE * measured_seconds, ADDED_SECONDS):
+            raise MeasurementError(
+                f"the clock stopped before the device did: over {len(lags)} times, {added_seconds:.3f} s beside "
+                f"{measured_seconds:.3f} s were left to do, the longest apart; the adapter's synchronize does not wait "
+                "for its device, and no time of this run would be true"
             )
 
     def _reading_seconds(self) -> float:

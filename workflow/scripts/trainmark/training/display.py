@@ -6,6 +6,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from trainmark.console import Terminal, print_line, said_when_long
+from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import Run
 
 WAITING_SECONDS = 60.0
@@ -62,7 +63,9 @@ class RunDisplay:
         self._bar.close()
         seconds = record["result"]["training_seconds"]
         trained = "" if seconds is None else f", {seconds:.2f} s of training"
-        print_line(f"{self._place}: {_outcome(record)}{trained}", self._terminal)
+        causes = [cause_in_words(cause) for cause in (record["disturbed"] or {"causes": []})["causes"]]
+        disturbed = f"; disturbed: {' and '.join(causes)}" if causes else ""
+        print_line(f"{self._place}: {_outcome(record)}{trained}{disturbed}", self._terminal)
 
     def done_elsewhere(self) -> None:
         """Say that another process wrote the record while this one waited."""

@@ -10,9 +10,11 @@ import numpy as np
 from trainmark.datasets import prepared
 from trainmark.errors import MeasurementError
 from trainmark.machine import nvml
+from trainmark.machine.disturbance import disturbance
 from trainmark.machine.energy import open_meter
 from trainmark.machine.memory import peak_host_mib
 from trainmark.machine.provenance import boot_id, describe_job
+from trainmark.machine.watch import Watch
 from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
@@ -47,6 +49,7 @@ class Progress:
     sessions: list[dict] = field(default_factory=list)
     counted: dict[str, int] = field(default_factory=lambda: {"samples": 0, "batches": 0, "updates": 0})
     initial_evaluation: dict | None = None
+    machine: list[dict] = field(default_factory=list)
 
 
 class Account:
@@ -68,6 +71,7 @@ class Account:
         self.progress = Progress()
         self.epoch: int | None = None
         self.meter = open_meter(run.device, job.slot.cpus, job.slot.gpu)
+        self.watch = Watch(job.slot.cpus, job.slot.gpu)
         self._job = job
         self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
         self._settings = self._settings_of(recipe, settings)
@@ -124,11 +128,13 @@ class Account:
         """Note that this process trains the run from its first epoch."""
         self.progress.first_step_seconds = first_step_seconds
         self.progress.sessions = [self._session(1, 0.0)]
+        self.progress.machine = self.watch.after(0, whole=True)
 
     def snapshot(self, device_mib: float | None) -> dict:
         """The progress for a checkpoint, with the phases until now. device_mib: most memory of its GPU so far."""
         self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()
         self._note_peaks(device_mib)
+        self._watch_whole()
         return asdict(self.progress) | {"phases_seconds": self.ledger.close()[0]}
 
     def go_on(self, epoch: int, snapshot: Mapping) -> None:
@@ -136,6 +142,11 @@ class Account:
         self.progress = Progress(**{name: snapshot[name] for name in Progress.__dataclass_fields__})
         restart_seconds = self.ledger.go_on(snapshot["phases_seconds"])
         self.progress.sessions.append(self._session(epoch + 1, restart_seconds))
+        self.watch.begin(epoch + 1)
+
+    def _watch_whole(self) -> None:
+        """Note what the machine did until now."""
+        self.progress.machine += self.watch.after(self.epoch or 0, whole=True)
 
     def _note_peaks(self, device_mib: float | None) -> None:
         """Keep the largest memory of all processes of the run."""
@@ -154,6 +165,7 @@ class Account:
             "cpu_model": self.provenance["cpu_model"],
             "cpus": list(slot.cpus),
             "gpu": slot.gpu,
+            "call": self._job.call,
             "first_epoch": first_epoch,
             "restart_seconds": restart_seconds,
         }
@@ -202,6 +214,7 @@ class Account:
         progress.step_losses += [encode_loss(float(loss)) for loss in losses[: max(wanted, 0)]]
         progress.steps += len(losses)
         progress.last_loss = float(losses[-1])
+        progress.machine += self.watch.after(self.epoch or 0)
         return entry
 
     def score_samples(self, logits: np.ndarray, labels: np.ndarray) -> None:
@@ -229,6 +242,8 @@ class Account:
         if job.slot.gpu:
             self.provenance["gpu"] |= {"at_end": nvml.state(job.slot.gpu)}
         self._note_peaks(device_mib)
+        self._watch_whole()
+        self.watch.close()
         phases_seconds, wall_seconds = self.ledger.close()
         return {
             "schema_version": SCHEMA_VERSION,
@@ -251,6 +266,8 @@ class Account:
             "wall_seconds": wall_seconds,
             "resumes": len(sessions) - 1,
             "sessions": sessions,
+            "machine": list(progress.machine),
+            "disturbed": disturbance(progress.machine, len(job.slot.cpus)),
             "energy": self._energy(),
             "memory": {"peak_host_mib": progress.peak_host_mib, "peak_device_mib": progress.peak_device_mib},
             "provenance": dict(self.provenance),

@@ -122,6 +122,7 @@ class Training:
         self._check_device()
         checkpoint = newest_checkpoint(self.job.checkpoint_folder, self._identity())
         state = checkpoint.state if checkpoint else adapter.state()
+        account.watch.begin(0)
         with ledger.phase("compilation", adapter.synchronize) as clock:
             adapter.compile(self._feed(1))
         self._check = ClockCheck(adapter)

@@ -1,0 +1,208 @@
+"""Attacks on the machine beside a workflow: foreign load, a stopped run, a later call, an early clock. Each is named.
+
+Chainer's adapter goes under several names. What is compared is one setting with itself: any verdict would be wrong.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pandas as pd
+import psutil
+import pytest
+from harness import copy_of_repository, snakemake, write_config
+
+pytestmark = pytest.mark.adversary
+
+ADAPTER = '''"""Chainer's adapter under three names; of one the clock stops early."""
+
+import time
+
+from trainmark.frameworks.chainer_adapter import ChainerAdapter
+
+NAMES = ("twin-one", "twin-two", "twin-early")
+FRAMEWORKS = {
+    "twin-one": {"packages": ["chainer"], "environment": {}},
+    "twin-two": {"packages": ["chainer"], "environment": {}},
+    "twin-early": {"packages": ["chainer"], "environment": {}},
+}
+EARLY_SECONDS = 0.015
+
+
+def create(framework, threads):
+    return Early(framework, threads) if framework == "twin-early" else ChainerAdapter(framework, threads)
+
+
+class Early(ChainerAdapter):
+    """Its device goes on for 15 ms after each epoch, and `synchronize` does not wait for it."""
+
+    _done = 0.0
+
+    def train_epoch(self, feed):
+        losses = super().train_epoch(feed)
+        self._done = time.monotonic() + EARLY_SECONDS
+        return losses
+
+    def weights(self):
+        time.sleep(max(self._done - time.monotonic(), 0))
+        return super().weights()
+'''
+
+BUSY = "while True: pass"
+
+TWINS = {"recipes": ["mnist-mlp-flux"], "frameworks": ["twin-one", "twin-two"], "devices": ["cpu"], "step_losses": 0}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the repository with the twins in it."""
+    copy_of_repository(tmp_path)
+    (tmp_path / "workflow" / "scripts" / "trainmark" / "frameworks" / "twin_adapter.py").write_text(ADAPTER)
+    for name in ("one", "two", "early"):
+        (tmp_path / "envs" / f"twin-{name}.yaml").write_text("dependencies: [chainer]\n")
+    return tmp_path
+
+
+def workflow(folder, experiments, *arguments, **keys):
+    """Run the workflow on these experiments; what it printed."""
+    name = write_config(folder, {"experiments": experiments, **keys})
+    # Without the search path of the tests, which names the library of the repository, not of its copy.
+    process = snakemake(folder, "--cores", "2", "--configfile", name, *arguments, PYTHONPATH="")
+    return process.returncode, process.printed
+
+
+def records(folder):
+    """Every record of the folder, by framework, epochs and repeat."""
+    found = [json.loads(path.read_text()) for path in (folder / "results" / "runs").rglob("record.json")]
+    return {tuple(one["run"][key] for key in ("experiment", "framework", "epochs", "repeat")): one for one in found}
+
+
+def verdicts(folder):
+    """The rows of the comparisons of training times, by experiment and epochs."""
+    table = pd.read_csv(folder / "results" / "tables" / "comparisons.csv", keep_default_na=False)
+    rows = table[table["metric"] == "training_seconds"].to_dict("records")
+    return {(row["experiment"], row["epochs"]): row for row in rows}
+
+
+def trainings(folder, *words):
+    """Processes that train a run of this folder whose command holds all words."""
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        command = process.info["cmdline"] or []
+        here = process.info["cwd"] == str(folder) and any(part.endswith("/train.py") for part in command[1:2])
+        if here and set(words) <= set(command):
+            yield process
+
+
+@contextmanager
+def beside(act):
+    """Call `act` again and again in a thread while the body runs."""
+    over = threading.Event()
+
+    def repeat():
+        while not over.wait(0.05):
+            act()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def burst(folder, *words):
+    """Where such a run is trained, keep its CPUs busy for a moment, a loop each."""
+    for process in list(trainings(folder, *words)):
+        try:
+            cpus = process.cpu_affinity()
+        except psutil.NoSuchProcess:
+            continue
+        loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in cpus]
+        for loop, cpu in zip(loops, cpus, strict=True):
+            os.sched_setaffinity(loop.pid, [cpu])
+        time.sleep(0.3)
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def test_bursts_of_foreign_load_on_one_side_of_equals_bear_no_verdict_and_are_named(folder):
+    experiments = {name: TWINS | {"repeats": 7, "epochs": [40]} for name in ("loaded", "quiet")}
+    with beside(lambda: burst(folder, "loaded", "twin-two")):
+        status, printed = workflow(folder, experiments)
+    assert status == 0, printed[-3000:]
+    rows, found = verdicts(folder), records(folder)
+    for row in rows.values():
+        assert not {"slower", "faster"} & set(row["verdict"].split()), row
+    hit = [repeat for repeat in range(1, 8) if found["loaded", "twin-two", 40, repeat]["disturbed"]]
+    assert len(hit) >= 6
+    assert rows["loaded", 40]["verdict"].startswith("withheld: ")
+    assert rows["loaded", 40]["verdict"].endswith(" of 7 pairs disturbed (foreign load)")
+    quiet = [one for key, one in found.items() if key[0] == "quiet"]
+    if sum(one["disturbed"] is not None for one in quiet) <= 1:  # the tests' machine may have other work
+        assert rows["quiet", 40]["verdict"] == "not distinguishable"
+    text = (folder / "results" / "tables" / "summary.txt").read_text()
+    assert "7 disturbed" in text or "of 7 disturbed" in text
+    page = (folder / "results" / "report" / "index.html").read_text()
+    figure = (folder / "results/figures/loaded/mnist-mlp-flux/digits/training_time.svg").read_text()
+    assert "foreign load" in page
+    assert "Disturbed" in page and "Disturbed" in figure
+
+
+def test_a_stopped_run_is_named_and_trained_again_where_that_is_asked_for(folder):
+    experiments = {"stopped": TWINS | {"frameworks": ["twin-one"], "repeats": 1, "epochs": [60]}}
+    log = folder / "results/logs/train/stopped/mnist-mlp-flux/digits/twin-one/cpu/epochs-60/repeat-1.log"
+    stopped = []
+
+    def stop():
+        if not stopped and log.exists() and "epoch 3:" in log.read_text():
+            for process in trainings(folder, "stopped"):
+                os.kill(process.pid, signal.SIGSTOP)
+                time.sleep(5)
+                os.kill(process.pid, signal.SIGCONT)
+                stopped.append(process.pid)
+
+    with beside(stop):
+        status, printed = workflow(folder, experiments)
+    assert status == 0 and stopped, printed[-3000:]
+    key = ("stopped", "twin-one", 60, 1)
+    (cause,) = [one for one in records(folder)[key]["disturbed"]["causes"] if one["cause"] == "stopped"]
+    assert len(cause["epochs"]) == 1
+    assert "it was stopped for " in printed
+    status, printed = workflow(folder, experiments, rerun_disturbed=True)
+    assert status == 0, printed[-3000:]
+    assert printed.count("rerun_disturbed: 1 run disturbed by something else on the machine, to be trained again") == 1
+    again = records(folder)[key]["disturbed"] or {"causes": []}
+    assert "stopped" not in [one["cause"] for one in again["causes"]], (records(folder)[key]["machine"], printed)
+
+
+def test_runs_of_a_later_call_with_other_threads_are_named_and_not_ranked_nor_joined(folder):
+    first = TWINS | {"frameworks": ["twin-one"], "repeats": 1, "epochs": [2]}
+    assert workflow(folder, {"added": first})[0] == 0
+    assert "mixed, so that" in (folder / "results" / "report" / "index.html").read_text()
+    later = TWINS | {"repeats": 1, "epochs": [2, 4]}
+    # The runs that are there were trained with other threads, which is no reason to train them again.
+    status, printed = workflow(folder, {"added": later}, "--set-threads", "train=1")
+    assert status == 0, printed[-3000:]
+    assert len({one["sessions"][0]["call"] for one in records(folder).values()}) == 2
+    assert "Trained in 2 calls of snakemake: run" in printed
+    row = verdicts(folder)["added", 2]
+    assert row["verdict"] == "withheld: thread counts differ in 1 of 1 pairs (1 and 2)"
+    assert row["note"].startswith("1 of 1 pairs were trained in different calls of snakemake")
+    page = (folder / "results" / "report" / "index.html").read_text()
+    assert "These runs come from 2 calls of snakemake" in page
+    assert "mixed, so that" not in page
+
+
+def test_a_clock_that_stops_15_ms_early_in_each_epoch_fails_the_run(folder):
+    experiments = {"early": TWINS | {"frameworks": ["twin-early"], "repeats": 1, "epochs": [10]}}
+    status, printed = workflow(folder, experiments)
+    assert status != 0
+    assert "the clock stopped before the device did: over " in printed
+    assert records(folder) == {}

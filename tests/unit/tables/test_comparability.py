@@ -1,0 +1,123 @@
+"""Pairs that a verdict leaves out, and what it says of those that it holds."""
+
+import pytest
+from records_for_tests import certificates_of, record, written_tables
+
+from trainmark.tables.comparisons import comparisons_table, shown_verdict
+from trainmark.tables.mixtures import call_mixtures, disturbances
+from trainmark.tables.tables import rows_of, summary_table
+
+FOREIGN = {"cause": "foreign load", "epochs": [[1, 2]], "value": 0.47, "limit": 0.045}
+STOPPED = {"cause": "stopped", "epochs": [[2, 2]], "value": 0.3, "limit": 0.01}
+
+
+def disturbed(*causes):
+    return {"disturbed": {"causes": list(causes)}}
+
+
+@pytest.fixture
+def runs_of(tmp_path):
+    """A function that gives the runs of two trainers, at 1 s and 1.1 s an epoch; changes: by (name, repeat)."""
+
+    def make(repeats, changes):
+        records = [
+            record(name, repeat, seconds=seconds, changes=changes.get((name, repeat)))
+            for repeat in range(1, repeats + 1)
+            for name, seconds in (("a", 1.0), ("b", 1.1))
+        ]
+        return written_tables(tmp_path, *records)[1]
+
+    return make
+
+
+def verdict_of(runs):
+    table = comparisons_table(runs, certificates_of(runs))
+    return rows_of(table[table["metric"] == "steady_epoch_seconds"])[0]
+
+
+def test_pairs_of_disturbed_runs_are_left_out_and_named_by_their_cause(runs_of):
+    row = verdict_of(runs_of(8, {("b", 2): disturbed(FOREIGN), ("a", 5): disturbed(FOREIGN, STOPPED)}))
+    assert (row["pairs"], row["left_out"], row["verdict"]) == (6, 2, "slower")
+    assert row["left_out_reasons"] == "1 disturbed (foreign load); 1 disturbed (foreign load, stopped)"
+    assert {one.rsplit("-", 1)[1] for one in row["left_out_run_ids"].split()} == {"2", "5"}
+
+
+def test_a_verdict_is_withheld_where_too_few_undisturbed_pairs_remain(runs_of):
+    row = verdict_of(runs_of(8, {("b", repeat): disturbed(FOREIGN) for repeat in (1, 2, 3)}))
+    assert row["verdict"] == "withheld: 3 of 8 pairs disturbed (foreign load)"
+    assert (row["ratio"], row["low"]) == (pytest.approx(1.1), None)
+
+
+@pytest.mark.parametrize(
+    ("which", "verdict"),
+    [([2], "too few pairs (2, needs 6)"), ([1, 2, 3], "withheld: 3 of 3 pairs disturbed (foreign load)")],
+)
+def test_few_repeats_stay_too_few_as_long_as_one_is_left(runs_of, which, verdict):
+    assert verdict_of(runs_of(3, {("b", repeat): disturbed(FOREIGN) for repeat in which}))["verdict"] == verdict
+
+
+def test_the_summary_counts_disturbed_runs_and_keeps_their_figures(runs_of):
+    summary = summary_table(runs_of(3, {("b", 2): disturbed(FOREIGN)}))
+    assert list(summary["disturbed"]) == [0, 1]
+    assert list(summary["steady_epoch_seconds_median"]) == [1.0, 1.1]
+
+
+def test_disturbed_runs_are_named_with_their_causes(runs_of):
+    changes = {("b", 2): disturbed(FOREIGN, STOPPED), ("a", 1): disturbed(FOREIGN)}
+    assert disturbances(runs_of(3, changes)) == [
+        "Disturbed: run 1 (other work took 47.0 % of its CPUs, the limit is 4.5 %), run 4 (other work took 47.0 % of "
+        "its CPUs, the limit is 4.5 % and it was stopped for 30.0 % of the time, the limit is 1.0 %). Medians hold "
+        "such runs; verdicts leave out their pairs."
+    ]
+    many = runs_of(8, {("b", repeat): disturbed(FOREIGN) for repeat in range(1, 8)})
+    assert disturbances(many)[0].startswith("Disturbed: runs 2, 4, 6, 8, 10, 12, 14 (foreign load). ")
+    assert disturbances(runs_of(2, {})) == []
+
+
+# --- calls and machines -------------------------------------------------------------------------------------------
+
+LATER = {
+    "sessions.0.call": "2025-01-02T00:00:00+00:00",
+    "provenance.started": "2025-01-02T01:00:00+00:00",
+    "provenance.load_1min": 2.25,
+}
+
+
+def test_runs_of_another_call_are_named_with_day_and_load(runs_of):
+    runs = runs_of(3, {("b", 3): LATER})
+    assert call_mixtures(runs) == [
+        "Trained in 2 calls of snakemake: runs 1-5 on 2025-01-01 (load 0.5), run 6 on 2025-01-02 (load 2.2). Their "
+        "order was mixed within each call alone."
+    ]
+    assert call_mixtures(runs_of(3, {})) == []
+    over_midnight = runs_of(2, {("b", 2): {"provenance.started": "2025-01-02T00:01:00+00:00"}})
+    assert call_mixtures(over_midnight) == [
+        "Trained on several days: runs 1-3 on 2025-01-01 (load 0.5), run 4 on 2025-01-02 (load 0.5)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        (LATER, "1 of 6 pairs were trained in different calls of snakemake"),
+        ({"provenance.host": "other"}, "1 of 6 pairs were trained on different hosts"),
+        (
+            {"provenance.environment.packages_sha256": "1" * 64},
+            "1 of 6 pairs have different packages; the repeats have 2 sets of packages",
+        ),
+    ],
+)
+def test_a_verdict_says_in_the_same_sentence_what_its_pairs_do_not_share(runs_of, changes, note):
+    assert shown_verdict(verdict_of(runs_of(6, {("b", 3): changes}))) == f"slower ({note})"
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"provenance.threads": 1}, "withheld: thread counts differ in 1 of 6 pairs (1 and 2)"),
+        ({"provenance.cpu_model": "Another"}, "withheld: processors differ in 1 of 6 pairs (Another and Processor)"),
+    ],
+)
+def test_a_verdict_across_unlike_machines_is_withheld_without_a_ratio(runs_of, changes, verdict):
+    row = verdict_of(runs_of(6, {("b", 3): changes}))
+    assert (row["verdict"], row["ratio"], row["low"]) == (verdict, None, None)
