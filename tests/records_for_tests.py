@@ -8,6 +8,8 @@ from math import ceil
 from pathlib import Path
 
 from trainmark.files.seal import digest_of, sealed
+from trainmark.machine.disturbance import disturbance
+from trainmark.machine.watch import COUNTED
 from trainmark.parity import certificate
 from trainmark.plan.run import Run
 from trainmark.records import inputs
@@ -132,6 +134,13 @@ def _counted(record):
         if record["settings"]["dropout"] and not record["initial_evaluation"]:
             record["initial_evaluation"] = {"loss": 2.25, "accuracy": 0.1}
     return record
+
+
+def disturbed(**counts):
+    """Changes of a record of two CPUs: in one second of both epochs the machine counted this, in seconds."""
+    stretch = dict.fromkeys((*COUNTED, "frequency_mhz", "gpu_processes"))
+    stretch |= {"epochs": [1, 2], "seconds": 1.0, "cpu_seconds": 0.9, "involuntary_switches": 3} | counts
+    return {"machine": [stretch], "disturbed": disturbance([stretch], 2)}
 
 
 def _times(epochs, seconds):

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from records_for_tests import diverged, out_of_memory, record, resealed, written_tables
+from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, written_tables
 
 from trainmark.plan.figures import known_figures
 from trainmark.report import figures
@@ -119,7 +119,7 @@ def test_lines_join_settings_of_one_call_alone(drawn):
 
 
 def test_disturbed_runs_are_hollow(drawn):
-    hit = {"disturbed": {"causes": [{"cause": "stopped", "epochs": [[1, 1]], "value": 0.5, "limit": 0.01}]}}
+    hit = disturbed(stopped_seconds=0.5)
     (axis,) = drawn("training_time", record("a", 1, seconds=1.0), record("a", 2, seconds=7.0, changes=hit))
     hollow = [
         line.get_ydata() for line in axis.lines if line.get_markerfacecolor() == "none" and line.get_marker() == "o"

@@ -1,18 +1,14 @@
 """Pairs that a verdict leaves out, and what it says of those that it holds."""
 
 import pytest
-from records_for_tests import certificates_of, record, written_tables
+from records_for_tests import certificates_of, disturbed, record, written_tables
 
 from trainmark.tables.comparisons import comparisons_table, shown_verdict
 from trainmark.tables.mixtures import call_mixtures, disturbances
 from trainmark.tables.tables import rows_of, summary_table
 
-FOREIGN = {"cause": "foreign load", "epochs": [[1, 2]], "value": 0.47, "limit": 0.045}
-STOPPED = {"cause": "stopped", "epochs": [[2, 2]], "value": 0.3, "limit": 0.01}
-
-
-def disturbed(*causes):
-    return {"disturbed": {"causes": list(causes)}}
+FOREIGN = {"foreign_seconds": 0.94}
+STOPPED = {"stopped_seconds": 0.3}
 
 
 @pytest.fixture
@@ -36,14 +32,14 @@ def verdict_of(runs):
 
 
 def test_pairs_of_disturbed_runs_are_left_out_and_named_by_their_cause(runs_of):
-    row = verdict_of(runs_of(8, {("b", 2): disturbed(FOREIGN), ("a", 5): disturbed(FOREIGN, STOPPED)}))
+    row = verdict_of(runs_of(8, {("b", 2): disturbed(**FOREIGN), ("a", 5): disturbed(**FOREIGN, **STOPPED)}))
     assert (row["pairs"], row["left_out"], row["verdict"]) == (6, 2, "slower")
     assert row["left_out_reasons"] == "1 disturbed (foreign load); 1 disturbed (foreign load, stopped)"
     assert {one.rsplit("-", 1)[1] for one in row["left_out_run_ids"].split()} == {"2", "5"}
 
 
 def test_a_verdict_is_withheld_where_too_few_undisturbed_pairs_remain(runs_of):
-    row = verdict_of(runs_of(8, {("b", repeat): disturbed(FOREIGN) for repeat in (1, 2, 3)}))
+    row = verdict_of(runs_of(8, {("b", repeat): disturbed(**FOREIGN) for repeat in (1, 2, 3)}))
     assert row["verdict"] == "withheld: 3 of 8 pairs disturbed (foreign load)"
     assert (row["ratio"], row["low"]) == (pytest.approx(1.1), None)
 
@@ -53,23 +49,23 @@ def test_a_verdict_is_withheld_where_too_few_undisturbed_pairs_remain(runs_of):
     [([2], "too few pairs (2, needs 6)"), ([1, 2, 3], "withheld: 3 of 3 pairs disturbed (foreign load)")],
 )
 def test_few_repeats_stay_too_few_as_long_as_one_is_left(runs_of, which, verdict):
-    assert verdict_of(runs_of(3, {("b", repeat): disturbed(FOREIGN) for repeat in which}))["verdict"] == verdict
+    assert verdict_of(runs_of(3, {("b", repeat): disturbed(**FOREIGN) for repeat in which}))["verdict"] == verdict
 
 
 def test_the_summary_counts_disturbed_runs_and_keeps_their_figures(runs_of):
-    summary = summary_table(runs_of(3, {("b", 2): disturbed(FOREIGN)}))
+    summary = summary_table(runs_of(3, {("b", 2): disturbed(**FOREIGN)}))
     assert list(summary["disturbed"]) == [0, 1]
     assert list(summary["steady_epoch_seconds_median"]) == [1.0, 1.1]
 
 
 def test_disturbed_runs_are_named_with_their_causes(runs_of):
-    changes = {("b", 2): disturbed(FOREIGN, STOPPED), ("a", 1): disturbed(FOREIGN)}
+    changes = {("b", 2): disturbed(**FOREIGN, **STOPPED), ("a", 1): disturbed(**FOREIGN)}
     assert disturbances(runs_of(3, changes)) == [
-        "Disturbed: run 1 (other work took 47.0 % of its CPUs, the limit is 4.5 %), run 4 (other work took 47.0 % of "
-        "its CPUs, the limit is 4.5 % and it was stopped for 30.0 % of the time, the limit is 1.0 %). Medians hold "
+        "Disturbed: run 1 (other work took 47.0 % of its CPUs, the limit is 5.0 %), run 4 (other work took 47.0 % of "
+        "its CPUs, the limit is 5.0 % and it was stopped for 30.0 % of the time, the limit is 1.0 %). Medians hold "
         "such runs; verdicts leave out their pairs."
     ]
-    many = runs_of(8, {("b", repeat): disturbed(FOREIGN) for repeat in range(1, 8)})
+    many = runs_of(8, {("b", repeat): disturbed(**FOREIGN) for repeat in range(1, 8)})
     assert disturbances(many)[0].startswith("Disturbed: runs 2, 4, 6, 8, 10, 12, 14 (foreign load). ")
     assert disturbances(runs_of(2, {})) == []
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from harness import REPOSITORY
-from records_for_tests import certificate_of, changed, record, resealed
+from records_for_tests import certificate_of, changed, disturbed, record, resealed
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
@@ -228,6 +228,9 @@ ATTACKS = {
     ),
     "an evaluation": (
         edit({"framework": "x"}, renewed=False, path=f"{EVALUATIONS}/keras-jax/cpu.json"), "cpu.json was changed after",
+    ),
+    "a disturbance hidden": (
+        edit(disturbed(foreign_seconds=0.94) | {"disturbed": None}), "of disturbances does not follow from",
     ),
     "counts": (edit({"counted.updates": 29}), "contradicts itself: its framework counted {"),
     "no evaluation before training": (

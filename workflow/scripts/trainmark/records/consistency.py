@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import ceil, isclose
 
+from trainmark.machine.disturbance import disturbance
 from trainmark.records.inputs import are_those_of
 from trainmark.records.result import result
 
@@ -17,7 +18,7 @@ ACCURACY_TOLERANCE = 1e-6
 def contradictions(record: Mapping) -> Iterator[str]:
     """Each way in which a record that fits its schema contradicts itself, as a phrase; none in one that is whole."""
     try:
-        for check in (_settings, _status, _epochs, _results, _accuracies, _steps, _phases):
+        for check in (_settings, _status, _epochs, _results, _accuracies, _steps, _phases, _machine):
             yield from check(record)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         yield f"a value in it is none that a run can have ({type(error).__name__}: {error})"
@@ -114,6 +115,12 @@ def _phases(record: Mapping) -> Iterator[str]:
     for phase, seconds in sums.items():
         if not isclose(phases[phase], seconds, **SECONDS) and _is_settled(record):
             yield f"its phase {phase} has {phases[phase]:.6f} s, and its epochs and first step give {seconds:.6f} s"
+
+
+def _machine(record: Mapping) -> Iterator[str]:
+    cpus = len(record["sessions"][-1]["cpus"])
+    if record["disturbed"] != disturbance(record["machine"], cpus):
+        yield "what it says of disturbances does not follow from what the machine did"
 
 
 def _is_settled(record: Mapping) -> bool:
