@@ -100,7 +100,7 @@ def test_every_pair_of_trainers_is_certified(tiny, certificates):
     assert {parity for found in classes.values() for parity in found} <= {"bitwise", "rounding"}
     text = (tiny.results / "tables" / "summary.txt").read_text()
     assert text.count("The same network in all?") == len(certificates)
-    assert "in float32 the losses are not finite" in text, "of the runs that diverge"
+    assert "in float32, the losses are not finite" in text, "of the runs that diverge"
     assert not list((tiny.results / "traces").rglob("*.npz")), "compared, they are gone"
 
 
@@ -110,7 +110,10 @@ def test_every_figure_of_the_report_comes_from_records(page, records, certificat
     assert len(shown) >= 6 * (5 * 3 + 13) + RUNS * 4
     # 3 pairs of frameworks x 2 epoch settings x 2 times, of 2 repeats: a ratio, and no verdict
     compared = [cell for cell in shown if cell["data-statistic"] == "verdict"]
-    assert {"not measured", "too few pairs (2, needs 6)"} <= {cell["data-value"] for cell in compared}
+    # beside another worker of the suite, which shares its CPUs, runs are disturbed
+    words = ("not measured", "too few pairs (", "withheld: ", "no pair", "refused: ")
+    assert len(compared) >= 3 * 2 * 2
+    assert all(cell["data-value"].startswith(words) for cell in compared)
     assert {cell["data-statistic"] for cell in shown if cell["data-field"] == "step_losses"} == AGREEMENT
 
 

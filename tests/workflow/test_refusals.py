@@ -117,6 +117,7 @@ def test_damaged_record_is_refused(tiny, tmp_path):
     command = [sys.executable, str(REPOSITORY / "workflow/scripts/collect.py"), "--plan", str(plan)]
     command += ["--runs-folder", str(runs), "--out-folder", str(tmp_path / "tables")]
     command += ["--certificates-folder", str(tiny.results / "certificates")]
+    command += ["--evaluations-folder", str(tiny.results / "evaluations")]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert f"RecordError: {damaged} is not a JSON file" in refused.stderr

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from trainmark.console import redirect_output
-from trainmark.errors import run_command
+from trainmark.errors import failing_in_one_sentence
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
 from trainmark.machine.locks import device_slot
@@ -12,22 +12,24 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 
 
-def main() -> None:
-    """Hold a device, as runs do, so that no timed one is disturbed; evaluate; write."""
+def parse_arguments() -> argparse.Namespace:
+    """The command line of one cross-evaluation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", required=True, type=Path, nargs="+", help="of the runs; their weights lie beside")
     parser.add_argument("--out", required=True, type=Path, help="the cross-evaluation to write")
-    arguments = parse_with_trainer(parser)
-    redirect_output(arguments.log)
+    return parse_with_trainer(parser)
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    """Hold a device, as runs do, so that no timed one is disturbed; evaluate; write."""
     with device_slot(arguments.device, arguments.threads) as slot:
         gpus.limit_threads(slot.cpus)
         # numpy reads its number of threads when it is imported: not before
         from trainmark.records.evaluation import write_evaluation
         from trainmark.training.cross_evaluation import cross_evaluation
 
-        adapter = create_adapter(arguments.framework, len(slot.cpus))
         found = cross_evaluation(
-            adapter,
+            create_adapter(arguments.framework, len(slot.cpus)),
             arguments.device,
             RECIPES[arguments.recipe],
             arguments.settings,
@@ -38,5 +40,14 @@ def main() -> None:
         write_evaluation(found, arguments.out)
 
 
+def main() -> None:
+    """Evaluate; what goes wrong is one sentence, with the traceback in the log."""
+    arguments = parse_arguments()
+    terminal = redirect_output(arguments.log)
+    title = f"evaluate {arguments.recipe}: {arguments.framework}, {arguments.device}"
+    with failing_in_one_sentence(title, arguments.log, terminal):
+        evaluate(arguments)
+
+
 if __name__ == "__main__":
-    run_command(main)
+    main()

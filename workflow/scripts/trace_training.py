@@ -1,14 +1,12 @@
 """Take the certified steps with one framework on one device, and write what it showed of them: its trace."""
 
 import argparse
-import sys
 import time
-import traceback
 from dataclasses import replace
 from pathlib import Path
 
 from trainmark.console import print_line, redirect_output
-from trainmark.errors import TrainmarkError
+from trainmark.errors import failing_in_one_sentence
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
 from trainmark.machine.locks import device_slot
@@ -50,14 +48,8 @@ def main() -> None:
     terminal = redirect_output(arguments.log)
     title = f"certify {arguments.recipe}: {arguments.framework}, {arguments.device}"
     start = time.monotonic()
-    try:
+    with failing_in_one_sentence(title, arguments.log, terminal):
         take_trace(arguments)
-    except Exception as error:
-        traceback.print_exc()
-        message = str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
-        log = f"; log: {arguments.log}" if arguments.log else ""
-        print_line(f"{title}: failed: {message}{log}", terminal)
-        sys.exit(1)
     print_line(f"{title}: traced in {time.monotonic() - start:.0f} s", terminal)
 
 

@@ -211,3 +211,14 @@ def test_a_certificate_says_where_whole_epochs_part_and_the_trace_file_keeps_the
     )
     assert pair.drift["losses"] > 1e-3
     assert {stage["parity"] for stage in pair.stages.values()} == {"bitwise"}
+
+
+def test_where_the_losses_of_both_end_the_drift_is_infinite_and_nothing_is_different():
+    """float32 overflows where it may in any framework; float64 has judged the training."""
+    nan = spoiling("loss", "loss", float("nan"), dtype="float32")
+    traces = [
+        replace(trace(FakeAdapter(name, nan), plan(), "cpu"), epochs=trained(nan, name=name)) for name in ("a", "b")
+    ]
+    pair = compare(*traces, ARCHITECTURE)
+    assert (pair.parity, pair.float32) == ("bitwise", {})
+    assert set(pair.drift.values()) == {float("inf")}

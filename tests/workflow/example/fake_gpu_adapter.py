@@ -21,7 +21,7 @@ class FakeGpuAdapter(Adapter):
     def build(self, *, architecture, weights, optimizer, device, dtype, observed_batch=None):
         """See `adapter.Adapter.build`."""
         self._device, self._weights, self._architecture = device, weights, architecture
-        self._samples = {}
+        self._samples, self._counted, self._updates = {}, {}, 0
 
     def load(self, *, split, inputs, labels):
         """See `adapter.Adapter.load`."""
@@ -29,7 +29,9 @@ class FakeGpuAdapter(Adapter):
 
     def train_epoch(self, feed):
         """See `adapter.Adapter.train_epoch`."""
-        time.sleep(0.2)
+        time.sleep(0.2 if self._device == "gpu" else 0)
+        self._counted = {"samples": feed.samples, "batches": feed.steps}
+        self._updates += feed.steps
         return np.ones(feed.steps)
 
     def predict(self, split):
@@ -53,12 +55,20 @@ class FakeGpuAdapter(Adapter):
         """See `adapter.Adapter.weights`."""
         return self._weights
 
+    def set_weights(self, weights):
+        """See `adapter.Adapter.set_weights`."""
+
+    def counted(self):
+        """See `adapter.Adapter.counted`."""
+        return {**self._counted, "updates": self._updates}
+
     def state(self):
         """See `adapter.Adapter.state`."""
-        return dict(self._weights)
+        return {**self._weights, "updates": np.array(self._updates)}
 
     def set_state(self, state):
         """See `adapter.Adapter.set_state`."""
+        self._updates = int(state["updates"])
 
     def synchronize(self):
         """See `adapter.Adapter.synchronize`."""

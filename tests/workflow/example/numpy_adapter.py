@@ -25,6 +25,7 @@ class NumpyAdapter(Adapter):
         self._network = Reference(architecture, weights, optimizer)
         self._dtype = dtype
         self._inputs, self._labels = {}, {}
+        self._counted = {}
 
     def load(self, *, split, inputs, labels):
         """See `adapter.Adapter.load`."""
@@ -36,6 +37,7 @@ class NumpyAdapter(Adapter):
         inputs, labels = self._inputs["train"], self._labels["train"]
         starts = range(0, feed.samples, feed.batch_size)
         batches = [order[start : start + feed.batch_size] for start in starts]
+        self._counted = {"samples": sum(map(len, batches)), "batches": len(batches)}
         return np.array([self._network.train_step(inputs[batch], labels[batch]) for batch in batches])
 
     def predict(self, split):
@@ -61,13 +63,27 @@ class NumpyAdapter(Adapter):
         """See `adapter.Adapter.weights`."""
         return {name: array.astype(self._dtype) for name, array in self._network.weights.items()}
 
+    def set_weights(self, weights):
+        """See `adapter.Adapter.set_weights`."""
+        self._network.weights = {name: array.astype(np.float64) for name, array in weights.items()}
+
+    def counted(self):
+        """See `adapter.Adapter.counted`."""
+        return {**self._counted, "updates": self._network.step}
+
     def state(self):
         """See `adapter.Adapter.state`."""
-        return dict(self._network.weights)
+        network = self._network
+        moments = {f"{name} {key}": array for name, of in network.states.items() for key, array in of.items()}
+        return {**network.weights, **moments, "step": np.array(network.step)}
 
     def set_state(self, state):
         """See `adapter.Adapter.set_state`."""
-        self._network.weights = dict(state)
+        self._network.step = int(state["step"])
+        for name in self._network.weights:
+            self._network.weights[name] = state[name]
+            moments = {key.removeprefix(f"{name} "): state[key] for key in state if key.startswith(f"{name} ")}
+            self._network.states[name] = moments
 
     def synchronize(self):
         """See `adapter.Adapter.synchronize`."""

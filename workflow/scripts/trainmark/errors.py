@@ -4,7 +4,11 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import TextIOBase
+from pathlib import Path
 
 
 class TrainmarkError(Exception):
@@ -71,3 +75,15 @@ def run_command(main: Callable[[], None]) -> None:
         sys.exit(f"the disk is full{where}: {error.strerror}; make room, and run it again")
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
+
+
+@contextmanager
+def failing_in_one_sentence(title: str, log: Path | None, terminal: TextIOBase) -> Iterator[None]:
+    """End the process with a sentence on the terminal, and a traceback on standard error, where the body fails."""
+    try:
+        yield
+    except Exception as error:
+        traceback.print_exc()
+        message = str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
+        terminal.write(f"{title}: failed: {message}" + (f"; log: {log}\n" if log else "\n"))
+        sys.exit(1)

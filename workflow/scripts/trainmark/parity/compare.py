@@ -87,7 +87,8 @@ class Pair:
         if self.epochs is None:
             return None
         found = {one.what: one.difference for one in self.epochs}
-        return {name: found.get(what, float("inf")) for name, what in DRIFTS.items()}
+        finite = UPDATE in found
+        return {name: found[what] if finite else float("inf") for name, what in DRIFTS.items()}
 
 
 def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
@@ -284,7 +285,7 @@ class _Layers:
         wrong = None
         for (what, layer), difference in between.items():
             largest[what] = max(largest.get(what, 0.0), difference)
-            allowed = max(FLOAT32_LEAST, FLOAT32_ALLOWED * min(copy[what, layer] for copy in copies))
+            allowed = max(FLOAT32_LEAST, FLOAT32_ALLOWED * min(copy.get((what, layer), 0.0) for copy in copies))
             if difference > allowed and not wrong:
                 place = self._place(FLOAT32, 0, layer, what, difference)
                 told = shown_place(place, first.stages[FLOAT32].rule)
@@ -292,15 +293,17 @@ class _Layers:
         return largest, wrong
 
     def _medians(self, first: StageTrace, second: StageTrace) -> dict[tuple[str, str | None], float]:
-        """The median difference over the steps by (what, layer), in the order of the computation."""
-        found: dict[tuple[str, str | None], list[float]] = {
-            ("input" if layer == "input" else "forward", None if layer == "input" else layer): [
-                first.activations.difference(second.activations, [layer])
-            ]
-            for layer in ("input", *self._ops)
-        }
-        for step in range(1, len(first.losses) + 1):
-            for place in self._step_places(FLOAT32, step, first, second):
+        """The median difference over the steps by (what, layer), in the order of the computation.
+
+        A step whose loss is finite in neither shows nothing: float32 overflows where it may in any framework.
+        """
+        finite = np.isfinite(first.losses) | np.isfinite(second.losses)
+        found: dict[tuple[str, str | None], list[float]] = {}
+        for layer in ("input", *self._ops) if finite[0] else ():
+            key = ("input", None) if layer == "input" else ("forward", layer)
+            found[key] = [first.activations.difference(second.activations, [layer])]
+        for step in np.flatnonzero(finite) + 1:
+            for place in self._step_places(FLOAT32, int(step), first, second):
                 found.setdefault((place.what, place.layer), []).append(place.difference)
         return {key: float(np.median(differences)) for key, differences in found.items()}
 
