@@ -159,7 +159,7 @@ def counts_too_few(adapter):
 def larger_inputs(adapter):
     load = adapter.load
     adapter.load = lambda *, split, inputs, labels: load(
-        split=split, inputs=inputs * inputs.dtype.type(1.001), labels=labels
+        split=split, inputs=inputs * inputs.dtype.type(1.01), labels=labels
     )
 
 
@@ -352,7 +352,7 @@ PLANTS = {
     "gradients clipped": gradients_clipped,
     "weight decay": weight_decay,
     "counts one update too few": counts_too_few,
-    "inputs .1 % larger": larger_inputs,
+    "inputs 1 % larger": larger_inputs,
     "evaluation on 100 samples": evaluation_on_100_samples,
     "float16 inputs": float16_inputs,
     "float16 gradients": float16_gradients,

@@ -55,7 +55,7 @@ class Early(ChainerAdapter):
 
 BUSY = "while True: pass"
 
-TWINS = {"recipes": ["mnist-mlp-flux"], "frameworks": ["twin-one", "twin-two"], "devices": ["cpu"], "step_losses": 0}
+TWINS = {"recipes": ["mnist-mlp-flux"], "frameworks": ["twin-one", "twin-two"], "devices": ["cpu"], "step_losses": 1}
 
 
 @pytest.fixture

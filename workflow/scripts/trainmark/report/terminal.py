@@ -1,9 +1,11 @@
 """The tables that end a workflow in the terminal."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 from tabulate import tabulate
 
-from trainmark.parity.certificate import certificate_lines
+from trainmark.parity.certificate import REFUSED, certificate_lines
 from trainmark.tables.comparisons import COMPARED, Certificates, shown_comparison, shown_verdict
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
@@ -33,6 +35,7 @@ def terminal_text(
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
             parts.append("\n".join(["The same network in all? Certified in float64, pair by pair:", *lines]))
         compared = of_group(comparisons, values)
+        parts += _refused(compared, certificates.get(values))
         if len(compared):
             parts.append(_comparisons(compared[compared["metric"] == COMPARED[0]]))
         agreeing = of_group(agreement, values)
@@ -66,6 +69,14 @@ def _comparisons(comparisons: pd.DataFrame) -> str:
         "(all of them: see the report):"
     )
     return "\n".join([heading, tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)])
+
+
+def _refused(comparisons: pd.DataFrame, certificate: Mapping | None) -> list[str]:
+    """Which trainers are not ranked for what their runs show, one paragraph; none for what the certificate says."""
+    certified = {pair["sentence"] for pair in (certificate or {"pairs": []})["pairs"]}
+    rows = comparisons[comparisons["parity"].isin(REFUSED) & ~comparisons["reason"].isin(certified)]
+    lines = dict.fromkeys(f"  {row['first']} and {row['second']}: {row['reason']}" for row in rows.to_dict("records"))
+    return ["\n".join(["Not to be ranked:", *lines])] if lines else []
 
 
 def _agreement(agreement: pd.DataFrame) -> str:

@@ -9,10 +9,10 @@ from trainmark.plan.run import trainer_name
 from trainmark.records.record import decode_loss
 from trainmark.tables.tables import GROUP
 
-FIRST_LOSS_ALLOWED = 1e-6
+FIRST_LOSS_ALLOWED = 5e-7
 """How far the losses of two runs may be apart before they are trained, relative. Same training: some 1e-7."""
 
-OF_CERTIFIED = 10.0
+OF_CERTIFIED = 3.0
 """Or this many times as far as the certificate found the losses of single batches apart in float32."""
 
 LOSS_ALLOWED, LEAST_LOSS_ALLOWED = 1e-4, 1e-5
