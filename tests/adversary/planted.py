@@ -285,52 +285,33 @@ def bfloat16_products(keras, true, layer, inputs):
     return keras.ops.matmul(rounded(inputs), rounded(layer.kernel)) + layer.bias
 
 
-def float16_gradients(adapter):
-    """Chainer's gradients are rounded to float16 before each update, in float32 alone."""
+def _chainer_hook(make, observed=False):
+    """A hook of Chainer's optimizer, before each update: in trainings that are looked into, too, or in none of them."""
 
-    class Rounding:
-        name, timing, call_for_each_param = "rounding", "pre", False
+    def plant(adapter):
+        from trainmark.frameworks.chainer_layers import chainer
 
-        def __call__(self, optimizer):
-            for parameter in optimizer.target.params():
-                if parameter.grad is not None and parameter.grad.dtype == np.float32:
-                    parameter.grad[...] = parameter.grad.astype(np.float16)
+        build = adapter.build
 
-    build = adapter.build
+        def planted(*, observed_batch=None, **arguments):
+            build(observed_batch=observed_batch, **arguments)
+            if observed or observed_batch is None:
+                adapter._optimizer.add_hook(make(chainer), timing="pre")
 
-    def planted(**arguments):
-        build(**arguments)
-        adapter._optimizer.add_hook(Rounding(), timing="pre")
+        adapter.build = planted
 
-    adapter.build = planted
+    return plant
 
 
-def gradients_clipped(adapter):
-    """Gradients whose norm exceeds a limit are made smaller where nobody looks into the training."""
-    from trainmark.frameworks.chainer_layers import chainer
+class RoundedGradients:
+    """Rounds gradients to float16, in float32 alone."""
 
-    build = adapter.build
+    name, timing, call_for_each_param = "rounding", "pre", False
 
-    def planted(*, observed_batch=None, **arguments):
-        build(observed_batch=observed_batch, **arguments)
-        if observed_batch is None:
-            adapter._optimizer.add_hook(chainer.optimizer_hooks.GradientClipping(0.5))
-
-    adapter.build = planted
-
-
-def weight_decay(adapter):
-    """A weight decay of 1e-4 where nobody looks into the training."""
-    from trainmark.frameworks.chainer_layers import chainer
-
-    build = adapter.build
-
-    def planted(*, observed_batch=None, **arguments):
-        build(observed_batch=observed_batch, **arguments)
-        if observed_batch is None:
-            adapter._optimizer.add_hook(chainer.optimizer_hooks.WeightDecay(1e-4))
-
-    adapter.build = planted
+    def __call__(self, optimizer):
+        for parameter in optimizer.target.params():
+            if parameter.grad is not None and parameter.grad.dtype == np.float32:
+                parameter.grad[...] = parameter.grad.astype(np.float16)
 
 
 def nothing(adapter):
@@ -349,13 +330,13 @@ PLANTS = {
     "trained twice": in_train_epoch(trained_twice),
     "optimizer reset each epoch": with_first_state(in_train_epoch(optimizer_reset)),
     "learning rate 1 % off": other_rate,
-    "gradients clipped": gradients_clipped,
-    "weight decay": weight_decay,
+    "gradients clipped": _chainer_hook(lambda chainer: chainer.optimizer_hooks.GradientClipping(0.5)),
+    "weight decay": _chainer_hook(lambda chainer: chainer.optimizer_hooks.WeightDecay(1e-4)),
     "counts one update too few": counts_too_few,
     "inputs 1 % larger": larger_inputs,
     "evaluation on 100 samples": evaluation_on_100_samples,
     "float16 inputs": float16_inputs,
-    "float16 gradients": float16_gradients,
+    "float16 gradients": _chainer_hook(lambda chainer: RoundedGradients(), observed=True),
     "bfloat16 products": _keras_dense(bfloat16_products),
     "two-byte predictions": two_byte_predictions,
     "dropout scaled 1 % wrong": _chainer_dropout(dropout_scaled),

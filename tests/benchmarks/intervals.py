@@ -4,6 +4,7 @@ Run: make bench-intervals. Simulated are logarithms of ratios as a stationary au
 """
 
 import numpy as np
+from simulated_ratios import simulated
 
 from trainmark.tables.serial import ratio_interval
 from trainmark.tables.statistics import median_interval
@@ -11,18 +12,9 @@ from trainmark.tables.statistics import median_interval
 TRIALS = 2000
 
 
-def simulated(pairs: int, correlation: float) -> np.ndarray:
-    """Ratios around 1, (TRIALS, pairs)."""
-    rng = np.random.default_rng(pairs)
-    logs = rng.normal(size=(TRIALS, pairs))
-    for repeat in range(1, pairs):
-        logs[:, repeat] = correlation * logs[:, repeat - 1] + np.sqrt(1 - correlation**2) * logs[:, repeat]
-    return np.exp(0.05 * logs)
-
-
 def shown(pairs: int, correlation: float) -> str:
     """How often each interval holds, and how much wider ours is in the mean."""
-    samples = simulated(pairs, correlation)
+    samples = simulated(TRIALS, pairs, correlation)
     exact = np.array([median_interval(ratios) for ratios in samples])
     ours = np.array([ratio_interval(ratios)[0] for ratios in samples])
     held = [np.mean((found[:, 0] <= 1) & (found[:, 1] >= 1)) for found in (exact, ours)]

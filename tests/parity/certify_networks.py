@@ -19,9 +19,10 @@ from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.parity.certified_steps import CERTIFIED_SAMPLES, CERTIFIED_STEPS, Plan, trace
 from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
-from trainmark.parity.whole_epochs import DTYPE, EpochPlan, feeds_of, last_two_batches
+from trainmark.parity.whole_epochs import EpochPlan, feeds_of, last_two_batches
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.recipe import DTYPE
 
 CLASSES = 10
 THREADS = 2

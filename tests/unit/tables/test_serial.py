@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from simulated_ratios import simulated
 
 from trainmark.tables.serial import LEAST_TO_TELL, ratio_interval
 from trainmark.tables.statistics import median_interval
@@ -10,29 +11,20 @@ TRIALS = 3000
 """The share of trials in which an interval holds is known to half a percent."""
 
 
-def simulated(pairs: int, correlation: float) -> np.ndarray:
-    """Ratios around 1, (TRIALS, pairs): their logs are a stationary autoregressive process."""
-    rng = np.random.default_rng(pairs)
-    logs = rng.normal(size=(TRIALS, pairs))
-    for repeat in range(1, pairs):
-        logs[:, repeat] = correlation * logs[:, repeat - 1] + np.sqrt(1 - correlation**2) * logs[:, repeat]
-    return np.exp(0.05 * logs)
-
-
 def held(intervals: list) -> float:
     return float(np.mean([low <= 1 <= high for low, high in intervals]))
 
 
 @pytest.mark.parametrize("pairs", [6, 7, 8, 9, 10, 12, 15, 19, 20, 25, 30])
 def test_it_holds_where_ratios_correlate_by_a_half_and_the_exact_one_does_not(pairs, monkeypatch):
-    samples = simulated(pairs, 0.5)
+    samples = simulated(TRIALS, pairs, 0.5)
     assert held([median_interval(ratios) for ratios in samples[:500]]) < 0.945
     assert held([ratio_interval(ratios)[0] for ratios in samples]) >= 0.93
 
 
 @pytest.mark.parametrize("pairs", [6, 10, 20, 30])
 def test_it_costs_little_where_ratios_are_independent(pairs):
-    samples = simulated(pairs, 0.0)
+    samples = simulated(TRIALS, pairs, 0.0)
     exact = [median_interval(ratios) for ratios in samples[:1000]]
     found = [ratio_interval(ratios)[0] for ratios in samples[:1000]]
     assert held(found) >= 0.95

@@ -24,7 +24,7 @@ def cpu_quota() -> float | None:
 
     Control groups lie in one another, and the tightest limit of a group or one above it holds.
     """
-    limits = (_text(folder / "cpu.max") or _version_1(folder) for folder in _control_groups())
+    limits = (text_of(folder / "cpu.max") or _version_1(folder) for folder in _control_groups())
     return min(filter(None, map(_cpus_of, limits)), default=None)
 
 
@@ -33,7 +33,7 @@ def _control_groups() -> Iterator[Path]:
 
     In a container the path may be the host's: then only the uppermost folder is there, and it is the container's own.
     """
-    for line in _text(CGROUP).splitlines():
+    for line in text_of(CGROUP).splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
@@ -49,13 +49,13 @@ def throttle_files() -> list[Path]:
 
 def throttled_seconds(files: Iterable[Path]) -> float | None:
     """Seconds by `throttle_files`: throttled_usec of version 2, throttled_time (ns) of version 1; None without any."""
-    found = [re.search(r"^throttled_(usec|time) (\d+)", _text(file), re.MULTILINE) for file in files]
+    found = [re.search(r"^throttled_(usec|time) (\d+)", text_of(file), re.MULTILINE) for file in files]
     counts = [int(match[2]) / (1e6 if match[1] == "usec" else 1e9) for match in found if match]
     return sum(counts) if counts else None
 
 
 def _version_1(folder: Path) -> str:
-    return f"{_text(folder / 'cpu.cfs_quota_us')} {_text(folder / 'cpu.cfs_period_us')}"
+    return f"{text_of(folder / 'cpu.cfs_quota_us')} {text_of(folder / 'cpu.cfs_period_us')}"
 
 
 def _cpus_of(limit: str) -> float | None:
@@ -64,7 +64,8 @@ def _cpus_of(limit: str) -> float | None:
     return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() else None
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What a file of the kernel says, without its end; empty where there is none."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -74,7 +75,7 @@ def _text(path: Path) -> str:
 def _core_of(cpu: int) -> frozenset[int]:
     """All CPUs of a CPU's core, itself among them."""
     numbers: set[int] = {cpu}
-    for part in filter(None, _text(Path(SIBLINGS.format(cpu=cpu))).split(",")):
+    for part in filter(None, text_of(Path(SIBLINGS.format(cpu=cpu))).split(",")):
         first, _, last = part.partition("-")
         numbers |= set(range(int(first), int(last or first) + 1))
     return frozenset(numbers)

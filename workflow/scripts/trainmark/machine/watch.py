@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainmark.machine import nvml
-from trainmark.machine.cpus import throttle_files, throttled_seconds
+from trainmark.machine.cpus import text_of, throttle_files, throttled_seconds
 from trainmark.machine.heartbeat import Heartbeat
 
 STAT = Path("/proc/stat")
@@ -121,7 +121,7 @@ class Watch:
 
     def _held_cpus(self) -> tuple[float | None, float]:
         """Seconds that the held CPUs were (idle, stolen by the host of a virtual machine) since the machine's boot."""
-        lines = [line.split() for line in _text(STAT).splitlines()]
+        lines = [line.split() for line in text_of(STAT).splitlines()]
         found = [list(map(int, fields[1:9])) for fields in lines if fields and fields[0] in self._names]
         if len(found) < len(self._names):
             return None, 0.0
@@ -134,7 +134,7 @@ class Watch:
             names = os.listdir(TASKS)
         except OSError:
             return None
-        now = {name: int(text.split()[1]) for name in names if (text := _text(TASKS / name / "schedstat"))}
+        now = {name: int(text.split()[1]) for name in names if (text := text_of(TASKS / name / "schedstat"))}
         self._queued_seconds += sum(count - self._queued.get(name, 0) for name, count in now.items()) / 1e9
         self._queued = now
         return self._queued_seconds if now else None
@@ -157,18 +157,11 @@ def _suspended_seconds() -> float | None:
 
 def _pressure_seconds() -> float | None:
     """Seconds in which some task of the machine waited for a CPU (PSI), as the kernel counts it every 2 s."""
-    _, found, total = _text(PRESSURE).partition("\n")[0].rpartition("total=")
+    _, found, total = text_of(PRESSURE).partition("\n")[0].rpartition("total=")
     return int(total) / 1e6 if found else None
 
 
 def _frequency_mhz(cpus: Iterable[int]) -> float | None:
     """The mean frequency of the CPUs now."""
-    found = [int(text) / 1000 for cpu in cpus if (text := _text(Path(FREQUENCY.format(cpu=cpu))))]
+    found = [int(text) / 1000 for cpu in cpus if (text := text_of(Path(FREQUENCY.format(cpu=cpu))))]
     return sum(found) / len(found) if found else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

@@ -12,9 +12,7 @@ from trainmark.frameworks.adapter import EVALUATION_BATCH_SIZE, Adapter
 from trainmark.networks.graph import Architecture, chain
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
-from trainmark.recipes.recipe import Optimizer
-
-DTYPE = "float32"
+from trainmark.recipes.recipe import DTYPE, Optimizer
 
 TOLERANCE = 1e-5
 """Of losses and logits, relative: float32 rounds by 6e-8, and makes 1e-6 of it in sums."""

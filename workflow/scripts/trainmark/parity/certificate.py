@@ -28,9 +28,6 @@ GROUP_KEYS = ("experiment", "recipe", "dataset")
 DIFFERENCES = ("losses", "gradients", "weights", "evaluation", "updates")
 """What is compared in each stage."""
 
-REFUSED = ("different", NOT_CERTIFIED)
-"""Pairs of these are not ranked."""
-
 MISSING = f"{NOT_CERTIFIED}: no certificate names this pair"
 
 STAGE_TITLES = {

@@ -21,19 +21,20 @@ from trainmark.parity.sketches import Sketches
 from trainmark.parity.trace import Failure, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
 from trainmark.parity.whole_epochs import (
-    DTYPE,
     MOST_TESTED,
     EpochPlan,
     feeds_of,
     last_two_batches,
     most_samples,
     needed_samples,
+    perturbed,
+    signs,
     train_epochs,
 )
 from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
 from trainmark.recipes.initial_weights import Weights, first_weights
-from trainmark.recipes.recipe import Optimizer, Recipe, asked_batch_size, merged_input, seen_shape
+from trainmark.recipes.recipe import DTYPE, Optimizer, Recipe, asked_batch_size, merged_input, seen_shape
 
 CERTIFIED_STEPS = 10
 CERTIFIED_SAMPLES = 8
@@ -236,11 +237,10 @@ def _sketched(adapter: Adapter, what: str, arrays: Mapping[str, np.ndarray]) -> 
 
 def perturbed_copy(weights: Weights, dtype: str) -> Weights:
     """Each value a little larger or smaller, by numpy's choice; zeros stay. In float64 by its last bit."""
-    generator = np.random.default_rng(LAST_BIT)
-    signs = {name: 2 * generator.integers(0, 2, array.shape) - 1 for name, array in weights.items()}
-    if dtype == "float64":
-        return {name: np.nextafter(array, array * 2.0 ** signs[name]) for name, array in weights.items()}
-    return {name: array * (1 + FLOAT32_CHANGE * signs[name]) for name, array in weights.items()}
+    if dtype == "float32":
+        return perturbed(weights, FLOAT32_CHANGE, LAST_BIT)
+    drawn = signs(weights, LAST_BIT)
+    return {name: np.nextafter(array, array * 2.0 ** drawn[name]) for name, array in weights.items()}
 
 
 def masks(architecture: Architecture, samples: int, seed: tuple[int, ...], step: int) -> Weights:

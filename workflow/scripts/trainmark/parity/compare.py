@@ -24,6 +24,9 @@ CLASSES = {"bitwise": 0.0, "rounding": 1e-9, "single": 1e-5, "different": float(
 NOT_CERTIFIED = "not certified"
 """In place of a class, where a trainer ran out of memory, or diverged."""
 
+REFUSED = ("different", NOT_CERTIFIED)
+"""Pairs of these are not ranked. They may be refused without, or in spite of, their stages' differences."""
+
 CERTIFIED = ("network", "steps", "masks")
 """The stages that decide the class, and at which one it is looked for first where the pair parts."""
 

@@ -3,12 +3,9 @@
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from trainmark.parity.compare import CERTIFIED, CLASSES, NOT_CERTIFIED
+from trainmark.parity.compare import CERTIFIED, CLASSES, REFUSED
 from trainmark.plan.run import trainer_name
 from trainmark.records.record import decode_loss
-
-UNRANKED = ("different", NOT_CERTIFIED)
-"""Classes that a pair may have without, or in spite of, its differences."""
 
 
 def contradictions(found: Mapping) -> Iterator[str]:
@@ -26,7 +23,7 @@ def contradictions(found: Mapping) -> Iterator[str]:
         return
     for pair in found["pairs"]:
         name = f"{pair['first']} and {pair['second']}"
-        if (failed[pair["first"]] or failed[pair["second"]]) and pair["parity"] not in UNRANKED:
+        if (failed[pair["first"]] or failed[pair["second"]]) and pair["parity"] not in REFUSED:
             yield f"{name} are {pair['parity']}, and one of them failed"
         yield from (f"{name} are {wrong}" for wrong in _wrong_classes(pair))
 
@@ -34,7 +31,7 @@ def contradictions(found: Mapping) -> Iterator[str]:
 def _wrong_classes(pair: Mapping) -> Iterator[str]:
     classes = {name: stage["parity"] for name, stage in pair["stages"].items()}
     if not classes:
-        if pair["parity"] not in UNRANKED:
+        if pair["parity"] not in REFUSED:
             yield f"{pair['parity']}, and no stage shows it"
         return
     worst = "different" if pair["reasons"] else max(classes.values(), key=list(CLASSES).index)

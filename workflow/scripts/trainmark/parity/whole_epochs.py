@@ -17,10 +17,7 @@ from trainmark.parity.epoch_check import Course, EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 from trainmark.recipes.initial_weights import Weights
-from trainmark.recipes.recipe import Optimizer
-
-DTYPE = "float32"
-"""Of the runs (training.job.DTYPE)."""
+from trainmark.recipes.recipe import DTYPE, Optimizer
 
 LEAST_STEPS = 30
 """So many steps are trained at the least, in as many epochs as they take."""
@@ -126,13 +123,16 @@ def train_epochs(adapter: Adapter, plan: EpochPlan, device: str) -> EpochTrace:
     return EpochTrace(own, copy, tuple(feed.steps for feed in plan.feeds), wrong_counts)
 
 
-def perturbed(weights: Weights) -> Weights:
-    """Each value changed by COPY_CHANGE, up or down; zeros stay."""
-    generator = np.random.default_rng(COPY_SEED)
-    return {
-        name: array * (1 + COPY_CHANGE * (2 * generator.integers(0, 2, array.shape) - 1))
-        for name, array in weights.items()
-    }
+def signs(weights: Weights, seed: int) -> dict[str, np.ndarray]:
+    """1 or -1 for each value, by numpy's choice."""
+    generator = np.random.default_rng(seed)
+    return {name: 2 * generator.integers(0, 2, array.shape) - 1 for name, array in weights.items()}
+
+
+def perturbed(weights: Weights, change: float = COPY_CHANGE, seed: int = COPY_SEED) -> Weights:
+    """Each value changed by `change`, relative, up or down; zeros stay."""
+    drawn = signs(weights, seed)
+    return {name: array * (1 + change * drawn[name]) for name, array in weights.items()}
 
 
 def _train(adapter: Adapter, plan: EpochPlan, state: dict, weights: Weights) -> tuple[Course, str | None]:

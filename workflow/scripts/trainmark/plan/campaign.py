@@ -19,7 +19,7 @@ from trainmark.plan.dependencies import (
 )
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
-from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, RECORD_FILE, TRACE_FILE, products
+from trainmark.plan.products import EVALUATIONS, FIGURE_FILE, RECORD_FILE, TRACE_FILE, evaluation_files, products
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
 from trainmark.plan.staleness import certificate_changes, record_changes, tables_changes
 from trainmark.recipes.catalogue import RECIPES
@@ -67,14 +67,7 @@ class Campaign:
     @property
     def evaluations(self) -> list[str]:
         """The cross-evaluations of each group that has two trainers or more, and keeps its weights: one a trainer."""
-        return [
-            EVALUATION_FILE.format(
-                experiment=experiment, recipe=recipe, dataset=dataset, framework=framework, device=device
-            )
-            for (experiment, recipe, dataset), trainers in self._trainers.items()
-            if self.config["experiments"][experiment]["keep_weights"]
-            for framework, device in trainers
-        ]
+        return [f"{EVALUATIONS}/{file}" for file in evaluation_files(self.config, self._trainers)]
 
     @property
     def figures(self) -> list[str]:

@@ -10,7 +10,11 @@ RESULTS = "results"
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
-EVALUATION_FILE = f"{RESULTS}/evaluations/{EVALUATION}"
+EVALUATIONS = f"{RESULTS}/evaluations"
+EVALUATION_FILE = f"{EVALUATIONS}/{EVALUATION}"
+Trainers = Mapping[tuple[str, str, str], Iterable[tuple[str, str]]]
+"""(framework, device) of the trainers of each (experiment, recipe, dataset)."""
+
 FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/{figure}."
 """Of a figure, without its format."""
 
@@ -26,6 +30,16 @@ TABLE_FILES = [
 """What collect_records makes of the records."""
 
 FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
+
+
+def evaluation_files(config: Mapping, trainers: Trainers) -> list[str]:
+    """The cross-evaluations of the groups that keep their weights, each by its place in their folder: one a trainer."""
+    return [
+        EVALUATION.format(experiment=experiment, recipe=recipe, dataset=dataset, framework=framework, device=device)
+        for (experiment, recipe, dataset), found in trainers.items()
+        if config["experiments"][experiment]["keep_weights"]
+        for framework, device in found
+    ]
 
 
 def entry_to_fetch(name: str, catalogue: Mapping) -> str:

@@ -7,6 +7,9 @@ from typing import Any
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Shape
 
+DTYPE = "float32"
+"""What runs are trained in."""
+
 
 @dataclass(frozen=True)
 class InputTransform:

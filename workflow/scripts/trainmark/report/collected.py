@@ -9,8 +9,9 @@ import pandas as pd
 
 from trainmark.files.checksums import sha256_of
 from trainmark.parity.certificate import read_certificates
-from trainmark.plan.products import MANIFEST
-from trainmark.plan.run import CERTIFICATE_FILE, EVALUATION
+from trainmark.plan.matrix import certified_groups
+from trainmark.plan.products import MANIFEST, evaluation_files
+from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.evaluation import read_evaluation
 from trainmark.report.terminal import terminal_text
 from trainmark.tables import comparisons, tables
@@ -32,10 +33,11 @@ def collected(
     check_records(records)
     runs = tables.runs_table(records, plan["order"])
     summary = tables.summary_table(runs)
-    certificates = read_certificates(certificates_folder, comparisons.groups_to_certify(runs))
+    certified = certified_groups(runs.itertuples())
+    certificates = read_certificates(certificates_folder, certified)
     check_certificates(certificates, records.values())
     evaluations = {
-        file: read_evaluation(evaluations_folder / file) for file in evaluation_files(plan["config"], certificates)
+        file: read_evaluation(evaluations_folder / file) for file in evaluation_files(plan["config"], certified)
     }
     wrong = wrong_pairs(records, certificates, evaluations.values())
     compared = comparisons.comparisons_table(runs, certificates, wrong)
@@ -54,16 +56,6 @@ def collected(
         **{f"evaluations/{file}": found["sha256"] for file, found in evaluations.items()},
     }
     return made, made_of
-
-
-def evaluation_files(config: Mapping, certificates: Mapping[tuple[str, str, str], Mapping]) -> list[str]:
-    """The cross-evaluations of the certified groups that keep their weights, each by its place in their folder."""
-    return [
-        EVALUATION.format(experiment=experiment, recipe=recipe, dataset=dataset, **trainer)
-        for (experiment, recipe, dataset), certificate in certificates.items()
-        if config["experiments"][experiment]["keep_weights"]
-        for trainer in certificate["trainers"]
-    ]
 
 
 def write_tables(made: Mapping[str, Table], made_of: Mapping[str, str], plan: Mapping, folder: Path) -> None:

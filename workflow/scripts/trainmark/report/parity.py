@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from trainmark.parity.certificate import (
     DIFFERENCES,
     GROUP_KEYS,
-    REFUSED,
     STAGE_TITLES,
     shown_difference,
 )
+from trainmark.parity.compare import REFUSED
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss
 from trainmark.report.cells import Cell

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pandas as pd
 from tabulate import tabulate
 
-from trainmark.parity.certificate import REFUSED, certificate_lines
-from trainmark.tables.comparisons import COMPARED, Certificates, shown_comparison, shown_verdict
+from trainmark.parity.certificate import certificate_lines
+from trainmark.tables.comparisons import COMPARED, Certificates, not_ranked, shown_comparison, shown_verdict
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixtures import mixtures
@@ -74,9 +74,8 @@ def _comparisons(comparisons: pd.DataFrame) -> str:
 def _refused(comparisons: pd.DataFrame, certificate: Mapping | None) -> list[str]:
     """Which trainers are not ranked for what their runs show, one paragraph; none for what the certificate says."""
     certified = {pair["sentence"] for pair in (certificate or {"pairs": []})["pairs"]}
-    rows = comparisons[comparisons["parity"].isin(REFUSED) & ~comparisons["reason"].isin(certified)]
-    lines = dict.fromkeys(f"  {row['first']} and {row['second']}: {row['reason']}" for row in rows.to_dict("records"))
-    return ["\n".join(["Not to be ranked:", *lines])] if lines else []
+    lines = not_ranked(comparisons[~comparisons["reason"].isin(certified)])
+    return ["\n  ".join(lines)] if lines else []
 
 
 def _agreement(agreement: pd.DataFrame) -> str:

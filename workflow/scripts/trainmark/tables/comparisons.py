@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from trainmark.parity.certificate import MISSING, REFUSED, pair_of
-from trainmark.parity.compare import NOT_CERTIFIED
+from trainmark.parity.certificate import MISSING, pair_of
+from trainmark.parity.compare import NOT_CERTIFIED, REFUSED
 from trainmark.parity.sentences import EQUAL
 from trainmark.plan.matrix import certified_groups
 from trainmark.plan.run import trainer_name
@@ -185,18 +185,22 @@ def shown_comparison(row: dict) -> str:
     return f"{shown_ratio(row['ratio'])} ({shown_ratio(row['low'])} to {shown_ratio(row['high'])})"
 
 
+def not_ranked(comparisons: pd.DataFrame) -> list[str]:
+    """A heading, and a line for each two trainers that are not to be ranked; nothing where there are none."""
+    refused = comparisons[comparisons["parity"].isin(REFUSED)].drop_duplicates([*SIDES, "parity", "reason"])
+    lines = [f"{row['first']} and {row['second']}: {row['reason']}" for row in refused.to_dict("records")]
+    return ["Not to be ranked:", *lines] if lines else []
+
+
 def parity_note(comparisons: pd.DataFrame) -> str:
     """What a figure of one group has to say of its trainers, a line a sentence; empty where none are compared.
 
     A figure leaves the report, and shows trainers side by side all the same: which ones are not to be ranked stands in
     it, and otherwise the classes of all pairs.
     """
-    pairs = comparisons.drop_duplicates([*SIDES, "parity", "reason"])
-    refused = pairs[pairs["parity"].isin(REFUSED)]
-    if len(refused):
-        lines = [f"{row['first']} and {row['second']}: {row['reason']}" for row in refused.to_dict("records")]
-        return "\n".join(["Not to be ranked:", *lines])
-    classes = [words for name, words in EQUAL.items() if name in set(pairs["parity"])]
+    if lines := not_ranked(comparisons):
+        return "\n".join(lines)
+    classes = [words for name, words in EQUAL.items() if name in set(comparisons["parity"])]
     return f"Certified in float64, every two that are compared: {' or '.join(classes)}" if classes else ""
 
 

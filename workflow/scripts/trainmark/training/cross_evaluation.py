@@ -9,9 +9,8 @@ from trainmark.datasets import prepared
 from trainmark.frameworks.adapter import Adapter
 from trainmark.recipes import input_transform
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
-from trainmark.recipes.recipe import Recipe, merged_input, seen_shape
+from trainmark.recipes.recipe import DTYPE, Recipe, merged_input, seen_shape
 from trainmark.records.record import encode_loss, read_record
-from trainmark.training.job import DTYPE
 from trainmark.training.kept_weights import read_weights
 
 

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from trainmark.machine.locks import Slot
 
-DTYPE = "float32"
-
 
 @dataclass(frozen=True)
 class Job:

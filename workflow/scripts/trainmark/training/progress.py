@@ -18,12 +18,12 @@ from trainmark.machine.watch import Watch
 from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.recipe import Recipe, asked_batch_size, merged_input, seen_shape
+from trainmark.recipes.recipe import DTYPE, Recipe, asked_batch_size, merged_input, seen_shape
 from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
 from trainmark.records.result import result
 from trainmark.training.checkpoints import identity_of
-from trainmark.training.job import DTYPE, Job
+from trainmark.training.job import Job
 from trainmark.training.outcome import Evaluations, sample_scores
 from trainmark.training.phases import Ledger
 

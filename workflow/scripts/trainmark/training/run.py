@@ -19,10 +19,10 @@ from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
 from trainmark.recipes.initial_weights import first_weights
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
-from trainmark.recipes.recipe import Recipe
+from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
-from trainmark.training.job import DTYPE, Job
+from trainmark.training.job import Job
 from trainmark.training.kept_weights import remove_weights, write_weights
 from trainmark.training.outcome import divergence
 from trainmark.training.phases import Ledger
