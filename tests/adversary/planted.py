@@ -146,6 +146,11 @@ def other_rate(adapter):
     adapter.build = planted
 
 
+def half_epoch_from_epoch_4(adapter, true, feed):
+    EPOCHS["taken"] += 1
+    return half_epoch(adapter, true, feed) if EPOCHS["taken"] > 3 else true(feed)
+
+
 def evaluation_on_100_samples(adapter):
     predict = adapter.predict
     adapter.predict = lambda split: predict(split)[np.arange(len(predict(split))) % 100]
@@ -328,6 +333,7 @@ PLANTS = {
     "last batch padded": in_train_epoch(last_batch_padded),
     "last batch not trained": in_train_epoch(last_batch_not_trained),
     "trained twice": in_train_epoch(trained_twice),
+    "half of each epoch from epoch 4": in_train_epoch(half_epoch_from_epoch_4),
     "optimizer reset each epoch": with_first_state(in_train_epoch(optimizer_reset)),
     "learning rate 1 % off": other_rate,
     "gradients clipped": _chainer_hook(lambda chainer: chainer.optimizer_hooks.GradientClipping(0.5)),

@@ -132,27 +132,34 @@ def burst(folder, *words):
             loop.wait()
 
 
+EQUALS = TWINS | {"repeats": 7, "epochs": [40]}
+
+
 def test_bursts_of_foreign_load_on_one_side_of_equals_bear_no_verdict_and_are_named(folder):
-    experiments = {name: TWINS | {"repeats": 7, "epochs": [40]} for name in ("loaded", "quiet")}
-    with beside(lambda: burst(folder, "loaded", "twin-two")):
-        status, printed = workflow(folder, experiments)
+    with beside(lambda: burst(folder, "twin-two")):
+        status, printed = workflow(folder, {"loaded": EQUALS})
     assert status == 0, printed[-3000:]
-    rows, found = verdicts(folder), records(folder)
-    for row in rows.values():
-        assert not {"slower", "faster"} & set(row["verdict"].split()), row
-    hit = [repeat for repeat in range(1, 8) if found["loaded", "twin-two", 40, repeat]["disturbed"]]
+    hit = [repeat for repeat in range(1, 8) if records(folder)["loaded", "twin-two", 40, repeat]["disturbed"]]
     assert len(hit) >= 6
-    assert rows["loaded", 40]["verdict"].startswith("withheld: ")
-    assert rows["loaded", 40]["verdict"].endswith(" of 7 pairs disturbed (foreign load)")
-    quiet = [one for key, one in found.items() if key[0] == "quiet"]
-    if sum(one["disturbed"] is not None for one in quiet) <= 1:  # the tests' machine may have other work
-        assert rows["quiet", 40]["verdict"] == "not distinguishable"
+    verdict = verdicts(folder)["loaded", 40]["verdict"]
+    assert verdict.startswith("withheld: ")
+    assert verdict.endswith(" of 7 pairs disturbed (foreign load)")
     text = (folder / "results" / "tables" / "summary.txt").read_text()
     assert "7 disturbed" in text or "of 7 disturbed" in text
     page = (folder / "results" / "report" / "index.html").read_text()
     figure = (folder / "results/figures/loaded/mnist-mlp-flux/digits/training_time.svg").read_text()
     assert "foreign load" in page
     assert "Disturbed" in page and "Disturbed" in figure
+
+
+def test_the_same_without_load_is_not_distinguishable(folder):
+    status, printed = workflow(folder, {"quiet": EQUALS})
+    assert status == 0, printed[-3000:]
+    verdict = verdicts(folder)["quiet", 40]["verdict"]
+    disturbed = [key for key, one in records(folder).items() if one["disturbed"]]
+    print(f"{verdict}; disturbed: {len(disturbed)} of 14")
+    # The tests' machine may have other work: it is named then.
+    assert verdict == "not distinguishable" if len(disturbed) <= 1 else not {"slower", "faster"} & set(verdict.split())
 
 
 def test_a_stopped_run_is_named_and_trained_again_where_that_is_asked_for(folder):

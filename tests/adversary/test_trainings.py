@@ -5,6 +5,7 @@ beside the trace of another framework without an error.
 """
 
 import json
+import re
 import subprocess
 import sys
 
@@ -123,6 +124,15 @@ def test_a_wrong_training_is_refused_and_named(certified, framework, name):
     print(f"{framework}, {name}: {pair['sentence']}")
 
 
+def test_what_begins_after_the_certified_epochs_is_a_limit_that_the_documentation_states(tmp_path):
+    """Losses of repeats differ as much as those of the wrong training and the right one: only curves show it."""
+    process = ran_with(tmp_path, "half of each epoch from epoch 4", epochs=[20])
+    assert process.returncode == 0, process.printed[-3000:]
+    assert not re.search("refused|Not to be ranked", process.printed)
+    limits = (REPOSITORY / "docs" / "parity.md").read_text().split("## What is not seen")[1]
+    assert "An error that begins after the epochs that are certified, and that lies about its counts" in limits
+
+
 @pytest.mark.parametrize("name", FOUND_WITH_DROPOUT)
 def test_wrong_dropout_is_refused_and_named(certified, name):
     pair = certified("mnist-mlp-keras", "chainer", name)
@@ -149,12 +159,12 @@ if _Path(_sys.argv[0]).name == "train.py":
 """
 
 
-def ran_with(folder, name, recipe="mnist-mlp-flux"):
+def ran_with(folder, name, recipe="mnist-mlp-flux", **changes):
     """A workflow whose Chainer has an error in train.py alone; certificates see none of it."""
     copy_of_repository(folder)
     adapter = folder / "workflow/scripts/trainmark/frameworks/chainer_adapter.py"
     adapter.write_text(adapter.read_text() + IN_RUNS_ALONE.format(name=name))
-    config = write_config(folder, {"experiments": {"victim": EXPERIMENT | {"recipes": [recipe]}}})
+    config = write_config(folder, {"experiments": {"victim": EXPERIMENT | {"recipes": [recipe]} | changes}})
     return snakemake(folder, "--cores", "2", "--configfile", config, PYTHONPATH=str(REPOSITORY / "tests" / "adversary"))
 
 

@@ -7,15 +7,15 @@ from simulated_ratios import simulated
 from trainmark.tables.serial import LEAST_TO_TELL, ratio_interval
 from trainmark.tables.statistics import median_interval
 
-TRIALS = 3000
-"""The share of trials in which an interval holds is known to half a percent."""
+TRIALS = 2000
+"""The share of trials in which an interval holds is known to half a percent; `make bench-intervals` tries more."""
 
 
 def held(intervals: list) -> float:
     return float(np.mean([low <= 1 <= high for low, high in intervals]))
 
 
-@pytest.mark.parametrize("pairs", [6, 7, 8, 9, 10, 12, 15, 19, 20, 25, 30])
+@pytest.mark.parametrize("pairs", [6, 9, 12, 20, 30])
 def test_it_holds_where_ratios_correlate_by_a_half_and_the_exact_one_does_not(pairs, monkeypatch):
     samples = simulated(TRIALS, pairs, 0.5)
     assert held([median_interval(ratios) for ratios in samples[:500]]) < 0.945
@@ -24,9 +24,9 @@ def test_it_holds_where_ratios_correlate_by_a_half_and_the_exact_one_does_not(pa
 
 @pytest.mark.parametrize("pairs", [6, 10, 20, 30])
 def test_it_costs_little_where_ratios_are_independent(pairs):
-    samples = simulated(TRIALS, pairs, 0.0)
-    exact = [median_interval(ratios) for ratios in samples[:1000]]
-    found = [ratio_interval(ratios)[0] for ratios in samples[:1000]]
+    samples = simulated(1000, pairs, 0.0)
+    exact = [median_interval(ratios) for ratios in samples]
+    found = [ratio_interval(ratios)[0] for ratios in samples]
     assert held(found) >= 0.95
     widths = [np.median([np.log(high / low) for low, high in intervals]) for intervals in (exact, found)]
     assert widths[0] <= widths[1] <= 1.4 * widths[0]
