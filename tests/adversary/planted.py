@@ -82,6 +82,11 @@ def half_epoch(adapter, true, feed):
     return np.concatenate([trained, untrained(adapter, true, part_of(feed, half, feed.steps))])
 
 
+def half_long_epoch(adapter, true, feed):
+    """Of epochs of more than 100 steps."""
+    return half_epoch(adapter, true, feed) if feed.steps > 100 else true(feed)
+
+
 EPOCHS = {"taken": 0}
 
 
@@ -329,6 +334,7 @@ PLANTS = {
     "microbatches": microbatches,
     "every 20th update skipped": in_train_epoch(every_20th_update_skipped),
     "half of each epoch": in_train_epoch(half_epoch),
+    "half of each long epoch": in_train_epoch(half_long_epoch),
     "reshuffled from epoch 2": in_train_epoch(reshuffled_from_epoch_2),
     "last batch padded": in_train_epoch(last_batch_padded),
     "last batch not trained": in_train_epoch(last_batch_not_trained),

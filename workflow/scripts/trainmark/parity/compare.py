@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.networks.graph import Architecture
-from trainmark.parity.epoch_check import EVALUATION, LOSSES, UPDATE, Apart, compare_epochs
+from trainmark.parity.epoch_check import EVALUATION, SLOW_LOSSES, SLOW_UPDATE, UPDATE, Apart, compare_epochs
 from trainmark.parity.sentences import RULE, Place, pair_sentence, shown_apart, shown_place
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
@@ -36,7 +36,7 @@ TWIN = "twin"
 CHAOS = 1e-10
 """Steps count while a trainer and its twin are not further apart: later ones turn rounding into anything."""
 
-DRIFTS = {"losses": LOSSES, "weights": UPDATE, "evaluation": EVALUATION}
+DRIFTS = {"losses": SLOW_LOSSES, "weights": SLOW_UPDATE, "evaluation": EVALUATION}
 """What is said of whole epochs, and what of them it is."""
 
 FLOAT32, FLOAT32_COPY = "float32", "float32 copy"
@@ -86,7 +86,7 @@ class Pair:
 
     @property
     def drift(self) -> dict[str, float] | None:
-        """How far whole epochs part, by losses, weights and evaluation; infinite where neither trainer's are finite."""
+        """How far whole epochs part, by losses, weights and evaluation; infinite where a run's are not finite."""
         if self.epochs is None:
             return None
         found = {one.what: one.difference for one in self.epochs}
@@ -140,7 +140,7 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         float32, less = layers.float32(first, second)
         reasons += [less] if less else []
     if first.epochs and second.epochs:
-        epochs = tuple(compare_epochs(first.epochs, second.epochs))
+        epochs = tuple(compare_epochs(first.epochs, second.epochs, [one.name for one in architecture.parameters()]))
         reasons += [shown_apart(one) for one in epochs if one.excess > 1][:1]
     reasons += [*_wrong_by_itself(first), *_wrong_by_itself(second)]
     if reasons:

@@ -12,16 +12,16 @@ import numpy as np
 from trainmark.errors import CertificateError
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
-from trainmark.parity.epoch_check import Course, EpochTrace
+from trainmark.parity.epoch_check import Course, Courses, EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.plan.run import trainer_name
 
-FORMAT = 5
+FORMAT = 6
 """Of the file: another one is refused."""
 
 SINGLE_SKETCHES = ("first_weights", "activations", "epoch_weights", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
-COURSES = ("own", "copy")
+COURSES = [(rate, name) for rate in ("full", "slow") for name in ("own", "copy")]
 ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 
 
@@ -118,8 +118,9 @@ def write_trace(trace: Trace, path: Path) -> None:
         "epochs": trace.epochs and {"steps": trace.epochs.steps, "wrong_counts": trace.epochs.wrong_counts},
         "stages": stages,
     }
-    for name in COURSES if trace.epochs else ():
-        arrays |= {f"epochs/{name}/{key}": array for key, array in getattr(trace.epochs, name).arrays().items()}
+    for rate, name in COURSES if trace.epochs else ():
+        course: Course = getattr(getattr(trace.epochs, rate), name)
+        arrays |= {f"epochs/{rate}/{name}/{key}": array for key, array in course.arrays().items()}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     with written_whole(path) as part:
         write_arrays(part, arrays)
@@ -167,8 +168,8 @@ def read_trace(path: Path) -> Trace:
 
 
 def _epochs(about: Mapping, arrays: Mapping[str, np.ndarray]) -> EpochTrace:
-    own, copy = (Course.of_arrays(_Part(arrays, f"epochs/{name}/")) for name in COURSES)
-    return EpochTrace(own, copy, tuple(about["steps"]), about["wrong_counts"])
+    courses = [Course.of_arrays(_Part(arrays, f"epochs/{rate}/{name}/")) for rate, name in COURSES]
+    return EpochTrace(Courses(*courses[:2]), Courses(*courses[2:]), tuple(about["steps"]), about["wrong_counts"])
 
 
 def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> StageTrace:
