@@ -26,7 +26,7 @@ LEAST_STEPS = 30
 SECOND_EPOCH_BATCHES = 8
 """Batches of the second epoch, where the first has LEAST_STEPS."""
 
-MOST_VALUES = 10**10
+MOST_VALUES = 5 * 10**9
 """An epoch whose layers put out more values is not trained whole, but this many of them: batches from all over it."""
 
 LEAST_BATCHES = 4
