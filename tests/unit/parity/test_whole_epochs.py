@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fake_trainer import ARCHITECTURE, FakeAdapter, plan, spoiling, untouched
 
+from trainmark.parity import whole_epochs
 from trainmark.parity.certified_steps import trace
 from trainmark.parity.compare import compare
 from trainmark.parity.epoch_check import (
@@ -33,6 +34,14 @@ from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 PARAMETERS = [one.name for one in ARCHITECTURE.parameters()]
 SAMPLES, BATCH_SIZE = 38, 4  # ten steps, the last one of two samples
 FEEDS = feeds_of(SAMPLES, BATCH_SIZE, (1, 1), 1000)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def long():
+    """These epochs are long ones: they are trained slowly too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whole_epochs, "LONG", 20)
+        yield
 
 
 def epoch_plan():

@@ -60,8 +60,8 @@ def test_each_pair_has_the_line_of_its_certificate(printed):
     text = printed(record("a"), record("b"), record("c", experiment="f"))
     lines = text[text.index("The same network in all?") :].splitlines()
     assert (
-        lines[1] == "  a on cpu and b on cpu: they are <rounding>; in whole epochs, in float32, "
-        "at 1/1000 of the learning rate, the losses drift by 3.0e-07"
+        lines[1]
+        == "  a on cpu and b on cpu: they are <rounding>; in whole epochs, in float32, the losses drift by 3.0e-07"
     )
     assert text.count("The same network in all?") == 1, "one trainer is no pair"
 

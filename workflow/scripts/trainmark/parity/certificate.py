@@ -14,6 +14,7 @@ from trainmark.files.json_schema import JsonFiles
 from trainmark.networks.graph import Architecture
 from trainmark.parity.compare import CLASSES, NOT_CERTIFIED, Pair, compare
 from trainmark.parity.contradictions import contradictions
+from trainmark.parity.epoch_check import SLOW_LOSSES
 from trainmark.parity.sentences import Place
 from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
@@ -143,17 +144,19 @@ def pair_of(found: Mapping | None, first: str, second: str) -> dict | None:
 def certificate_lines(found: Mapping) -> Iterator[str]:
     """A line a pair: "chainer on cpu and keras-jax on cpu: equal but for rounding, 3.1e-13 at most; ..."."""
     for pair in found["pairs"]:
-        yield f"{pair['first']} and {pair['second']}: {pair['sentence']}{_shown_drift(pair['drift'])}"
+        yield f"{pair['first']} and {pair['second']}: {pair['sentence']}{_shown_drift(pair)}"
 
 
-def _shown_drift(drift: Mapping | None) -> str:
+def _shown_drift(pair: Mapping) -> str:
     """How far the losses of whole epochs drift, as the end of a sentence."""
+    drift = pair["drift"]
     if drift is None:
         return ""
     if decode_loss(drift["losses"]) == float("inf"):
         return "; in whole epochs, in float32, the losses are not finite"
-    drifted = shown_difference(drift["losses"])
-    return f"; in whole epochs, in float32, at 1/1000 of the learning rate, the losses drift by {drifted}"
+    slow = any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or [])
+    rate = " at 1/1000 of the learning rate" if slow else ""
+    return f"; in whole epochs, in float32, the losses drift by {shown_difference(drift['losses'])}{rate}"
 
 
 def shown_difference(value: float | str) -> str:

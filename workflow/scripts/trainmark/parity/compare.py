@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.networks.graph import Architecture
-from trainmark.parity.epoch_check import EVALUATION, SLOW_LOSSES, SLOW_UPDATE, UPDATE, Apart, compare_epochs
+from trainmark.parity.epoch_check import EVALUATION, LOSSES, SLOW_LOSSES, SLOW_UPDATE, UPDATE, Apart, compare_epochs
 from trainmark.parity.sentences import RULE, Place, pair_sentence, shown_apart, shown_place
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
@@ -36,8 +36,8 @@ TWIN = "twin"
 CHAOS = 1e-10
 """Steps count while a trainer and its twin are not further apart: later ones turn rounding into anything."""
 
-DRIFTS = {"losses": SLOW_LOSSES, "weights": SLOW_UPDATE, "evaluation": EVALUATION}
-"""What is said of whole epochs, and what of them it is."""
+DRIFTS = {"losses": (SLOW_LOSSES, LOSSES), "weights": (SLOW_UPDATE, UPDATE), "evaluation": (EVALUATION,)}
+"""What is said of whole epochs, and what of them it is: the first that there is."""
 
 FLOAT32, FLOAT32_COPY = "float32", "float32 copy"
 """The stages that tell whether anything is computed in less than float32: the network's own, and the perturbed copy."""
@@ -90,8 +90,9 @@ class Pair:
         if self.epochs is None:
             return None
         found = {one.what: one.difference for one in self.epochs}
-        finite = UPDATE in found
-        return {name: found[what] if finite else float("inf") for name, what in DRIFTS.items()}
+        if UPDATE not in found:
+            return dict.fromkeys(DRIFTS, float("inf"))
+        return {name: next(found[what] for what in kinds if what in found) for name, kinds in DRIFTS.items()}
 
 
 def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:

@@ -4,6 +4,7 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ FORMAT = 6
 
 SINGLE_SKETCHES = ("first_weights", "activations", "epoch_weights", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
-COURSES = [(rate, name) for rate in ("full", "slow") for name in ("own", "copy")]
+RATES, COURSES = ("full", "slow"), ("own", "copy")
 ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 
 
@@ -116,9 +117,10 @@ def write_trace(trace: Trace, path: Path) -> None:
         "float32_ops": trace.float32_ops,
         "checks": trace.checks,
         "epochs": trace.epochs and {"steps": trace.epochs.steps, "wrong_counts": trace.epochs.wrong_counts},
+        "rates": [rate for rate in RATES if getattr(trace.epochs, rate, None)],
         "stages": stages,
     }
-    for rate, name in COURSES if trace.epochs else ():
+    for rate, name in product(about["rates"], COURSES):
         course: Course = getattr(getattr(trace.epochs, rate), name)
         arrays |= {f"epochs/{rate}/{name}/{key}": array for key, array in course.arrays().items()}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
@@ -150,7 +152,7 @@ def read_trace(path: Path) -> Trace:
             raise KeyError("format")
         stages = {name: _unpacked(packed, name, arrays) for name, packed in about["stages"].items()}
         failure = Failure(**about["failure"]) if about["failure"] else None
-        epochs = _epochs(about["epochs"], arrays) if about["epochs"] else None
+        epochs = _epochs(about, arrays) if about["epochs"] else None
     except (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile) as error:
         # Without numpy's own words, which advise to unpickle what is no array.
         raise CertificateError(
@@ -168,8 +170,12 @@ def read_trace(path: Path) -> Trace:
 
 
 def _epochs(about: Mapping, arrays: Mapping[str, np.ndarray]) -> EpochTrace:
-    courses = [Course.of_arrays(_Part(arrays, f"epochs/{rate}/{name}/")) for rate, name in COURSES]
-    return EpochTrace(Courses(*courses[:2]), Courses(*courses[2:]), tuple(about["steps"]), about["wrong_counts"])
+    courses = {
+        rate: Courses(*(Course.of_arrays(_Part(arrays, f"epochs/{rate}/{name}/")) for name in COURSES))
+        for rate in about["rates"]
+    }
+    steps, wrong_counts = tuple(about["epochs"]["steps"]), about["epochs"]["wrong_counts"]
+    return EpochTrace(courses["full"], courses.get("slow"), steps, wrong_counts)
 
 
 def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> StageTrace:

@@ -1,7 +1,7 @@
 """Whole epochs as runs train them: full batches of the real data, the last short one too, in float32.
 
-Each trainer also trains a perturbed copy, and both once more at a small fraction of the learning rate: epoch_check
-compares.
+Each trainer also trains a perturbed copy, and both of long epochs once more at a small fraction of the learning rate:
+epoch_check compares.
 
 Dropout is off: each framework draws its own masks (adapter_check looks at those).
 """
@@ -26,7 +26,7 @@ LEAST_STEPS = 30
 SECOND_EPOCH_BATCHES = 8
 """Batches of the second epoch, where the first has LEAST_STEPS."""
 
-MOST_VALUES = 5 * 10**9
+MOST_VALUES = 10**10
 """An epoch whose layers put out more values is not trained whole, but this many of them: batches from all over it."""
 
 LEAST_BATCHES = 4
@@ -34,6 +34,9 @@ LEAST_BATCHES = 4
 
 MOST_TESTED = 10_000
 """Test samples that are evaluated."""
+
+LONG = 100
+"""Epochs of more steps together are trained slowly, too."""
 
 SLOW = 1e-3
 """Of the learning rate. In 600 steps of MNIST, Adam turns rounding into a third of a loss; at this rate into 3e-7."""
@@ -114,11 +117,14 @@ def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochF
 
 
 def train_epochs(adapter: Adapter, plan: EpochPlan, device: str) -> EpochTrace:
-    """Train the epochs as a run does, then at a fraction of the learning rate."""
+    """Train the epochs as a run does; long ones at a fraction of the learning rate too."""
+    steps = tuple(feed.steps for feed in plan.feeds)
     full, wrong_counts = _courses(adapter, plan, device)
-    slower = replace(plan.optimizer, learning_rate=SLOW * plan.optimizer.learning_rate)
-    slow, wrong_too = _courses(adapter, replace(plan, optimizer=slower, tail=None), device)
-    return EpochTrace(full, slow, tuple(feed.steps for feed in plan.feeds), wrong_counts or wrong_too)
+    slow = None
+    if sum(steps) > LONG:
+        slower = replace(plan.optimizer, learning_rate=SLOW * plan.optimizer.learning_rate)
+        slow, _ = _courses(adapter, replace(plan, optimizer=slower, tail=None), device)
+    return EpochTrace(full, slow, steps, wrong_counts)
 
 
 def _courses(adapter: Adapter, plan: EpochPlan, device: str) -> tuple[Courses, str | None]:

@@ -13,7 +13,7 @@ from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss
 from trainmark.report.cells import Cell
 
-DRIFTS = {"losses": "losses of whole epochs, 1/1000 of the rate, float32", "weights": "weights after them, float32"}
+DRIFTS = {"losses": "losses of whole epochs, float32", "weights": "weights after them, float32"}
 
 
 def certified(found: Mapping | None) -> dict | None:
