@@ -12,7 +12,7 @@ PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-ve
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .PHONY: all test test-parity test-faults test-adversary test-benchmarks test-real-data lint coverage lock expected certify-networks bench-images bench-ledger \
-  bench-records bench-twins bench-watching bench-intervals torch clean help
+  bench-records bench-twins bench-watching bench-intervals bench-epochs torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -89,6 +89,10 @@ bench-watching: $(VENV)/.installed-dev
 bench-intervals: $(VENV)/.installed-dev
 	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/intervals.py
 
+# How near do right trainings come to what a certificate allows in whole epochs? Some minutes.
+bench-epochs: $(VENV)/.installed-dev
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/honest_epochs.py
+
 # keras-torch is an extra: torch from the index brings several GB of CUDA along.
 torch: $(VENV)/.installed
 	@$(PIP) install --quiet --require-hashes -r requirements-torch.txt
@@ -139,6 +143,7 @@ help:
 	@echo "make bench-records  how long does a call of snakemake look at 1,000 records?"
 	@echo "make bench-twins    is one setting under two names told apart, and one slowed by 10 %?"
 	@echo "make bench-watching   what watching the machine costs, and what undisturbed runs see of others' load"
+	@echo "make bench-epochs     how near right trainings come to what a certificate allows"
 	@echo "make bench-intervals  how often intervals hold, where ratios correlate from repeat to repeat"
 	@echo "make lock       renew the pinned requirements (needs uv)"
 	@echo "make clean      remove the environment and caches; results stay"
