@@ -97,6 +97,11 @@ def reshuffled_from_epoch_2(adapter, true, feed):
     return true(replace(feed, order=np.random.default_rng(EPOCHS["taken"]).permutation(feed.order)))
 
 
+def half_epoch_from_epoch_4(adapter, true, feed):
+    EPOCHS["taken"] += 1
+    return half_epoch(adapter, true, feed) if EPOCHS["taken"] > 3 else true(feed)
+
+
 def last_batch_padded(adapter, true, feed):
     """As iterators do that fill the last batch up from the beginning."""
     missing = -feed.samples % feed.batch_size
@@ -149,11 +154,6 @@ def other_rate(adapter):
         build(optimizer=optimizer, observed_batch=observed_batch, **rest)
 
     adapter.build = planted
-
-
-def half_epoch_from_epoch_4(adapter, true, feed):
-    EPOCHS["taken"] += 1
-    return half_epoch(adapter, true, feed) if EPOCHS["taken"] > 3 else true(feed)
 
 
 def evaluation_on_100_samples(adapter):

@@ -56,7 +56,7 @@ FOUND = {
 """What the certificate says of each error, by framework and name, on a recipe without dropout."""
 
 IN_LONG_EPOCHS = ["half of each long epoch", "reshuffled from epoch 2", "optimizer reset each epoch"]
-"""Found at 1/1000 of the learning rate, where rounding hides them otherwise: in 1,437 steps of Adam on 1,000 units."""
+"""Found at 1/1000 of the learning rate: in 360 steps of RMSprop an epoch, rounding hides them otherwise."""
 
 FOUND_WITH_DROPOUT = {
     "dropout scaled 1 % wrong": "different: chainer on cpu scales what dropout keeps by 1.2625, where 1.2500 keeps the",

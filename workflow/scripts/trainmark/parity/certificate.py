@@ -14,7 +14,7 @@ from trainmark.files.json_schema import JsonFiles
 from trainmark.networks.graph import Architecture
 from trainmark.parity.compare import CLASSES, NOT_CERTIFIED, Pair, compare
 from trainmark.parity.contradictions import contradictions
-from trainmark.parity.epoch_check import SLOW_LOSSES
+from trainmark.parity.epoch_check import AT_SLOW_RATE, SLOW_LOSSES
 from trainmark.parity.sentences import Place
 from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
@@ -155,7 +155,7 @@ def _shown_drift(pair: Mapping) -> str:
     if decode_loss(drift["losses"]) == float("inf"):
         return "; in whole epochs, in float32, the losses are not finite"
     slow = any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or [])
-    rate = " at 1/1000 of the learning rate" if slow else ""
+    rate = f" {AT_SLOW_RATE}" if slow else ""
     return f"; in whole epochs, in float32, the losses drift by {shown_difference(drift['losses'])}{rate}"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainmark.frameworks.adapter import Adapter
 from trainmark.networks.graph import Architecture
-from trainmark.parity.epoch_check import Course, Courses, EpochTrace
+from trainmark.parity.epoch_check import SLOW, Course, Courses, EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 from trainmark.recipes.initial_weights import Weights
@@ -38,9 +38,6 @@ MOST_TESTED = 10_000
 LONG = 100
 """Epochs of more steps together are trained slowly, too."""
 
-SLOW = 1e-3
-"""Of the learning rate. In 600 steps of MNIST, Adam turns rounding into a third of a loss; at this rate into 3e-7."""
-
 COPY_CHANGE = 1e-5
 """By how much each initial weight of a perturbed copy is changed, relative, up or down by numpy's choice."""
 
@@ -51,7 +48,8 @@ COPY_SEED = 4
 class EpochPlan:
     """What is trained. splits: (inputs, labels) in float32. feeds: epochs, one after the other.
 
-    tail: the last full batch and the last, shorter one, as an epoch from the initial weights; None with one batch.
+    Where splits has no "test", nothing is evaluated. tail: the last full batch and the last, shorter one, as an epoch
+    from the initial weights; None with one batch.
     """
 
     architecture: Architecture
@@ -123,7 +121,8 @@ def train_epochs(adapter: Adapter, plan: EpochPlan, device: str) -> EpochTrace:
     slow = None
     if sum(steps) > LONG:
         slower = replace(plan.optimizer, learning_rate=SLOW * plan.optimizer.learning_rate)
-        slow, _ = _courses(adapter, replace(plan, optimizer=slower, tail=None), device)
+        seen = {"train": plan.splits["train"]}  # the initial weights were evaluated already
+        slow, _ = _courses(adapter, replace(plan, optimizer=slower, splits=seen, tail=None), device)
     return EpochTrace(full, slow, steps, wrong_counts)
 
 
@@ -158,7 +157,7 @@ def _train(adapter: Adapter, plan: EpochPlan, state: dict, weights: Weights) -> 
     adapter.set_state(state)
     adapter.set_weights(weights)
     before = adapter.weights()
-    logits = Sketches.of({"logits": adapter.predict("test")})
+    logits = Sketches.of({"logits": adapter.predict("test")} if "test" in plan.splits else {})
     losses: list[np.ndarray] = []
     wrong_counts, updates = None, 0
     for epoch, feed in enumerate(plan.feeds, start=1):
