@@ -24,10 +24,10 @@ QUICK := -m "not parity and not faults and not adversary and not benchmarks and 
 test: $(VENV)/.installed-dev
 	@$(RUN) $(PYTEST) $(QUICK)
 
-# Every network certified in every framework, and errors planted in each adapter: twenty minutes. One after the other: each
+# Every network certified in every framework, and errors planted in each adapter: forty minutes. One after the other: each
 # takes both cores.
 test-parity: $(VENV)/.installed-dev
-	@$(RUN) python -m pytest --durations=30 -m parity
+	@$(RUN) python -m pytest --durations=30 -m parity $(TESTS)
 
 # Workflows and runs killed in every phase, by every signal: some minutes.
 test-faults: $(VENV)/.installed-dev

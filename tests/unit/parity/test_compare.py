@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -153,10 +154,24 @@ def test_less_than_float32_is_named_at_its_part(compared, what, name, told):
     pair = compared(spoiling(what, name, 1e-3, dtype="float32"))
     assert (pair.parity, pair.place) == ("different", None)
     assert re.search(
-        rf"less than float32, or another training, in {re.escape(told)}: (1.0e-03|[89].\de-04), where rounding makes",
+        rf"less than float32, or another training, in {re.escape(told)}: (1.0e-03|[6-9].\de-04), where rounding makes",
         pair.sentence,
     )
     assert "float32" not in pair.stages
+
+
+def test_a_kink_in_nine_of_ten_batches_is_not_less_than_float32(compared):
+    """In GoogLeNet rounding pushes a hidden unit over ReLU's kink in half of the batches (inception4e_1x1)."""
+    batches = count()
+
+    def spoil(what, step, name, array):
+        kinked = (what, name) == ("backward", "dense2.kernel") and array.dtype == "float32" and next(batches) % 10
+        return array * 1.01 if kinked else array
+
+    pair = compared(spoil)
+    assert next(batches) == 20
+    assert (pair.parity, pair.reasons) == ("bitwise", ())
+    assert pair.float32["backward"] > 5e-3
 
 
 def test_two_byte_numbers_are_a_sentence(right):
