@@ -16,6 +16,7 @@ from harness import REPOSITORY, environment, snakemake, write_config
 from records_for_tests import changed
 
 from trainmark.files.checksums import sha256_of
+from trainmark.files.seal import sealed
 
 pytestmark = pytest.mark.adversary
 
@@ -261,7 +262,7 @@ def test_edited_arrays_are_not_trained_on(folder):
     np.save(prepared / "train_images.npy", 255 - images)
     manifest = json.loads((prepared / "manifest.json").read_text())
     manifest["arrays"]["train_images"]["sha256"] = sha256_of(prepared / "train_images.npy")
-    (prepared / "manifest.json").write_text(json.dumps(manifest))
+    (prepared / "manifest.json").write_text(json.dumps(sealed(manifest)))
     (folder / ONE).unlink()
     process = call(folder, ONE, "--cores", "2", "--rerun-triggers", "mtime")
     assert process.returncode != 0

@@ -34,9 +34,9 @@ rule certify:
     """Compare the traces of all trainers of a group in pairs: the parity certificate."""
     input:
         traces=CAMPAIGN.traces,
-        stale=made_anew(CAMPAIGN.stale_certificate, f"results/certificates/{CERTIFICATE_FILE}"),
+        stale=made_anew(CAMPAIGN.stale_certificate, f"{products.CERTIFICATES}/{CERTIFICATE_FILE}"),
     output:
-        certificate=f"results/certificates/{CERTIFICATE_FILE}",
+        certificate=f"{products.CERTIFICATES}/{CERTIFICATE_FILE}",
     params:
         # Traces are gone once they are compared: what makes one stale makes the certificate stale.
         settings=CAMPAIGN.certified_settings,

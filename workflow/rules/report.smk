@@ -59,6 +59,7 @@ rule plot_figure:
         ),
         png=f"{FIGURE_FILE}png",
     params:
+        folder=subpath(input.runs, parent=True),
         caption=lambda wildcards: known_figures()[wildcards.figure],
         code=digest("plot"),
         script=f"{SCRIPTS}/plot.py",
@@ -70,9 +71,9 @@ rule plot_figure:
     resources:
         mem_mb=1000,
     shell:
-        "python {params.script:q} --figure {wildcards.figure} --runs {input.runs:q} --curves {input.curves:q}"
-        " --comparisons {input.comparisons:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset {wildcards.dataset} --out {output:q} 2> >(tee {log:q} >&2)"
+        "python {params.script:q} --figure {wildcards.figure} --tables-folder {params.folder:q}"
+        " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
+        " --out {output:q} 2> >(tee {log:q} >&2)"
 
 
 rule report:

@@ -18,6 +18,7 @@ from trainmark.datasets.prepare import prepare
 from trainmark.datasets.prepared import image_root, read_manifest, read_split
 from trainmark.datasets.samples import Arrays, ImageLists
 from trainmark.files.disk import RESERVE_BYTES
+from trainmark.files.seal import digest_of
 
 ENTRY = {"title": "Small", "format": "idx", "classes": 3, "image_shape": [2, 4, 5], "samples": {"train": 6, "test": 3}}
 SOURCES = [{"file": "a.gz", "sha256": "0" * 64, "from": "https://example.org/a.gz"}]
@@ -77,6 +78,7 @@ def test_the_manifest_of_an_array_dataset(tmp_path):
         "content_sha256": hashlib.sha256(content).hexdigest(),
         "vocabulary": None,
         "sources": SOURCES,
+        "sha256": digest_of(manifest),
     }
     text = (tmp_path / "manifest.json").read_text()
     assert text.endswith("}\n") and json.loads(text) == manifest == read_manifest(tmp_path)
@@ -236,6 +238,7 @@ def test_the_files_and_the_manifest_of_image_lists(lists, folder):
         "unreadable": [],
         "content_sha256": manifest["content_sha256"],
         "sources": SOURCES,
+        "sha256": digest_of(manifest),
     }
     assert read_manifest(folder) == manifest
     for split in SPLITS:

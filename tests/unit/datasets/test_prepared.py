@@ -17,6 +17,7 @@ from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays, ImageLists
 from trainmark.datasets.tokens import Vocabulary
 from trainmark.files.checksums import sha256_of
+from trainmark.files.seal import sealed
 
 ENTRY = {"title": "Small", "format": "idx", "classes": 3, "image_shape": [2, 4, 5]}
 
@@ -59,7 +60,7 @@ def replace_array(folder: Path, name: str, array: np.ndarray) -> None:
     np.save(folder / f"{name}.npy", array)
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["arrays"][name]["sha256"] = sha256_of(folder / f"{name}.npy")
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(sealed(manifest)))
 
 
 def test_an_array_that_was_edited_along_with_its_digest_is_refused(folder, splits):
@@ -188,7 +189,7 @@ def test_a_planted_pickle_is_refused_even_where_the_manifest_was_changed_to_fit(
     plant(path, tmp_path / "trap")
     manifest = prepared.read_manifest(folder)
     manifest["arrays"]["train_labels"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(sealed(manifest)))
     message = message_of(prepared.read_split, folder, "train")
     assert message.startswith(f"{path} is no array of numbers ({why}") and message.endswith(f"); {again(folder)}")
     assert not (tmp_path / "trap").exists()
@@ -233,7 +234,7 @@ def test_a_missing_list_is_refused(listed):
 def test_a_list_that_the_manifest_does_not_know_is_refused(listed):
     manifest = prepared.read_manifest(listed)
     del manifest["lists"]
-    (listed / "manifest.json").write_text(json.dumps(manifest))
+    (listed / "manifest.json").write_text(json.dumps(sealed(manifest)))
     assert message_of(prepared.checked_list, listed, "test") == f"{listed / 'test.txt'} is damaged; {again(listed)}"
 
 

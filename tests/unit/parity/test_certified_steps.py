@@ -8,6 +8,7 @@ from fake_trainer import ARCHITECTURE, SHAPE_ERROR, FakeAdapter, failing, plan
 
 from trainmark.errors import CertificateError, DeviceError
 from trainmark.files.checksums import sha256_of
+from trainmark.files.seal import sealed
 from trainmark.networks.graph import chain
 from trainmark.parity.certified_steps import certified_batches, certified_plan, masks, perturbed_copy, trace
 from trainmark.parity.compare import compare
@@ -189,7 +190,7 @@ def dataset(tmp_path):
         "kind": "images", "sample_shape": [1, 6, 6], "classes": 3, "samples": {"train": 40, "test": 25},
         "content_sha256": "0" * 64, "arrays": described,
     }  # fmt: skip
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "manifest.json").write_text(json.dumps(sealed(manifest)))
     np.save(tmp_path / "mean.npy", arrays["train_images"].mean(axis=0))
     return tmp_path, arrays
 

@@ -11,6 +11,7 @@ import pytest
 from records_for_tests import record, written_tables
 
 from trainmark.errors import DataError
+from trainmark.files.seal import sealed
 from trainmark.networks.graph import Architecture, Graph, chain
 from trainmark.networks.layers import layers
 from trainmark.networks.ops import OPS, Node
@@ -464,7 +465,8 @@ def runs_of(folder, *described):
     for name, (kind, shape, classes) in shapes.items():
         prepared = folder / "datasets" / name / "prepared"
         prepared.mkdir(parents=True)
-        (prepared / "manifest.json").write_text(json.dumps({"kind": kind, "sample_shape": shape, "classes": classes}))
+        manifest = sealed({"kind": kind, "sample_shape": shape, "classes": classes})
+        (prepared / "manifest.json").write_text(json.dumps(manifest))
     transform = {"scale": 1 / 255, "subtract_mean": True, "mean_window": "same"}
     records = [
         record(
@@ -474,7 +476,7 @@ def runs_of(folder, *described):
         for experiment, recipe, dataset, crop in described
     ]  # fmt: skip
     _, runs = written_tables(folder / "runs", *records)
-    return models(runs, folder / "datasets")
+    return models(runs, folder)
 
 
 def test_a_network_is_shown_once_and_another_crop_is_another(tmp_path):
@@ -505,4 +507,4 @@ def test_a_network_is_shown_once_and_another_crop_is_another(tmp_path):
 def test_a_dataset_without_a_manifest_is_a_sentence(tmp_path):
     _, runs = written_tables(tmp_path / "runs", record())
     with pytest.raises(DataError, match="holds no prepared dataset"):
-        models(runs, tmp_path / "datasets")
+        models(runs, tmp_path)

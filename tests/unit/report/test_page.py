@@ -9,6 +9,7 @@ import pytest
 from records_for_tests import SAMPLES, certificates_of, diverged, out_of_memory, record, session, written_tables
 from report_figures import COMPARISON, Figures, check_figures
 
+from trainmark.files.seal import sealed
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
 from trainmark.report.figures import save_figure
@@ -44,7 +45,7 @@ class Page:
         self._draw(folder, runs, curves_table(by_path))
         prepared = folder / "datasets" / "digits" / "prepared"
         prepared.mkdir(parents=True)
-        (prepared / "manifest.json").write_text(json.dumps(MANIFEST))
+        (prepared / "manifest.json").write_text(json.dumps(sealed(MANIFEST)))
         plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
         config = {"experiments": {name: {"description": "Small & <fast>."} for name in "ef"}, "prepare": []}
         tables = runs, read_comparisons(comparisons), agreement_table(by_path), certificates

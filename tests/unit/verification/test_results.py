@@ -1,6 +1,7 @@
 """verify.py over a results folder: whole, it says so; each edit is named, in one line, and never a traceback."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,15 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
 from trainmark.files.checksums import sha256_of
+from trainmark.files.seal import sealed
+from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import write_plan
 from trainmark.records.evaluation import write_evaluation
 from trainmark.report.collected import collected, write_tables
+from trainmark.report.figures import save_figure_of
+from trainmark.report.page import render
+from trainmark.tables.results import read_results
 from trainmark.verification.results import verify_results
 
 CONFIG = {
@@ -26,22 +32,24 @@ CONFIG = {
             "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["chainer", "keras-jax"],
             "devices": ["cpu"], "epochs": [2], "repeats": 2,
             "seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 2, "memory_limit_mib": None,
-            "keep_weights": True,
+            "keep_weights": True, "description": "",
         }
     },
     "prepare": [],
     "datasets": {},
 }  # fmt: skip
+GROUP = ("e", "mnist-mlp-flux", "digits")
 RUNS = "runs/e/mnist-mlp-flux/digits"
 ONE, OTHER = (f"{RUNS}/chainer/cpu/epochs-2/repeat-{repeat}" for repeat in (1, 2))
 CERTIFICATE = "certificates/e/mnist-mlp-flux/digits.json"
 EVALUATIONS = "evaluations/e/mnist-mlp-flux/digits"
+FIGURES = "figures/e/mnist-mlp-flux/digits"
 PREPARED = "datasets/digits/prepared"
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A results folder as a workflow leaves it, but for its figures."""
+    """A results folder as a workflow leaves it."""
     folder = tmp_path_factory.mktemp("whole") / "results"
     arrays = {
         split: (np.arange(count * 64, dtype=np.uint32).astype(np.uint8).reshape(count, 1, 8, 8), np.arange(count) % 10)
@@ -50,6 +58,7 @@ def whole(tmp_path_factory):
     entry = {"title": "Digits", "format": "digits", "classes": 10, "image_shape": [1, 8, 8]}
     manifest = prepare(folder / PREPARED, "digits", entry, Arrays(arrays, list("0123456789")), [], 1)
     np.save(folder / "datasets/digits/mean.npy", np.zeros((1, 8, 8)))
+    (folder / "datasets/digits/mean.png").write_bytes(b"a picture")
     runs = expand_runs(CONFIG)
     for number, run in enumerate(runs):
         file = folder / "runs" / run.id / "record.json"
@@ -83,7 +92,11 @@ def remake(folder):
     write_tables(made, made_of, plan, folder / "tables")
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(" ".join(made["runs.parquet"]["record_sha256"]))
+    for name in known_figures():
+        files = [folder / "figures" / "e/mnist-mlp-flux/digits" / f"{name}.{kind}" for kind in FIGURE_FORMATS]
+        files[0].parent.mkdir(parents=True, exist_ok=True)
+        save_figure_of(name, GROUP, folder / "tables", files)
+    page.write_text(render(read_results(folder), plan["config"]))
 
 
 def write_json(path, document):
@@ -102,7 +115,7 @@ def test_a_folder_that_is_as_it_was_written(whole):
     looked_at = {kind: count["looked at"] for kind, count in found.counts.items()}
     assert looked_at == {
         "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 6,
-        "report": 1,
+        "figure": 6, "report": 1,
     }  # fmt: skip
 
 
@@ -164,13 +177,20 @@ def leave_a_run_out(folder):
     remake(folder)
 
 
+def leave_an_evaluation_out(folder):
+    """Of one run's weights."""
+    path = folder / EVALUATIONS / "keras-jax/cpu.json"
+    found = json.loads(path.read_text())
+    write_json(path, sealed(found | {"runs": {ONE.removeprefix("runs/"): found["runs"][ONE.removeprefix("runs/")]}}))
+
+
 def edit_arrays(folder):
     """An array, its SHA-256 in the manifest, and nothing else."""
     file = folder / PREPARED / "train_images.npy"
     np.save(file, 255 - np.load(file))
     manifest = json.loads((folder / PREPARED / "manifest.json").read_text())
     manifest["arrays"]["train_images"]["sha256"] = sha256_of(file)
-    write_json(folder / PREPARED / "manifest.json", manifest)
+    write_json(folder / PREPARED / "manifest.json", sealed(manifest))
 
 
 def copy_and_remake(folder):
@@ -252,7 +272,25 @@ ATTACKS = {
     "runs.parquet": (copy("tables/curves.parquet", "tables/runs.parquet"), "runs.parquet is not what the records give"),
     "no parquet": (write("tables/runs.parquet", b"nonsense"), "runs.parquet: can't be read as a table"),
     "a table deleted": (delete("tables/agreement.csv"), "agreement.csv: can't be read as a table"),
-    "the page": (write("report/index.html", b"<html>"), "index.html was not made of "),
+    "the page": (
+        replace("report/index.html", "too few for a verdict", "2.0 times faster"), "index.html is not what records,",
+    ),
+    "a figure": (replace(f"{FIGURES}/curves.svg", "path", "g"), "curves.svg is not what the tables give by the code"),
+    "a figure over another": (
+        copy(f"{FIGURES}/curves.png", f"{FIGURES}/training_time.png"), "training_time.png is not what the tables give",
+    ),
+    "a figure of one's own": (write(f"{FIGURES}/faster.png", b"PNG"), "faster.png is none of trainmark's figures"),
+    "a device in place of a record": (
+        lambda folder: (delete(f"{ONE}/record.json")(folder), (folder / ONE / "record.json").symlink_to("/dev/zero")),
+        "record.json is neither a file nor a folder",
+    ),
+    "a pipe": (lambda folder: os.mkfifo(folder / "datasets/pipe"), "datasets/pipe is neither a file nor a folder"),
+    "a cross-evaluation over another": (
+        copy(f"{EVALUATIONS}/chainer/cpu.json", f"{EVALUATIONS}/keras-jax/cpu.json"),
+        "cpu.json was made by chainer on cpu, and not by keras-jax on cpu: it was copied or moved",
+    ),
+    "a run that is not evaluated": (leave_an_evaluation_out, "no other trainer evaluated the weights of the run e/"),
+    "a title": (replace(f"{PREPARED}/manifest.json", "Digits", "Letters"), "manifest.json was changed after it was"),
     "a run left out": (leave_a_run_out, "plan.json: its runs are not those that its config asks for"),
     "no plan": (delete("plan.json"), "plan.json holds no plan"),
     "a plan that is none": (write("plan.json", b'{"config": 1, "runs": 2, "order": 3}'), "can't be read as a plan"),
@@ -264,7 +302,7 @@ ATTACKS = {
     "labels": (
         lambda folder: np.save(folder / PREPARED / "train_labels.npy", np.zeros(3, int)), "train_labels.npy is damaged",
     ),
-    "a manifest that is none": (write(f"{PREPARED}/manifest.json", b'{"kind": "images"}'), "prepared: can't be read"),
+    "a manifest that is none": (write(f"{PREPARED}/manifest.json", b'{"kind": "images"}'), "manifest.json was changed"),
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from trainmark.datasets.tokens import Vocabulary
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.disk import new_array
+from trainmark.files.seal import sealed
 from trainmark.files.whole import write_text, written_whole
 
 BLOCK_BYTES = 1 << 26
@@ -40,7 +41,7 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     _check_labels(name, entry, dataset)
     write: Callable[..., dict] = _write_arrays if isinstance(dataset, Arrays) else _write_lists
-    manifest = {
+    manifest: dict = {
         "dataset": name,
         "title": entry["title"],
         "format": entry["format"],
@@ -50,6 +51,7 @@ def prepare(
         **write(folder, name, entry, dataset, workers),
         "sources": sources,
     }
+    manifest = sealed(manifest)
     names = "".join(f"{class_name}\n" for class_name in dataset.class_names)
     write_text(folder / "classes.txt", names)
     write_text(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")

@@ -10,6 +10,7 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.tokens import Vocabulary
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
+from trainmark.files.seal import is_sealed
 
 ARRAY_KINDS = ("images", "tokens")
 """Kinds of datasets whose inputs are one array a split: train_images.npy, train_tokens.npy."""
@@ -19,7 +20,7 @@ VOCABULARY_FILE = "vocabulary.json"
 
 
 def read_manifest(folder: Path) -> dict:
-    """The manifest of a prepared dataset. Raises DataError where there is none of this version."""
+    """The manifest of a prepared dataset. Raises DataError where there is none of this version, or it was changed."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -32,6 +33,11 @@ def read_manifest(folder: Path) -> dict:
         raise DataError(f"{folder} holds no prepared dataset ({error}); {_again(folder)}") from error
     if not isinstance(manifest, dict) or "kind" not in manifest:
         raise DataError(f"{folder} was prepared by another version of trainmark; {_again(folder)}")
+    if not is_sealed(manifest):
+        raise DataError(
+            f"{folder / 'manifest.json'} was changed after it was written, or another version of trainmark wrote it: "
+            f"its SHA-256 is not that of its content; {_again(folder)}"
+        )
     return manifest
 
 

@@ -19,7 +19,15 @@ from trainmark.plan.dependencies import (
 )
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
-from trainmark.plan.products import EVALUATIONS, FIGURE_FILE, RECORD_FILE, TRACE_FILE, evaluation_files, products
+from trainmark.plan.products import (
+    CERTIFICATES,
+    EVALUATIONS,
+    FIGURE_FILE,
+    RECORD_FILE,
+    TRACE_FILE,
+    evaluation_files,
+    products,
+)
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
 from trainmark.plan.staleness import certificate_changes, record_changes, tables_changes
 from trainmark.recipes.catalogue import RECIPES
@@ -60,7 +68,7 @@ class Campaign:
     def certificates(self) -> list[str]:
         """The certificate of each group that has two trainers or more."""
         return [
-            f"results/certificates/{CERTIFICATE_FILE}".format(experiment=experiment, recipe=recipe, dataset=dataset)
+            f"{CERTIFICATES}/{CERTIFICATE_FILE}".format(experiment=experiment, recipe=recipe, dataset=dataset)
             for experiment, recipe, dataset in self._trainers
         ]
 
@@ -114,7 +122,7 @@ class Campaign:
     def stale_certificate(self, wildcards: Wildcards, with_code: bool) -> list[str]:
         """The same of a group's certificate."""
         group = {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
-        path = Path("results/certificates") / CERTIFICATE_FILE.format(**group)
+        path = Path(CERTIFICATES, CERTIFICATE_FILE.format(**group))
         asked = self._asked(wildcards, self.certified_settings, self.certified_recipe)
         frameworks = sorted({framework for framework, _ in self.trainers(wildcards)})
         code = dict(zip(["certify", *frameworks], self.certificate_code(wildcards), strict=True)) if with_code else None

@@ -10,6 +10,7 @@ RESULTS = "results"
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
+CERTIFICATES = f"{RESULTS}/certificates"
 EVALUATIONS = f"{RESULTS}/evaluations"
 EVALUATION_FILE = f"{EVALUATIONS}/{EVALUATION}"
 Trainers = Mapping[tuple[str, str, str], Iterable[tuple[str, str]]]

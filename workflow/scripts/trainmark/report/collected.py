@@ -15,7 +15,7 @@ from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.evaluation import read_evaluation
 from trainmark.report.terminal import terminal_text
 from trainmark.tables import comparisons, tables
-from trainmark.tables.consistency import check_certificates, check_records
+from trainmark.tables.consistency import check_certificates, check_evaluations, check_records
 from trainmark.tables.run_checks import wrong_pairs
 
 Table = pd.DataFrame | str
@@ -39,6 +39,7 @@ def collected(
     evaluations = {
         file: read_evaluation(evaluations_folder / file) for file in evaluation_files(plan["config"], certified)
     }
+    check_evaluations(evaluations, records.values())
     wrong = wrong_pairs(records, certificates, evaluations.values())
     compared = comparisons.comparisons_table(runs, certificates, wrong)
     agreement = comparisons.agreement_table(records)
@@ -72,10 +73,9 @@ def write_tables(made: Mapping[str, Table], made_of: Mapping[str, str], plan: Ma
 
 
 def differing(table: Table, file: Path) -> bool:
-    """Whether a file holds another table than this one; where its records lie does not count."""
+    """Whether a file holds another table than this one."""
     if isinstance(table, str):
         return file.read_bytes() != table.encode()
     stream = BytesIO()
     table.to_parquet(stream, index=False)
-    written, found = (pd.read_parquet(source).drop(columns="record", errors="ignore") for source in (stream, file))
-    return not found.equals(written)
+    return not pd.read_parquet(file).equals(pd.read_parquet(stream))

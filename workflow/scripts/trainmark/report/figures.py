@@ -4,7 +4,9 @@ runs: the rows of one experiment, recipe and dataset. curves: the table of curve
 """
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import matplotlib
 import matplotlib.ticker
@@ -15,7 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.typing import RcKeyType
 
 from trainmark.plan.figures import PREFIX
-from trainmark.tables.tables import groups
+from trainmark.tables.comparisons import parity_note, read_comparisons
+from trainmark.tables.mixtures import call_mixtures, disturbances
+from trainmark.tables.tables import groups, of_group
 
 STYLE: dict[RcKeyType, object] = {
     "figure.dpi": 150,
@@ -161,13 +165,40 @@ def _add_note(figure: Figure, note: str) -> None:
 
 
 def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, files: list[Path]) -> None:
-    """Draw a figure from the runs of one experiment, recipe and dataset, into a file for each format.
+    """Draw a figure from the runs of one group, into a file for each format.
 
     note: what stands below it, line by line.
     """
     with matplotlib.rc_context(STYLE):
-        figure = globals()[f"{PREFIX}{name}"](runs, curves)
-        _add_note(figure, note)
         for file in files:
+            figure = globals()[f"{PREFIX}{name}"](
+                runs, curves
+            )  # for each: the layout moves a little whenever it is saved
+            _add_note(figure, note)
             dated = {"svg": "Date", "pdf": "CreationDate"}.get(file.suffix[1:])
             figure.savefig(file, metadata={dated: None} if dated else None)
+
+
+def save_figure_of(name: str, group: Sequence[str], tables: Path, files: list[Path]) -> None:
+    """Draw a figure of a group (experiment, recipe, dataset) from the tables in a folder, into a file for each format.
+
+    Below it stands which pairs are not to be ranked, and what the runs do not share. The same tables give the same
+    files, to the byte, with the same version of matplotlib.
+    """
+    runs = of_group(pd.read_parquet(tables / "runs.parquet"), group)
+    compared = of_group(read_comparisons(tables / "comparisons.csv"), group)
+    lines = [parity_note(compared), *call_mixtures(runs), *disturbances(runs)]
+    save_figure(name, runs, pd.read_parquet(tables / "curves.parquet"), "\n".join(filter(None, lines)), files)
+
+
+def figure_differs(name: str, group: Sequence[str], tables: Path, file: Path) -> bool:
+    """Whether a file holds another figure than the tables give."""
+    with TemporaryDirectory() as folder:
+        again = Path(folder, file.name)
+        save_figure_of(name, group, tables, [again])
+        return again.read_bytes() != file.read_bytes()
+
+
+def drawn_by_this_matplotlib(file: Path) -> bool:
+    """Whether a figure says that it was drawn by the version of matplotlib that is here."""
+    return matplotlib.__version__.encode() in file.read_bytes()

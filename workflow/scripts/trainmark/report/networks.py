@@ -40,17 +40,17 @@ class Model:
     totals: tuple[str, str]
 
 
-def models(runs: pd.DataFrame, datasets_folder: Path) -> dict[tuple[str, ...], Model]:
+def models(runs: pd.DataFrame, folder: Path) -> dict[tuple[str, ...], Model]:
     """The network of each experiment, recipe and dataset of the runs; what is the same network is one Model.
 
-    Raises RecordError or DataError where a record or a dataset's manifest can't be read.
+    folder: of the results. Raises RecordError or DataError where a record or a dataset's manifest can't be read.
     """
     found: dict[tuple, Model] = {}
     of_group = {}
     for values, group in groups(runs, GROUP):
         _, recipe, dataset = values
-        manifest = read_manifest(datasets_folder / dataset / "prepared")
-        transform = read_record(Path(group["record"].iloc[0]))["settings"]["input"]
+        manifest = read_manifest(folder / "datasets" / dataset / "prepared")
+        transform = read_record(folder / group["record"].iloc[0])["settings"]["input"]
         seen = seen_shape(InputTransform(**transform) if transform else None, manifest["sample_shape"])
         key = (recipe, seen, manifest["classes"])
         if key not in found:

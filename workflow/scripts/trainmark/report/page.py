@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jinja2
 
+from trainmark.datasets.prepared import read_manifest
 from trainmark.report.cells import run_cell
 from trainmark.report.machines import machines
 from trainmark.report.network_picture.layout import LINE_HEIGHT
@@ -47,7 +48,7 @@ def render(results: Results, config: Mapping) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    networks = models(runs, datasets_folder)
+    networks = models(runs, results.folder)
     headings = METRICS | {"wall_seconds": "wall time, s"}
     return environment.get_template("page.html.j2").render(
         runs=[_run(run) for run in rows_of(runs.sort_values("number"))],
@@ -73,7 +74,7 @@ def _run(run: dict) -> dict:
 
 def _dataset(folder: Path) -> dict:
     """A dataset's manifest, with its mean picture where it has one (texts have none)."""
-    manifest = json.loads((folder / "prepared" / "manifest.json").read_text())
+    manifest = read_manifest(folder / "prepared")
     picture = folder / "mean.png"
     encoded = None if manifest["kind"] == "tokens" else base64.b64encode(picture.read_bytes()).decode()
     return {"unreadable": [], **manifest, "mean_picture": encoded}

@@ -48,7 +48,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "agreement": [
                 row | {"cells": agreement_cells(row, numbers)} for row in rows_of(of_group(results.agreement, values))
             ],
-            "settings": _settings(group, models[values]),
+            "settings": _settings(group, models[values], results.folder),
             "figures": [(_inline_svg(folder / f"{name}.svg"), caption) for name, caption in known_figures().items()],
         }
 
@@ -94,9 +94,9 @@ def energy_gaps(runs: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _settings(runs: pd.DataFrame, model: Model) -> dict[str, object]:
-    """What all runs of a section have in common, for its table of settings."""
-    first = read_record(Path(runs["record"].iloc[0]))["settings"]
+def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, object]:
+    """What all runs of a section have in common, for its table of settings. folder: of the results."""
+    first = read_record(folder / runs["record"].iloc[0])["settings"]
     optimizer = dict(first["optimizer"])
     recipe = RECIPES[runs["recipe"].iloc[0]]
     settings = {

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from trainmark.errors import CertificateError, RecordError
+from trainmark.plan.products import CERTIFICATES, EVALUATIONS
 from trainmark.plan.run import trainer_name
 
 GROUP = ("experiment", "recipe", "dataset")
@@ -90,8 +91,33 @@ def check_certificates(certificates: Mapping[tuple[str, str, str], Mapping], rec
                 )
 
 
+def check_evaluations(evaluations: Mapping[str, Mapping], records: Iterable[Mapping]) -> None:
+    """Raise RecordError where a cross-evaluation is another trainer's, or one of a run's weights is missing.
+
+    evaluations: by file. records: of the groups that keep their weights, and of others.
+    """
+    evaluated: dict[str, str] = {}
+    for file, found in evaluations.items():
+        if (trainer := [found["framework"], found["device"]]) != (
+            of_file := file.removesuffix(".json").split("/")[-2:]
+        ):
+            raise RecordError(
+                f"the cross-evaluation {file} was made by {trainer_name(*trainer)}, and not by "
+                f"{trainer_name(*of_file)}: it was copied or moved; delete it, and snakemake evaluates again"
+            )
+        evaluated |= dict.fromkeys(found["runs"], file)
+    groups = {tuple(file.split("/")[:3]) for file in evaluations}
+    for record in records:
+        run_id = record["run"]["id"]
+        if record["weights"] and _group(record) in groups and run_id not in evaluated:
+            raise RecordError(
+                f"no other trainer evaluated the weights of the run {run_id}; delete {EVALUATIONS}/"
+                f"{'/'.join(_group(record))}, and snakemake evaluates them"
+            )
+
+
 def _again(group: Iterable[str]) -> str:
-    return f"delete results/certificates/{'/'.join(group)}.json, and snakemake certifies again"
+    return f"delete {CERTIFICATES}/{'/'.join(group)}.json, and snakemake certifies again"
 
 
 def code_differences(certificate: Mapping | None, runs: pd.DataFrame) -> list[str]:

@@ -69,7 +69,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
     """One row a run: its place in the matrix, settings, figures, and the record that they stand in, with its hash.
 
     order: the ids in the order in which the runs are trained; a run's number is its place in it, from 1. Rows keep the
-    order of `records`.
+    order of `records`. "record" is a path from the results folder.
     """
     numbers = {run_id: number for number, run_id in enumerate(order, start=1)}
     rows = [
@@ -82,7 +82,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
             **_machine(record),
             **_disturbance(record),
             "samples": json.dumps(record["samples"]),
-            "record": path,
+            "record": f"runs/{record['run']['id']}/record.json",
             "record_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
         }
         for path, record in records.items()

@@ -16,13 +16,17 @@ from trainmark.frameworks.registry import known_frameworks
 from trainmark.parity.certificate import read_certificate
 from trainmark.plan.code_digests import digests
 from trainmark.plan.dependencies import training_code
+from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.evaluation import read_evaluation
 from trainmark.records.record import AGAIN
 from trainmark.report.collected import Table, collected, differing
+from trainmark.report.figures import drawn_by_this_matplotlib, figure_differs
+from trainmark.report.page import render
 from trainmark.tables.consistency import check_certificates, check_records
+from trainmark.tables.results import read_results
 from trainmark.tables.tables import read_records
 
 BROKEN = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, AssertionError)
@@ -57,6 +61,11 @@ def verify_results(folder: Path, data: bool) -> Verified:
     if not any((folder / name).is_dir() for name in ("runs", "certificates", "tables", "datasets")):
         raise DataError(f"{folder} is no results folder: it holds neither runs, certificates, tables nor datasets")
     found = Verified()
+    if special := [path for path in folder.rglob("*") if not (path.is_file() or path.is_dir())]:  # never to be opened
+        found.problems += [
+            f"{path} is neither a file nor a folder, and leads to neither; delete it" for path in special
+        ]
+        return found
     plan = found.check("plan", folder / "plan.json", _plan, folder / "plan.json")
     records = _records(found, folder, plan)
     planned = plan["runs"] if plan else list(records)
@@ -188,7 +197,7 @@ def _evaluation(path: Path, records: Mapping[str, dict]) -> None:
 
 
 def _tables(found: Verified, folder: Path, plan: dict) -> None:
-    """Whether the tables are what the records give, and the report names each record as it is."""
+    """Whether tables, figures and report are what the records give."""
     tables, page = folder / "tables", folder / "report" / "index.html"
     sources = (plan, folder / "runs", folder / "certificates", folder / "evaluations")
     made = found.check("table", tables, collected, *sources, counted=False)
@@ -196,8 +205,15 @@ def _tables(found: Verified, folder: Path, plan: dict) -> None:
         return
     for name, table in made[0].items():
         found.check("table", tables / name, _table, table, tables / name)
-    if page.exists():
-        found.check("report", page, _page, page, [folder / file for file in made[1] if file.startswith("runs/")])
+    if found.problems:
+        return
+    drawn = {path: found.check("figure", path, _figure, path, folder) for path in (folder / "figures").rglob("*.*")}
+    if others := list(drawn.values()).count(False):
+        found.facts.append(f"{others} of {len(drawn)} figures: drawn by another version of matplotlib, not compared")
+    if not (folder / "datasets").is_dir():
+        found.facts.append("the report was not compared, since it also shows the datasets, which are not here")
+    elif page.exists():
+        found.check("report", page, _page, page, folder, plan["config"])
 
 
 def _table(table: Table, file: Path) -> None:
@@ -207,11 +223,26 @@ def _table(table: Table, file: Path) -> None:
         )
 
 
-def _page(page: Path, records: Iterable[Path]) -> None:
-    text = page.read_text(encoding="utf-8")
-    for record in records:
-        if sha256_of(record) not in text:
-            raise DataError(f"{page} was not made of {record} as it is: delete the page, and snakemake writes it again")
+def _figure(path: Path, folder: Path) -> bool:
+    """Whether this matplotlib draws the figure so; DataError where it is not what the tables give."""
+    *group, name = path.relative_to(folder / "figures").with_suffix("").parts
+    if name not in known_figures() or path.suffix[1:] not in FIGURE_FORMATS:
+        raise DataError(f"{path} is none of trainmark's figures")
+    if figure_differs(name, group, folder / "tables", path):
+        if drawn_by_this_matplotlib(path):
+            raise DataError(
+                f"{path} is not what the tables give by the code of this clone; delete it, and snakemake draws it again"
+            )
+        return False
+    return True
+
+
+def _page(page: Path, folder: Path, config: Mapping) -> None:
+    if page.read_text(encoding="utf-8") != render(read_results(folder), config):
+        raise DataError(
+            f"{page} is not what records, figures and datasets give by the code of this clone; delete it, and "
+            "snakemake writes it again"
+        )
 
 
 # --- by which code and config -------------------------------------------------------------------------------------
