@@ -119,7 +119,7 @@ def test_every_figure_of_the_report_comes_from_records(page, records, certificat
 
 def test_report_names_each_record_with_its_hash(page, tiny):
     for path in sorted((tiny.results / "runs").rglob("record.json")):
-        assert str(path.relative_to(tiny.folder)) in page
+        assert str(path.relative_to(tiny.results)) in page
         assert hashlib.sha256(path.read_bytes()).hexdigest() in page
 
 
