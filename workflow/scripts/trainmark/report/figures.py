@@ -171,9 +171,8 @@ def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, 
     """
     with matplotlib.rc_context(STYLE):
         for file in files:
-            figure = globals()[f"{PREFIX}{name}"](
-                runs, curves
-            )  # for each: the layout moves a little whenever it is saved
+            # Drawn for each: the layout moves a little whenever it is saved.
+            figure = globals()[f"{PREFIX}{name}"](runs, curves)
             _add_note(figure, note)
             dated = {"svg": "Date", "pdf": "CreationDate"}.get(file.suffix[1:])
             figure.savefig(file, metadata={dated: None} if dated else None)

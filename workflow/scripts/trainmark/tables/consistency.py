@@ -96,17 +96,17 @@ def check_evaluations(evaluations: Mapping[str, Mapping], records: Iterable[Mapp
 
     evaluations: by file. records: of the groups that keep their weights, and of others.
     """
-    evaluated: dict[str, str] = {}
+    groups, evaluated = set(), set()
     for file, found in evaluations.items():
-        if (trainer := [found["framework"], found["device"]]) != (
-            of_file := file.removesuffix(".json").split("/")[-2:]
-        ):
+        *group, framework, device = file.removesuffix(".json").split("/")
+        if (found["framework"], found["device"]) != (framework, device):
             raise RecordError(
-                f"the cross-evaluation {file} was made by {trainer_name(*trainer)}, and not by "
-                f"{trainer_name(*of_file)}: it was copied or moved; delete it, and snakemake evaluates again"
+                f"the cross-evaluation {file} was made by {trainer_name(found['framework'], found['device'])}, and not "
+                f"by {trainer_name(framework, device)}: it was copied or moved; delete it, and snakemake evaluates "
+                "again"
             )
-        evaluated |= dict.fromkeys(found["runs"], file)
-    groups = {tuple(file.split("/")[:3]) for file in evaluations}
+        groups.add(tuple(group))
+        evaluated.update(found["runs"])
     for record in records:
         run_id = record["run"]["id"]
         if record["weights"] and _group(record) in groups and run_id not in evaluated:
