@@ -61,7 +61,7 @@ coverage: $(VENV)/.installed-dev
 expected: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
 
-# The tests that need the real data of a mirror beside the repository: a quarter of an hour.
+# The tests that need the real data of a mirror beside the repository: half an hour.
 test-real-data: $(VENV)/.installed-dev
 	@$(RUN) python -m pytest -m real_data
 

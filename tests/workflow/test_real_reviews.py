@@ -1,6 +1,6 @@
 """The real reviews through the whole workflow: raw text to a trained imdb-cnn in every framework, and `predict`.
 
-Ten minutes on two cores, more where other work is done beside. `pytest -s -m real_data
+Half an hour on two cores, more where other work is done beside. `pytest -s -m real_data
 tests/workflow/test_real_reviews.py` prints the table behind docs/measurements.md.
 """
 
