@@ -18,7 +18,7 @@ def held(intervals: list) -> float:
     return float(np.mean([low <= 1 <= high for low, high in intervals]))
 
 
-@pytest.mark.parametrize("pairs", [6, 9, 12, 20, 30])
+@pytest.mark.parametrize("pairs", [6, 12, 30])
 def test_it_holds_where_ratios_correlate_by_a_half_and_the_exact_one_does_not(pairs):
     samples = simulated(TRIALS, pairs, 0.5)
     assert held([median_interval(ratios) for ratios in samples[:500]]) < 0.945
