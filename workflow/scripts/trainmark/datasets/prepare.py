@@ -41,17 +41,18 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     _check_labels(name, entry, dataset)
     write: Callable[..., dict] = _write_arrays if isinstance(dataset, Arrays) else _write_lists
-    manifest: dict = {
-        "dataset": name,
-        "title": entry["title"],
-        "format": entry["format"],
-        "kind": dataset.kind,
-        "classes": len(dataset.class_names),
-        "class_names": dataset.class_names,
-        **write(folder, name, entry, dataset, workers),
-        "sources": sources,
-    }
-    manifest = sealed(manifest)
+    manifest = sealed(
+        {
+            "dataset": name,
+            "title": entry["title"],
+            "format": entry["format"],
+            "kind": dataset.kind,
+            "classes": len(dataset.class_names),
+            "class_names": dataset.class_names,
+            **write(folder, name, entry, dataset, workers),
+            "sources": sources,
+        }
+    )
     names = "".join(f"{class_name}\n" for class_name in dataset.class_names)
     write_text(folder / "classes.txt", names)
     write_text(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")

@@ -45,8 +45,8 @@ FLOAT32, FLOAT32_COPY = "float32", "float32 copy"
 FLOAT32_ALLOWED = 3.0
 """In float32 two trainers may part this many times as far as both part from their perturbed copies.
 
-What two trainers differ by in each of the batches counts, and of a copy the median: rounding pushes a hidden unit over
-ReLU's kink in some batches, in a deep network in half of them, and what computes in less than float32 differs in all.
+Of the batches the one in which the two part least counts, and of a copy the median: rounding pushes a hidden unit over
+ReLU's kink in some batches, in a deep network in many, and what computes in less than float32 differs in all.
 """
 
 FLOAT32_LEAST = 2e-6

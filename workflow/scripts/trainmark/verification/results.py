@@ -228,13 +228,12 @@ def _figure(path: Path, folder: Path) -> bool:
     *group, name = path.relative_to(folder / "figures").with_suffix("").parts
     if name not in known_figures() or path.suffix[1:] not in FIGURE_FORMATS:
         raise DataError(f"{path} is none of trainmark's figures")
-    if figure_differs(name, group, folder / "tables", path):
-        if drawn_by_this_matplotlib(path):
-            raise DataError(
-                f"{path} is not what the tables give by the code of this clone; delete it, and snakemake draws it again"
-            )
-        return False
-    return True
+    differs = figure_differs(name, group, folder / "tables", path)
+    if differs and drawn_by_this_matplotlib(path):
+        raise DataError(
+            f"{path} is not what the tables give by the code of this clone; delete it, and snakemake draws it again"
+        )
+    return not differs
 
 
 def _page(page: Path, folder: Path, config: Mapping) -> None:
