@@ -11,8 +11,8 @@ REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: all test test-parity test-faults test-adversary test-benchmarks test-real-data lint coverage lock expected certify-networks bench-images bench-ledger \
-  bench-records bench-twins bench-watching bench-intervals bench-epochs torch clean help
+.PHONY: all test test-parity test-faults test-adversary test-benchmarks test-real-data lint coverage lock expected certify-networks bench-images bench-phases \
+  bench-records bench-verdicts bench-watching bench-intervals bench-epochs torch clean help
 
 all: $(VENV)/.installed
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
@@ -37,7 +37,7 @@ test-faults: $(VENV)/.installed-dev
 test-adversary: $(VENV)/.installed-dev
 	@$(RUN) python -m pytest --durations=30 -m adversary
 
-# Do bench-ledger and bench-twins print their figures? A minute.
+# Do bench-phases and bench-verdicts print their figures? A minute.
 test-benchmarks: $(VENV)/.installed-dev
 	@$(RUN) $(PYTEST) -m benchmarks
 
@@ -70,7 +70,7 @@ bench-images: $(VENV)/.installed
 	@$(RUN) PYTHONPATH=workflow/scripts python tests/benchmarks/image_pipeline.py $(IMAGES)
 
 # Do a run's phases sum to its wall time? Fifty runs, measured from outside; some minutes.
-bench-ledger: $(VENV)/.installed-dev
+bench-phases: $(VENV)/.installed-dev
 	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/wall_times.py
 
 # How long does a call look at 1,000 records? Some seconds.
@@ -78,8 +78,8 @@ bench-records: $(VENV)/.installed-dev
 	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/many_records.py
 
 # One setting under two names, and one slowed by 10 %: what does the report say? Some minutes.
-bench-twins: $(VENV)/.installed-dev
-	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/twins.py
+bench-verdicts: $(VENV)/.installed-dev
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks/verdicts.py
 
 # What does watching the machine cost, and what do undisturbed runs see? A minute; the calibration needs a quiet machine.
 bench-watching: $(VENV)/.installed-dev
@@ -131,7 +131,7 @@ help:
 	@echo "make test-parity      every network certified in every framework, and planted errors found"
 	@echo "make test-faults      workflows and runs that are killed in every phase go on"
 	@echo "make test-adversary   attacks on the results are refused or named: wrong trainings, foreign load, edited records"
-	@echo "make test-benchmarks  bench-ledger and bench-twins print their figures"
+	@echo "make test-benchmarks  bench-phases and bench-verdicts print their figures"
 	@echo "make certify-networks   the same networks as a table of differences"
 	@echo "make test-real-data   the tests on real data alone (see tests)"
 	@echo "make lint       ruff, snakefmt, snakemake --lint, import-linter and mypy"
@@ -139,9 +139,9 @@ help:
 	@echo "make torch      add torch, for the framework keras-torch"
 	@echo "make expected   the runs behind the README's expected numbers (needs MNIST)"
 	@echo "make bench-images IMAGES=<folder>   speed of decoding, mean image and packed store on your photographs"
-	@echo "make bench-ledger   do the phases of 50 runs sum to their wall times, measured from outside?"
+	@echo "make bench-phases   do the phases of 50 runs sum to their wall times, measured from outside?"
 	@echo "make bench-records  how long does a call of snakemake look at 1,000 records?"
-	@echo "make bench-twins    is one setting under two names told apart, and one slowed by 10 %?"
+	@echo "make bench-verdicts    is one setting under two names told apart, and one slowed by 10 %?"
 	@echo "make bench-watching   what watching the machine costs, and what undisturbed runs see of others' load"
 	@echo "make bench-epochs     how near right trainings come to what a certificate allows"
 	@echo "make bench-intervals  how often intervals hold, where ratios correlate from repeat to repeat"

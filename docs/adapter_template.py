@@ -46,7 +46,7 @@ class TemplateAdapter(Adapter):
         """Put these weights in, and leave the optimizer's state."""
 
     def counted(self):
-        """Return what the framework counted: samples and batches of the last epoch, updates since the first weights."""
+        """Return what the framework counted: samples and batches of the last epoch, updates since `build`."""
 
     def activations(self, split, indices, *, training):
         """Return every layer's output for some samples: what the parity certificate compares first."""

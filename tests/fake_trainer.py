@@ -9,7 +9,7 @@ from trainmark.frameworks.adapter import Adapter
 from trainmark.networks.graph import chain
 from trainmark.parity.certified_steps import Plan
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.update_rules import UPDATE_RULES
 
@@ -38,7 +38,7 @@ def plan(**changes):
     }
     values = {
         "architecture": ARCHITECTURE,
-        "weights": first_weights(ARCHITECTURE, "glorot_uniform", (1, 1)),
+        "weights": draw_initial_weights(ARCHITECTURE, "glorot_uniform", (1, 1)),
         "optimizer": MOMENTUM,
         "splits": splits,
         "batches": np.arange(40).reshape(10, 4),

@@ -1,4 +1,4 @@
-"""The benchmarks of the ledger and of the verdicts run and print each of their figures; what they say is not tested."""
+"""The benchmarks of phase times and of verdicts run and print each of their figures; what they say is not tested."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def printed(script, *arguments):
     return done.stdout
 
 
-def test_the_ledgers_benchmark_prints_its_figures():
+def test_the_phases_benchmark_prints_its_figures():
     shown = printed("wall_times.py", "--repeats", "1", "--epochs", "2", "--recipes", "mnist-mlp-flux")
     assert "runs: 5, of them 2 censored" in shown
     for figure in ("wall time from outside: ", "not in any phase, keras-jax: ", "largest difference of any run: "):

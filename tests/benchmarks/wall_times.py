@@ -1,6 +1,6 @@
 """Do the phases of a run sum to its wall time? Measured from outside, over a whole experiment of real runs.
 
-Run: make bench-ledger. Fifty runs go through the workflow as a user's do, with more cores asked for than there are, so
+Run: make bench-phases. Fifty runs go through the workflow as a user's do, with more cores asked for than there are, so
 that runs wait for each other. A stand-in before `python` on the PATH notes when each training's process was started and
 when it had ended; nothing of it reaches into the process. Exit status 1 where a run's phases miss its wall time by more
 than 2 %, or a phase is negative.

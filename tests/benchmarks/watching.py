@@ -23,7 +23,7 @@ from trainmark.machine.gpus import limit_threads
 from trainmark.machine.watch import Watch
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 
 LIMIT = 0.005
 SEED = (1, 1)
@@ -36,7 +36,7 @@ def built(framework: str, threads: int) -> tuple[Adapter, int, int | None]:
     inputs = images.astype("float32") / 255
     architecture = recipe.architecture(inputs.shape[1:], 10)
     adapter = create_adapter(framework, threads)
-    weights = first_weights(architecture, recipe.initializer, SEED)
+    weights = draw_initial_weights(architecture, recipe.initializer, SEED)
     adapter.build(architecture=architecture, weights=weights, optimizer=recipe.optimizer, device="cpu", dtype="float32")
     for split in ("train", "test"):
         adapter.load(split=split, inputs=inputs, labels=labels)

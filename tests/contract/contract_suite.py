@@ -15,7 +15,7 @@ from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.networks.graph import chain
 from trainmark.networks.ops import OPS
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.update_rules import UPDATE_RULES
@@ -133,8 +133,8 @@ def in_first_state(framework):
         else:  # the frameworks keep the dtype of the last build for all
             one = chain("one", (1,), [("dense", "Dense", {"units": 1})])
             create_adapter(framework, threads=2).build(
-                architecture=one, weights=first_weights(one, "glorot_uniform", (1, 1)), optimizer=OPTIMIZERS["sgd"],
-                device="cpu", dtype=arguments["dtype"],
+                architecture=one, weights=draw_initial_weights(one, "glorot_uniform", (1, 1)),
+                optimizer=OPTIMIZERS["sgd"], device="cpu", dtype=arguments["dtype"],
             )  # fmt: skip
         adapter, first = kept[key]
         adapter.set_state(first)
@@ -145,11 +145,11 @@ def in_first_state(framework):
 
 @pytest.fixture
 def built(in_first_state):
-    """A function that gives an adapter with a loaded training split, and its first weights."""
+    """A function that gives an adapter with a loaded training split, and its initial weights."""
 
     def build(dtype="float64", rule="adam", architecture=None, fresh=False):
         architecture = architecture or network()
-        weights = first_weights(architecture, "glorot_uniform", (1, 1))
+        weights = draw_initial_weights(architecture, "glorot_uniform", (1, 1))
         adapter = in_first_state(
             fresh, architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], dtype=dtype
         )
@@ -370,7 +370,7 @@ def test_memory_that_ran_out_is_told_from_other_errors(framework):
 def test_a_diverging_training_returns_its_losses(framework):
     """NaN and infinity are results: nothing raises, neither in training nor in evaluation."""
     architecture = network()
-    weights = first_weights(architecture, "glorot_uniform", (1, 1))
+    weights = draw_initial_weights(architecture, "glorot_uniform", (1, 1))
     adapter = create_adapter(framework, threads=2)
     adapter.build(
         architecture=architecture, weights=weights, optimizer=Optimizer("sgd", 1e200), device="cpu", dtype="float64"
@@ -395,7 +395,7 @@ def test_a_gpu_that_is_not_there_is_refused(framework):
     architecture = network()
     with pytest.raises(DeviceError, match="sees no GPU"):
         adapter.build(
-            architecture=architecture, weights=first_weights(architecture, "glorot_uniform", (1, 1)),
+            architecture=architecture, weights=draw_initial_weights(architecture, "glorot_uniform", (1, 1)),
             optimizer=OPTIMIZERS["sgd"], device="gpu", dtype="float32",
         )  # fmt: skip
 
@@ -430,7 +430,7 @@ def observed_inputs(architecture, seed=0):
         inputs = generator.normal(size=(10, *architecture.input_shape))
     weights = {
         name: array + (0.5 if "variance" in name else 1.0) * generator.random(array.shape) - 0.3
-        for name, array in first_weights(architecture, "he_normal", (1, 1)).items()
+        for name, array in draw_initial_weights(architecture, "he_normal", (1, 1)).items()
     }
     shapes = architecture.shapes()
     dropouts = [node for node in architecture.nodes if node.op == "Dropout"]
@@ -585,7 +585,7 @@ def test_equal_values_in_a_pooling_share_one_gradient(framework, tolerance):
     """Windows of the same words give the same maximum: its gradient counts once, whichever of them it goes to."""
     architecture = NETWORKS["tokens"]
     inputs = np.full((5, 7), 3, np.int32)
-    weights = first_weights(architecture, "he_normal", (1, 1))
+    weights = draw_initial_weights(architecture, "he_normal", (1, 1))
     adapter = create_adapter(framework, threads=2)
     adapter.build(
         architecture=architecture, weights=weights, optimizer=OPTIMIZERS["sgd"], device="cpu", dtype="float64",

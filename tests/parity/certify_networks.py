@@ -21,7 +21,7 @@ from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
 from trainmark.parity.whole_epochs import EpochPlan, feeds_of, last_two_batches
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import DTYPE
 
 CLASSES = 10
@@ -42,7 +42,7 @@ def plan_of(recipe) -> Plan:
     samples = CERTIFIED_SAMPLES * CERTIFIED_STEPS
     generator = np.random.default_rng(7)
     splits = {split: drawn(architecture, count, generator) for split, count in (("train", samples), ("test", 16))}
-    weights = first_weights(architecture, recipe.initializer, (1, 1))
+    weights = draw_initial_weights(architecture, recipe.initializer, (1, 1))
     in_float32 = {split: (in_runs(inputs), labels) for split, (inputs, labels) in splits.items()}
     feeds = feeds_of(EPOCH_SAMPLES, CERTIFIED_SAMPLES, (1, 1), samples)  # with a short last batch
     return Plan(

@@ -16,7 +16,7 @@ from trainmark.frameworks.registry import create_adapter
 from trainmark.networks.graph import Graph
 from trainmark.parity.certified_steps import STAGES, Plan, trace
 from trainmark.parity.trace import write_trace
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
 
 SAMPLES = 8
@@ -46,7 +46,7 @@ def plan():
     labels = generator.integers(0, 4, len(inputs))
     return Plan(
         architecture=architecture,
-        weights=first_weights(architecture, "he_normal", (1, 1)),
+        weights=draw_initial_weights(architecture, "he_normal", (1, 1)),
         optimizer=Optimizer("momentum_sgd", 0.01, (("momentum", 0.9),)),
         splits={"train": (inputs, labels), "test": (inputs[:SAMPLES], labels[:SAMPLES])},
         batches=np.arange(3 * SAMPLES).reshape(3, SAMPLES),
@@ -144,7 +144,7 @@ def tables_of(adapter):
 
 
 def wrong_weight(plan):
-    """One of the first weights is another."""
+    """One of the initial weights is another."""
     weights = {name: array.copy() for name, array in plan.weights.items()}
     weights["branch_b.kernel"][1, 1, 2, 3] += 1e-3
     return replace(plan, weights=weights)
@@ -179,7 +179,7 @@ PLANTS = {
 }
 """By name: the layer that it must be found at, in what, and how it is planted in an adapter."""
 
-PLANS = {"wrong initial weight": ("branch_b", "first weights", wrong_weight),
+PLANS = {"wrong initial weight": ("branch_b", "initial weights", wrong_weight),
          "shuffled by one": (None, "input", shifted_batches)}  # fmt: skip
 """The same of errors in what an adapter is given."""
 

@@ -18,7 +18,7 @@ OTHER = {"chainer": "keras-tensorflow", "keras-tensorflow": "chainer", "keras-ja
 
 pytestmark = pytest.mark.parity
 
-STEPS = {"first weights": 0, "update": 2, "evaluation": 3}
+STEPS = {"initial weights": 0, "update": 2, "evaluation": 3}
 """The step that an error of a kind is found at; 1 for others."""
 
 WORDS = {"loss": "the loss", "input": "the input", "epoch": "an epoch of several batches"}

@@ -49,7 +49,7 @@ def test_every_run_left_a_record(records):
 
 
 def test_frameworks_trained_the_same(records):
-    """Equal first weights and batches: the first step's loss is the same to rounding, the last one nearly."""
+    """Equal initial weights and batches: the first step's loss is the same to rounding, the last one nearly."""
     for repeat in (1, 2):
         group = [r for r in records.values() if r["run"]["repeat"] == repeat and r["run"]["epochs"] == 3]
         assert len(group) == len(FRAMEWORKS)

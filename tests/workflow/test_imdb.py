@@ -16,7 +16,7 @@ from mirrors import reviews_on_mirror
 from report_figures import check_figures
 
 from trainmark.files.checksums import sha256_of
-from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, device_slot
+from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, hold_device
 from trainmark.records.record import read_record
 
 REVIEWS = "The film was bad, bad, bad!\n\nThe film was great; great.\n"
@@ -122,7 +122,7 @@ def test_predict_says_what_is_missing_while_a_run_holds_every_cpu(finished, tmp_
     monkeypatch.setenv(LOCK_FOLDER_VARIABLE, os.path.join(tempfile.gettempdir(), "trainmark-locks-of-predict"))
     said = tmp_path / "said"
     with ThreadPoolExecutor() as threads, said.open("w") as stderr:
-        with device_slot("cpu", os.cpu_count()):  # in the folder that harness.predict names
+        with hold_device("cpu", os.cpu_count()):  # in the folder that harness.predict names
             for words, arguments in refused.items():
                 done = predict(*arguments, input="good\n", timeout=60)
                 assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr

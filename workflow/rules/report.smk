@@ -91,7 +91,7 @@ rule report:
     params:
         plan=PLAN_FILE,
         descriptions=CAMPAIGN.descriptions,
-        recipes=CAMPAIGN.shown_recipes(),
+        recipes=CAMPAIGN.described_recipes(),
         code=CAMPAIGN.report_code(),
         script=f"{SCRIPTS}/report.py",
     log:

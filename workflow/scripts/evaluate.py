@@ -7,7 +7,7 @@ from trainmark.console import redirect_output
 from trainmark.errors import failing_in_one_sentence
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
-from trainmark.machine.locks import device_slot
+from trainmark.machine.locks import hold_device
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 
@@ -22,14 +22,14 @@ def parse_arguments() -> argparse.Namespace:
 
 def evaluate(arguments: argparse.Namespace) -> None:
     """Hold a device, as runs do, so that no timed one is disturbed; evaluate; write."""
-    with device_slot(arguments.device, arguments.threads) as slot:
-        gpus.limit_threads(slot.cpus)
+    with hold_device(arguments.device, arguments.threads) as device_lock:
+        gpus.limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before
         from trainmark.records.evaluation import write_evaluation
         from trainmark.training.cross_evaluation import cross_evaluation
 
         found = cross_evaluation(
-            create_adapter(arguments.framework, len(slot.cpus)),
+            create_adapter(arguments.framework, len(device_lock.cpus)),
             arguments.device,
             RECIPES[arguments.recipe],
             arguments.settings,

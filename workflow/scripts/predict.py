@@ -11,7 +11,7 @@ from pathlib import Path
 from trainmark.console import only_own_output, said_when_long
 from trainmark.errors import run_command
 from trainmark.machine.gpus import DEVICES, limit_threads
-from trainmark.machine.locks import device_slot
+from trainmark.machine.locks import hold_device
 from trainmark.prediction.text_run import find_run, open_texts
 
 
@@ -35,14 +35,14 @@ def main() -> None:
         find_run(arguments.run, arguments.dataset_folder)  # the wait can take hours: what is missing is said before it
         lines = held.enter_context(open_texts(arguments.file))
         with said_when_long("predict: waiting for CPUs, or a GPU, that runs hold", sys.stderr, seconds=5):
-            slot = held.enter_context(device_slot(arguments.device, arguments.threads))
-        limit_threads(slot.cpus)
+            device_lock = held.enter_context(hold_device(arguments.device, arguments.threads))
+        limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before here
         from trainmark.prediction import predict
 
         run = predict.read_run(arguments.run, arguments.dataset_folder)  # anew: it may have been trained again
         with only_own_output() as out:
-            predict.predict(run, arguments.device, len(slot.cpus), lines, out)
+            predict.predict(run, arguments.device, len(device_lock.cpus), lines, out)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from trainmark.console import print_line, redirect_output
 from trainmark.errors import failing_in_one_sentence
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
-from trainmark.machine.locks import device_slot
+from trainmark.machine.locks import hold_device
 from trainmark.plan.dependencies import certified_recipe_values, code_record, tracing_code
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
@@ -30,14 +30,14 @@ def take_trace(arguments: argparse.Namespace) -> None:
         "recipe": certified_recipe_values(recipe),
         "code": code_record(tracing_code(recipe, arguments.framework)),  # before any wait: it may be edited meanwhile
     }
-    with device_slot(arguments.device, arguments.threads) as slot:
-        gpus.limit_threads(slot.cpus)
+    with hold_device(arguments.device, arguments.threads) as device_lock:
+        gpus.limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before
         from trainmark.parity.certified_steps import certified_plan, trace
         from trainmark.parity.trace import write_trace
 
         plan = certified_plan(recipe, arguments.settings, arguments.dataset_folder, arguments.mean)
-        adapter = create_adapter(arguments.framework, len(slot.cpus))
+        adapter = create_adapter(arguments.framework, len(device_lock.cpus))
         found = trace(adapter, plan, arguments.device)
         write_trace(replace(found, settings={**found.settings, **asked}), arguments.out)
 

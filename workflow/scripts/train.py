@@ -10,15 +10,15 @@ from typing import NoReturn
 
 from trainmark.console import redirect_output
 from trainmark.machine import gpus
-from trainmark.machine.locks import device_slot, run_lock
+from trainmark.machine.locks import hold_device, run_lock
 from trainmark.plan.dependencies import code_record, training_code
 from trainmark.plan.plan_file import experiment_of, place_in_order, plan_if_there
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 from trainmark.training.display import RunDisplay
-from trainmark.training.ending import Ending
-from trainmark.training.phases import Ledger, process_start
+from trainmark.training.phases import PhaseTimes, process_start
+from trainmark.training.process_exit import ProcessExit
 
 CHECKPOINT_SECONDS_VARIABLE = "TRAINMARK_CHECKPOINT_SECONDS"
 """Environment variable with the least time between two checkpoints; --checkpoint-seconds takes its place."""
@@ -50,21 +50,21 @@ def train(
     order: dict | None,
     plan: Mapping,
     display: RunDisplay,
-    ending: Ending,
+    ending: ProcessExit,
 ) -> NoReturn:
     """Take the device, train, and end the process with the record. plan: empty where there is none."""
     start = process_start()
-    ledger = Ledger(start)
+    phase_times = PhaseTimes(start)
     recipe = RECIPES[run.recipe]
     code = code_record(training_code(recipe, run.framework))  # before any wait: it may be edited meanwhile
-    ledger.add("start", time.monotonic() - start)
+    phase_times.add("start", time.monotonic() - start)
     with ExitStack() as held:
-        with ledger.phase("device_wait"), display.waiting():
+        with phase_times.phase("device_wait"), display.waiting():
             held.enter_context(run_lock(arguments.out, ending.checkpoint_folder))
-            slot = held.enter_context(device_slot(run.device, arguments.threads))
+            device_lock = held.enter_context(hold_device(run.device, arguments.threads))
         display.start()
-        gpus.limit_threads(slot.cpus)
-        with ledger.phase("import"):  # numpy reads its number of threads when it is imported: not before here
+        gpus.limit_threads(device_lock.cpus)
+        with phase_times.phase("import"):  # numpy reads its number of threads when it is imported: not before here
             from trainmark.machine.memory import MemoryWatch
             from trainmark.training.job import Job
             from trainmark.training.kept_weights import FILE_NAME
@@ -72,7 +72,7 @@ def train(
         job = Job(
             arguments.dataset_folder,
             arguments.mean,
-            slot,
+            device_lock,
             code,
             ending.checkpoint_folder,
             arguments.checkpoint_seconds,
@@ -81,8 +81,8 @@ def train(
             experiment_of(run, plan).get("keep_weights", True),
             plan.get("call"),
         )
-        training = Training(run, recipe, arguments.settings, job, ledger)
-        if ending.take_kept_record(training.account.is_of_this_run):
+        training = Training(run, recipe, arguments.settings, job, phase_times)
+        if ending.take_kept_record(training.measurements.is_of_this_run):
             ending.done_elsewhere()
 
         def on_excess(resident_mib: float) -> None:
@@ -103,7 +103,7 @@ def main() -> None:
     plan = plan_if_there(arguments.plan)
     order = place_in_order(run, plan)
     display = RunDisplay(run, order, terminal)
-    ending = Ending(arguments.out, arguments.log, display)
+    ending = ProcessExit(arguments.out, arguments.log, display)
     ending.stop_on_signals()
     try:
         train(arguments, run, order, plan, display, ending)

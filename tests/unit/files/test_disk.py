@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainmark.errors import DataError
-from trainmark.files.disk import RESERVE_BYTES, StorageError, new_array, require_free_disk, shown_bytes
+from trainmark.files.disk import RESERVE_BYTES, StorageError, format_bytes, new_array, require_free_disk
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -78,4 +78,4 @@ def full(*_):
     ],
 )  # fmt: skip
 def test_sizes_for_people(size_bytes, shown):
-    assert shown_bytes(size_bytes) == shown
+    assert format_bytes(size_bytes) == shown

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine import locks as locks_module
 from trainmark.machine.cpus import allowed_cores
-from trainmark.machine.locks import Slot, cpus_beside_runs, device_slot, hold_directory, run_lock
+from trainmark.machine.locks import DeviceLock, cpus_beside_runs, hold_device, hold_directory, run_lock
 
 SCRIPTS = Path(locks_module.__file__).parents[2]
 TWO_CORES = {0: [0], 1: [1]}
@@ -39,25 +39,25 @@ locks.POLL_SECONDS = locks.QUEUE_POLL_SECONDS = 0.005
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(settings["times"]):
-    with locks.device_slot(settings["device"], settings["threads"], pathlib.Path(settings["folder"])) as slot:
-        held = {"cpus": slot.cpus, "gpu": slot.gpu, "visible": os.environ["CUDA_VISIBLE_DEVICES"]}
+    with locks.hold_device(settings["device"], settings["threads"], pathlib.Path(settings["folder"])) as device_lock:
+        held = {"cpus": device_lock.cpus, "gpu": device_lock.gpu, "visible": os.environ["CUDA_VISIBLE_DEVICES"]}
         if settings["seconds"] is None:
-            print(json.dumps(held | {"begin": slot.held_from}), flush=True)
+            print(json.dumps(held | {"begin": device_lock.held_from}), flush=True)
             sys.stdin.readline()
         else:
             time.sleep(settings["seconds"])
-            print(json.dumps(held | {"begin": slot.held_from, "end": time.monotonic()}), flush=True)
+            print(json.dumps(held | {"begin": device_lock.held_from, "end": time.monotonic()}), flush=True)
 """
 
 
 class Workers:
-    """Processes that hold slots of a machine that is played to them."""
+    """Processes that hold device locks of a machine that is played to them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.started = folder, []
 
     def start(self, device="cpu", threads=1, cores=TWO_CORES, gpus=(), times=1, seconds=None) -> subprocess.Popen:
-        """A process that waits to be told to `go`; seconds None: it holds each slot until it is told to `go` on."""
+        """A process that waits to be told to `go`; seconds None: it holds each lock until it is told to `go` on."""
         settings = {"device": device, "threads": threads, "cores": cores, "gpus": list(gpus)}
         settings |= {"times": times, "seconds": seconds, "folder": str(self.folder)}
         worker = subprocess.Popen(
@@ -71,7 +71,7 @@ class Workers:
         return worker
 
     def held(self, **settings) -> tuple[subprocess.Popen, dict]:
-        """A process that holds a slot, and what it holds."""
+        """A process that holds a device lock, and what it holds."""
         worker = self.start(**settings)
         go(worker)
         return worker, next_line(worker)
@@ -129,11 +129,11 @@ def wait_until_first_in_queue(folder: Path, count: int = 1) -> None:
 
 
 def expect_no_overlap(held: list[dict], resources) -> None:
-    """resources: what of a slot only one may hold at a time. The clock is the system's: one for all."""
+    """resources: what of a device lock only one may hold at a time. The clock is the system's: one for all."""
     stretches = defaultdict(list)
-    for slot in held:
-        for resource in resources(slot):
-            stretches[resource].append((slot["begin"], slot["end"]))
+    for device_lock in held:
+        for resource in resources(device_lock):
+            stretches[resource].append((device_lock["begin"], device_lock["end"]))
     assert stretches
     for resource, of_one in stretches.items():
         for (_, end), (next_begin, _) in pairwise(sorted(of_one)):
@@ -148,8 +148,8 @@ def test_no_two_processes_hold_one_core_at_once(workers):
         workers.start(threads=threads, times=4, seconds=0.02)
     held = workers.run_all()
     assert len(held) == 16
-    expect_no_overlap(held, lambda slot: slot["cpus"])
-    assert {cpu for slot in held for cpu in slot["cpus"]} == {0, 1}
+    expect_no_overlap(held, lambda device_lock: device_lock["cpus"])
+    assert {cpu for device_lock in held for cpu in device_lock["cpus"]} == {0, 1}
 
 
 def test_six_gpu_runs_never_share_one_of_two_gpus_and_use_both(workers):
@@ -157,23 +157,23 @@ def test_six_gpu_runs_never_share_one_of_two_gpus_and_use_both(workers):
         workers.start(device="gpu", gpus=GPUS, times=2, seconds=0.05)
     held = workers.run_all()
     assert len(held) == 12
-    expect_no_overlap(held, lambda slot: [slot["gpu"]])
-    expect_no_overlap(held, lambda slot: slot["cpus"])
-    assert {slot["gpu"] for slot in held} == set(GPUS)
-    assert all(slot["visible"] == slot["gpu"] for slot in held)
+    expect_no_overlap(held, lambda device_lock: [device_lock["gpu"]])
+    expect_no_overlap(held, lambda device_lock: device_lock["cpus"])
+    assert {device_lock["gpu"] for device_lock in held} == set(GPUS)
+    assert all(device_lock["visible"] == device_lock["gpu"] for device_lock in held)
 
 
 def test_two_gpu_runs_hold_two_gpus_and_a_third_waits(workers):
-    (first, first_slot), (_, second_slot) = (workers.held(device="gpu", threads=8, gpus=GPUS) for _ in range(2))
-    assert {first_slot["gpu"], second_slot["gpu"]} == set(GPUS)
+    (first, first_lock), (_, second_lock) = (workers.held(device="gpu", threads=8, gpus=GPUS) for _ in range(2))
+    assert {first_lock["gpu"], second_lock["gpu"]} == set(GPUS)
     third = workers.start(device="gpu", gpus=GPUS)
     go(third)
     wait_until_first_in_queue(workers.folder)
     released = time.monotonic()
     tell(first)
-    third_slot = next_line(third)
-    assert third_slot["gpu"] == first_slot["gpu"]
-    assert third_slot["begin"] >= released
+    third_lock = next_line(third)
+    assert third_lock["gpu"] == first_lock["gpu"]
+    assert third_lock["begin"] >= released
 
 
 def test_runs_that_need_all_cores_get_them_whatever_set_they_choose_from(workers):
@@ -184,7 +184,7 @@ def test_runs_that_need_all_cores_get_them_whatever_set_they_choose_from(workers
     workers.start(device="gpu", threads=2, gpus=GPUS[:1], times=3, seconds=0.01)
     held = workers.run_all()
     assert len(held) == 27
-    expect_no_overlap(held, lambda slot: slot["cpus"])
+    expect_no_overlap(held, lambda device_lock: device_lock["cpus"])
 
 
 def test_a_run_that_needs_all_cores_is_not_passed_by_one_that_needs_few(workers):
@@ -195,32 +195,32 @@ def test_a_run_that_needs_all_cores_is_not_passed_by_one_that_needs_few(workers)
     small = workers.start()  # a core is free for it
     go(small)
     tell(holder)
-    big_slot = next_line(big)
+    big_lock = next_line(big)
     released = time.monotonic()
     tell(big)
-    assert big_slot["cpus"] == [0, 1]
+    assert big_lock["cpus"] == [0, 1]
     assert next_line(small)["begin"] >= released
 
 
 def test_a_gpu_run_that_waits_for_its_gpu_leaves_the_cores_to_cpu_runs(workers):
-    _, slot = workers.held(device="gpu", gpus=GPUS[:1], threads=1)
+    _, device_lock = workers.held(device="gpu", gpus=GPUS[:1], threads=1)
     go(workers.start(device="gpu", gpus=GPUS[:1]))
     wait_until_first_in_queue(workers.folder)
-    _, cpu_slot = workers.held()
-    assert set(cpu_slot["cpus"]).isdisjoint(slot["cpus"])
+    _, cpu_lock = workers.held()
+    assert set(cpu_lock["cpus"]).isdisjoint(device_lock["cpus"])
 
 
 def test_a_slot_is_free_after_its_process_was_killed(workers):
-    holder, slot = workers.held(device="gpu", threads=2, gpus=GPUS[:1])
+    holder, device_lock = workers.held(device="gpu", threads=2, gpus=GPUS[:1])
     locks = sorted(path for path in workers.folder.iterdir() if taken(path))
     assert [path.name for path in locks] == ["core-0.lock", "core-1.lock", "gpu-GPU-0a.lock"]
     holder.send_signal(signal.SIGKILL)
     assert holder.wait(timeout=60) == -signal.SIGKILL
-    _, next_slot = workers.held(device="gpu", threads=2, gpus=GPUS[:1])
-    assert (next_slot["gpu"], next_slot["cpus"]) == (slot["gpu"], slot["cpus"])
+    _, next_lock = workers.held(device="gpu", threads=2, gpus=GPUS[:1])
+    assert (next_lock["gpu"], next_lock["cpus"]) == (device_lock["gpu"], device_lock["cpus"])
 
 
-# --- what a slot holds --------------------------------------------------------------------------------------------
+# --- what a device lock holds -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -252,38 +252,38 @@ def machine(monkeypatch):
 def test_a_run_holds_whole_cores_and_a_cpu_for_each_thread(tmp_path, machine, device, threads, gpus, cpus, cores):
     machine(FOUR_CORES, gpus)
     before = time.monotonic()
-    with device_slot(device, threads, tmp_path) as slot:
-        assert slot == Slot(cpus, gpus[0] if gpus else None, slot.held_from)
-        assert before <= slot.held_from <= time.monotonic()
+    with hold_device(device, threads, tmp_path) as device_lock:
+        assert device_lock == DeviceLock(cpus, gpus[0] if gpus else None, device_lock.held_from)
+        assert before <= device_lock.held_from <= time.monotonic()
         assert [core for core in FOUR_CORES if taken(tmp_path / f"core-{core}.lock")] == cores
     assert not any(map(taken, tmp_path.iterdir()))
 
 
 def test_on_this_machine_a_run_holds_cpus_that_it_may_use(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with device_slot("cpu", 1, tmp_path) as slot:
-        assert slot.cpus[0] in next(iter(allowed_cores().values()))
+    with hold_device("cpu", 1, tmp_path) as device_lock:
+        assert device_lock.cpus[0] in next(iter(allowed_cores().values()))
 
 
 def test_a_run_that_fails_gives_its_slot_back(tmp_path, machine):
     machine(TWO_CORES, GPUS)
-    with pytest.raises(KeyError), device_slot("gpu", 2, tmp_path):
+    with pytest.raises(KeyError), hold_device("gpu", 2, tmp_path):
         raise KeyError("the run failed")
     assert not any(map(taken, tmp_path.iterdir()))
 
 
 def test_a_run_sees_its_own_gpu_and_a_cpu_run_none(tmp_path, machine):
     machine(TWO_CORES, GPUS)
-    with device_slot("gpu", 1, tmp_path):
+    with hold_device("gpu", 1, tmp_path):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-0a"
-    with device_slot("cpu", 1, tmp_path):
+    with hold_device("cpu", 1, tmp_path):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_an_instance_of_a_gpu_with_slashes_in_its_name_can_be_held(tmp_path, machine):
     machine(TWO_CORES, ["MIG-GPU-0a/1/0"])
-    with device_slot("gpu", 1, tmp_path) as slot:
-        assert slot.gpu == os.environ["CUDA_VISIBLE_DEVICES"] == "MIG-GPU-0a/1/0"
+    with hold_device("gpu", 1, tmp_path) as device_lock:
+        assert device_lock.gpu == os.environ["CUDA_VISIBLE_DEVICES"] == "MIG-GPU-0a/1/0"
 
 
 @pytest.fixture
@@ -300,15 +300,15 @@ def nvidia_smi(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("assigned", "gpu"), [("1", "GPU-1b"), ("GPU-1b", "GPU-1b"), ("0", "GPU-0a")])
 def test_the_schedulers_assignment_is_respected(tmp_path, monkeypatch, nvidia_smi, assigned, gpu):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", assigned)
-    with device_slot("gpu", 1, tmp_path) as slot:
-        assert slot.gpu == gpu
+    with hold_device("gpu", 1, tmp_path) as device_lock:
+        assert device_lock.gpu == gpu
         assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
 
 
 def test_two_jobs_that_name_one_gpu_differently_lock_the_same(tmp_path, monkeypatch, nvidia_smi):
     for assigned in ("1", "GPU-1b"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", assigned)
-        with device_slot("gpu", 1, tmp_path):
+        with hold_device("gpu", 1, tmp_path):
             assert taken(tmp_path / "gpu-GPU-1b.lock")
 
 
@@ -318,7 +318,7 @@ def test_a_gpu_that_was_asked_for_and_is_not_given_is_an_error_that_says_so(
 ):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     expected = pytest.raises(DeviceError, match=r"^this run asks for the device gpu, .*CUDA_VISIBLE_DEVICES=")
-    with expected, device_slot("gpu", 1, tmp_path):
+    with expected, hold_device("gpu", 1, tmp_path):
         pytest.fail("it began")
     assert not list(tmp_path.glob("*.lock"))
 
@@ -401,7 +401,7 @@ def strict_umask():
 
 def test_the_locks_are_everybodys_whatever_the_umask(host, machine, strict_umask):
     machine(TWO_CORES, GPUS[:1])
-    with device_slot("gpu", 2), run_lock(Path("a.json"), host / "own"):
+    with hold_device("gpu", 2), run_lock(Path("a.json"), host / "own"):
         files = list((host / "trainmark-locks").iterdir())
     assert len(files) == 6  # two cores, a GPU, the queue, the choosing, the run
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o666}
@@ -412,7 +412,7 @@ def test_work_that_is_not_timed_keeps_to_cpus_that_no_run_holds(host, machine, m
     machine(FOUR_CORES, [])
     kept = []
     monkeypatch.setattr(locks_module, "limit_threads", kept.append)
-    with device_slot("cpu", 3), cpus_beside_runs(1):
+    with hold_device("cpu", 3), cpus_beside_runs(1):
         assert kept == [(3,)]
         assert taken(host / "trainmark-locks" / "core-3.lock")
     assert not taken(host / "trainmark-locks" / "core-3.lock")
@@ -421,7 +421,7 @@ def test_work_that_is_not_timed_keeps_to_cpus_that_no_run_holds(host, machine, m
 def test_locks_that_another_user_made_can_be_taken_where_linux_protects_regular_files(host, machine, monkeypatch):
     """fs.protected_regular: in a sticky folder that all may write, O_CREAT opens no file of another user."""
     machine(TWO_CORES, [])
-    with device_slot("cpu", 2):
+    with hold_device("cpu", 2):
         pass
     real_open, refused = os.open, []
 
@@ -432,8 +432,8 @@ def test_locks_that_another_user_made_can_be_taken_where_linux_protects_regular_
         return real_open(path, flags, *arguments, **more)
 
     monkeypatch.setattr(os, "open", protected_open)
-    with device_slot("cpu", 2) as slot:
-        assert slot.cpus == (0, 1)
+    with hold_device("cpu", 2) as device_lock:
+        assert device_lock.cpus == (0, 1)
     assert not refused
 
 
@@ -442,7 +442,7 @@ def test_the_lock_folder_is_the_hosts_whatever_a_job_has_for_temporary_files(hos
     machine(TWO_CORES, [])
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "job"))
     (tmp_path / "job").mkdir()
-    with device_slot("cpu", 1):
+    with hold_device("cpu", 1):
         assert [path.name for path in host.iterdir()] == ["trainmark-locks"]
     assert not list((tmp_path / "job").iterdir())
 
@@ -452,14 +452,14 @@ def test_a_host_whose_folder_can_not_be_written_says_so(host, machine, monkeypat
     machine(TWO_CORES, [])
     monkeypatch.setattr(locks_module, "HOST_FOLDER", host / "file")
     (host / "file").touch()
-    with pytest.raises(DeviceError, match="name another one in TRAINMARK_LOCK_FOLDER"), device_slot("cpu", 1):
+    with pytest.raises(DeviceError, match="name another one in TRAINMARK_LOCK_FOLDER"), hold_device("cpu", 1):
         pytest.fail("it began")
 
 
 def test_another_folder_can_be_named(host, machine, monkeypatch, tmp_path):
     machine(TWO_CORES, [])
     monkeypatch.setenv(locks_module.LOCK_FOLDER_VARIABLE, str(tmp_path / "deep" / "named"))
-    with device_slot("cpu", 1):
+    with hold_device("cpu", 1):
         assert taken(tmp_path / "deep" / "named" / "core-0.lock")
     assert not list(host.iterdir())
 
@@ -470,7 +470,7 @@ def test_a_folder_that_is_a_file_gives_the_sentence(host, machine, monkeypatch, 
     file.touch()
     for folder, why in ((file, "not a folder"), (file / "locks", "Not a directory")):
         monkeypatch.setenv(locks_module.LOCK_FOLDER_VARIABLE, str(folder))
-        with pytest.raises(DeviceError) as caught, device_slot("cpu", 1):
+        with pytest.raises(DeviceError) as caught, hold_device("cpu", 1):
             pytest.fail("it began")
         assert str(caught.value) == (
             f"the folder of locks, {folder}, can't be used ({why}); make it writable for every user of this host, or "
@@ -483,7 +483,7 @@ def test_a_folder_that_this_user_may_not_write_gives_the_sentence(host, machine,
     (host / "trainmark-locks").mkdir()
     real_access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path == host and real_access(path, mode))
-    for hold in (device_slot("cpu", 1), run_lock(Path("a.json"), host / "own")):
+    for hold in (hold_device("cpu", 1), run_lock(Path("a.json"), host / "own")):
         with (
             pytest.raises(DeviceError, match=r"trainmark-locks, can't be used \(not writable\); make it writable"),
             hold,
@@ -494,7 +494,7 @@ def test_a_folder_that_this_user_may_not_write_gives_the_sentence(host, machine,
 def test_a_lock_that_can_not_be_opened_gives_the_sentence(host, machine):
     machine(TWO_CORES, [])
     (host / "trainmark-locks" / "core-0.lock").mkdir(parents=True)
-    with pytest.raises(DeviceError, match=r"can't be used \(core-0\.lock: Is a directory\)"), device_slot("cpu", 1):
+    with pytest.raises(DeviceError, match=r"can't be used \(core-0\.lock: Is a directory\)"), hold_device("cpu", 1):
         pytest.fail("it began")
 
 
@@ -506,5 +506,5 @@ def test_a_file_system_without_locks_gives_the_sentence_and_no_soft_lock(host, m
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", no_flock)
-    with pytest.raises(DeviceError, match="Function not implemented"), device_slot("cpu", 1):
+    with pytest.raises(DeviceError, match="Function not implemented"), hold_device("cpu", 1):
         pytest.fail("it began")

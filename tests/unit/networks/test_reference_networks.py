@@ -15,7 +15,7 @@ from trainmark.frameworks.registry import create_adapter
 from trainmark.networks.graph import Architecture, Graph
 from trainmark.networks.zoo import googlenet, googlenetbn, nin
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
 
 create_adapter("chainer", threads=2)  # before chainer: it needs the compatibility module
@@ -28,7 +28,7 @@ NEAR = {"rtol": 1e-10, "atol": 1e-12}
 def filled(architecture, seed=3):
     """Weights that nothing hides behind: biases and statistics away from their first values."""
     generator = np.random.default_rng(seed)
-    weights = first_weights(architecture, "he_normal", (1, seed))
+    weights = draw_initial_weights(architecture, "he_normal", (1, seed))
     for name, array in weights.items():
         if not name.endswith("kernel"):
             array += generator.uniform(0.01, 0.1, array.shape)

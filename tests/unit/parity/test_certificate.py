@@ -11,10 +11,10 @@ from trainmark.files.seal import sealed
 from trainmark.parity.certificate import (
     certificate,
     certificate_lines,
+    format_difference,
     pair_of,
     read_certificate,
     read_certificates,
-    shown_difference,
     write_certificate,
 )
 from trainmark.parity.certified_steps import trace
@@ -131,7 +131,7 @@ def test_losses_that_are_not_finite_in_float32_are_said_to_be(found):
     ("value", "text"), [(0.0, "0"), (1.25e-13, "1.2e-13"), ("Infinity", "infinite"), (0.5, "5.0e-01")]
 )
 def test_differences_for_people(value, text):
-    assert shown_difference(value) == text
+    assert format_difference(value) == text
 
 
 def test_devices_make_trainers(found):

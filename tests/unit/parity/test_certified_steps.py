@@ -15,7 +15,7 @@ from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import asked_batch_size
 
 NPY = (
@@ -55,7 +55,7 @@ def test_a_network_without_dropout_has_no_stage_with_masks():
 
     layers = [(node.name, node.op, node.attributes) for node in ARCHITECTURE.nodes if node.name not in ("norm", "drop")]
     architecture = chain("plain", (1, 3, 3), layers)
-    weights = first_weights(architecture, "glorot_uniform", (1, 1))
+    weights = draw_initial_weights(architecture, "glorot_uniform", (1, 1))
     found = trace(NoMasks(), plan(architecture=architecture, weights=weights), "cpu")
     assert list(found.stages) == ["network", "steps", "twin", "float32", "float32 copy"]
 

@@ -62,7 +62,7 @@ def test_class_goes_by_the_largest_difference(compared, factor, parity):
 
 
 PLACES = [
-    (("first", "dense2.kernel", None), Place("network", 0, "dense2", "Dense", "first weights", 0.01)),
+    (("first", "dense2.kernel", None), Place("network", 0, "dense2", "Dense", "initial weights", 0.01)),
     (("forward", "norm", 1), Place("network", 1, "norm", "BatchNorm", "forward", 0.01)),
     (("forward", "drop", None), Place("network", 1, "drop", "Dropout", "forward", 0.01)),
     (("loss", "loss", 1), Place("network", 1, None, None, "loss", 0.01)),
@@ -199,7 +199,7 @@ def test_an_array_that_is_not_there_is_named_by_its_layer(right):
             return {name: array for name, array in super().weights().items() if name != "dense1.bias"}
 
     pair = compare(right, trace(Biasless("b"), plan(), "cpu"), ARCHITECTURE)
-    assert (pair.parity, pair.place.layer, pair.place.what) == ("different", "dense1", "first weights")
+    assert (pair.parity, pair.place.layer, pair.place.what) == ("different", "dense1", "initial weights")
     assert pair.place.difference == float("inf")
 
 

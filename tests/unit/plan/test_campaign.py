@@ -84,7 +84,7 @@ def test_a_recipes_values_are_a_runs_and_its_certified_side_a_certificates():
     campaign = campaign_of()
     assert json.loads(campaign.recipe(wildcards()))["optimizer"]["rule"] == "adam_algorithm_1"
     assert json.loads(campaign.certified_recipe(wildcards()))["certified_side"] is None
-    assert json.loads(campaign.shown_recipes())["mnist-mlp-flux"][1] == 25_450
+    assert json.loads(campaign.described_recipes())["mnist-mlp-flux"][1] == 25_450
 
 
 def test_runs_are_trained_in_their_order_and_after_everything_else():

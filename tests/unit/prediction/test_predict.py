@@ -23,7 +23,7 @@ from trainmark.prediction import predict as predict_module
 from trainmark.prediction.predict import Predictor, answers, predict, read_run, texts_of
 from trainmark.prediction.text_run import find_run, open_texts
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.training.kept_weights import write_weights
 
 RECIPE = RECIPES["imdb-cnn"]
@@ -51,7 +51,7 @@ def results(tmp_path):
         file = tmp_path / "results" / "runs" / found["run"]["id"] / "record.json"
         file.parent.mkdir(parents=True)
         if found["status"] == "ok":
-            weights = first_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
+            weights = draw_initial_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
             found["weights"] = write_weights(file.with_name("weights.npz"), weights)
         file.write_text(json.dumps(resealed(found | (changes or {}))))
         return file
@@ -251,7 +251,7 @@ def test_what_is_missing_is_said_before_any_wait(results, tmp_path, monkeypatch,
     (tmp_path / "reviews.txt").write_text("good\n")
     file = results(changes=changes, **run)
     waited = mock.Mock(side_effect=InterruptedError)
-    monkeypatch.setattr(script, "device_slot", waited)
+    monkeypatch.setattr(script, "hold_device", waited)
     monkeypatch.setattr(sys, "argv", ["predict.py", str(file), str(tmp_path / texts)])
     with pytest.raises(TrainmarkError, match=message):
         script.main()
@@ -260,7 +260,7 @@ def test_what_is_missing_is_said_before_any_wait(results, tmp_path, monkeypatch,
 
 def test_where_nothing_is_missing_it_waits(results, tmp_path, monkeypatch):
     (tmp_path / "reviews.txt").write_text("good\n")
-    monkeypatch.setattr(script, "device_slot", mock.Mock(side_effect=InterruptedError))
+    monkeypatch.setattr(script, "hold_device", mock.Mock(side_effect=InterruptedError))
     monkeypatch.setattr(sys, "argv", ["predict.py", str(results()), str(tmp_path / "reviews.txt")])
     with pytest.raises(InterruptedError):
         script.main()

@@ -1,4 +1,4 @@
-"""First weights and batch order: fixed by seed, repeat and epoch, the same for all frameworks, and of the right law."""
+"""Initial weights and batch order: fixed by seed, repeat and epoch, equal for all frameworks, and of the right law."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from trainmark.networks.graph import chain
 from trainmark.recipes.batch_order import epoch_feed, run_seed
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import KERNEL_INITIALIZERS, OTHER_INITIALIZERS, first_weights
+from trainmark.recipes.initial_weights import KERNEL_INITIALIZERS, OTHER_INITIALIZERS, draw_initial_weights
 
 NETWORK = chain(
     "net", (4, 5, 5), [("flatten", "Flatten", {}), ("a", "Dense", {"units": 30}), ("b", "Dense", {"units": 7})]
@@ -23,7 +23,7 @@ def equal(first: dict, second: dict) -> bool:
 
 @pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
 def test_weights_have_the_names_and_shapes_of_the_graph(initializer):
-    weights = first_weights(NETWORK, initializer, run_seed(1, 1))
+    weights = draw_initial_weights(NETWORK, initializer, run_seed(1, 1))
     assert {name: array.shape for name, array in weights.items()} == {
         "a.kernel": (100, 30), "a.bias": (30,), "b.kernel": (30, 7), "b.bias": (7,),
     }  # fmt: skip
@@ -34,26 +34,26 @@ def test_weights_have_the_names_and_shapes_of_the_graph(initializer):
 
 @pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
 def test_weights_are_fixed_by_the_seed(initializer):
-    weights = first_weights(NETWORK, initializer, run_seed(1, 1))
-    assert equal(weights, first_weights(NETWORK, initializer, run_seed(1, 1)))
+    weights = draw_initial_weights(NETWORK, initializer, run_seed(1, 1))
+    assert equal(weights, draw_initial_weights(NETWORK, initializer, run_seed(1, 1)))
 
 
 @pytest.mark.parametrize("other", [run_seed(1, 2), run_seed(2, 1), run_seed(0, 1)])
 @pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
 def test_weights_differ_by_seed_and_by_repeat(initializer, other):
-    weights, others = (first_weights(NETWORK, initializer, seed) for seed in (run_seed(1, 1), other))
+    weights, others = (draw_initial_weights(NETWORK, initializer, seed) for seed in (run_seed(1, 1), other))
     for name in ("a.kernel", "b.kernel"):
         assert not np.isin(weights[name], others[name]).any()
 
 
 def test_seed_and_repeat_are_not_exchangeable():
     assert run_seed(1, 2) != run_seed(2, 1)
-    first, second = (first_weights(NETWORK, "lecun_normal", run_seed(*seed)) for seed in ((1, 2), (2, 1)))
+    first, second = (draw_initial_weights(NETWORK, "lecun_normal", run_seed(*seed)) for seed in ((1, 2), (2, 1)))
     assert not np.isin(first["a.kernel"], second["a.kernel"]).any()
 
 
 def test_lecun_normal_moments():
-    kernel = first_weights(LARGE, "lecun_normal", run_seed(3, 1))["a.kernel"]
+    kernel = draw_initial_weights(LARGE, "lecun_normal", run_seed(3, 1))["a.kernel"]
     deviation = np.sqrt(1 / 900)
     assert abs(kernel.mean()) < 5 * deviation / np.sqrt(kernel.size)
     assert kernel.std() == pytest.approx(deviation, rel=0.01)
@@ -62,7 +62,7 @@ def test_lecun_normal_moments():
 
 
 def test_glorot_uniform_moments():
-    kernel = first_weights(LARGE, "glorot_uniform", run_seed(3, 1))["a.kernel"]
+    kernel = draw_initial_weights(LARGE, "glorot_uniform", run_seed(3, 1))["a.kernel"]
     limit = np.sqrt(6 / (900 + 400))
     assert 0.999 * limit < kernel.max() <= limit
     assert -limit <= kernel.min() < -0.999 * limit
@@ -82,7 +82,7 @@ def test_every_recipe_names_an_initializer():
 def test_resnets_dense_layer_begins_as_chainers_linear():
     """Its convolutions are HeNormal, and its last layer has the default of Chainer, LeCunNormal."""
     recipe = RECIPES["imagenet-resnet50"]
-    weights = first_weights(recipe.architecture((3, 64, 64), 1000), recipe.initializer, (1, 1))
+    weights = draw_initial_weights(recipe.architecture((3, 64, 64), 1000), recipe.initializer, (1, 1))
     assert weights["fc.kernel"].std() == pytest.approx(np.sqrt(1 / 2048), rel=0.01)
     assert weights["res5a_conv2.kernel"].std() == pytest.approx(np.sqrt(2 / (9 * 512)), rel=0.01)
 
@@ -96,17 +96,17 @@ CONVOLUTION = chain(
 
 def test_a_convolutions_fans_count_its_window():
     """9 values of each of 30 channels come into each of 200 filters."""
-    kernel = first_weights(CONVOLUTION, "he_normal", (1, 1))["conv.kernel"]
+    kernel = draw_initial_weights(CONVOLUTION, "he_normal", (1, 1))["conv.kernel"]
     assert kernel.shape == (3, 3, 30, 200)
     assert kernel.std() == pytest.approx(np.sqrt(2 / 270), rel=0.01)
     assert kernel.mean() == pytest.approx(0, abs=4 * np.sqrt(2 / 270 / kernel.size))
     limit = np.sqrt(6 / (270 + 1800))
-    uniform = first_weights(CONVOLUTION, "glorot_uniform", (1, 1))["conv.kernel"]
+    uniform = draw_initial_weights(CONVOLUTION, "glorot_uniform", (1, 1))["conv.kernel"]
     assert 0.99 * limit < np.abs(uniform).max() <= limit
 
 
 def test_batch_normalization_begins_as_the_identity():
-    weights = first_weights(CONVOLUTION, "lecun_normal", (1, 1))
+    weights = draw_initial_weights(CONVOLUTION, "lecun_normal", (1, 1))
     ones = {name for name, array in weights.items() if (array == 1).all()}
     zeros = {name for name, array in weights.items() if not array.any()}
     assert ones == {"bn.gamma", "bn.moving_variance"}
@@ -116,7 +116,7 @@ def test_batch_normalization_begins_as_the_identity():
 def test_embeddings_are_drawn_as_keras_draws_them():
     """Uniform in +-.05, whatever the recipe draws its kernels from."""
     words = chain("words", (5,), [("words", "Embedding", {"vocabulary": 400, "units": 30})])
-    array = first_weights(words, "glorot_uniform", (1, 1))["words.embeddings"]
+    array = draw_initial_weights(words, "glorot_uniform", (1, 1))["words.embeddings"]
     assert array.shape == (400, 30)
     assert 0.0499 < np.abs(array).max() <= 0.05
     assert array.std() == pytest.approx(0.1 / np.sqrt(12), rel=0.02)
@@ -181,7 +181,7 @@ def test_a_full_batch_still_has_a_dropout_seed_of_its_own():
 
 
 def test_weights_and_order_are_drawn_from_different_streams():
-    kernel = first_weights(LARGE, "glorot_uniform", run_seed(1, 1))["a.kernel"].ravel()
+    kernel = draw_initial_weights(LARGE, "glorot_uniform", run_seed(1, 1))["a.kernel"].ravel()
     limit = np.sqrt(6 / (900 + 400))
     drawn = np.random.default_rng([*run_seed(1, 1), 1, 1]).uniform(-limit, limit, kernel.size)
     assert not np.isin(kernel, drawn).any()

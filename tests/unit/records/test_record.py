@@ -252,7 +252,7 @@ def test_the_schema_refuses_unknown_keys_and_lists_what_it_requires():
         assert set(inner["required"]) == set(inner["properties"]) == set(good[part])
 
 
-def test_the_schema_knows_the_phases_of_the_ledger():
+def test_the_schema_knows_the_phases_of_the_clock():
     schema = json.loads(SCHEMA_FILE.read_text())
     assert (
         set(schema["properties"]["phases_seconds"]["required"]) == set(schema["$defs"]["phase"]["enum"]) == set(PHASES)

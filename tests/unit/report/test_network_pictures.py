@@ -19,7 +19,7 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.report.network_picture.boxes import WORDS, boxes, in_short, in_words
 from trainmark.report.network_picture.layout import CHARACTER, LINE_HEIGHT, PAGE_WIDTH
 from trainmark.report.network_picture.picture import Rectangle, picture
-from trainmark.report.networks import model, models, shown_flops
+from trainmark.report.networks import format_flops, model, models
 from trainmark.report.page import TEMPLATES
 
 KERNELS = ("Conv1D", "Conv2D", "Dense")
@@ -131,7 +131,7 @@ def test_layers_have_all_parameters_and_shapes(network):
     ],
 )  # fmt: skip
 def test_operations_in_three_digits(count, text):
-    assert shown_flops(count) == text
+    assert format_flops(count) == text
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ def test_auxiliary_heads_cost_apart():
     rows = layers(as_published(recipe))
     evaluated, trained = sum(row.flops for row in rows if not row.auxiliary), sum(row.flops for row in rows)
     text = written(model(recipe, recipe.input_shape, 1000, "model-1"))
-    assert f"{shown_flops(evaluated)} a sample forward; with its auxiliary heads {shown_flops(trained)}." in text
+    assert f"{format_flops(evaluated)} a sample forward; with its auxiliary heads {format_flops(trained)}." in text
     shown = rows_of(ElementTree.fromstring(f"<page>{text}</page>"))
     assert [row[0] for row in shown if "(auxiliary head)" in row[1]] == [row.node.name for row in rows if row.auxiliary]
 

@@ -3,8 +3,8 @@
 import pytest
 from records_for_tests import certificates_of, disturbed, record, written_tables
 
-from trainmark.tables.comparisons import comparisons_table, shown_verdict
-from trainmark.tables.mixtures import call_mixtures, disturbances
+from trainmark.tables.comparisons import comparisons_table, format_verdict
+from trainmark.tables.mixed_environments import disturbances, mixed_calls
 from trainmark.tables.tables import rows_of, summary_table
 
 FOREIGN = {"foreign_seconds": 0.94}
@@ -81,13 +81,13 @@ LATER = {
 
 def test_runs_of_another_call_are_named_with_day_and_load(runs_of):
     runs = runs_of(3, {("b", 3): LATER})
-    assert call_mixtures(runs) == [
+    assert mixed_calls(runs) == [
         "Trained in 2 calls of snakemake: runs 1-5 on 2025-01-01 (load 0.5), run 6 on 2025-01-02 (load 2.2). Their "
         "order was mixed within each call alone."
     ]
-    assert call_mixtures(runs_of(3, {})) == []
+    assert mixed_calls(runs_of(3, {})) == []
     over_midnight = runs_of(2, {("b", 2): {"provenance.started": "2025-01-02T00:01:00+00:00"}})
-    assert call_mixtures(over_midnight) == [
+    assert mixed_calls(over_midnight) == [
         "Trained on several days: runs 1-3 on 2025-01-01 (load 0.5), run 4 on 2025-01-02 (load 0.5)."
     ]
 
@@ -104,7 +104,7 @@ def test_runs_of_another_call_are_named_with_day_and_load(runs_of):
     ],
 )
 def test_a_verdict_says_in_the_same_sentence_what_its_pairs_do_not_share(runs_of, changes, note):
-    assert shown_verdict(verdict_of(runs_of(6, {("b", 3): changes}))) == f"slower ({note})"
+    assert format_verdict(verdict_of(runs_of(6, {("b", 3): changes}))) == f"slower ({note})"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from trainmark.tables.comparisons import (
     agreement_table,
     comparisons_csv,
     comparisons_table,
+    format_comparison,
     groups_to_certify,
     parity_note,
     read_comparisons,
-    shown_comparison,
 )
 from trainmark.tables.tables import rows_of
 
@@ -199,7 +199,7 @@ def test_both_times_are_compared(tables_of):
     ],
 )
 def test_a_comparison_as_people_read_it(row, text):
-    assert shown_comparison(row) == text
+    assert format_comparison(row) == text
 
 
 def test_csv_has_a_word_in_each_cell_without_a_figure_and_can_be_read_again(tables_of, tmp_path):

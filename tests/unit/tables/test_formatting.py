@@ -6,10 +6,10 @@ import pytest
 
 from trainmark.tables.formatting import (
     censored_counts,
+    format_figure,
+    format_ratio,
     named_runs,
     number_ranges,
-    shown_figure,
-    shown_ratio,
     status_counts,
     statuses_of,
     summary_figure,
@@ -34,7 +34,7 @@ from trainmark.tables.formatting import (
     ],
 )
 def test_figures_as_people_read_them(metric, texts):
-    assert {value: shown_figure(metric, value) for value in texts} == texts
+    assert {value: format_figure(metric, value) for value in texts} == texts
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_figures_as_people_read_them(metric, texts):
     [(1.0, "1.00"), (1.104, "1.10"), (0.5, "0.500"), (123.4, "123"), (1.0004, "1.0004"), (0.9996, "0.9996")],
 )
 def test_a_ratio_is_shown_on_its_side_of_1(value, text):
-    assert shown_ratio(value) == text
+    assert format_ratio(value) == text
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from records_for_tests import record
 from trainmark.errors import RecordError
 from trainmark.files.checksums import sha256_of
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.training.kept_weights import read_weights, remove_weights, write_weights
 
 RECIPE = RECIPES["mnist-mlp-flux"]
 ARCHITECTURE = RECIPE.architecture((1, 28, 28), 10)
-WEIGHTS = first_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
+WEIGHTS = draw_initial_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import trainmark
-from trainmark.training.ending import WORKFLOW_VARIABLE, has_workflow
+from trainmark.training.process_exit import WORKFLOW_VARIABLE, has_workflow
 
 JOB = """
 import sys
-from trainmark.training.ending import has_workflow
+from trainmark.training.process_exit import has_workflow
 for _ in range(2):
     print(has_workflow(), flush=True)
     sys.stdin.readline()

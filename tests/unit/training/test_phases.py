@@ -1,4 +1,4 @@
-"""The ledger: phases that add up to the wall time, and never count a second twice."""
+"""The phase_times: phases that add up to the wall time, and never count a second twice."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from trainmark.records.record import PHASES
 from trainmark.training import phases as module
-from trainmark.training.phases import Ledger, process_start
+from trainmark.training.phases import PhaseTimes, process_start
 
 SCRIPTS = Path(module.__file__).parents[2]
 
@@ -40,83 +40,83 @@ def phases(**seconds: float) -> dict[str, float]:
 
 
 def test_phases_sum_to_the_wall_time(clock):
-    ledger = Ledger(start=90.0)  # the process began 10 s before
-    ledger.add("start", 10.0)
+    phase_times = PhaseTimes(start=90.0)  # the process began 10 s before
+    phase_times.add("start", 10.0)
     for training, evaluation, unnamed in ((3.0, 1.0, 0.5), (2.0, 1.5, 0.25)):
-        with ledger.phase("steady") as timed:
+        with phase_times.phase("steady") as timed:
             clock.now += training
         assert timed.seconds == training
-        with ledger.phase("evaluation"):
+        with phase_times.phase("evaluation"):
             clock.now += evaluation
         clock.now += unnamed
-    seconds, wall_seconds = ledger.close()
+    seconds, wall_seconds = phase_times.close()
     assert seconds == phases(start=10.0, steady=5.0, evaluation=2.5, other=0.75)
     assert wall_seconds == 18.25 == sum(seconds.values())
 
 
 def test_all_time_is_other_where_nothing_is_named(clock):
-    ledger = Ledger(start=100.0)
+    phase_times = PhaseTimes(start=100.0)
     clock.now += 4.0
-    assert ledger.close() == (phases(other=4.0), 4.0)
+    assert phase_times.close() == (phases(other=4.0), 4.0)
 
 
 def test_the_phases_sum_to_the_wall_time_on_the_real_clock_too_and_none_is_negative():
-    ledger = Ledger(process_start())
-    ledger.add("start", 0.001)
+    phase_times = PhaseTimes(process_start())
+    phase_times.add("start", 0.001)
     for _ in range(200):
         for name in ("warm_up", "steady", "evaluation"):
-            with ledger.phase(name):
+            with phase_times.phase(name):
                 pass
-    seconds, wall_seconds = ledger.close()
+    seconds, wall_seconds = phase_times.close()
     assert sum(seconds.values()) == pytest.approx(wall_seconds, rel=1e-12)
     assert min(seconds.values()) >= 0
 
 
 def test_rounding_never_makes_other_negative(clock):
-    ledger = Ledger(start=100.0)
-    ledger.add("start", 1.0 + 1e-12)
+    phase_times = PhaseTimes(start=100.0)
+    phase_times.add("start", 1.0 + 1e-12)
     clock.now += 1.0
-    assert ledger.close()[0]["other"] == 0.0
+    assert phase_times.close()[0]["other"] == 0.0
 
 
 def test_each_stretch_has_its_own_clock_which_is_set_when_it_ends(clock):
-    ledger = Ledger(start=100.0)
+    phase_times = PhaseTimes(start=100.0)
     for step in (1.0, 2.0, 4.0):
-        with ledger.phase("steady") as timed:
+        with phase_times.phase("steady") as timed:
             clock.now += step
             assert timed.seconds == 0.0
         assert timed.seconds == step
-    assert ledger.close()[0]["steady"] == 7.0
+    assert phase_times.close()[0]["steady"] == 7.0
 
 
 @pytest.mark.parametrize("inner", ["evaluation", "steady"])
 def test_nested_phases_are_refused(clock, inner):
-    ledger = Ledger(start=100.0)
-    with ledger.phase("steady"):
+    phase_times = PhaseTimes(start=100.0)
+    with phase_times.phase("steady"):
         clock.now += 1.0
-        with pytest.raises(RuntimeError) as caught, ledger.phase(inner):
+        with pytest.raises(RuntimeError) as caught, phase_times.phase(inner):
             pytest.fail("the inner phase began")
     assert str(caught.value) == f"phase {inner!r} began inside phase 'steady': a second would count twice"
-    assert ledger.close() == (phases(steady=1.0), 1.0)
+    assert phase_times.close() == (phases(steady=1.0), 1.0)
 
 
 def test_an_unknown_phase_is_refused(clock):
-    ledger = Ledger(start=100.0)
-    with pytest.raises(KeyError), ledger.phase("trainning"):
+    phase_times = PhaseTimes(start=100.0)
+    with pytest.raises(KeyError), phase_times.phase("trainning"):
         pytest.fail("the phase began")
     with pytest.raises(KeyError):
-        ledger.add("trainning", 1.0)
-    assert ledger.close() == (phases(), 0.0)
+        phase_times.add("trainning", 1.0)
+    assert phase_times.close() == (phases(), 0.0)
 
 
 def test_a_phase_that_fails_counts_and_ends(clock):
-    ledger = Ledger(start=100.0)
-    with pytest.raises(ValueError, match="x"), ledger.phase("build"):
+    phase_times = PhaseTimes(start=100.0)
+    with pytest.raises(ValueError, match="x"), phase_times.phase("build"):
         clock.now += 2.0
         raise ValueError("x")
-    with ledger.phase("steady"):
+    with phase_times.phase("steady"):
         clock.now += 1.0
-    assert ledger.close() == (phases(build=2.0, steady=1.0), 3.0)
+    assert phase_times.close() == (phases(build=2.0, steady=1.0), 3.0)
 
 
 # --- a device that computes on its own ----------------------------------------------------------------------------
@@ -135,26 +135,26 @@ class Device:
 
 
 def test_the_device_is_waited_for_before_each_reading_of_the_clock(clock):
-    device, ledger = Device(clock), Ledger(start=100.0)
+    device, phase_times = Device(clock), PhaseTimes(start=100.0)
     device.left_seconds = 5.0  # somebody else's
-    with ledger.phase("steady", device.synchronize) as timed:
+    with phase_times.phase("steady", device.synchronize) as timed:
         assert device.synchronized == 1
         device.left_seconds = 3.0
     assert (timed.seconds, device.synchronized) == (3.0, 2)
-    assert ledger.close() == (phases(steady=3.0, other=5.0), 8.0)
+    assert phase_times.close() == (phases(steady=3.0, other=5.0), 8.0)
 
 
 def test_without_the_synchronize_the_next_phase_would_get_the_time(clock):
-    device, ledger = Device(clock), Ledger(start=100.0)
-    with ledger.phase("steady"):
+    device, phase_times = Device(clock), PhaseTimes(start=100.0)
+    with phase_times.phase("steady"):
         device.left_seconds = 3.0
-    with ledger.phase("evaluation"):
+    with phase_times.phase("evaluation"):
         device.synchronize()
-    assert ledger.close()[0] == phases(evaluation=3.0)
+    assert phase_times.close()[0] == phases(evaluation=3.0)
 
 
 def test_a_device_that_fails_while_it_is_waited_for_ends_the_phase(clock):
-    ledger = Ledger(start=100.0)
+    phase_times = PhaseTimes(start=100.0)
     failures = iter([None, OSError("lost")])
 
     def synchronize():
@@ -162,16 +162,16 @@ def test_a_device_that_fails_while_it_is_waited_for_ends_the_phase(clock):
         if failure := next(failures):
             raise failure
 
-    with pytest.raises(OSError, match="lost"), ledger.phase("steady", synchronize):
+    with pytest.raises(OSError, match="lost"), phase_times.phase("steady", synchronize):
         pass
-    with ledger.phase("evaluation"):
+    with phase_times.phase("evaluation"):
         clock.now += 4.0
-    assert ledger.close() == (phases(steady=1.0, evaluation=4.0, other=1.0), 6.0)
+    assert phase_times.close() == (phases(steady=1.0, evaluation=4.0, other=1.0), 6.0)
 
 
 def test_a_device_that_is_known_to_have_failed_is_not_waited_for_again(clock):
-    device, ledger = Device(clock), Ledger(start=100.0)
-    with pytest.raises(ValueError, match="x"), ledger.phase("steady", device.synchronize):
+    device, phase_times = Device(clock), PhaseTimes(start=100.0)
+    with pytest.raises(ValueError, match="x"), phase_times.phase("steady", device.synchronize):
         raise ValueError("x")
     assert device.synchronized == 1
 
@@ -180,29 +180,29 @@ def test_a_device_that_is_known_to_have_failed_is_not_waited_for_again(clock):
 
 
 def test_closing_twice_counts_nothing_twice(clock):
-    ledger = Ledger(start=100.0)
-    with ledger.phase("steady"):
+    phase_times = PhaseTimes(start=100.0)
+    with phase_times.phase("steady"):
         clock.now += 1.0
-    assert ledger.close() == ledger.close() == (phases(steady=1.0), 1.0)
+    assert phase_times.close() == phase_times.close() == (phases(steady=1.0), 1.0)
     clock.now += 2.0
-    assert ledger.close() == (phases(steady=1.0, other=2.0), 3.0)
+    assert phase_times.close() == (phases(steady=1.0, other=2.0), 3.0)
 
 
 def test_closing_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
-    ledger = Ledger(start=100.0)
-    with ledger.phase("steady") as timed:
+    phase_times = PhaseTimes(start=100.0)
+    with phase_times.phase("steady") as timed:
         clock.now += 2.0
-        assert ledger.close() == (phases(steady=2.0), 2.0)
+        assert phase_times.close() == (phases(steady=2.0), 2.0)
         clock.now += 1.0
     assert timed.seconds == 3.0
-    assert ledger.close() == (phases(steady=3.0), 3.0)
+    assert phase_times.close() == (phases(steady=3.0), 3.0)
 
 
 @pytest.mark.parametrize("under_way", [False, True])
 def test_a_phase_that_begins_or_ends_while_another_thread_closes_counts_once(clock, under_way):
     """Played on one thread: the phase begins, or ends, just when `close` has read the clock."""
-    ledger = Ledger(start=100.0)
-    phase = ledger.phase("steady")
+    phase_times = PhaseTimes(start=100.0)
+    phase = phase_times.phase("steady")
     if under_way:
         phase.__enter__()
     clock.now += 2.0
@@ -215,47 +215,47 @@ def test_a_phase_that_begins_or_ends_while_another_thread_closes_counts_once(clo
         return read
 
     module.time.monotonic = monotonic_and_meanwhile
-    assert ledger.close() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
+    assert phase_times.close() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
 
 
 def test_the_place_is_the_phase_under_way_or_the_last_one(clock):
-    ledger = Ledger(start=100.0)
-    assert ledger.place == "start"
-    with ledger.phase("build"):
-        assert ledger.place == "build"
-    assert ledger.place == "build"
+    phase_times = PhaseTimes(start=100.0)
+    assert phase_times.place == "start"
+    with phase_times.phase("build"):
+        assert phase_times.place == "build"
+    assert phase_times.place == "build"
 
 
 # --- going on after an earlier process ----------------------------------------------------------------------------
 
 
 def test_going_on_counts_the_earlier_process_and_leaves_out_the_restart(clock):
-    ledger = Ledger(start=90.0)
-    ledger.add("start", 2.0)
-    with ledger.phase("import"):
+    phase_times = PhaseTimes(start=90.0)
+    phase_times.add("start", 2.0)
+    with phase_times.phase("import"):
         clock.now += 3.0
     earlier = phases(start=1.0, steady=20.0, other=0.5)
-    assert ledger.go_on(earlier) == 13.0  # 10 before this ledger's first phase, and 3
-    assert ledger.close() == (earlier, 21.5)
-    with ledger.phase("steady"):
+    assert phase_times.go_on(earlier) == 13.0  # 10 before this phase_times's first phase, and 3
+    assert phase_times.close() == (earlier, 21.5)
+    with phase_times.phase("steady"):
         clock.now += 4.0
     clock.now += 0.25
-    seconds, wall_seconds = ledger.close()
+    seconds, wall_seconds = phase_times.close()
     assert seconds == phases(start=1.0, steady=24.0, other=0.75)
     assert wall_seconds == 25.75 == sum(seconds.values())
 
 
 def test_going_on_leaves_what_it_was_given_as_it_is(clock):
-    ledger, earlier = Ledger(start=100.0), {"steady": 1.0}
-    ledger.go_on(earlier)
-    ledger.add("steady", 1.0)
+    phase_times, earlier = PhaseTimes(start=100.0), {"steady": 1.0}
+    phase_times.go_on(earlier)
+    phase_times.add("steady", 1.0)
     assert earlier == {"steady": 1.0}
 
 
 def test_going_on_inside_a_phase_is_refused(clock):
-    ledger = Ledger(start=100.0)
-    with ledger.phase("build"), pytest.raises(RuntimeError, match="can't be taken over inside phase 'build'"):
-        ledger.go_on(phases(steady=1.0))
+    phase_times = PhaseTimes(start=100.0)
+    with phase_times.phase("build"), pytest.raises(RuntimeError, match="can't be taken over inside phase 'build'"):
+        phase_times.go_on(phases(steady=1.0))
 
 
 # --- the clock ----------------------------------------------------------------------------------------------------
@@ -264,10 +264,10 @@ def test_going_on_inside_a_phase_is_refused(clock):
 def test_the_clock_is_monotonic_and_not_the_time_of_day():
     assert module.time is time
     before = time.monotonic()
-    ledger = Ledger(start=before)
-    with ledger.phase("steady"):
+    phase_times = PhaseTimes(start=before)
+    with phase_times.phase("steady"):
         pass
-    seconds, wall_seconds = ledger.close()
+    seconds, wall_seconds = phase_times.close()
     assert 0 <= seconds["steady"] <= wall_seconds <= time.monotonic() - before
 
 

@@ -15,13 +15,13 @@ from trainmark.datasets.samples import Arrays
 from trainmark.errors import DeviceError, MeasurementError, PrecisionError
 from trainmark.files.checksums import sha256_of
 from trainmark.frameworks.adapter import Adapter
-from trainmark.machine.locks import Slot
+from trainmark.machine.locks import DeviceLock
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.record import PHASES, read_record, write_record
 from trainmark.training import run as run_module
 from trainmark.training.job import Job
-from trainmark.training.phases import Ledger
+from trainmark.training.phases import PhaseTimes
 
 RECIPE = RECIPES["mnist-mlp-flux"]
 RUN = Run("e", RECIPE.name, "tiny", "fake", "cpu", 3, 2)
@@ -139,9 +139,9 @@ def train(tmp_path, monkeypatch):
         data, mean = (
             (tmp_path / "images", tmp_path / "images" / "mean.npy") if recipe.input else (tmp_path / "texts", None)
         )
-        slot = Slot((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
+        device_lock = DeviceLock((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
         checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
-        job = Job(data, mean, slot, code, checkpoints, 0.0, {"place": 1, "of": 2}, weights, keep_weights)
+        job = Job(data, mean, device_lock, code, checkpoints, 0.0, {"place": 1, "of": 2}, weights, keep_weights)
         settings = {"seed": seed, "batch_size": BATCH_SIZE, "input": {}}
         settings |= {"step_losses": step_losses, "memory_limit_mib": memory_limit_mib}
         seen, resumed = [], []
@@ -151,14 +151,14 @@ def train(tmp_path, monkeypatch):
             if kill_after == entry["epoch"]:
                 raise Killed
 
-        run_once.training = one = run_module.Training(run, recipe, settings, job, Ledger(time.monotonic()))
+        run_once.training = one = run_module.Training(run, recipe, settings, job, PhaseTimes(time.monotonic()))
         record = one.train(epoch_done, resumed.append)
         write_record(record, tmp_path / "record.json")
         read_record(tmp_path / "record.json")  # which it refuses where it contradicts itself
         shutil.rmtree(tmp_path / "checkpoint", ignore_errors=True)  # as the command does it
         first = resumed[0] if resumed else 0
         assert seen == record["curves"][first:]
-        assert one.account.is_of_this_run(record)
+        assert one.measurements.is_of_this_run(record)
         return record
 
     return run_once
@@ -584,7 +584,7 @@ class NotSynchronized(Asynchronous):
         pass
 
 
-def test_the_ledger_tells_a_steps_known_duration(train):
+def test_the_phase_times_tell_a_steps_known_duration(train):
     """Within 3 %, upwards: no sleep is shorter than it was asked to be. The best of five, on a machine others use."""
     known = 3 * STEP_SECONDS
     measured = [train(Asynchronous(GOOD))["result"]["steady_epoch_seconds"] for _ in range(5)]

@@ -5,7 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 
 from trainmark.config.schema_check import Finding, raise_findings, schema_findings
-from trainmark.config.wording import nearest, shown
+from trainmark.config.wording import format_value, nearest
 from trainmark.datasets.catalogue import Format, kind_of, known_formats
 
 
@@ -33,7 +33,10 @@ def _format_findings(shipped: Mapping, own: Mapping) -> Iterator[Finding]:
         known = shipped[name]["format"]
         given = own[name].get("format", known) if isinstance(own[name], Mapping) else known
         if given != known:
-            yield (name, "format"), f"found {shown(given)}; allowed: {known}, or another name for a dataset of your own"
+            yield (
+                (name, "format"),
+                f"found {format_value(given)}; allowed: {known}, or another name for a dataset of your own",
+            )
 
 
 def _findings(catalogue: Mapping, given: Mapping, schema: Mapping) -> list[Finding]:
@@ -78,7 +81,7 @@ def _file_name_findings(catalogue: Mapping) -> Iterator[Finding]:
         names = [file["name"] for file in entry.get("files", [])]
         for i, file_name in enumerate(names):
             if file_name in names[:i]:
-                yield (name, "files", i, "name"), f"found {shown(file_name)} twice; allowed: each file name once"
+                yield (name, "files", i, "name"), f"found {format_value(file_name)} twice; allowed: each file name once"
 
 
 def _class_findings(catalogue: Mapping, given: Mapping) -> Iterator[Finding]:
@@ -102,7 +105,7 @@ def _subset_findings(catalogue: Mapping, given: Mapping) -> Iterator[Finding]:
         if of not in whole:
             known = "is a choice of classes itself" if of in catalogue else "is no dataset"
             hint = "" if of in catalogue else nearest(of, whole)
-            yield (name, "of"), f"found {shown(of)}, which {known}; allowed: {', '.join(whole)}{hint}"
+            yield (name, "of"), f"found {format_value(of)}, which {known}; allowed: {', '.join(whole)}{hint}"
         elif entry["classes"] > (most := catalogue[of].get("classes", entry["classes"])):
             yield _too_few_classes(name, entry["classes"], of, most, given)
         elif entry.get("packed") and kind_of(of, catalogue) != "image_lists":

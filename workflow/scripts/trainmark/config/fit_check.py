@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from trainmark.config.schema_check import Finding, raise_findings
-from trainmark.config.wording import shown
+from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import InputTransform, Recipe, merged_input
@@ -22,8 +22,8 @@ def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
             if recipe.input is None and experiment["input"]:
                 yield (
                     ("experiments", name, "input"),
-                    f"found {shown(experiment['input'])}, and the recipe {recipe_name} takes token ids as they are "
-                    "stored; allowed: no input, or a recipe for images",
+                    f"found {format_value(experiment['input'])}, and the recipe {recipe_name} takes token ids as "
+                    "they are stored; allowed: no input, or a recipe for images",
                 )
             yield from _misfit_findings(name, experiment, i, catalogue)
 
@@ -36,8 +36,9 @@ def _image_file_findings(name: str, experiment: Mapping, catalogue: Mapping) -> 
             ways = _datasets_that_fit(recipe, transform, catalogue) or ["a dataset of arrays"]
             yield (
                 ("experiments", name, "datasets", i),
-                f"found {shown(dataset)}, whose images lie in files: they can be prepared (prepare: [{dataset}]), and "
-                f"not yet trained on; allowed for the recipe {recipe.name}: {' or '.join(ways)}",
+                f"found {format_value(dataset)}, whose images lie in files: they can be prepared "
+                f"(prepare: [{dataset}]), and not yet trained on; allowed for the recipe "
+                f"{recipe.name}: {' or '.join(ways)}",
             )
 
 

@@ -12,7 +12,7 @@ import jsonschema
 import yaml
 
 from trainmark.config.strict_yaml import StrictLoader
-from trainmark.config.wording import KeyPath, as_yaml, dotted, nearest, place, shown, step
+from trainmark.config.wording import KeyPath, as_yaml, dotted, format_value, nearest, place, step
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
@@ -121,7 +121,7 @@ def _missing_keys(error: Error) -> Iterator[Finding]:
 def _twice(error: Error) -> Iterator[Finding]:
     values = error.instance
     twice = [value for i, value in enumerate(values) if value in values[:i]]
-    yield tuple(error.absolute_path), f"found {shown(twice[0])} twice; allowed: each value once"
+    yield tuple(error.absolute_path), f"found {format_value(twice[0])} twice; allowed: each value once"
 
 
 def _bad_name(error: Error) -> Iterator[Finding]:
@@ -130,7 +130,7 @@ def _bad_name(error: Error) -> Iterator[Finding]:
     hint = "; write it in quotes" if number_or_so else ""  # 2017 and on are no text in YAML; '2017' and 'on' are
     yield (
         (*error.absolute_path, name),
-        f"found the name {shown(name)}; allowed: lower-case letters, digits and hyphens, 40 at most{hint}",
+        f"found the name {format_value(name)}; allowed: lower-case letters, digits and hyphens, 40 at most{hint}",
     )
 
 
@@ -159,7 +159,7 @@ def _one_key_of(error: Error, keys: list[str]) -> Iterator[Finding]:
 def _not_allowed(error: Error) -> Iterator[Finding]:
     schema, value = error.schema, error.instance
     hint = _other_form(value, schema) or nearest(value, _choices(schema))
-    yield tuple(error.absolute_path), f"found {shown(value)}; allowed: {_allowed(schema)}{hint}"
+    yield tuple(error.absolute_path), f"found {format_value(value)}; allowed: {_allowed(schema)}{hint}"
 
 
 def _allowed(schema: Mapping) -> str:

@@ -50,7 +50,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 4]}...{text[-1]}"
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value and its kind."""
     if value is None:
         return "nothing (null)"

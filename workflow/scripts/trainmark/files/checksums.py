@@ -21,7 +21,7 @@ class Checksum(NamedTuple):
     digest: str
 
     @classmethod
-    def said_of(cls, file: Mapping) -> Self:
+    def from_catalogue(cls, file: Mapping) -> Self:
         """The catalogue's checksum of a file: MD5 only where its publisher gives no SHA-256."""
         kind = "sha256" if "sha256" in file else "md5"
         return cls(kind, file[kind])

@@ -24,8 +24,8 @@ def require_free_disk(folder: Path, needed_bytes: int, what: str) -> None:
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < needed_bytes + RESERVE_BYTES:
         raise StorageError(
-            f"{what} needs {shown_bytes(needed_bytes)} more and a reserve of {shown_bytes(RESERVE_BYTES)}, and the "
-            f"disk of {folder} has {shown_bytes(free_bytes)} free; make room there, or work in a folder on a larger "
+            f"{what} needs {format_bytes(needed_bytes)} more and a reserve of {format_bytes(RESERVE_BYTES)}, and the "
+            f"disk of {folder} has {format_bytes(free_bytes)} free; make room there, or work in a folder on a larger "
             "disk"
         )
 
@@ -62,7 +62,7 @@ def write_arrays(file: Path, arrays: Mapping[str, ArrayLike]) -> None:
         np.savez(stream, allow_pickle=False, **arrays)
 
 
-def shown_bytes(size_bytes: int) -> str:
+def format_bytes(size_bytes: int) -> str:
     """A size for people: 1.5 GiB."""
     size = float(size_bytes)
     for unit in ("bytes", "KiB", "MiB", "GiB"):

@@ -56,7 +56,7 @@ class Adapter(ABC):
         dtype: str,
         observed_batch: int | None = None,
     ) -> None:
-        """Make the network with exactly these first weights on `device` ("cpu" or "gpu"), in "float32" or "float64".
+        """Make the network with exactly these initial weights on `device` ("cpu" or "gpu"), in "float32" or "float64".
 
         observed_batch: for a training that is looked into (`gradients`, `set_masks`), the samples of each of its
         steps; None for any other. Where it is given, dropout goes by the masks that were set, and is off before any.

@@ -66,5 +66,5 @@ def _value(cause: str, stretches: Sequence[Mapping], cpus: int) -> tuple[float, 
 def cause_in_words(cause: Mapping) -> str:
     """A cause of a record: "other work took 47.0 % of its CPUs, the limit is 3.1 %"."""
     words, value, limit = WORDS[cause["cause"]], cause["value"], cause["limit"]
-    shown_limit = f"{limit:.1%}" if "%}" in words else f"{limit:g}"
-    return f"{words.format(value=value)}, the limit is {shown_limit}".replace("%", " %")
+    format_limit = f"{limit:.1%}" if "%}" in words else f"{limit:g}"
+    return f"{words.format(value=value)}, the limit is {format_limit}".replace("%", " %")

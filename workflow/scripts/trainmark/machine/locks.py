@@ -1,6 +1,6 @@
 """Holding what a run is timed on, CPUs or a GPU, for one run at a time.
 
-Standard library and filelock only: a slot is taken before any framework, and numpy, is imported.
+Standard library and filelock only: a device lock is taken before any framework, and numpy, is imported.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ QUEUE_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Slot:
+class DeviceLock:
     """What one run holds. cpus: numbers of the CPUs that it may run on. gpu: UUID of its GPU, None on the CPU.
 
     held_from: when it was taken, on the clock of `time.monotonic`.
@@ -43,7 +43,7 @@ class Slot:
 
 
 @contextmanager
-def device_slot(device: str, threads: int, lock_folder: Path | None = None) -> Iterator[Slot]:
+def hold_device(device: str, threads: int, lock_folder: Path | None = None) -> Iterator[DeviceLock]:
     """Hold `threads` CPUs, and for the device "gpu" one GPU, for one timed run; wait while others have them.
 
     No --cores or --resources value can then make two timed runs share what they are timed on. CPUs are held by whole
@@ -67,23 +67,23 @@ def device_slot(device: str, threads: int, lock_folder: Path | None = None) -> I
     with ExitStack() as locks:
         with ExitStack() as place:
             _take(folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock", place, wait=True)
-            while not (held := _try_slot(cores, count, gpus, folder, locks)):
+            while not (held := _try_device(cores, count, gpus, folder, locks)):
                 time.sleep(POLL_SECONDS)
         held_cores, gpu = held
         cpus = spread(cores[core] for core in held_cores)[:threads]
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu or ""
-        yield Slot(tuple(sorted(cpus)), gpu, time.monotonic())
+        yield DeviceLock(tuple(sorted(cpus)), gpu, time.monotonic())
 
 
 @contextmanager
 def cpus_beside_runs(threads: int) -> Iterator[None]:
     """Hold CPUs for work that is not timed, and keep this process to them: on a timed run's it would slow that down."""
-    with device_slot("cpu", threads) as slot:
-        limit_threads(slot.cpus)
+    with hold_device("cpu", threads) as device_lock:
+        limit_threads(device_lock.cpus)
         yield
 
 
-def _try_slot(
+def _try_device(
     cores: Iterable[int], count: int, gpus: Sequence[str], folder: Path, locks: ExitStack
 ) -> tuple[list[int], str | None] | None:
     """(cores, GPU) that are now held in `locks`, or None, and nothing held, where not all that is needed is free."""

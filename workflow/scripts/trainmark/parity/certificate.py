@@ -144,10 +144,10 @@ def pair_of(found: Mapping | None, first: str, second: str) -> dict | None:
 def certificate_lines(found: Mapping) -> Iterator[str]:
     """A line a pair: "chainer on cpu and keras-jax on cpu: equal but for rounding, 3.1e-13 at most; ..."."""
     for pair in found["pairs"]:
-        yield f"{pair['first']} and {pair['second']}: {pair['sentence']}{_shown_drift(pair)}"
+        yield f"{pair['first']} and {pair['second']}: {pair['sentence']}{_format_drift(pair)}"
 
 
-def _shown_drift(pair: Mapping) -> str:
+def _format_drift(pair: Mapping) -> str:
     """How far the losses of whole epochs drift, as the end of a sentence."""
     drift = pair["drift"]
     if drift is None:
@@ -156,10 +156,10 @@ def _shown_drift(pair: Mapping) -> str:
         return "; in whole epochs, in float32, the losses are not finite"
     slow = any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or [])
     rate = f" {AT_SLOW_RATE}" if slow else ""
-    return f"; in whole epochs, in float32, the losses drift by {shown_difference(drift['losses'])}{rate}"
+    return f"; in whole epochs, in float32, the losses drift by {format_difference(drift['losses'])}{rate}"
 
 
-def shown_difference(value: float | str) -> str:
+def format_difference(value: float | str) -> str:
     """A difference as people read it: "1.2e-13", "0", "infinite"."""
     number = decode_loss(value)
     if number == 0:

@@ -33,7 +33,7 @@ from trainmark.parity.whole_epochs import (
 )
 from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
-from trainmark.recipes.initial_weights import Weights, first_weights
+from trainmark.recipes.initial_weights import Weights, draw_initial_weights
 from trainmark.recipes.recipe import DTYPE, Optimizer, Recipe, asked_batch_size, merged_input, seen_shape
 
 CERTIFIED_STEPS = 10
@@ -44,10 +44,10 @@ EPOCH_STEPS = 2
 """Steps that are also taken as one epoch: few, since it is not compared where fewer count (see compare.CHAOS)."""
 
 REPEAT = 1
-"""The repeat whose first weights and batches are certified."""
+"""The repeat whose initial weights and batches are certified."""
 
 MASKS = 2
-"""Word of the seed of the dropout masks; 0 and 1 are those of weights.first_weights and batches.epoch_feed."""
+"""Word of the seed of the dropout masks; 0 and 1 are those of_initial_weights and batches.epoch_feed."""
 
 LAST_BIT = 3
 """Seed of the signs of the changes in the last bit."""
@@ -186,7 +186,7 @@ def _build(adapter: Adapter, plan: Plan, device: str, dtype: str, optimizer: Opt
 
 def _trace_stage(adapter: Adapter, plan: Plan, stage: Stage, state: State) -> StageTrace:
     optimizer = stage.optimizer or plan.optimizer
-    first_weights = adapter.weights()
+    initial_weights = adapter.weights()
     epoch_losses, epoch_weights = np.zeros(0), None
     if stage.epoch:  # first: it makes room for its losses, and what is compiled for them serves single steps too
         order = np.concatenate(plan.batches[:EPOCH_STEPS])
@@ -198,7 +198,7 @@ def _trace_stage(adapter: Adapter, plan: Plan, stage: Stage, state: State) -> St
         if stage.again:
             adapter.set_state(state)
         if step == 1 or stage.again:
-            check = UpdateCheck(plan.architecture, optimizer, first_weights)
+            check = UpdateCheck(plan.architecture, optimizer, initial_weights)
         if stage.masks:
             adapter.set_masks(masks(plan.architecture, len(batch), plan.seed, step))
         if step == 1:
@@ -220,7 +220,7 @@ def _trace_stage(adapter: Adapter, plan: Plan, stage: Stage, state: State) -> St
         epoch_weights=epoch_weights,
         update_layers=tuple(layer for layer, _ in updates),
         update_errors=np.array([error for _, error in updates], np.float64),
-        first_weights=Sketches.of(first_weights),
+        initial_weights=Sketches.of(initial_weights),
         activations=activations,
         gradients=tuple(gradients),
         weights=tuple(weights),
@@ -316,13 +316,13 @@ def certified_plan(recipe: Recipe, settings: Mapping, dataset_folder: Path, mean
         "steps": CERTIFIED_STEPS,
         "samples": int(batches.shape[1]),
         "evaluation_samples": len(chosen["test"]),
-        "epochs": _shown_feeds(epochs.feeds),
+        "epochs": _format_feeds(epochs.feeds),
     }
-    weights = first_weights(architecture, recipe.initializer, seeds)
+    weights = draw_initial_weights(architecture, recipe.initializer, seeds)
     return Plan(architecture, weights, recipe.optimizer, splits, places.reshape(batches.shape), seeds, epochs, shown)
 
 
-def _shown_feeds(feeds: Sequence[EpochFeed]) -> dict:
+def _format_feeds(feeds: Sequence[EpochFeed]) -> dict:
     """What the certificate says of the whole epochs."""
     return {
         "batches": [feed.steps for feed in feeds],
@@ -348,7 +348,7 @@ def _epoch_plan(
     chosen = np.linspace(0, tested - 1, min(most, MOST_TESTED, tested)).astype(int)
     return EpochPlan(
         architecture=architecture,
-        weights=first_weights(architecture, recipe.initializer, seeds),
+        weights=draw_initial_weights(architecture, recipe.initializer, seeds),
         optimizer=recipe.optimizer,
         splits={"train": seen("train", indices, DTYPE), "test": seen("test", chosen, DTYPE)},
         feeds=placed[: len(feeds)],

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainmark.networks.graph import Architecture
 from trainmark.parity.epoch_check import EVALUATION, LOSSES, SLOW_LOSSES, SLOW_UPDATE, UPDATE, Apart, compare_epochs
-from trainmark.parity.sentences import RULE, Place, pair_sentence, shown_apart, shown_place
+from trainmark.parity.sentences import RULE, Place, format_apart, format_place, pair_sentence
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
 
@@ -31,7 +31,7 @@ CERTIFIED = ("network", "steps", "masks")
 """The stages that decide the class, and at which one it is looked for first where the pair parts."""
 
 TWIN = "twin"
-"""The stage `steps` once more, from first weights that differ in their last bit."""
+"""The stage `steps` once more, from initial weights that differ in their last bit."""
 
 CHAOS = 1e-10
 """Steps count while a trainer and its twin are not further apart: later ones turn rounding into anything."""
@@ -113,7 +113,7 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     sides = {
         stage: (first.stages[stage].until(steps), second.stages[stage].until(steps))
         for stage in CERTIFIED
-        for steps in [all_steps if stage == "network" else horizon]  # its steps all start from the first weights
+        for steps in [all_steps if stage == "network" else horizon]  # its steps all start from the initial weights
         if stage in common
     }
     if diverged := [stage for stage, pair in sides.items() if not any(np.isfinite(side.losses).all() for side in pair)]:
@@ -143,7 +143,7 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         reasons += [less] if less else []
     if first.epochs and second.epochs:
         epochs = tuple(compare_epochs(first.epochs, second.epochs, [one.name for one in architecture.parameters()]))
-        reasons += [shown_apart(one) for one in epochs if one.excess > 1][:1]
+        reasons += [format_apart(one) for one in epochs if one.excess > 1][:1]
     reasons += [*_wrong_by_itself(first), *_wrong_by_itself(second)]
     if reasons:
         first_words = sentence if parity == "different" else "different"
@@ -294,7 +294,7 @@ class _Layers:
             allowed = max(FLOAT32_LEAST, FLOAT32_ALLOWED * copied)
             if min(differences) > allowed and not wrong:
                 place = self._place(FLOAT32, 0, layer, what, min(differences))
-                told = shown_place(place, first.stages[FLOAT32].rule)
+                told = format_place(place, first.stages[FLOAT32].rule)
                 wrong = f"less than float32, or another training, in {told}, where rounding makes {allowed:.1e} at most"
         return largest, wrong
 
@@ -316,8 +316,8 @@ class _Layers:
     def places(self, stage: str, first: StageTrace, second: StageTrace) -> Iterator[Place]:
         """All that the trainers did in a stage, in the order of the computation, gradients from the output back."""
         for layer, names in self._arrays.items():
-            difference = first.first_weights.difference(second.first_weights, names)
-            yield self._place(stage, 0, layer, "first weights", difference)
+            difference = first.initial_weights.difference(second.initial_weights, names)
+            yield self._place(stage, 0, layer, "initial weights", difference)
         difference = first.activations.difference(second.activations, ["input"])
         yield self._place(stage, 1, None, "input", difference)
         for layer in self._ops:

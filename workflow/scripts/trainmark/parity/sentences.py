@@ -13,8 +13,8 @@ RULE = "rule"
 class Place:
     """Something that two trainers did, and how far they are apart in it.
 
-    what: "first weights", "input", "forward", "loss", "backward", "update", RULE, "running statistics", "epoch" (of
-    several batches: its losses, or what it leaves in a layer) or "evaluation". step: from 1; 0 for the first weights.
+    what: "initial weights", "input", "forward", "loss", "backward", "update", RULE, "running statistics", "epoch" (of
+    several batches: its losses, or what it leaves in a layer) or "evaluation". step: from 1; 0 for the initial weights.
     layer, op: None where it is of no layer.
     """
 
@@ -72,14 +72,14 @@ def pair_sentence(
     told = ""
     if place:
         later = [one for one in causes if one != place]
-        told = _PARTING[parity, bool(causes)].format(place=shown_place(place, rules[place.stage]))
-        told += "".join(f"; also in {shown_place(one, rules[one.stage])}" for one in later)
+        told = _PARTING[parity, bool(causes)].format(place=format_place(place, rules[place.stage]))
+        told += "".join(f"; also in {format_place(one, rules[one.stage])}" for one in later)
     sentence = _SENTENCES[parity].format(largest=largest, places=told)
     return sentence + (_HORIZON.format(steps=steps) if steps else "") + (_EPOCH_CUT if epoch_cut else "")
 
 
 _TOLD = {
-    "first weights": "the first weights of {layer}",
+    "initial weights": "the initial weights of {layer}",
     "forward": "the forward of {layer}",
     "backward": "the backward of {layer}",
     "update": "the update of {layer} by {rule}",
@@ -92,7 +92,7 @@ _TOLD = {
 }
 
 
-def shown_apart(apart: Apart) -> str:
+def format_apart(apart: Apart) -> str:
     """How far whole epochs are apart, in words."""
     what = apart.what if apart.step is None else f"loss of step {apart.step} of {apart.what}"
     layer = f", most in {apart.layer}" if apart.layer else ""
@@ -105,7 +105,7 @@ def shown_apart(apart: Apart) -> str:
 _EPOCH_LOSSES = "an epoch of several batches: other batches, or another order"
 
 
-def shown_place(place: Place, rule: str) -> str:
+def format_place(place: Place, rule: str) -> str:
     """In words: "the forward of pool1 (MaxPool2D), step 1: 1.2e-01". rule: of the stage's updates."""
     told = _EPOCH_LOSSES if place.what == "epoch" and place.layer is None else _TOLD[place.what]
     text = told.format(layer=f"{place.layer} ({place.op})", rule=rule)

@@ -20,7 +20,7 @@ from trainmark.plan.run import trainer_name
 FORMAT = 6
 """Of the file: another one is refused."""
 
-SINGLE_SKETCHES = ("first_weights", "activations", "epoch_weights", "evaluation")
+SINGLE_SKETCHES = ("initial_weights", "activations", "epoch_weights", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
 RATES, COURSES = ("full", "slow"), ("own", "copy")
 ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
@@ -33,7 +33,7 @@ class StageTrace:
     rule: of the updates. losses: a step each, float64. epoch_losses: of the first steps again, taken as one epoch of
     several batches; none in stages that do not. epoch_weights: after that epoch, else None. update_errors: how far each
     step's weights are from what the rule makes in numpy of the same gradients, relative, float64, in stages that decide
-    the class; update_layers: in which layer. first_weights: right after the network was built. activations: of every
+    the class; update_layers: in which layer. initial_weights: right after the network was built. activations: of every
     node, "input" first, before the first step. gradients, weights: after each step, of every array. evaluation: of
     every node, for the evaluation samples after the last step; logits: those of the last node, in full. final: all
     weights after the last step, in full. The last three None where the stage was cut, and epoch_weights where it was
@@ -46,7 +46,7 @@ class StageTrace:
     epoch_weights: Sketches | None
     update_layers: tuple[str, ...]
     update_errors: np.ndarray
-    first_weights: Sketches
+    initial_weights: Sketches
     activations: Sketches
     gradients: tuple[Sketches, ...]
     weights: tuple[Sketches, ...]

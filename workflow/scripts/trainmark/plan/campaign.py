@@ -148,7 +148,7 @@ class Campaign:
         """What the recipe decides of a certificate, as JSON: how large its images are, too."""
         return json.dumps(certified_recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
-    def shown_recipes(self) -> str:
+    def described_recipes(self) -> str:
         """What the report prints of the recipes, as JSON."""
         names = sorted({run.recipe for run in self.runs})
         return json.dumps({name: [getattr(RECIPES[name], key) for key in SHOWN_OF_RECIPES] for name in names})

@@ -19,7 +19,7 @@ NOT_FOLLOWED = {
 
 WITHOUT_EFFECT = {
     "trainmark.console": "what a person sees while a run trains",
-    "trainmark.training.ending": "how the process ends when its record is made",
+    "trainmark.training.process_exit": "how the process ends when its record is made",
     "trainmark.training.display": "what a person sees of a run",
     "trainmark.plan.plan_file": "the order of the runs, and settings that decide nothing",
     "trainmark.tables.consistency": "what is checked of records side by side",

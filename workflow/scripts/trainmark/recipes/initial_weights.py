@@ -1,4 +1,4 @@
-"""First weights, made once with numpy from the run's seed, the same for every framework."""
+"""Initial weights, made once with numpy from the run's seed, the same for every framework."""
 
 from collections.abc import Callable
 
@@ -66,7 +66,7 @@ OTHER_INITIALIZERS: dict[str, Initializer] = {
 """How arrays of other roles begin, in every recipe."""
 
 
-def first_weights(architecture: Architecture, initializer: str, seed: tuple[int, ...]) -> Weights:
+def draw_initial_weights(architecture: Architecture, initializer: str, seed: tuple[int, ...]) -> Weights:
     """All arrays of a network, kernels from the named initializer; float64, drawn in the order of the graph.
 
     `seed` is the run's seed sequence (see `batch_order.run_seed`). Adapters cast to the run's dtype.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from trainmark.tables.comparisons import INTERVAL, absent_word
-from trainmark.tables.formatting import shown_figure, shown_ratio, summary_figure, why_absent
+from trainmark.tables.formatting import format_figure, format_ratio, summary_figure, why_absent
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def summary_cells(
 def run_cell(run: Mapping, field: str) -> Cell:
     """A figure of one run, a row of the table of runs."""
     value = _value(run[field])
-    text = why_absent([run["status"]]) if value is None else shown_figure(field, value)
+    text = why_absent([run["status"]]) if value is None else format_figure(field, value)
     return Cell(text, str(run["number"]), field, "value", value)
 
 
@@ -59,7 +59,7 @@ def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell
     }
     for name in INTERVAL:
         value = _value(row[name])
-        cells[name] = Cell(word if value is None else shown_ratio(value), runs, metric, name, value)
+        cells[name] = Cell(word if value is None else format_ratio(value), runs, metric, name, value)
     return cells
 
 

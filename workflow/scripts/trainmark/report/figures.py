@@ -18,7 +18,7 @@ from matplotlib.typing import RcKeyType
 
 from trainmark.plan.figures import PREFIX
 from trainmark.tables.comparisons import parity_note, read_comparisons
-from trainmark.tables.mixtures import call_mixtures, disturbances
+from trainmark.tables.mixed_environments import disturbances, mixed_calls
 from trainmark.tables.tables import groups, of_group
 
 STYLE: dict[RcKeyType, object] = {
@@ -186,7 +186,7 @@ def save_figure_of(name: str, group: Sequence[str], tables: Path, files: list[Pa
     """
     runs = of_group(pd.read_parquet(tables / "runs.parquet"), group)
     compared = of_group(read_comparisons(tables / "comparisons.csv"), group)
-    lines = [parity_note(compared), *call_mixtures(runs), *disturbances(runs)]
+    lines = [parity_note(compared), *mixed_calls(runs), *disturbances(runs)]
     save_figure(name, runs, pd.read_parquet(tables / "curves.parquet"), "\n".join(filter(None, lines)), files)
 
 

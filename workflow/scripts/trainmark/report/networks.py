@@ -12,7 +12,7 @@ from trainmark.networks.ops import Node, Shape
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import InputTransform, Recipe, seen_shape
 from trainmark.records.record import read_record
-from trainmark.report.network_picture.boxes import boxes, in_words, shown_input, shown_shape
+from trainmark.report.network_picture.boxes import boxes, format_input, format_shape, in_words
 from trainmark.report.network_picture.picture import Picture, picture
 from trainmark.tables.tables import GROUP, groups
 
@@ -67,7 +67,7 @@ def model(recipe: Recipe, input_shape: Shape, classes: int, anchor: str) -> Mode
     published, agrees = _published(recipe)
     return Model(
         anchor=anchor,
-        title=f"{recipe.name}: {architecture.name}, input {shown_input(architecture)}, {classes:,} classes",
+        title=f"{recipe.name}: {architecture.name}, input {format_input(architecture)}, {classes:,} classes",
         parameters=parameters,
         published=published,
         agrees=agrees,
@@ -90,11 +90,11 @@ def _published(recipe: Recipe) -> tuple[str, bool]:
 def _cost(rows: tuple[Layer, ...]) -> str:
     """The FLOPs of evaluation, and with auxiliary heads, where there are any."""
     evaluated, all_layers = sum(row.flops for row in rows if not row.auxiliary), sum(row.flops for row in rows)
-    heads = f"; with its auxiliary heads {shown_flops(all_layers)}" if any(row.auxiliary for row in rows) else ""
-    return f"{shown_flops(evaluated)} a sample forward{heads}"
+    heads = f"; with its auxiliary heads {format_flops(all_layers)}" if any(row.auxiliary for row in rows) else ""
+    return f"{format_flops(evaluated)} a sample forward{heads}"
 
 
-def shown_flops(count: int) -> str:
+def format_flops(count: int) -> str:
     """A number of floating-point operations to 3 digits: "7.75 GFLOPs"."""
     rounded = float(f"{count:.3g}")
     power = min((len(f"{rounded:.0f}") - 1) // 3, len(PREFIXES) - 1)
@@ -111,7 +111,7 @@ def _row(layer: Layer, before: str) -> tuple[str, ...]:
     """A layer's texts; what feeds it is told where it isn't the layer of the row before."""
     node = layer.node
     words = in_words(node) + _sources(node, before) + (" (auxiliary head)" if layer.auxiliary else "")
-    return node.name, words, shown_shape(layer.output_shape), f"{layer.parameters:,}", f"{layer.flops:,}"
+    return node.name, words, format_shape(layer.output_shape), f"{layer.parameters:,}", f"{layer.flops:,}"
 
 
 def _sources(node: Node, before: str) -> str:

@@ -18,7 +18,7 @@ from trainmark.report.network_picture.layout import LINE_HEIGHT
 from trainmark.report.networks import models
 from trainmark.report.sections import sections
 from trainmark.tables.formatting import status_counts
-from trainmark.tables.mixtures import resumed_elsewhere
+from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of
 

@@ -6,7 +6,7 @@ from trainmark.parity.certificate import (
     DIFFERENCES,
     GROUP_KEYS,
     STAGE_TITLES,
-    shown_difference,
+    format_difference,
 )
 from trainmark.parity.compare import REFUSED
 from trainmark.plan.run import CERTIFICATE_FILE
@@ -48,6 +48,6 @@ def _cells(pair: Mapping, certificate: str, stages: list[str]) -> list[Cell]:
     for name in DRIFTS:
         values[name, "drift"] = pair["drift"] and decode_loss(pair["drift"][name])
     return [
-        Cell("none" if value is None else shown_difference(value), "", field, statistic, value, certificate)
+        Cell("none" if value is None else format_difference(value), "", field, statistic, value, certificate)
         for (field, statistic), value in values.items()
     ]

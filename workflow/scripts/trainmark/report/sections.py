@@ -15,7 +15,7 @@ from trainmark.report.parity import certified
 from trainmark.report.samples import sample_scores
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
-from trainmark.tables.mixtures import mixtures
+from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.results import Results
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, of_group, rows_of, summary_table
@@ -39,7 +39,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "experiment": experiment,
             "description": config["experiments"][experiment]["description"],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
-            "mixtures": mixtures(group) + code_differences(results.certificates.get(values), group),
+            "mixed_environments": mixed_environments(group) + code_differences(results.certificates.get(values), group),
             **_summaries(group),
             "energy": energy_gaps(group),
             "samples": sample_scores(group),
@@ -103,7 +103,7 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
         "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">picture and layers</a>').format(
             first["architecture"], first["parameters"], recipe.source, model.anchor
         ),
-        "first weights": f"kernels {first['initializer']}, the rest as Chainer or Keras begins it, by numpy from the "
+        "initial weights": f"kernels {first['initializer']}, the rest as Chainer or Keras begins it, by numpy from the "
         f"seed {first['seed']} and the repeat",
         "optimizer": f"{optimizer.pop('rule')}, " + ", ".join(f"{name} {value:g}" for name, value in optimizer.items()),
         "batch size": f"{first['batch_size']} samples, in an order drawn by numpy, the same in all frameworks",

@@ -6,10 +6,10 @@ import pandas as pd
 from tabulate import tabulate
 
 from trainmark.parity.certificate import certificate_lines
-from trainmark.tables.comparisons import COMPARED, Certificates, not_ranked, shown_comparison, shown_verdict
+from trainmark.tables.comparisons import COMPARED, Certificates, format_comparison, format_verdict, not_ranked
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
-from trainmark.tables.mixtures import mixtures
+from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, groups, of_group
 
@@ -30,7 +30,7 @@ def terminal_text(
         experiment, recipe, dataset = values
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
         here = of_group(runs, values)
-        parts += mixtures(here) + code_differences(certificates.get(values), here)
+        parts += mixed_environments(here) + code_differences(certificates.get(values), here)
         if values in certificates:
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
             parts.append("\n".join(["The same network in all? Certified in float64, pair by pair:", *lines]))
@@ -61,7 +61,7 @@ def _comparisons(comparisons: pd.DataFrame) -> str:
         return f"Faster or slower? {repeated}: too few for a verdict ({LEAST_FOR_INTERVAL} needed)"
     epochs = comparisons["epochs"].max()
     rows = [
-        [f"  {row['second']} against {row['first']}", shown_comparison(row), shown_verdict(row)]
+        [f"  {row['second']} against {row['first']}", format_comparison(row), format_verdict(row)]
         for row in comparisons[comparisons["epochs"] == epochs].to_dict("records")
     ]
     heading = (

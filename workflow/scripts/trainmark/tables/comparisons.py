@@ -1,6 +1,6 @@
 """Two trainers side by side: did they train the same thing, and is one of them faster?
 
-A trainer is a framework on a device. Runs are paired by repeat: the same first weights and the same batches, trained
+A trainer is a framework on a device. Runs are paired by repeat: the same initial weights and the same batches, trained
 near each other in an order in which repeats are blocks, so that a machine that drifts favours neither side. Only a pair
 whose certificate says that it trains the same network is ranked.
 """
@@ -27,7 +27,7 @@ from trainmark.tables.comparability import (
     other_machines,
     too_many_disturbed,
 )
-from trainmark.tables.formatting import shown_ratio, shown_versions
+from trainmark.tables.formatting import format_ratio, format_versions
 from trainmark.tables.serial import ratio_interval
 from trainmark.tables.statistics import (
     LEAST_FOR_INTERVAL,
@@ -116,7 +116,7 @@ def _outdated(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterabl
     certified = {(one["framework"], one["device"]): one["versions"] for one in (certificate or {}).get("trainers", [])}
     for framework, device in trainers:
         ran = runs[(runs["framework"] == framework) & (runs["device"] == device) & (runs["status"] == "ok")]["versions"]
-        wanted = shown_versions(certified.get((framework, device), {}))
+        wanted = format_versions(certified.get((framework, device), {}))
         others = sorted(set(ran) - {wanted})
         if wanted and others:
             reason = (
@@ -166,7 +166,7 @@ def _verdict(pairs: int, any_ok: bool, interval: tuple[float, float] | None) -> 
     return "not measured" if any_ok else "no pair"
 
 
-def shown_verdict(row: Mapping) -> str:
+def format_verdict(row: Mapping) -> str:
     """The verdict, and in the same sentence what a reader of it has to know."""
     return f"{row['verdict']} ({row['note']})" if row["note"] else row["verdict"]
 
@@ -176,13 +176,13 @@ def absent_word(verdict: str) -> str:
     return re.split(r" \(|:", verdict)[0]
 
 
-def shown_comparison(row: dict) -> str:
+def format_comparison(row: dict) -> str:
     """Ratio and interval as people read them: "1.10 (1.08 to 1.13)"; the ratio alone where there is no interval."""
     if pd.isna(row["ratio"]):
         return absent_word(row["verdict"])
     if pd.isna(row["low"]):
-        return shown_ratio(row["ratio"])
-    return f"{shown_ratio(row['ratio'])} ({shown_ratio(row['low'])} to {shown_ratio(row['high'])})"
+        return format_ratio(row["ratio"])
+    return f"{format_ratio(row['ratio'])} ({format_ratio(row['low'])} to {format_ratio(row['high'])})"
 
 
 def not_ranked(comparisons: pd.DataFrame) -> list[str]:
@@ -224,7 +224,7 @@ def read_comparisons(path: Path) -> pd.DataFrame:
 def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
     """How far the first steps' losses part between every two frameworks (or devices) that trained the same thing.
 
-    Runs are compared that differ in framework and device alone: same first weights, same batches. One row for each
+    Runs are compared that differ in framework and device alone: same initial weights, same batches. One row for each
     experiment, recipe, dataset and pair of trainers: the largest relative difference over the steps, as the median and
     the largest over the pairs of runs. `run_ids` lists the runs, pair by pair. Recipes with dropout are left out, since
     each framework draws its own masks, and so are runs that diverged or ran out of memory.

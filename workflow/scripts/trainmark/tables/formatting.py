@@ -24,12 +24,12 @@ _FORMATS = (
 """How a figure is written, by a pattern of its name: the first that fits."""
 
 
-def shown_figure(metric: str, value: float) -> str:
+def format_figure(metric: str, value: float) -> str:
     """A figure as people read it: times and huge losses to 3 or 4 digits, percent, losses to 4 decimals."""
     return next(form(value) for pattern, form in _FORMATS if re.fullmatch(pattern, metric))
 
 
-def shown_ratio(value: float) -> str:
+def format_ratio(value: float) -> str:
     """A ratio to 3 digits; to more where else it would be shown as 1 and is not: a verdict hangs on its side of 1."""
     texts = [f"{value:#.{digits}g}" for digits in range(3, 8)]
     return (
@@ -37,7 +37,7 @@ def shown_ratio(value: float) -> str:
     )
 
 
-def shown_range(values: Iterable[float]) -> str:
+def format_range(values: Iterable[float]) -> str:
     """Values by their range: "0.5", "0.1 to 2.3"."""
     found = list(values)
     return " to ".join(dict.fromkeys((f"{min(found):.1f}", f"{max(found):.1f}")))
@@ -65,7 +65,7 @@ def statuses_of(row: Mapping) -> list[str]:
 def summary_figure(row: Mapping, metric: str, statistic: str) -> str:
     """A figure of the summary as people read it, or the word in its place."""
     value = row[f"{metric}_{statistic}"]
-    return why_absent(statuses_of(row)) if pd.isna(value) else shown_figure(metric, value)
+    return why_absent(statuses_of(row)) if pd.isna(value) else format_figure(metric, value)
 
 
 def censored_counts(row: Mapping) -> str:
@@ -91,6 +91,6 @@ def named_runs(numbers: Iterable[int]) -> str:
     return f"run {text}" if text.isdigit() else f"runs {text}"
 
 
-def shown_versions(versions: Mapping[str, str]) -> str:
+def format_versions(versions: Mapping[str, str]) -> str:
     """Versions of packages in words: "chainer 7.8.1, numpy 2.4.6"."""
     return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -12,8 +12,8 @@ from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import RUN_FOLDER
 from trainmark.records.record import PHASES, decode_loss, read_record
-from trainmark.tables.formatting import number_ranges, shown_versions, statuses_of, why_absent
-from trainmark.tables.mixtures import code_versions
+from trainmark.tables.formatting import format_versions, number_ranges, statuses_of, why_absent
+from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.statistics import median_and_range
 
 GROUP = ["experiment", "recipe", "dataset"]
@@ -135,7 +135,7 @@ def _machine(record: Mapping) -> dict:
         "cpus": number_ranges(provenance["cpus"]),
         "device_name": provenance["device"]["name"] if provenance["device"] else None,
         "gpu": _gpu(provenance["gpu"] or {}),
-        "versions": shown_versions(provenance["versions"]),
+        "versions": format_versions(provenance["versions"]),
         "environment": " ".join(filter(None, (environment["kind"], environment.get("name")))),
         "scheduler": scheduler["name"],
         "job_id": scheduler["job_id"],

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainmark.machine.locks import Slot
+from trainmark.machine.locks import DeviceLock
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Job:
 
     dataset_folder: Path
     mean_file: Path | None
-    slot: Slot
+    device_lock: DeviceLock
     code: dict
     checkpoint_folder: Path
     checkpoint_seconds: float

@@ -38,7 +38,7 @@ def _nothing() -> None:
     """Synchronizes what computes before it returns."""
 
 
-class Ledger:
+class PhaseTimes:
     """Seconds by phase, on a monotonic clock, from `start` (a `time.monotonic()` value) on.
 
     Phases don't nest: RuntimeError. A name that is no phase: KeyError.
@@ -74,7 +74,7 @@ class Ledger:
             self._seconds[name] += clock.seconds
 
     def add(self, name: str, seconds: float) -> None:
-        """Add seconds that were measured elsewhere, such as before this ledger could be imported."""
+        """Add seconds that were measured elsewhere, such as before this module could be imported."""
         self._seconds[name] += seconds
 
     @property
@@ -105,7 +105,7 @@ class Ledger:
         Returns the seconds from the start until now, which belong to no phase: they were spent on starting again.
         """
         if self._open:
-            raise RuntimeError(f"the ledger of an earlier process can't be taken over inside phase {self._open[0]!r}")
+            raise RuntimeError(f"an earlier process's phases can't be taken over inside phase {self._open[0]!r}")
         now = time.monotonic()
         restart_seconds = now - self._start
         self._seconds = dict.fromkeys(PHASES, 0.0) | dict(earlier)

@@ -24,8 +24,8 @@ from trainmark.records.record import SCHEMA_VERSION, encode_loss
 from trainmark.records.result import result
 from trainmark.training.checkpoints import identity_of
 from trainmark.training.job import Job
-from trainmark.training.outcome import Evaluations, sample_scores
-from trainmark.training.phases import Ledger
+from trainmark.training.phases import PhaseTimes
+from trainmark.training.status import Evaluations, sample_scores
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Progress:
     machine: list[dict] = field(default_factory=list)
 
 
-class Account:
+class RunMeasurements:
     """A run's figures while it is trained.
 
     settings: the experiment's, by key, as the config gives them (config/schema.yaml describes them). batch_size: of a
@@ -60,18 +60,18 @@ class Account:
     it; whoever learns of the device and the versions puts them in.
     """
 
-    def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, ledger: Ledger) -> None:
+    def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
         manifest = prepared.read_manifest(job.dataset_folder)
         self.batch_size = asked_batch_size(recipe, settings["batch_size"])
         self.input = merged_input(recipe, settings["input"])
         input_shape = seen_shape(self.input, manifest["sample_shape"])
-        self.ledger = ledger
+        self.phase_times = phase_times
         self.samples = manifest["samples"]["train"]
         self.architecture = recipe.architecture(input_shape, manifest["classes"])
         self.progress = Progress()
         self.epoch: int | None = None
-        self.meter = open_meter(run.device, job.slot.cpus, job.slot.gpu)
-        self.watch = Watch(job.slot.cpus, job.slot.gpu)
+        self.meter = open_meter(run.device, job.device_lock.cpus, job.device_lock.gpu)
+        self.watch = Watch(job.device_lock.cpus, job.device_lock.gpu)
         self._job = job
         self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
         self._settings = self._settings_of(recipe, settings)
@@ -84,9 +84,9 @@ class Account:
         }
         self._inputs = inputs_of(recipe_values(recipe), self._settings, self._dataset, job.mean_file, job.code)
         self.provenance = {
-            **describe_job(len(job.slot.cpus)),
+            **describe_job(len(job.device_lock.cpus)),
             "device": None,
-            "gpu": nvml.describe(job.slot.gpu) if job.slot.gpu else None,
+            "gpu": nvml.describe(job.device_lock.gpu) if job.device_lock.gpu else None,
             "versions": {},
             "code": job.code,
         }
@@ -135,12 +135,12 @@ class Account:
         self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()
         self._note_peaks(device_mib)
         self._watch_whole()
-        return asdict(self.progress) | {"phases_seconds": self.ledger.close()[0]}
+        return asdict(self.progress) | {"phases_seconds": self.phase_times.close()[0]}
 
     def go_on(self, epoch: int, snapshot: Mapping) -> None:
         """Take over what an earlier process had to show after `epoch`: its time counts, starting again does not."""
         self.progress = Progress(**{name: snapshot[name] for name in Progress.__dataclass_fields__})
-        restart_seconds = self.ledger.go_on(snapshot["phases_seconds"])
+        restart_seconds = self.phase_times.go_on(snapshot["phases_seconds"])
         self.progress.sessions.append(self._session(epoch + 1, restart_seconds))
         self.watch.begin(epoch + 1)
 
@@ -156,15 +156,15 @@ class Account:
 
     def _session(self, first_epoch: int, restart_seconds: float) -> dict:
         """What this process holds, as the record keeps it."""
-        slot = self._job.slot
+        device_lock = self._job.device_lock
         return {
             "host": self.provenance["host"],
             "boot_id": boot_id(),
             "started": self.provenance["started"],
-            "held_seconds": [slot.held_from, time.monotonic()],
+            "held_seconds": [device_lock.held_from, time.monotonic()],
             "cpu_model": self.provenance["cpu_model"],
-            "cpus": list(slot.cpus),
-            "gpu": slot.gpu,
+            "cpus": list(device_lock.cpus),
+            "gpu": device_lock.gpu,
             "call": self._job.call,
             "first_epoch": first_epoch,
             "restart_seconds": restart_seconds,
@@ -238,13 +238,13 @@ class Account:
         progress, job = self.progress, self._job
         curves = list(progress.curves)  # once: a watching thread may ask for the record while an epoch ends
         sessions = [dict(session) for session in progress.sessions] or [self._session(1, 0.0)]
-        sessions[-1]["held_seconds"] = [job.slot.held_from, time.monotonic()]
-        if job.slot.gpu:
-            self.provenance["gpu"] |= {"at_end": nvml.state(job.slot.gpu)}
+        sessions[-1]["held_seconds"] = [job.device_lock.held_from, time.monotonic()]
+        if job.device_lock.gpu:
+            self.provenance["gpu"] |= {"at_end": nvml.state(job.device_lock.gpu)}
         self._note_peaks(device_mib)
         self._watch_whole()
         self.watch.close()
-        phases_seconds, wall_seconds = self.ledger.close()
+        phases_seconds, wall_seconds = self.phase_times.close()
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self._run,
@@ -267,7 +267,7 @@ class Account:
             "resumes": len(sessions) - 1,
             "sessions": sessions,
             "machine": list(progress.machine),
-            "disturbed": disturbance(progress.machine, len(job.slot.cpus)),
+            "disturbed": disturbance(progress.machine, len(job.device_lock.cpus)),
             "energy": self._energy(),
             "memory": {"peak_host_mib": progress.peak_host_mib, "peak_device_mib": progress.peak_device_mib},
             "provenance": dict(self.provenance),

@@ -17,16 +17,16 @@ from trainmark.machine.provenance import thread_pools
 from trainmark.plan.run import Run
 from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
-from trainmark.recipes.initial_weights import first_weights
+from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
 from trainmark.training.job import Job
 from trainmark.training.kept_weights import remove_weights, write_weights
-from trainmark.training.outcome import divergence
-from trainmark.training.phases import Ledger
-from trainmark.training.progress import Account
+from trainmark.training.phases import PhaseTimes
+from trainmark.training.progress import RunMeasurements
+from trainmark.training.status import divergence
 
 CHECKPOINT_SHARE = 0.05
 """A checkpoint is written when the last one's cost is at most this share of the time since it."""
@@ -41,9 +41,9 @@ WentOn = Callable[[int], None]
 class Training:
     """One run: `train` trains it and returns its record."""
 
-    def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, ledger: Ledger) -> None:
-        self.run, self.recipe, self.settings, self.job, self.ledger = run, recipe, settings, job, ledger
-        self.account = Account(run, recipe, settings, job, ledger)
+    def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
+        self.run, self.recipe, self.settings, self.job, self.phase_times = run, recipe, settings, job, phase_times
+        self.measurements = RunMeasurements(run, recipe, settings, job, phase_times)
         self._loaded: Adapter | None = None
         self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
@@ -66,7 +66,7 @@ class Training:
             if not (self._loaded.is_out_of_memory(error) if self._loaded else isinstance(error, MemoryError)):
                 raise
             return self._out_of_memory(resident_mib(), f"{type(error).__name__}: {error}"[:500])
-        return self.account.record(diverged=diverged, device_mib=self._device_memory_mib(), weights=weights)
+        return self.measurements.record(diverged=diverged, device_mib=self._device_memory_mib(), weights=weights)
 
     def over_limit(self, resident_mib: float) -> dict:
         """The record of a run whose process was just found to hold more than its limit: for a watching thread.
@@ -81,12 +81,12 @@ class Training:
 
     def _out_of_memory(self, resident_mib: float, message: str) -> dict:
         where = {
-            "phase": self.ledger.place,
-            "epoch": self.account.epoch,
+            "phase": self.phase_times.place,
+            "epoch": self.measurements.epoch,
             "resident_mib": resident_mib,
             "message": message,
         }
-        return self.account.record(out_of_memory=where, device_mib=self._device_memory_mib())
+        return self.measurements.record(out_of_memory=where, device_mib=self._device_memory_mib())
 
     def _device_memory_mib(self) -> float | None:
         """None on the CPU, and where a run out of memory can no longer tell."""
@@ -98,45 +98,45 @@ class Training:
 
     def _prepare(self, went_on: WentOn) -> None:
         """Load the framework and the data, build, compile; put the newest checkpoint's state in where there is one."""
-        ledger, account = self.ledger, self.account
-        with ledger.phase("import"):
-            adapter = create_adapter(self.run.framework, len(self.job.slot.cpus))
+        phase_times, measurements = self.phase_times, self.measurements
+        with phase_times.phase("import"):
+            adapter = create_adapter(self.run.framework, len(self.job.device_lock.cpus))
         self._loaded = adapter
-        account.provenance["versions"] = adapter.versions()
-        with ledger.phase("data_load"):
+        measurements.provenance["versions"] = adapter.versions()
+        with phase_times.phase("data_load"):
             splits = self._splits()
-        with ledger.phase("build"):
+        with phase_times.phase("build"):
             adapter.build(
-                architecture=account.architecture,
-                weights=first_weights(account.architecture, self.recipe.initializer, self._seed),
+                architecture=measurements.architecture,
+                weights=draw_initial_weights(measurements.architecture, self.recipe.initializer, self._seed),
                 optimizer=self.recipe.optimizer,
                 device=self.run.device,
                 dtype=DTYPE,
             )
             adapter.synchronize()
         adapter.check_precision("weights", adapter.weights())
-        with ledger.phase("transfer", adapter.synchronize):
+        with phase_times.phase("transfer", adapter.synchronize):
             for split, (inputs, labels) in splits.items():
                 adapter.load(split=split, inputs=inputs, labels=labels)
                 self._labels[split] = labels
         self._check_device()
         checkpoint = newest_checkpoint(self.job.checkpoint_folder, self._identity())
         state = checkpoint.state if checkpoint else adapter.state()
-        account.watch.begin(0)
-        with ledger.phase("compilation", adapter.synchronize) as clock:
+        measurements.watch.begin(0)
+        with phase_times.phase("compilation", adapter.synchronize) as clock:
             adapter.compile(self._feed(1))
         self._check = ClockCheck(adapter)
         self._check.after(clock.seconds)
-        account.provenance["thread_pools"] = thread_pools() + adapter.thread_pools()  # all are loaded now
+        measurements.provenance["thread_pools"] = thread_pools() + adapter.thread_pools()  # all are loaded now
         adapter.set_state(state)
         if checkpoint:
-            account.go_on(checkpoint.epoch, checkpoint.progress)
+            measurements.go_on(checkpoint.epoch, checkpoint.progress)
             went_on(checkpoint.epoch)
         else:
-            account.begin(clock.seconds)
-            if account.architecture.has_dropout:  # its losses are of each framework's own masks, and can't be compared
-                with ledger.phase("evaluation", adapter.synchronize):
-                    account.note_initial_evaluation(*self._evaluate("test"))
+            measurements.begin(clock.seconds)
+            if measurements.architecture.has_dropout:  # its training losses depend on each framework's own masks
+                with phase_times.phase("evaluation", adapter.synchronize):
+                    measurements.note_initial_evaluation(*self._evaluate("test"))
 
     @property
     def _adapter(self) -> Adapter:
@@ -148,34 +148,34 @@ class Training:
         return run_seed(self.settings["seed"], self.run.repeat)
 
     def _feed(self, epoch: int) -> EpochFeed:
-        return epoch_feed(self.account.samples, self.account.batch_size, self._seed, epoch)
+        return epoch_feed(self.measurements.samples, self.measurements.batch_size, self._seed, epoch)
 
     def _splits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """(inputs, labels) by split, as the network sees them."""
         mean = np.load(self.job.mean_file, allow_pickle=False) if self.job.mean_file else None
         splits = prepared.read_splits(self.job.dataset_folder)
         return {
-            split: (input_transform.network_inputs(stored, mean, self.account.input, DTYPE), np.asarray(labels))
+            split: (input_transform.network_inputs(stored, mean, self.measurements.input, DTYPE), np.asarray(labels))
             for split, (stored, labels) in splits.items()
         }
 
     def _check_device(self) -> None:
         """DeviceError where the arrays did not come to lie on the run's device."""
-        provenance = self.account.provenance
+        provenance = self.measurements.provenance
         provenance["device"] = self._adapter.check_device(self.run.device)
-        if self.job.slot.gpu:
-            provenance["gpu"] |= {"at_start": nvml.state(self.job.slot.gpu)}
+        if self.job.device_lock.gpu:
+            provenance["gpu"] |= {"at_start": nvml.state(self.job.device_lock.gpu)}
 
     # --- checkpoints --------------------------------------------------------------------------------------------
 
     def _identity(self) -> str:
         """Of the run and its batches: numpy could come to draw others from the same seed."""
-        return self.account.identity(self._feed(1).sha256())
+        return self.measurements.identity(self._feed(1).sha256())
 
     def _write_checkpoint(self, epoch: int) -> float:
         """Seconds that it took. A disk that takes none is no reason for a run to fail: the log says it."""
-        with self._writing, self.ledger.phase("checkpoint") as clock:
-            checkpoint = Checkpoint(epoch, self._adapter.state(), self.account.snapshot(self._device_memory_mib()))
+        with self._writing, self.phase_times.phase("checkpoint") as clock:
+            checkpoint = Checkpoint(epoch, self._adapter.state(), self.measurements.snapshot(self._device_memory_mib()))
             try:
                 write_checkpoint(self.job.checkpoint_folder, self._identity(), checkpoint)
             except OSError as error:
@@ -184,7 +184,7 @@ class Training:
 
     def _keep_weights(self) -> dict | None:
         """The record's part on the weights; None where a disk takes none, which the log says."""
-        with self._writing, self.ledger.phase("checkpoint"):
+        with self._writing, self.phase_times.phase("checkpoint"):
             try:
                 return write_weights(self.job.weights_file, self._adapter.weights())
             except OSError as error:
@@ -195,10 +195,10 @@ class Training:
 
     def _train_epochs(self, shown: EpochShown) -> dict | None:
         """Train the epochs that are left; return where the loss stopped being finite, which ends it, or None."""
-        first = len(self.account.progress.curves) + 1
+        first = len(self.measurements.progress.curves) + 1
         written, cost_seconds = time.monotonic(), 0.0
         for epoch in range(first, self.run.epochs + 1):
-            self.account.epoch = epoch
+            self.measurements.epoch = epoch
             entry, diverged = self._train_epoch(epoch, "warm_up" if epoch == first else "steady")
             shown(entry)
             if epoch == first:
@@ -213,25 +213,25 @@ class Training:
 
     def _train_epoch(self, epoch: int, part: str) -> tuple[dict, dict | None]:
         """(the epoch's entry of the curves, where its loss stopped being finite)."""
-        adapter, progress = self._adapter, self.account.progress
+        adapter, progress = self._adapter, self.measurements.progress
         feed = self._feed(epoch)
-        joules = self.account.meter.joules()
-        with self.ledger.phase(part, adapter.synchronize) as clock:
+        joules = self.measurements.meter.joules()
+        with self.phase_times.phase(part, adapter.synchronize) as clock:
             losses = adapter.train_epoch(feed)
-        self.account.add_energy(joules)
+        self.measurements.add_energy(joules)
         self._check.after(clock.seconds)
-        self.account.count(adapter.counted(), feed)
-        with self.ledger.phase("evaluation", adapter.synchronize):
+        self.measurements.count(adapter.counted(), feed)
+        with self.phase_times.phase("evaluation", adapter.synchronize):
             evaluations = {split: self._evaluate(split) for split in self.recipe.evaluated_splits}
         diverged = divergence(epoch, progress.steps, losses, progress.last_loss, evaluations)
-        return self.account.add_epoch(feed, part, clock.seconds, losses, evaluations), diverged
+        return self.measurements.add_epoch(feed, part, clock.seconds, losses, evaluations), diverged
 
     def _evaluate(self, split: str) -> tuple[float, float]:
         """(mean cross entropy, accuracy) over a split; texts are scored by the same logits."""
         logits, labels = self._adapter.predict(split), self._labels[split]
         self._adapter.check_precision("prediction", {split: logits})
         if split == "test":
-            self.account.score_samples(logits, labels)
+            self.measurements.score_samples(logits, labels)
         return cross_entropy_and_accuracy(logits, labels)
 
     def _check_device_memory(self) -> None:

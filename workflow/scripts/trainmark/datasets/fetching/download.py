@@ -46,7 +46,7 @@ def _files(entry: Mapping) -> list[Mapping]:
 
 
 def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, offline: bool) -> dict:
-    target, checksum = raw_folder / file["name"], Checksum.said_of(file)
+    target, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
     known = {"file": file["name"], checksum.kind: checksum.digest}
     if target.is_file() and checksum_of(target, checksum.kind) == checksum:
         part_of(target).unlink(missing_ok=True)
@@ -107,7 +107,7 @@ def _mirrored(mirror: str | None, path: str) -> list[str]:
 def verify(raw_folder: Path, entry: Mapping) -> None:
     """Raise DataError where a raw file is missing or is no longer what was downloaded."""
     for file in _files(entry):
-        path, checksum = raw_folder / file["name"], Checksum.said_of(file)
+        path, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
         if not path.is_file() or checksum_of(path, checksum.kind) != checksum:
             state = "is damaged" if path.is_file() else "is missing"
             raise DataError(f"{path} {state}; run snakemake again with --forcerun download_dataset to fetch it")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from trainmark.files.checksums import Checksum, digest_of
-from trainmark.files.disk import StorageError, require_free_disk, shown_bytes
+from trainmark.files.disk import StorageError, format_bytes, require_free_disk
 from trainmark.files.whole import give_name, part_of
 
 
@@ -99,8 +99,8 @@ class PartialFile:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageError(
-                    f"the disk of {self.path.parent} is full ({error.strerror}); the {shown_bytes(self.size_bytes)} of "
-                    f"{self.target.name} that came are kept in {self.path}; make room and run it again, and it goes "
+                    f"the disk of {self.path.parent} is full ({error.strerror}); the {format_bytes(self.size_bytes)} "
+                    f"of {self.target.name} that came are kept in {self.path}; make room and run it again, and it goes "
                     "on from there"
                 ) from error
             raise StorageError(f"{self.path} cannot be written ({error.strerror}); see to that folder") from error

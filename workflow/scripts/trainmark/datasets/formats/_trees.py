@@ -25,7 +25,7 @@ def unpack_into(folders: Folders, file: Mapping, into: str = "", nested: bool = 
     """
     target = folders.unpacked / into
     mark = folders.unpacked / f".{file['name']}{MARK}"
-    digest = Checksum.said_of(file).digest
+    digest = Checksum.from_catalogue(file).digest
     if mark.is_file() and mark.read_text() != digest:
         raise DataError(f"{target} holds an earlier {file['name']}; delete {folders.unpacked} and run snakemake again")
     write_text(mark, digest)

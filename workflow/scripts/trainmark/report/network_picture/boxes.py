@@ -77,14 +77,14 @@ def in_words(node: Node) -> str:
     return WORDS[node.op][1].format(**node.attributes) + "".join(unusual)
 
 
-def shown_shape(shape: Shape) -> str:
+def format_shape(shape: Shape) -> str:
     """A shape as people read it: "3 x 224 x 224"."""
     return " x ".join(map(str, shape))
 
 
-def shown_input(architecture: Architecture) -> str:
+def format_input(architecture: Architecture) -> str:
     """What a network takes: "3 x 224 x 224", "400 token ids"."""
-    return shown_shape(architecture.input_shape) + (" token ids" if architecture.takes_tokens else "")
+    return format_shape(architecture.input_shape) + (" token ids" if architecture.takes_tokens else "")
 
 
 def boxes(architecture: Architecture) -> tuple[Box, ...]:
@@ -146,7 +146,7 @@ def _kind(name: str, nodes: list[Node]) -> str:
 def _lines(name: str, group: str | None, nodes: list[Node], architecture: Architecture) -> tuple[str, ...]:
     words = [in_short(node) for node in nodes]
     if name == "input":
-        words.insert(0, shown_input(architecture))
+        words.insert(0, format_input(architecture))
     weights: Mapping[str, float] = dict(architecture.auxiliary)
     notes = [f"loss x {weights[node.name]:g}" for node in nodes if node.name in weights]
     return (name.removeprefix(f"{group}_"), *_wrapped(words), *notes)
@@ -165,5 +165,5 @@ def _wrapped(words: list[str]) -> list[str]:
 
 
 def _tip(name: str, nodes: list[Node], shapes: Mapping[str, Shape]) -> str:
-    told = [f"{node.name}: {in_words(node)}, gives {shown_shape(shapes[node.name])}" for node in nodes]
-    return "\n".join(([f"input: {shown_shape(shapes['input'])}"] if name == "input" else []) + told)
+    told = [f"{node.name}: {in_words(node)}, gives {format_shape(shapes[node.name])}" for node in nodes]
+    return "\n".join(([f"input: {format_shape(shapes['input'])}"] if name == "input" else []) + told)

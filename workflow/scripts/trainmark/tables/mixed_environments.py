@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from trainmark.tables.formatting import named_runs, shown_range
+from trainmark.tables.formatting import format_range, named_runs
 
 MANY = 6
 """More disturbed runs than this are told by their cause alone, without its figures."""
@@ -29,7 +29,7 @@ def code_versions(runs: pd.DataFrame) -> int:
     return max((len(by_digest) for by_digest in _numbers_by_digest(runs).values()), default=1)
 
 
-def code_mixtures(runs: pd.DataFrame) -> list[str]:
+def mixed_code(runs: pd.DataFrame) -> list[str]:
     """A sentence for each way in which modules of different versions part these runs; none where all are the same."""
     modules_by_parts: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for module, by_digest in _numbers_by_digest(runs).items():
@@ -43,7 +43,7 @@ def code_mixtures(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def machine_mixtures(runs: pd.DataFrame) -> list[str]:
+def mixed_machines(runs: pd.DataFrame) -> list[str]:
     """A sentence for each device whose runs were trained on different processors, or with different numbers of threads.
 
     Their times then compare machines as well. A run whose device is not known (memory ran out before) is left out.
@@ -62,7 +62,7 @@ def machine_mixtures(runs: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def call_mixtures(runs: pd.DataFrame) -> list[str]:
+def mixed_calls(runs: pd.DataFrame) -> list[str]:
     """A sentence where runs were trained in several calls of snakemake, or on several days: which, when, at which load.
 
     Only within one call are all runs mixed: a machine that was slower in another favours what was trained in this one.
@@ -71,7 +71,7 @@ def call_mixtures(runs: pd.DataFrame) -> list[str]:
     if calls == 1 and runs["day"].nunique() == 1:
         return []
     parts = [
-        f"{named_runs(group['number'])} on {day} (load {shown_range(group['load_1min'])})"
+        f"{named_runs(group['number'])} on {day} (load {format_range(group['load_1min'])})"
         for (_, day), group in runs.groupby(["calls", "day"], sort=True)
     ]
     where = f"in {calls} calls of snakemake" if calls > 1 else "on several days"
@@ -89,9 +89,9 @@ def disturbances(runs: pd.DataFrame) -> list[str]:
     return [f"Disturbed: {', '.join(parts)}. Medians hold such runs; verdicts leave out their pairs."]
 
 
-def mixtures(runs: pd.DataFrame) -> list[str]:
+def mixed_environments(runs: pd.DataFrame) -> list[str]:
     """Every sentence on runs that stand side by side: their code, machines and calls, and which were disturbed."""
-    return code_mixtures(runs) + machine_mixtures(runs) + call_mixtures(runs) + disturbances(runs)
+    return mixed_code(runs) + mixed_machines(runs) + mixed_calls(runs) + disturbances(runs)
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:

@@ -5,7 +5,7 @@ import pytest
 
 from trainmark.recipes.outputs import probabilities
 from trainmark.records.result import result
-from trainmark.training.outcome import divergence, sample_scores
+from trainmark.training.status import divergence, sample_scores
 
 NAN, INF = float("nan"), float("inf")
 FINITE = {"test": (0.5, 0.9)}

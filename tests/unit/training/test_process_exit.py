@@ -11,7 +11,7 @@ from records_for_tests import record
 
 import trainmark
 from trainmark.records.record import read_record, write_record
-from trainmark.training.ending import Ending
+from trainmark.training.process_exit import ProcessExit
 
 
 class Display:
@@ -26,7 +26,7 @@ class Display:
 
 @pytest.fixture
 def ending(tmp_path):
-    return Ending(tmp_path / "record.json", None, Display())
+    return ProcessExit(tmp_path / "record.json", None, Display())
 
 
 # --- a record that an earlier process left ------------------------------------------------------------------------
@@ -65,13 +65,13 @@ import json, os, signal, sys
 from pathlib import Path
 from trainmark.console import Terminal
 from trainmark.training.display import RunDisplay
-from trainmark.training.ending import Ending
+from trainmark.training.process_exit import ProcessExit
 from trainmark.plan.run import Run
 
 run = Run("e", "r", "d", "a", "cpu", 2, 1)
 record = json.loads(Path("given.json").read_text())
 display = RunDisplay(run, None, Terminal(sys.stderr))
-ending = Ending(Path("record.json"), None, display)
+ending = ProcessExit(Path("record.json"), None, display)
 ending.checkpoint_folder.mkdir()
 ending.stop_on_signals()
 display.start()

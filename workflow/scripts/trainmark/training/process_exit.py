@@ -30,7 +30,7 @@ def has_workflow() -> bool:
     return os.environ.get(WORKFLOW_VARIABLE) in {str(process.pid) for process in psutil.Process().parents()}
 
 
-class Ending:
+class ProcessExit:
     """The end of the process that trains the run of one record.
 
     record: the file to write. Beside it lie the run's checkpoints, in a folder of their own, and, where the workflow

@@ -3,7 +3,7 @@
 import pytest
 from records_for_tests import CODE, out_of_memory, record, session, written_tables
 
-from trainmark.tables.mixtures import code_mixtures, code_versions, machine_mixtures, resumed_elsewhere
+from trainmark.tables.mixed_environments import code_versions, mixed_code, mixed_machines, resumed_elsewhere
 
 
 @pytest.fixture
@@ -20,19 +20,19 @@ def with_code(framework, repeat, **modules):
 def test_runs_of_the_same_code_are_no_mixture_though_each_framework_has_its_adapter(runs_of):
     runs = runs_of(record("a"), record("b"), record("c"))
     assert code_versions(runs) == 1
-    assert code_mixtures(runs) == []
+    assert mixed_code(runs) == []
 
 
 def test_runs_of_different_code_are_named_with_the_module(runs_of):
     runs = runs_of(*(with_code("a", repeat) for repeat in (1, 2, 3)), with_code("a", 4, **{"training.run": "f"}))
     assert code_versions(runs) == 2
-    (sentence,) = code_mixtures(runs)
+    (sentence,) = mixed_code(runs)
     assert sentence.startswith("Different code trained runs 1-3 and run 4 (trainmark.training.run). ")
 
 
 def test_an_adapter_of_which_two_versions_trained_is_a_mixture(runs_of):
     runs = runs_of(with_code("a", 1, x="1"), with_code("a", 2, x="2"), with_code("b", 1, y="3"))
-    (sentence,) = code_mixtures(runs)
+    (sentence,) = mixed_code(runs)
     assert "run 1 and run 2 (trainmark.x)" in sentence
 
 
@@ -42,7 +42,7 @@ def test_modules_that_changed_together_are_one_sentence_and_others_another(runs_
         with_code("a", 2, x="2", y="2", z="1"),
         with_code("a", 3, x="2", y="2", z="2"),
     )
-    together, alone = code_mixtures(runs)
+    together, alone = mixed_code(runs)
     assert "run 1 and runs 2-3 (trainmark.x, trainmark.y)" in together
     assert "runs 1-2 and run 3 (trainmark.z)" in alone
 
@@ -55,7 +55,7 @@ def test_modules_that_changed_together_are_one_sentence_and_others_another(runs_
     ],
 )
 def test_runs_of_different_machines_are_named(runs_of, changes, named):
-    (sentence,) = machine_mixtures(runs_of(record("a", 1), record("a", 2, changes=changes)))
+    (sentence,) = mixed_machines(runs_of(record("a", 1), record("a", 2, changes=changes)))
     assert sentence.startswith(f"The cpu runs were trained on different machines: {named}. ")
 
 
@@ -63,14 +63,14 @@ def test_gpu_runs_are_told_apart_by_their_gpu_and_not_by_the_cpu_beside_it(runs_
     def gpu_run(repeat, gpu, cpu):
         return record("a", repeat, device="gpu", changes={"provenance.device.name": gpu, "provenance.cpu_model": cpu})
 
-    assert machine_mixtures(runs_of(gpu_run(1, "G", "x"), gpu_run(2, "G", "y"))) == []
-    (sentence,) = machine_mixtures(runs_of(gpu_run(1, "G", "x"), gpu_run(2, "H", "x")))
+    assert mixed_machines(runs_of(gpu_run(1, "G", "x"), gpu_run(2, "G", "y"))) == []
+    (sentence,) = mixed_machines(runs_of(gpu_run(1, "G", "x"), gpu_run(2, "H", "x")))
     assert sentence.startswith("The gpu runs")
 
 
 def test_a_cpu_and_a_gpu_run_are_no_mixture_nor_is_a_run_without_a_device(runs_of):
     nowhere = out_of_memory("a", 2, device="gpu", changes={"provenance.device": None})
-    assert machine_mixtures(runs_of(record("a"), record("a", device="gpu"), nowhere)) == []
+    assert mixed_machines(runs_of(record("a"), record("a", device="gpu"), nowhere)) == []
 
 
 def test_a_run_that_went_on_on_another_machine_is_told(runs_of):

@@ -1,6 +1,6 @@
 """Is one setting under two names told apart, and is a slowdown of 10 % found? The report's own verdicts, on real runs.
 
-Run: make bench-twins. In a copy of the repository Chainer's adapter goes under three names: two that are the same, and
+Run: make bench-verdicts. In a copy of the repository Chainer's adapter has three names: two that are the same, and
 one that rests after each epoch for a tenth of the epoch's time. Ten repeats of each go through the workflow, in its own
 order, and what the report says is printed. Exit status 1 where it says anything else than it should.
 """
