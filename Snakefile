@@ -35,3 +35,7 @@ onstart:
 
 onsuccess:
     finish()
+
+
+onerror:
+    fail()

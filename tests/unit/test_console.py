@@ -13,7 +13,7 @@ import pytest
 from tqdm import tqdm
 
 from trainmark import console
-from trainmark.console import keep_log, print_line, said_when_long
+from trainmark.console import in_words, keep_log, print_line, print_while_waiting
 from trainmark.errors import DataError
 
 
@@ -140,9 +140,17 @@ def test_only_a_commands_own_output_is_seen():
     assert (done.stdout, done.stderr) == ("before\ndéjà vu\nafter\n", "an error\n")
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.01, "waiting\n"), (60, "")])
-def test_what_takes_long_is_said(seconds, said):
+@pytest.mark.parametrize(("seconds", "lines"), [(0.02, 3), (60, 0)])
+def test_a_long_wait_is_said_again_and_again_and_for_how_long(seconds, lines):
     stream = io.StringIO()
-    with said_when_long("waiting", stream, seconds):
-        time.sleep(0.2)
-    assert stream.getvalue() == said
+    with print_while_waiting("waiting", stream, seconds):
+        time.sleep(0.12)  # after .02, .04 and .08 s
+    assert stream.getvalue() == "waiting, for 0 s now\n" * lines
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (52, "52 s"), (89, "89 s"), (150, "2 min"), (12000, "3 h 20 min")],
+)
+def test_durations(seconds, text):
+    assert in_words(seconds) == text

@@ -53,4 +53,4 @@ rule certify:
         mem_mb=4000,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset {wildcards.dataset} --traces {input.traces:q} --out {output.certificate:q} 2> >(tee {log:q} >&2)"
+        " --dataset {wildcards.dataset} --traces {input.traces:q} --out {output.certificate:q} 2> {log:q}"

@@ -16,9 +16,10 @@ from trainmark.machine.gpus import find_gpus
 from trainmark.plan import products
 from trainmark.plan.campaign import Campaign, option
 from trainmark.plan.code_digests import digest
+from trainmark.plan.display import show_workflow
 from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
-from trainmark.plan.plan_file import read_plan
+from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
 from trainmark.plan.reruns import count_attempts
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
@@ -30,7 +31,7 @@ def or_refuse(function, *arguments, **options):
         return function(*arguments, **options)
     except TrainmarkError as error:
         heading = "the config can't be used:\n" if isinstance(error, ConfigError) else ""
-        raise WorkflowError(f"{heading}{error}") from None
+        sys.exit(f"{heading}{error}")  # a WorkflowError would be followed by lines of a traceback
 
 
 CONFIG, CATALOGUE = or_refuse(
@@ -38,12 +39,17 @@ CONFIG, CATALOGUE = or_refuse(
 )
 if workflow.is_main_process:
     GPU_FOUND = bool(find_gpus())
-    PLANNED = with_devices(CONFIG, GPU_FOUND)
+    PLANNED = or_refuse(with_devices, CONFIG, GPU_FOUND)
+    PARTIAL = PARTIAL_VARIABLE in os.environ  # plan/hooks.py: tables and report of the runs that a failed call left
+    MISSING = or_refuse(read_plan, Path(PLAN_FILE))["missing"] if PARTIAL else {}
 else:  # a job that reads the Snakefile anew, on a node of a cluster, takes the devices that were found where it was planned
-    PLANNED = or_refuse(read_plan, Path(PLAN_FILE))["config"]
-CAMPAIGN = Campaign(PLANNED, CATALOGUE)
+    PLAN = or_refuse(read_plan, Path(PLAN_FILE))
+    PLANNED, MISSING = PLAN["config"], PLAN["missing"]
+CAMPAIGN = Campaign(PLANNED, CATALOGUE, MISSING)
 if workflow.is_main_process:
-    CAMPAIGN.attempts = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, CONFIG["rerun_disturbed"], sys.stderr)
+    AGAIN = CONFIG["rerun_disturbed"] and not PARTIAL
+    CAMPAIGN.attempts = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, sys.stderr)
+    DISPLAY = show_workflow(CAMPAIGN.order, workflow)
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
 STALE = {}  # what of a record or a certificate is not as asked, by its path
@@ -82,12 +88,39 @@ def start():
     """Before the first job. What this imports is not there in a dry run, which needs Snakemake alone."""
     from trainmark.plan.hooks import print_stale, start_workflow
 
-    HELD.append(or_refuse(start_workflow, CAMPAIGN, CONFIG, gpu_found=GPU_FOUND, local=workflow.local_exec))
+    jobs = list(workflow.dag.needrun_jobs())
+    deployed = bool(workflow.deployment_settings.deployment_method)
+    HELD.append(
+        or_refuse(
+            start_workflow,
+            CAMPAIGN,
+            CONFIG,
+            jobs,
+            gpu_found=GPU_FOUND,
+            local=workflow.local_exec,
+            deployed=deployed,
+        )
+    )
     print_stale(STALE, sys.stderr)
+    DISPLAY.start(job.wildcards_dict for job in jobs if job.rule.name == "train")
 
 
 def finish():
-    """After the last job."""
+    """After the last job, where none failed."""
     from trainmark.plan.hooks import print_results
 
+    DISPLAY.stop()
     print_results(CAMPAIGN, sys.stderr)
+
+
+def fail():
+    """After the last job, where one failed: tables and report of the runs that are done."""
+    from trainmark.plan.hooks import finish_without, missing_runs
+
+    DISPLAY.stop()
+    scheduler, asked = workflow.scheduler, workflow.dag_settings
+    interrupted = scheduler.running or not scheduler.failed or scheduler._user_kill
+    part = asked.targets or asked.until or asked.omit_from or asked.forceall or asked.forcerun or asked.forcetargets
+    if not (interrupted or part or PARTIAL):
+        HELD.pop().close()
+        finish_without(CAMPAIGN, missing_runs(CAMPAIGN, DISPLAY.failures, DISPLAY.not_trained()), sys.stderr)

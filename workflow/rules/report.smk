@@ -35,7 +35,7 @@ rule collect_records:
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs"
         " --certificates-folder results/certificates --evaluations-folder results/evaluations --out-folder {params.folder:q}"
-        " 2> >(tee {log:q} >&2)"
+        " 2> {log:q}"
 
 
 rule plot_figure:
@@ -73,7 +73,7 @@ rule plot_figure:
     shell:
         "python {params.script:q} --figure {wildcards.figure} --tables-folder {params.folder:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
-        " --out {output:q} 2> >(tee {log:q} >&2)"
+        " --out {output:q} 2> {log:q}"
 
 
 rule report:
@@ -102,5 +102,4 @@ rule report:
     resources:
         mem_mb=1000,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}"
-        " 2> >(tee {log:q} >&2)"
+        "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}" " 2> {log:q}"

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from trainmark.console import redirect_output
+from trainmark.console import Terminal, redirect_output
 from trainmark.errors import failing_in_one_sentence
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
@@ -20,9 +20,9 @@ def parse_arguments() -> argparse.Namespace:
     return parse_with_trainer(parser)
 
 
-def evaluate(arguments: argparse.Namespace) -> None:
+def evaluate(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
     """Hold a device, as runs do, so that no timed one is disturbed; evaluate; write."""
-    with hold_device(arguments.device, arguments.threads) as device_lock:
+    with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before
         from trainmark.records.evaluation import write_evaluation
@@ -46,7 +46,7 @@ def main() -> None:
     terminal = redirect_output(arguments.log)
     title = f"evaluate {arguments.recipe}: {arguments.framework}, {arguments.device}"
     with failing_in_one_sentence(title, arguments.log, terminal):
-        evaluate(arguments)
+        evaluate(arguments, title, terminal)
 
 
 if __name__ == "__main__":

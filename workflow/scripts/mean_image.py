@@ -20,7 +20,10 @@ def main() -> None:
     parser.add_argument("--picture", required=True, type=Path, help="mean.png")
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
-    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
+    with (
+        keep_log(arguments.log),
+        cpus_beside_runs(arguments.workers, f"mean image of {arguments.dataset_folder.parent.name}"),
+    ):
         mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers, arguments.checkpoint)
         save_mean(mean, arguments.out)
         save_picture(mean, arguments.picture)

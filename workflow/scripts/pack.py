@@ -22,7 +22,10 @@ def main() -> None:
     arguments = parser.parse_args()
     manifest = prepared.read_manifest(arguments.dataset_folder)
     arguments.out_folder.mkdir(parents=True, exist_ok=True)
-    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
+    with (
+        keep_log(arguments.log),
+        cpus_beside_runs(arguments.workers, f"packing {arguments.dataset_folder.parent.name}"),
+    ):
         for split in SPLITS:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"

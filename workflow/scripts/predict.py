@@ -4,11 +4,10 @@ Words, token ids and length are those of the training. An empty line is a review
 """
 
 import argparse
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from trainmark.console import only_own_output, said_when_long
+from trainmark.console import only_own_output
 from trainmark.errors import run_command
 from trainmark.machine.gpus import DEVICES, limit_threads
 from trainmark.machine.locks import hold_device
@@ -34,8 +33,7 @@ def main() -> None:
     with ExitStack() as held:
         find_run(arguments.run, arguments.dataset_folder)  # the wait can take hours: what is missing is said before it
         lines = held.enter_context(open_texts(arguments.file))
-        with said_when_long("predict: waiting for CPUs, or a GPU, that runs hold", sys.stderr, seconds=5):
-            device_lock = held.enter_context(hold_device(arguments.device, arguments.threads))
+        device_lock = held.enter_context(hold_device(arguments.device, arguments.threads, title="predict"))
         limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before here
         from trainmark.prediction import predict

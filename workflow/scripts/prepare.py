@@ -26,7 +26,8 @@ def main() -> None:
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
     folders = Folders(arguments.raw_folder, arguments.unpacked_folder, arguments.base_folder)
-    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
+    title = f"preparing {arguments.dataset}"
+    with keep_log(arguments.log), cpus_beside_runs(arguments.workers, title):
         verify(folders.raw, arguments.entry)
         dataset = read_dataset(folders, arguments.entry)
         sources = read_sources(arguments.sources)

@@ -16,8 +16,7 @@ def main() -> None:
     parser.add_argument("--results-folder", required=True, type=Path, help="tables, certificates, figures and datasets")
     parser.add_argument("--out", required=True, type=Path, help="index.html")
     arguments = parser.parse_args()
-    config = read_plan(arguments.plan)["config"]
-    page = render(read_results(arguments.results_folder), config)
+    page = render(read_results(arguments.results_folder), read_plan(arguments.plan))
     arguments.out.write_text(page, encoding="utf-8")
 
 

@@ -5,8 +5,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from trainmark.console import print_line, redirect_output
-from trainmark.errors import failing_in_one_sentence
+from trainmark.console import Terminal, print_line, redirect_output
+from trainmark.errors import failing_in_one_sentence, in_workflow
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
@@ -22,7 +22,7 @@ def parse_arguments() -> argparse.Namespace:
     return parse_with_trainer(parser)
 
 
-def take_trace(arguments: argparse.Namespace) -> None:
+def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
     """Hold a device, as runs do, so that no timed one is disturbed; take the steps; write."""
     recipe = RECIPES[arguments.recipe]
     asked = {
@@ -30,7 +30,7 @@ def take_trace(arguments: argparse.Namespace) -> None:
         "recipe": certified_recipe_values(recipe),
         "code": code_record(tracing_code(recipe, arguments.framework)),  # before any wait: it may be edited meanwhile
     }
-    with hold_device(arguments.device, arguments.threads) as device_lock:
+    with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before
         from trainmark.parity.certified_steps import certified_plan, trace
@@ -49,8 +49,9 @@ def main() -> None:
     title = f"certify {arguments.recipe}: {arguments.framework}, {arguments.device}"
     start = time.monotonic()
     with failing_in_one_sentence(title, arguments.log, terminal):
-        take_trace(arguments)
-    print_line(f"{title}: traced in {time.monotonic() - start:.0f} s", terminal)
+        take_trace(arguments, title, terminal)
+    if not in_workflow():
+        print_line(f"{title}: traced in {time.monotonic() - start:.0f} s", terminal)
 
 
 if __name__ == "__main__":

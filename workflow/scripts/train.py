@@ -59,9 +59,12 @@ def train(
     code = code_record(training_code(recipe, run.framework))  # before any wait: it may be edited meanwhile
     phase_times.add("start", time.monotonic() - start)
     with ExitStack() as held:
-        with phase_times.phase("device_wait"), display.waiting():
+        with phase_times.phase("device_wait"):
+            display.wait()
             held.enter_context(run_lock(arguments.out, ending.checkpoint_folder))
-            device_lock = held.enter_context(hold_device(run.device, arguments.threads))
+            device_lock = held.enter_context(
+                hold_device(run.device, arguments.threads, title=display.title, stream=display.terminal)
+            )
         display.start()
         gpus.limit_threads(device_lock.cpus)
         with phase_times.phase("import"):  # numpy reads its number of threads when it is imported: not before here

@@ -22,10 +22,14 @@ def main() -> None:
     config, _ = load_config(arguments.config)
     runs = expand_runs(with_devices(config, gpu_found=bool(find_gpus())))
     for name in config["experiments"]:
-        print(f"{name}: {sum(run.experiment == name for run in runs)} runs")
+        print(f"{name}: {_runs(sum(run.experiment == name for run in runs))}")
     for name in config["prepare"]:
-        print(f"{name}: fetched and prepared")
-    print(f"{len(runs)} runs in all")
+        print(f"{name}: will be prepared")
+    print(f"{_runs(len(runs))} in all")
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
 
 
 if __name__ == "__main__":

@@ -27,12 +27,12 @@ def test_validate_counts_runs(file, runs):
 
 
 def test_validate_names_the_datasets_to_prepare():
-    assert validate("config/examples/imagenette.yaml").stdout == "imagenette: fetched and prepared\n0 runs in all\n"
+    assert validate("config/examples/imagenette.yaml").stdout == "imagenette: will be prepared\n0 runs in all\n"
 
 
 def test_validate_says_what_is_wrong(tmp_path):
     (tmp_path / "bad.yaml").write_text("experiments: {e: {epochs: [0]}}\n")
     refused = validate(str(tmp_path / "bad.yaml"))
     assert refused.returncode == 1
-    assert refused.stderr.startswith(f"ConfigError: {tmp_path / 'bad.yaml'}: experiments.e.epochs[0]: found 0")
+    assert refused.stderr.startswith(f"ConfigError: {tmp_path / 'bad.yaml'}, line 1: experiments.e.epochs[0]: found 0")
     assert "Traceback" not in refused.stderr

@@ -114,7 +114,14 @@ def test_an_experiment_of_defaults_alone_loads(tmp_path):
     """The names in the defaults exist, and the recipe fits the dataset."""
     config, catalogue = load_config([], {"experiments": {"e": {}}})
     assert config["experiments"]["e"] == {key: part["default"] for key, part in EXPERIMENT.items()}
-    others = {"mirror": None, "offline": False, "rerun_disturbed": False, "prepare": [], "datasets": {}}
+    others = {
+        "mirror": None,
+        "offline": False,
+        "rerun_disturbed": False,
+        "max_runs": 100000,
+        "prepare": [],
+        "datasets": {},
+    }
     assert config == others | {"experiments": config["experiments"]}
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")
     explicit = {key: part["default"] for key, part in EXPERIMENT.items()}
@@ -188,6 +195,7 @@ def test_a_config_that_only_prepares_has_no_experiments():
         "mirror": None,
         "offline": False,
         "rerun_disturbed": False,
+        "max_runs": 100000,
         "prepare": ["mnist"],
         "datasets": {},
         "experiments": {},

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
 from itertools import pairwise
@@ -412,10 +413,20 @@ def test_work_that_is_not_timed_keeps_to_cpus_that_no_run_holds(host, machine, m
     machine(FOUR_CORES, [])
     kept = []
     monkeypatch.setattr(locks_module, "limit_threads", kept.append)
-    with hold_device("cpu", 3), cpus_beside_runs(1):
+    with hold_device("cpu", 3), cpus_beside_runs(1, "preparing"):
         assert kept == [(3,)]
         assert taken(host / "trainmark-locks" / "core-3.lock")
     assert not taken(host / "trainmark-locks" / "core-3.lock")
+
+
+def test_a_wait_says_for_what_and_for_how_long(host, machine, capsys):
+    machine(FOUR_CORES, [])
+    with hold_device("cpu", 4):
+        waiting = threading.Thread(target=lambda: hold_device("cpu", 2, title="t", waiting_seconds=0.05).__enter__())
+        waiting.start()
+        time.sleep(0.2)
+    waiting.join()
+    assert capsys.readouterr().err.startswith("t: waiting for 2 CPUs, held by other jobs, for 0 s now\n")
 
 
 def test_locks_that_another_user_made_can_be_taken_where_linux_protects_regular_files(host, machine, monkeypatch):

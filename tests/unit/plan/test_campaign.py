@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from trainmark.config.load import load_config
-from trainmark.errors import BusyError, DeviceError
+from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DeviceError
 from trainmark.plan import hooks
 from trainmark.plan.campaign import Campaign, option
 from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
-from trainmark.plan.plan_file import WORKFLOW_VARIABLE, read_plan
+from trainmark.plan.plan_file import read_plan
 
 ASKED = {
     "experiments": {
@@ -142,12 +142,12 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def start(gpu_found=False, local=True, **changes):
+def start(gpu_found=False, local=True, jobs=(), deployed=False, **changes):
     asked = deepcopy(ASKED)
     asked["experiments"]["small"] |= changes
     config, catalogue = load_config([], asked | {"mirror": "/mirror", "offline": True})
     campaign = Campaign(with_devices(config, gpu_found), catalogue)
-    return hooks.start_workflow(campaign, config, gpu_found=gpu_found, local=local)
+    return hooks.start_workflow(campaign, config, jobs, gpu_found=gpu_found, local=local, deployed=deployed)
 
 
 def test_a_start_writes_the_plan_and_tells_the_jobs_what_no_result_depends_on(here):

@@ -18,7 +18,7 @@ EXPERIMENT = {
 
 
 def config(**experiments) -> dict:
-    return {"experiments": {name: EXPERIMENT | changes for name, changes in experiments.items()}}
+    return {"max_runs": 100, "experiments": {name: EXPERIMENT | changes for name, changes in experiments.items()}}
 
 
 def test_count_is_the_product_of_the_lists_and_the_repeats():

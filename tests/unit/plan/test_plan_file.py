@@ -45,11 +45,15 @@ def test_no_plan(tmp_path):
     assert place_in_order(RUN, plan_if_there(tmp_path / "plan.json")) is None
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"config": {}}', "3"])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"config": {}}', "3"])
 def test_a_plan_that_a_job_needs_and_that_is_none_is_one_sentence(tmp_path, content):
-    if content is not None:
-        (tmp_path / "plan.json").write_text(content)
-    with pytest.raises(DataError, match=r"plan\.json holds no plan on .*need the same directory"):
+    (tmp_path / "plan.json").write_text(content)
+    with pytest.raises(DataError, match=r"plan\.json is not a plan of this version of trainmark: run snakemake"):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_a_plan_that_a_job_needs_and_that_is_missing_is_one_sentence(tmp_path):
+    with pytest.raises(DataError, match=r"there is no plan .*plan\.json on .*need the same directory"):
         read_plan(tmp_path / "plan.json")
 
 

@@ -302,7 +302,7 @@ def test_a_dataset_that_was_encoded_elsewhere(results):
 def test_a_framework_that_is_not_installed(results, monkeypatch):
     run = read_run(results())
     monkeypatch.setattr("trainmark.frameworks.registry.Framework.missing_packages", lambda self: ["chainer"])
-    with pytest.raises(TrainmarkError, match="the framework chainer needs the package chainer, which this environment"):
+    with pytest.raises(TrainmarkError, match="the framework chainer needs the package chainer, which is not installed"):
         Predictor(run, "cpu", 2)
 
 

@@ -49,7 +49,7 @@ class Page:
         plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
         config = {"experiments": {name: {"description": "Small & <fast>."} for name in "ef"}, "prepare": []}
         tables = runs, read_comparisons(comparisons), agreement_table(by_path), certificates
-        self.text = render(Results(folder, *tables), config)
+        self.text = render(Results(folder, *tables), {"config": config, "missing": {}, "order": []})
         self.figures = Figures(self.text)
         self.words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", self.text[self.text.index("<body") :]))
 

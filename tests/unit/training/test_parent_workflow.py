@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import trainmark
-from trainmark.training.process_exit import WORKFLOW_VARIABLE, has_workflow
+from trainmark.errors import WORKFLOW_VARIABLE
+from trainmark.training.process_exit import has_workflow
 
 JOB = """
 import sys

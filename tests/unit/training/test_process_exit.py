@@ -93,7 +93,7 @@ def ended(tmp_path, rest, **extra):
 def test_a_run_that_finishes_leaves_its_record_alone(tmp_path):
     status, printed = ended(tmp_path, "ending.finish(record)")
     assert status == 0
-    assert "run: done, test loss" in printed
+    assert "run: test accuracy" in printed
     assert read_record(tmp_path / "record.json") == record("a")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["given.json", "record.json"]
 

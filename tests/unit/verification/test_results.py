@@ -97,7 +97,7 @@ def remake(folder):
         files = [folder / FIGURES / f"{name}.{kind}" for kind in ("svg", "png")]
         files[0].parent.mkdir(parents=True, exist_ok=True)
         save_figure_of(name, GROUP, folder / "tables", files)
-    page.write_text(render(read_results(folder), plan["config"]))
+    page.write_text(render(read_results(folder), plan))
 
 
 def write_json(path, document):

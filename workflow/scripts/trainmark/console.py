@@ -4,11 +4,17 @@ import io
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import TextIO
+
+from trainmark.errors import in_workflow
+
+CLEAR_LINE = "\r\x1b[K"
+"""Control characters that empty the line of a terminal, on which a progress bar may stand."""
 
 
 class Terminal(io.TextIOBase):
@@ -53,7 +59,7 @@ def print_line(text: str, stream: TextIO | Terminal) -> None:
     PYTHONUNBUFFERED, which container images like to set, makes standard error such a stream. Lines of two jobs then ran
     into one.
     """
-    stream.write(f"{text}\n")
+    stream.write(f"{CLEAR_LINE if stream.isatty() else ''}{text}\n")
     stream.flush()
 
 
@@ -98,15 +104,32 @@ def only_own_output() -> Iterator[TextIO]:
 
 
 @contextmanager
-def said_when_long(text: str, stream: TextIO | Terminal, seconds: float) -> Iterator[None]:
-    """Print a line to `stream` once the body has taken so many seconds."""
-    timer = threading.Timer(seconds, print_line, (text, stream))
-    timer.daemon = True
-    timer.start()
+def print_while_waiting(text: str, stream: TextIO | Terminal, seconds: float) -> Iterator[None]:
+    """Print a line once the body has taken so many seconds, and again after twice, four times, eight times as many.
+
+    text: who waits for what; the line adds for how long.
+    """
+    done = threading.Event()
+
+    def print_lines() -> None:
+        start, wait_seconds = time.monotonic(), seconds
+        while not done.wait(wait_seconds):
+            wait_seconds = time.monotonic() - start
+            print_line(f"{text}, for {in_words(wait_seconds)} now", stream)
+
+    threading.Thread(target=print_lines, daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        done.set()
+
+
+def in_words(seconds: float) -> str:
+    """A duration for people: "40 s", "12 min", "3 h 20 min"."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class _Copied(Terminal):
@@ -129,6 +152,7 @@ class _Copied(Terminal):
 def keep_log(log: Path) -> Iterator[None]:
     """Copy standard error to `log`, with the traceback of whatever ends the body.
 
+    In a workflow the process then exits with status 1 and prints nothing: the workflow prints the log's last sentence.
     A shell's `tee` would do it too, but progress bars would take it for a file and fall silent on a terminal.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -140,4 +164,6 @@ def keep_log(log: Path) -> Iterator[None]:
             yield
         except Exception:
             traceback.print_exc(file=stream)
+            if in_workflow():
+                sys.exit(1)
             raise

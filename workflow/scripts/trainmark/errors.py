@@ -10,6 +10,14 @@ from contextlib import contextmanager
 from io import TextIOBase
 from pathlib import Path
 
+WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
+"""Environment variable in which a workflow leaves the id of its process to its jobs."""
+
+
+def in_workflow() -> bool:
+    """Whether a workflow started this process. The workflow then says how its job ended, and the job says nothing."""
+    return WORKFLOW_VARIABLE in os.environ
+
 
 class TrainmarkError(Exception):
     """Base of every error whose text is meant for the user; shown without a traceback."""
@@ -85,5 +93,6 @@ def failing_in_one_sentence(title: str, log: Path | None, terminal: TextIOBase) 
     except Exception as error:
         traceback.print_exc()
         message = str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
-        terminal.write(f"{title}: failed: {message}" + (f"; log: {log}\n" if log else "\n"))
+        if not in_workflow():
+            terminal.write(f"{title}: failed: {message}" + (f"; log: {log}\n" if log else "\n"))
         sys.exit(1)

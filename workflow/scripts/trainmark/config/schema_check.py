@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import yaml
 
-from trainmark.config.strict_yaml import StrictLoader
+from trainmark.config.strict_yaml import StrictLoader, line_of
 from trainmark.config.wording import KeyPath, as_yaml, dotted, format_value, nearest, place, step
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import known_frameworks
@@ -46,13 +47,23 @@ def check_config(config: Mapping, documents: Mapping[str, Mapping], schema: Mapp
 def raise_findings(findings: Iterable[Finding], config: Mapping, documents: Mapping[str, Mapping]) -> None:
     """Raise ConfigError with a line for each finding, in the order of the config; do nothing where there is none."""
     findings = sorted(findings, key=lambda finding: place(finding[0], config))
-    lines = [f"{_file_of(path, documents)}: {dotted(path, config)}: {sentence}" for path, sentence in findings]
+    lines = [f"{_place_of(path, documents)}: {dotted(path, config)}: {sentence}" for path, sentence in findings]
     if lines:
         raise ConfigError("\n".join(dict.fromkeys(lines)))  # two rules of the schema may find the same
 
 
+def _place_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
+    """The file and, where it is one, the line: "my.yaml, line 7"."""
+    file = _file_of(path, documents)
+    line = line_of(Path(file), path) if path else None
+    return f"{file}, line {line}" if line else file
+
+
 def _file_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
-    """The document in which the longest part of a key path stands; the last one, which wins, for a tie."""
+    """Return the config file that contains the longest prefix of the key path.
+
+    If several do, return the last one, because it takes precedence.
+    """
 
     def depth(document: object) -> int:
         for length, part in enumerate(path):

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from trainmark.config.wording import type_name
+from trainmark.config.wording import KeyPath, type_name
 from trainmark.errors import ConfigError
 
 KINDS = {yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping"}
@@ -29,6 +29,10 @@ IN_OUR_WORDS = [
 
 MOST_VALUES = 100_000
 """How many values a file may come to with every alias (*name) written out: a few short lines can ask for billions."""
+
+
+MOST_BYTES = 1_000_000
+"""How large a file may be: PyYAML reads about half a megabyte a second."""
 
 
 LONG_TEXT = 1000
@@ -100,8 +104,32 @@ def read_yaml(path: Path) -> dict:
     return document
 
 
+def line_of(path: Path, keys: KeyPath) -> int | None:
+    """Return the line of a YAML file in which the longest part of a key path stands; None if there is no such file."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), StrictLoader)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return None
+    line = None
+    for key in keys:
+        if isinstance(node, yaml.SequenceNode):
+            node = place = node.value[key]
+        else:
+            pairs = node.value if isinstance(node, yaml.MappingNode) else []
+            pair = next((pair for pair in pairs if pair[0].value == str(key)), None)
+            if pair is None:
+                break
+            place, node = pair
+        line = place.start_mark.line + 1
+    return line
+
+
 def _text(path: Path) -> str:
     try:
+        if (size_bytes := path.stat().st_size) > MOST_BYTES:
+            raise ConfigError(f"{path}: found {size_bytes:,} bytes; allowed: at most {MOST_BYTES:,}")
+        if not (path.is_file() or path.is_dir()):
+            raise ConfigError(f"{path}: found no file, but a device or a pipe; allowed: a file")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: there is no such file") from error

@@ -89,7 +89,18 @@ def place(path: KeyPath, document: object) -> list[int]:
     return positions
 
 
+OTHER_NAMES = {
+    "cuda": "gpu", "nvidia": "gpu", "gpus": "gpu", "cpus": "cpu", "cupy": "chainer", "chainermn": "chainer",
+    "torch": "keras-torch", "pytorch": "keras-torch", "keras-pytorch": "keras-torch", "jax": "keras-jax",
+    "tensorflow": "keras-tensorflow", "tf": "keras-tensorflow", "keras": "keras-tensorflow",
+}  # fmt: skip
+"""What people call something that has another name here."""
+
+
 def nearest(value: object, names: Iterable[str]) -> str:
     """The known name that a text was probably meant to be, as a question; else nothing."""
-    near = get_close_matches(str(value).lower(), list(names), n=1, cutoff=0.6)
+    text, known = str(value).lower(), list(names)
+    if OTHER_NAMES.get(text) in known:
+        return f"; did you mean {OTHER_NAMES[text]}?"
+    near = get_close_matches(text, known, n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near and near[0] != value else ""

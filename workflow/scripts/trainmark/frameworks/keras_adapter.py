@@ -38,6 +38,7 @@ FRAMEWORKS = {
         },
     },
     "keras-torch": {
+        "set_up": "make torch",
         "packages": ["torch", "keras"],
         "environment": {"KERAS_BACKEND": "torch", "NVIDIA_TF32_OVERRIDE": "0"},
     },

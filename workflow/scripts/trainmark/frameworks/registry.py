@@ -6,6 +6,8 @@ The tables are read without being run, so that a dry run knows every framework a
 import importlib
 import importlib.util
 import os
+import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,25 +24,39 @@ if TYPE_CHECKING:
 class Framework:
     """One entry of an adapter module's FRAMEWORKS table.
 
-    module: the adapter's module name. packages: what must be importable, the framework's own package first.
+    module: the adapter's module name.
+    packages: what must be importable, the framework's own package first.
     environment: variables that must be set before the framework is imported.
+    set_up: the command that installs the framework.
     """
 
     name: str
     module: str
     packages: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
+    set_up: str
 
     def missing_packages(self) -> list[str]:
-        """Packages of this framework that are not installed here."""
+        """Packages of this framework that are not installed for this interpreter."""
         return [package for package in self.packages if importlib.util.find_spec(package) is None]
+
+    def refuse(self, missing: Iterable[str]) -> None:
+        """Raise DeviceError if any package is missing. missing: those of this framework."""
+        if lacking := ", ".join(missing):
+            raise DeviceError(
+                f"the framework {self.name} needs the package {lacking}, which is not installed; `{self.set_up}` "
+                "installs it in .venv, --sdm conda gives each framework an environment of its own, or take "
+                f"{self.name} out of the experiment's frameworks"
+            )
 
 
 @cache
 def known_frameworks() -> dict[str, Framework]:
     """Every framework that has an adapter, installed or not, by name."""
     return {
-        name: Framework(name, path.stem, tuple(entry["packages"]), tuple(entry["environment"].items()))
+        name: Framework(
+            name, path.stem, tuple(entry["packages"]), tuple(entry["environment"].items()), entry.get("set_up", "make")
+        )
         for path in sorted(Path(__file__).parent.glob("*_adapter.py"))
         for name, entry in read_literal(path, "FRAMEWORKS").items()
     }
@@ -52,12 +68,20 @@ def create_adapter(name: str, threads: int) -> "Adapter":
     Raises DeviceError where one of its packages is not installed.
     """
     framework = known_frameworks()[name]
-    missing = framework.missing_packages()
-    if missing:
-        raise DeviceError(
-            f"the framework {name} needs the package {', '.join(missing)}, which this environment lacks; install it, "
-            "run with --sdm conda, or take the framework out of the experiment"
-        )
+    framework.refuse(framework.missing_packages())
     os.environ.update(framework.environment)
     module = importlib.import_module(f"trainmark.frameworks.{framework.module}")
     return module.create(name, threads)
+
+
+FIND_PACKAGES = "import importlib.util as u, sys; print(*(name for name in sys.argv[1:] if not u.find_spec(name)))"
+"""A program that prints which of the packages in its command line are not installed."""
+
+
+def check_installed(names: Iterable[str]) -> None:
+    """Raise DeviceError if the `python` that jobs are started with lacks a package of one of these frameworks."""
+    frameworks = [known_frameworks()[name] for name in names]
+    packages = sorted({package for framework in frameworks for package in framework.packages})
+    found = subprocess.run(["python", "-c", FIND_PACKAGES, *packages], capture_output=True, text=True, check=False)
+    for framework in frameworks:
+        framework.refuse(package for package in framework.packages if package in found.stdout.split())

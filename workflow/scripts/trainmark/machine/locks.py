@@ -5,14 +5,17 @@ Standard library and filelock only: a device lock is taken before any framework,
 
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from filelock import FileLock, Timeout
 
+from trainmark.console import Terminal, print_while_waiting
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine.cpus import allowed_cores, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
@@ -42,8 +45,20 @@ class DeviceLock:
     held_from: float
 
 
+WAITING_SECONDS = 15.0
+"""A job that waits longer for its CPUs or its GPU says so."""
+
+
 @contextmanager
-def hold_device(device: str, threads: int, lock_folder: Path | None = None) -> Iterator[DeviceLock]:
+def hold_device(
+    device: str,
+    threads: int,
+    lock_folder: Path | None = None,
+    *,
+    title: str = "",
+    stream: TextIO | Terminal | None = None,
+    waiting_seconds: float = WAITING_SECONDS,
+) -> Iterator[DeviceLock]:
     """Hold `threads` CPUs, and for the device "gpu" one GPU, for one timed run; wait while others have them.
 
     No --cores or --resources value can then make two timed runs share what they are timed on. CPUs are held by whole
@@ -54,8 +69,9 @@ def hold_device(device: str, threads: int, lock_folder: Path | None = None) -> I
     Runs that choose from the same cores and GPUs wait one behind the other, so that small ones don't keep the cores
     from one that needs many. Between CPU and GPU runs, and between jobs with other cores, there is no such order.
 
-    A run sees no GPU but its own (CUDA_VISIBLE_DEVICES); a CPU run sees none. Raises DeviceError where there is no GPU,
-    or no folder for the locks.
+    A run sees no GPU but its own (CUDA_VISIBLE_DEVICES); a CPU run sees none. A wait longer than `waiting_seconds` is
+    said on `stream` (default: standard error), in a line that begins with `title`. Raises DeviceError where there is no
+    GPU, or no folder for the locks.
     """
     gpus = visible_gpus() if device == "gpu" else []
     if device == "gpu" and not gpus:
@@ -65,8 +81,10 @@ def hold_device(device: str, threads: int, lock_folder: Path | None = None) -> I
     count = max(1, min(threads, share))
     folder = lock_folder or _lock_folder()
     with ExitStack() as locks:
-        with ExitStack() as place:
-            _take(folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock", place, wait=True)
+        what = "a GPU" if gpus else f"{count} CPU{'s' if count > 1 else ''}"
+        text = f"{title}: waiting for {what}, held by other jobs"
+        with print_while_waiting(text, stream or sys.stderr, waiting_seconds), ExitStack() as queue:
+            _take(folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock", queue, wait=True)
             while not (held := _try_device(cores, count, gpus, folder, locks)):
                 time.sleep(POLL_SECONDS)
         held_cores, gpu = held
@@ -76,9 +94,12 @@ def hold_device(device: str, threads: int, lock_folder: Path | None = None) -> I
 
 
 @contextmanager
-def cpus_beside_runs(threads: int) -> Iterator[None]:
-    """Hold CPUs for work that is not timed, and keep this process to them: on a timed run's it would slow that down."""
-    with hold_device("cpu", threads) as device_lock:
+def cpus_beside_runs(threads: int, title: str) -> Iterator[None]:
+    """Lock CPUs for untimed work and pin this process to them, so that it cannot slow down a run that is being timed.
+
+    title: what the process does; it begins the line that says that the process waits.
+    """
+    with hold_device("cpu", threads, title=title) as device_lock:
         limit_threads(device_lock.cpus)
         yield
 

@@ -44,15 +44,18 @@ class Campaign:
     """All runs of a config, and everything that is made of them.
 
     config: checked, with defaults, and with its devices named (`matrix.with_devices`). catalogue: the dataset entries.
-    attempts: how often to have trained a run, by its id, where it is more than once (reruns.py). The functions of
-    wildcards return what a job depends on, in the form that its rule hands to Snakemake.
+    missing: why a run has no record and is left out of `runs`, by its id; `order` holds it still. attempts: how often
+    to have trained a run, by its id, where it is more than once (reruns.py). The functions of wildcards return what a
+    job depends on, in the form that its rule hands to Snakemake.
     """
 
-    def __init__(self, config: Mapping, catalogue: Mapping) -> None:
+    def __init__(self, config: Mapping, catalogue: Mapping, missing: Mapping[str, str] | None = None) -> None:
         self.config = config
         self.catalogue = catalogue
-        self.runs: list[Run] = expand_runs(config)
-        self.order: list[str] = [run.id for run in trained_order(self.runs, config)]
+        self.missing = dict(missing or {})
+        runs = expand_runs(config)
+        self.runs: list[Run] = [run for run in runs if run.id not in self.missing]
+        self.order: list[str] = [run.id for run in trained_order(runs, config)]
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
         self._trainers = certified_groups(self.runs)
         self.attempts: dict[str, int] = {}
@@ -63,6 +66,11 @@ class Campaign:
     def records(self) -> list[str]:
         """The record of each run."""
         return [RECORD_FILE.format_map(vars(run)) for run in self.runs]
+
+    @property
+    def frameworks(self) -> list[str]:
+        """The frameworks of all runs, each once."""
+        return list(dict.fromkeys(run.framework for run in self.runs))
 
     @property
     def certificates(self) -> list[str]:

@@ -3,29 +3,44 @@
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from trainmark.errors import DeviceError
+from trainmark.errors import WORKFLOW_VARIABLE, DeviceError
+from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
 from trainmark.plan.campaign import Campaign
-from trainmark.plan.plan_file import WORKFLOW_VARIABLE, write_plan
-from trainmark.plan.products import PLAN_FILE, described, prepared_folder
+from trainmark.plan.display import Failure
+from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
+from trainmark.plan.products import FIGURES, PLAN_FILE, described, prepared_folder
+
+REMADE = ("collect_records", "plot_figure", "report")
+"""Rules whose outputs describe all runs of a config."""
 
 
-def start_workflow(campaign: Campaign, asked: Mapping, *, gpu_found: bool, local: bool) -> ExitStack:
-    """Lock the directory, check the devices, write the plan, and hand the jobs what is no part of any result.
+def start_workflow(
+    campaign: Campaign, asked: Mapping, jobs: Sequence[Any], *, gpu_found: bool, local: bool, deployed: bool
+) -> ExitStack:
+    """Lock the directory, check devices and frameworks, write the plan, and set the jobs' environment variables.
 
-    asked: the config as it was given. local: whether the jobs run on this machine. Returns the lock, which the caller
-    keeps. Raises BusyError where another workflow is at work in the directory, and DeviceError where an experiment
-    names the device gpu and this machine, which is to train, has none.
+    asked: the config as it was given.
+    jobs: Snakemake's jobs that are to run.
+    local: whether the jobs run on this machine.
+    deployed: whether Snakemake brings the jobs' software, by conda or in a container.
+
+    Returns the lock, which the caller keeps. Raises BusyError if another workflow is at work in the directory, and
+    DeviceError if this machine, which is to train, lacks the GPU that an experiment names or a framework.
     """
     lock = hold_directory(Path.cwd())
+    if local and not deployed:
+        frameworks = {job.wildcards_dict.get("framework") for job in jobs}
+        check_installed(name for name in campaign.frameworks if name in frameworks)
     devices = {name: experiment["devices"] for name, experiment in asked["experiments"].items()}
     asking = [name for name, named in devices.items() if "gpu" in named]
     if asking and local and not gpu_found:
@@ -36,7 +51,8 @@ def start_workflow(campaign: Campaign, asked: Mapping, *, gpu_found: bool, local
             "write devices: [cpu, gpu]",
             file=sys.stderr,
         )
-    write_plan(Path(PLAN_FILE), campaign.config, [run.id for run in campaign.runs], campaign.order, campaign.attempts)
+    write_plan_of(campaign, campaign.missing)
+    _remove_outdated(campaign, jobs)
     # By environment, not as parameters: none of these makes a result stale.
     os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
     if campaign.config["mirror"]:
@@ -44,6 +60,61 @@ def start_workflow(campaign: Campaign, asked: Mapping, *, gpu_found: bool, local
     if campaign.config["offline"]:
         os.environ["TRAINMARK_OFFLINE"] = "1"
     return lock
+
+
+def write_plan_of(campaign: Campaign, missing: Mapping[str, str]) -> None:
+    """Write a campaign's plan. missing: why a run has no record, by its id."""
+    runs = [run.id for run in campaign.runs if run.id not in missing]
+    write_plan(Path(PLAN_FILE), campaign.config, runs, campaign.order, campaign.attempts, missing)
+
+
+def _remove_outdated(campaign: Campaign, jobs: Iterable[Any]) -> None:
+    """Remove report, tables and figures that this call makes anew, and figures that are not of this config.
+
+    If a job fails, none of an earlier config stands as if it belonged to this one.
+    """
+    outdated = [file for job in jobs if job.rule.name in REMADE for file in job.output]
+    wanted = {Path(file) for file in campaign.figures}
+    outdated += [file for file in Path(FIGURES).glob("*/*/*/*") if file not in wanted]
+    for file in outdated:
+        Path(file).unlink(missing_ok=True)
+
+
+def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: Container[str]) -> dict[str, str]:
+    """Why runs are missing from tables and report, by their ids.
+
+    A failed job costs all runs that it was for: those that its wildcards fit. not_trained: ids of other runs that this
+    call was to train and did not.
+    """
+    reasons = {}
+    for run in campaign.runs:
+        values = {name: str(value) for name, value in vars(run).items()}
+        for failure in failures:
+            if all(failure.wildcards[name] == values[name] for name in failure.wildcards.keys() & values.keys()):
+                reasons[run.id] = f"{failure.title} failed: {failure.sentence}"
+                break
+        else:
+            if run.id in not_trained:
+                reasons[run.id] = "not trained, since another job failed"
+    return reasons
+
+
+def finish_without(campaign: Campaign, missing: Mapping[str, str], stream: TextIO) -> None:
+    """Make tables and report of the other runs, by another call of snakemake; none where no run is left.
+
+    missing: why a run has no record, by its id.
+    """
+    left = len(campaign.runs) - len(missing)
+    if not missing or not left:
+        return
+    print(
+        f"\n{left} of {len(campaign.runs)} runs are done; making the tables and the report of these",
+        file=stream,
+        flush=True,
+    )
+    write_plan_of(campaign, missing)
+    command = [sys.executable, "-m", "snakemake", *sys.argv[1:]]
+    subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, check=False)
 
 
 def print_stale(stale: Mapping[str, list[str]], stream: TextIO) -> None:

@@ -3,8 +3,13 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
+from math import prod
 
+from trainmark.errors import ConfigError
 from trainmark.plan.run import Run
+
+AXES = ("epochs", "recipes", "datasets", "devices", "frameworks")
+"""The keys of an experiment that hold a list; with the repeats they span its matrix."""
 
 
 def with_devices(config: Mapping, gpu_found: bool) -> dict:
@@ -14,18 +19,27 @@ def with_devices(config: Mapping, gpu_found: bool) -> dict:
         name: {**experiment, "devices": auto if experiment["devices"] == "auto" else experiment["devices"]}
         for name, experiment in config["experiments"].items()
     }
+    _check_count(config, experiments)
     return {**config, "experiments": experiments}
 
 
+def _check_count(config: Mapping, experiments: Mapping[str, Mapping]) -> None:
+    """Raise ConfigError if the experiments have more runs than the config's max_runs."""
+    counts = {
+        name: experiment["repeats"] * prod(len(experiment[key]) for key in AXES)
+        for name, experiment in experiments.items()
+    }
+    if (total := sum(counts.values())) > config["max_runs"]:
+        most = max(counts, key=counts.__getitem__)
+        raise ConfigError(
+            f"experiments: {total:,} runs, {counts[most]:,} of them in {most}; allowed: at most {config['max_runs']:,} "
+            "(max_runs in the config)"
+        )
+
+
 def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
-    for repeat, epochs, recipe, dataset, device, framework in product(
-        range(1, experiment["repeats"] + 1),
-        experiment["epochs"],
-        experiment["recipes"],
-        experiment["datasets"],
-        experiment["devices"],
-        experiment["frameworks"],
-    ):
+    repeats = range(1, experiment["repeats"] + 1)
+    for repeat, epochs, recipe, dataset, device, framework in product(repeats, *(experiment[key] for key in AXES)):
         yield Run(name, recipe, dataset, framework, device, epochs, repeat)
 
 

@@ -11,40 +11,52 @@ from trainmark.errors import DataError
 from trainmark.files.whole import write_text
 from trainmark.plan.run import Run
 
-WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
-"""Environment variable in which a workflow leaves the id of its process to its jobs."""
+PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
+"""Environment variable of a call of snakemake that makes tables and report of the runs that a failed call left."""
 
 PLANNED_KEYS = ("experiments", "prepare", "datasets")
 """Keys of the config that stand in the plan. The mirror does not: its address may hold a key."""
 
 
 def write_plan(
-    path: Path, config: Mapping, runs: list[str], order: list[str], attempts: Mapping[str, int] | None = None
+    path: Path,
+    config: Mapping,
+    runs: list[str],
+    order: list[str],
+    attempts: Mapping[str, int] | None = None,
+    missing: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the plan. config: with its devices named. runs: ids, in the order of the tables; order: as trained.
+    """Write the plan, with the time of this call of snakemake, which tells its runs from those of another call.
 
-    attempts: see reruns.py. call: the time, which tells the runs of one call of snakemake from those of another.
+    config: with its devices named.
+    runs: ids of the runs that tables and report are made of, in the order of the tables.
+    order: ids of all runs, as they are trained.
+    attempts: see reruns.py.
+    missing: why a run has no record, by its id; such a run is not among `runs`.
     """
     document = {
         "config": {key: config[key] for key in PLANNED_KEYS},
         "runs": runs,
         "order": order,
         "attempts": dict(attempts or {}),
+        "missing": dict(missing or {}),
         "call": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
     write_text(path, json.dumps(document, indent=2) + "\n")
 
 
 def read_plan(path: Path) -> dict:
-    """The plan: "config", "runs" and "order". Raises DataError where the file holds none."""
+    """The plan: "config", "runs", "order" and "missing". Raises DataError if the file holds no plan."""
     try:
         plan = json.loads(path.read_text())
-        return {key: plan[key] for key in ("config", "runs", "order")}
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        return {key: plan[key] for key in ("config", "runs", "order", "missing")}
+    except FileNotFoundError as error:
         raise DataError(
-            f"{path} holds no plan on {platform.node()} ({type(error).__name__}: {error}): snakemake writes it where "
-            "it is started, and jobs need the same directory"
+            f"there is no plan {path} on {platform.node()}: snakemake writes it in the directory where it is started, "
+            "and its jobs need the same directory"
         ) from error
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{path} is not a plan of this version of trainmark: run snakemake, which writes it") from error
 
 
 def plan_if_there(path: Path | None) -> dict:

@@ -16,7 +16,8 @@ EVALUATION_FILE = f"{EVALUATIONS}/{EVALUATION}"
 Trainers = Mapping[tuple[str, str, str], Iterable[tuple[str, str]]]
 """(framework, device) of the trainers of each (experiment, recipe, dataset)."""
 
-FIGURE_FILE = "results/figures/{experiment}/{recipe}/{dataset}/{figure}."
+FIGURES = f"{RESULTS}/figures"
+FIGURE_FILE = f"{FIGURES}/" + "{experiment}/{recipe}/{dataset}/{figure}."
 """Of a figure, without its format."""
 
 TABLES = f"{RESULTS}/tables"

@@ -16,6 +16,7 @@ from trainmark.records.evaluation import read_evaluation
 from trainmark.report.terminal import terminal_text
 from trainmark.tables import comparisons, tables
 from trainmark.tables.consistency import check_certificates, check_evaluations, check_records
+from trainmark.tables.missing import missing_lines
 from trainmark.tables.run_checks import wrong_pairs
 
 Table = pd.DataFrame | str
@@ -49,7 +50,8 @@ def collected(
         "summary.csv": tables.csv_text(summary),
         "comparisons.csv": comparisons.comparisons_csv(compared),
         "agreement.csv": agreement.to_csv(index=False),
-        "summary.txt": terminal_text(runs, summary, compared, agreement, certificates),
+        "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
+        + terminal_text(runs, summary, compared, agreement, certificates),
     }
     made_of = {
         **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},

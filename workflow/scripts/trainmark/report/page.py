@@ -18,6 +18,7 @@ from trainmark.report.network_picture.layout import LINE_HEIGHT
 from trainmark.report.networks import models
 from trainmark.report.sections import sections
 from trainmark.tables.formatting import status_counts
+from trainmark.tables.missing import missing_lines
 from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of
@@ -35,11 +36,12 @@ RUN_FIGURES = (
 """What the list of runs shows of each."""
 
 
-def render(results: Results, config: Mapping) -> str:
-    """The whole page. config: with its devices named, as the plan holds it.
+def render(results: Results, plan: Mapping) -> str:
+    """The whole page. plan: see `plan_file.read_plan`.
 
     Raises RecordError where a record of a run can't be read, DataError where a dataset's manifest can't.
     """
+    config = plan["config"]
     runs, datasets_folder = results.runs, results.folder / "datasets"
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -51,6 +53,7 @@ def render(results: Results, config: Mapping) -> str:
     networks = models(runs, results.folder)
     headings = METRICS | {"wall_seconds": "wall time, s"}
     return environment.get_template("page.html.j2").render(
+        missing=missing_lines(plan),
         runs=[_run(run) for run in rows_of(runs.sort_values("number"))],
         run_headings=[headings[field] for field in RUN_FIGURES],
         counts=status_counts(runs["status"]),

@@ -12,8 +12,7 @@ from typing import NoReturn
 
 import psutil
 
-from trainmark.errors import RecordError, TrainmarkError
-from trainmark.plan.plan_file import WORKFLOW_VARIABLE
+from trainmark.errors import WORKFLOW_VARIABLE, RecordError, TrainmarkError
 from trainmark.records.record import read_record, write_record
 from trainmark.training.display import RunDisplay
 

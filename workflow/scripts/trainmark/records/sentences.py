@@ -1,0 +1,40 @@
+"""How a run ended, as one sentence for people. Standard library only: the workflow itself prints it."""
+
+from collections.abc import Mapping
+
+from trainmark.machine.disturbance import cause_in_words
+
+
+def run_sentence(record: Mapping) -> str:
+    """Result, training time and disturbances of a run: "test accuracy 0.9750, test loss 0.0950, 1.23 s of training".
+
+    record: as its file holds it.
+    """
+    seconds = record["result"]["training_seconds"]
+    trained = "" if seconds is None else f", {seconds:.2f} s of training"
+    resumed = f"; resumed {times(record['resumes'])}" if record["resumes"] else ""
+    causes = [cause_in_words(cause) for cause in (record["disturbed"] or {"causes": []})["causes"]]
+    disturbed = f"; disturbed: {' and '.join(causes)}" if causes else ""
+    return f"{_status(record)}{trained}{resumed}{disturbed}"
+
+
+def _status(record: Mapping) -> str:
+    result, diverged, exceeded = record["result"], record["diverged"], record["out_of_memory"]
+    if diverged:
+        return f"diverged: loss is {diverged['kind']} at step {diverged['step']}, epoch {diverged['epoch']}"
+    if exceeded:
+        when = f"epoch {exceeded['epoch']}" if exceeded["epoch"] else exceeded["phase"].replace("_", " ")
+        return f"out of memory in {when}: {exceeded['message']}"
+    return f"test accuracy {format_loss(result['test_accuracy'])}, test loss {format_loss(result['test_loss'])}"
+
+
+def times(count: int) -> str:
+    """How often: "once", "2 times"."""
+    return "once" if count == 1 else f"{count} times"
+
+
+def format_loss(value: float | str) -> str:
+    """A loss or an accuracy to four decimals; a loss that is not finite is a word already ("NaN")."""
+    if isinstance(value, str):
+        return value
+    return f"{value:.4f}" if abs(value) < 1e5 else f"{value:.4g}"
