@@ -12,7 +12,7 @@ from trainmark.console import redirect_output
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device, run_lock
 from trainmark.plan.dependencies import code_record, training_code
-from trainmark.plan.plan_file import experiment_of, place_in_order, plan_if_there
+from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
@@ -101,7 +101,7 @@ def main() -> None:
     terminal = redirect_output(arguments.log)
     run = Run(**{name: getattr(arguments, name) for name in Run.__dataclass_fields__})
     plan = plan_if_there(arguments.plan)
-    order = place_in_order(run, plan)
+    order = position_in_order(run, plan)
     display = RunDisplay(run, order, terminal)
     ending = ProcessExit(arguments.out, arguments.log, display)
     ending.stop_on_signals()

@@ -19,10 +19,12 @@ KINDS = {
     "inf": records_for_tests.diverged(kind="inf"),
     "out of memory": records_for_tests.out_of_memory(),
     "resumed": record(changes={"sessions": [records_for_tests.session()] * 2, "resumes": 1}),
-    "on texts": record(changes={"settings.input": None, "samples": records_for_tests.SAMPLES}),
-    "without a score": record(changes={"samples": records_for_tests.SAMPLES, "samples.0.probability": "NaN"}),
+    "on texts": record(changes={"settings.input": None, "scored_texts": records_for_tests.SCORED_TEXTS}),
+    "without a score": record(
+        changes={"scored_texts": records_for_tests.SCORED_TEXTS, "scored_texts.0.probability": "NaN"}
+    ),
     "without weights": record(changes={"weights": None}),
-    "in an order": record(changes={"order": {"place": 3, "of": 14}}),
+    "in an order": record(changes={"order": {"position": 3, "of": 14}}),
 }
 
 
@@ -70,16 +72,16 @@ WRONG = [
     ("run.epochs", 0, "run.epochs"),
     ("run.colour", "red", "run"),
     ("surprise", 1, "top level"),
-    ("order", {"place": 0, "of": 3}, "order.place"),
+    ("order", {"position": 0, "of": 3}, "order.position"),
     ("settings.dtype", "float16", "settings.dtype"),
     ("settings.parameters", 1.5, "settings.parameters"),
     ("settings.input.scale", ..., "settings.input"),
     ("settings.experiment", [], "settings.experiment"),
     ("dataset.content_sha256", "abc", "dataset.content_sha256"),
     ("settings.input", [], "settings.input"),
-    ("samples", None, "samples"),
-    ("samples", [records_for_tests.SAMPLES[0] | {"probability": 1.5}], "samples.0.probability"),
-    ("samples", [records_for_tests.SAMPLES[0] | {"probability": "Infinity"}], "samples.0.probability"),
+    ("scored_texts", None, "scored_texts"),
+    ("scored_texts", [records_for_tests.SCORED_TEXTS[0] | {"probability": 1.5}], "scored_texts.0.probability"),
+    ("scored_texts", [records_for_tests.SCORED_TEXTS[0] | {"probability": "Infinity"}], "scored_texts.0.probability"),
     ("weights", "weights.npz", "weights"),
     ("weights.file", "../weights.npz", "weights.file"),
     ("weights.sha256", "abc", "weights.sha256"),

@@ -220,10 +220,10 @@ def test_a_phase_that_begins_or_ends_while_another_thread_closes_counts_once(clo
 
 def test_the_place_is_the_phase_under_way_or_the_last_one(clock):
     phase_times = PhaseTimes(start=100.0)
-    assert phase_times.place == "start"
+    assert phase_times.current_phase == "start"
     with phase_times.phase("build"):
-        assert phase_times.place == "build"
-    assert phase_times.place == "build"
+        assert phase_times.current_phase == "build"
+    assert phase_times.current_phase == "build"
 
 
 # --- going on after an earlier process ----------------------------------------------------------------------------

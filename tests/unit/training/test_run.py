@@ -141,7 +141,7 @@ def train(tmp_path, monkeypatch):
         )
         device_lock = DeviceLock((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
         checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
-        job = Job(data, mean, device_lock, code, checkpoints, 0.0, {"place": 1, "of": 2}, weights, keep_weights)
+        job = Job(data, mean, device_lock, code, checkpoints, 0.0, {"position": 1, "of": 2}, weights, keep_weights)
         settings = {"seed": seed, "batch_size": BATCH_SIZE, "input": {}}
         settings |= {"step_losses": step_losses, "memory_limit_mib": memory_limit_mib}
         seen, resumed = [], []
@@ -178,7 +178,7 @@ def test_a_finished_run(train):
     ]
     assert record["curves"][0]["batch_loss"] == pytest.approx((3 * 4 + 2 * 4 + 1 * 2) / 10)  # by samples, not by steps
     assert set(record["curves"][0]["evaluations"]) == {"test", "train"}
-    assert record["order"] == {"place": 1, "of": 2}
+    assert record["order"] == {"position": 1, "of": 2}
     assert record["resumes"] == 0
     assert {"library": "fake", "threads": 2} in record["provenance"]["thread_pools"]
 
@@ -313,12 +313,12 @@ def test_token_ids_are_trained_on_as_they_are_stored(train):
 
 def test_the_first_test_text_of_each_class_is_scored(train):
     """By the last evaluation: the first negative one is third, with exp(3) / (1 + exp(3)); then the first positive."""
-    samples = train(TextAdapter(GOOD), run=replace(TEXT_RUN, epochs=2))["samples"]
+    scored_texts = train(TextAdapter(GOOD), run=replace(TEXT_RUN, epochs=2))["scored_texts"]
     negative = {"split": "test", "index": 2, "label": 0, "class_name": "neg"}
     positive = {"split": "test", "index": 0, "label": 1, "class_name": "pos"}
-    assert [{key: one[key] for key in negative} for one in samples] == [negative, positive]
+    assert [{key: one[key] for key in negative} for one in scored_texts] == [negative, positive]
     scores = [1 / (1 + math.exp(-3)), 1 / (1 + math.exp(-1))]
-    assert [one["probability"] for one in samples] == pytest.approx(scores, rel=1e-15)
+    assert [one["probability"] for one in scored_texts] == pytest.approx(scores, rel=1e-15)
 
 
 def test_a_diverged_network_scores_in_words(train):
@@ -328,11 +328,11 @@ def test_a_diverged_network_scores_in_words(train):
 
     record = train(Broken(GOOD), run=TEXT_RUN)
     assert record["status"] == "diverged"
-    assert [one["probability"] for one in record["samples"]] == ["NaN", "NaN"]
+    assert [one["probability"] for one in record["scored_texts"]] == ["NaN", "NaN"]
 
 
 def test_images_are_not_scored_one_by_one(train):
-    assert train(FakeAdapter(GOOD))["samples"] == []
+    assert train(FakeAdapter(GOOD))["scored_texts"] == []
 
 
 # --- trained weights -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 
 from trainmark.recipes.outputs import probabilities
 from trainmark.records.result import result
-from trainmark.training.status import divergence, sample_scores
+from trainmark.training.status import divergence, score_first_texts
 
 NAN, INF = float("nan"), float("inf")
 FINITE = {"test": (0.5, 0.9)}
@@ -83,7 +83,7 @@ def test_a_network_that_diverged_gives_no_probability(row):
 
 
 def test_of_two_classes_the_positive_one_is_scored():
-    scores = sample_scores(
+    scores = score_first_texts(
         np.array([[0.0, 3.0], [0.0, -2.0], [9.0, 0.0], [0.0, 1.0]]), np.array([1, 0, 0, 1]), ["n", "p"]
     )
     assert scores == [
@@ -100,7 +100,7 @@ def test_of_two_classes_the_positive_one_is_scored():
 
 
 def test_of_more_classes_each_texts_own():
-    scores = sample_scores(
+    scores = score_first_texts(
         np.log([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]]), np.array([2, 2, 0]), list("abc")
     )
     assert [(one["class_name"], one["index"]) for one in scores] == [("a", 2), ("c", 0)], "no text of b, and no score"

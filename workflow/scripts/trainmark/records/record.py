@@ -26,7 +26,7 @@ PHASES = (
 )
 """Every phase there is; record.schema.json says what each means. "other" is what lies between the others."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 

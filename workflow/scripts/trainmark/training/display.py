@@ -18,7 +18,7 @@ class RunDisplay:
 
     def __init__(self, run: Run, order: dict | None, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._place = f"run {order['place']} of {order['of']}" if order else "run"
+        self._place = f"run {order['position']} of {order['of']}" if order else "run"
         self._title = (
             f"{self._place}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
         )

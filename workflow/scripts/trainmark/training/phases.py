@@ -78,7 +78,7 @@ class PhaseTimes:
         self._seconds[name] += seconds
 
     @property
-    def place(self) -> str:
+    def current_phase(self) -> str:
         """The phase under way, or the last one."""
         return self._last
 

@@ -25,7 +25,7 @@ from trainmark.records.result import result
 from trainmark.training.checkpoints import identity_of
 from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
-from trainmark.training.status import Evaluations, sample_scores
+from trainmark.training.status import Evaluations, score_first_texts
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Progress:
 
     curves: list[dict] = field(default_factory=list)
     step_losses: list[float | str] = field(default_factory=list)
-    samples: list[dict] = field(default_factory=list)
+    scored_texts: list[dict] = field(default_factory=list)
     steps: int = 0
     last_loss: float | None = None
     first_step_seconds: float | None = None
@@ -66,7 +66,7 @@ class RunMeasurements:
         self.input = merged_input(recipe, settings["input"])
         input_shape = seen_shape(self.input, manifest["sample_shape"])
         self.phase_times = phase_times
-        self.samples = manifest["samples"]["train"]
+        self.training_samples = manifest["samples"]["train"]
         self.architecture = recipe.architecture(input_shape, manifest["classes"])
         self.progress = Progress()
         self.epoch: int | None = None
@@ -99,7 +99,7 @@ class RunMeasurements:
             "dropout": self.architecture.has_dropout,
             "initializer": recipe.initializer,
             "optimizer": recipe.optimizer.as_dict(),
-            "batch_size": min(self.batch_size or self.samples, self.samples),
+            "batch_size": min(self.batch_size or self.training_samples, self.training_samples),
             "dtype": DTYPE,
             "input": self.input and asdict(self.input),
             "experiment": dict(settings),
@@ -217,10 +217,10 @@ class RunMeasurements:
         progress.machine += self.watch.after(self.epoch or 0)
         return entry
 
-    def score_samples(self, logits: np.ndarray, labels: np.ndarray) -> None:
+    def note_scored_texts(self, logits: np.ndarray, labels: np.ndarray) -> None:
         """Note how the network scores the first test text of each class; of images nothing is noted."""
         if self.architecture.takes_tokens:
-            self.progress.samples = sample_scores(logits, labels, self._class_names)
+            self.progress.scored_texts = score_first_texts(logits, labels, self._class_names)
 
     # --- the record ---------------------------------------------------------------------------------------------
 
@@ -259,8 +259,8 @@ class RunMeasurements:
             "step_losses": list(progress.step_losses),
             "initial_evaluation": progress.initial_evaluation,
             "counted": dict(progress.counted),
-            "result": result(curves, progress.first_step_seconds, self.samples),
-            "samples": list(progress.samples),
+            "result": result(curves, progress.first_step_seconds, self.training_samples),
+            "scored_texts": list(progress.scored_texts),
             "weights": weights,
             "phases_seconds": phases_seconds,
             "wall_seconds": wall_seconds,

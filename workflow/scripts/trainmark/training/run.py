@@ -81,7 +81,7 @@ class Training:
 
     def _out_of_memory(self, resident_mib: float, message: str) -> dict:
         where = {
-            "phase": self.phase_times.place,
+            "phase": self.phase_times.current_phase,
             "epoch": self.measurements.epoch,
             "resident_mib": resident_mib,
             "message": message,
@@ -148,7 +148,7 @@ class Training:
         return run_seed(self.settings["seed"], self.run.repeat)
 
     def _feed(self, epoch: int) -> EpochFeed:
-        return epoch_feed(self.measurements.samples, self.measurements.batch_size, self._seed, epoch)
+        return epoch_feed(self.measurements.training_samples, self.measurements.batch_size, self._seed, epoch)
 
     def _splits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """(inputs, labels) by split, as the network sees them."""
@@ -231,7 +231,7 @@ class Training:
         logits, labels = self._adapter.predict(split), self._labels[split]
         self._adapter.check_precision("prediction", {split: logits})
         if split == "test":
-            self.measurements.score_samples(logits, labels)
+            self.measurements.note_scored_texts(logits, labels)
         return cross_entropy_and_accuracy(logits, labels)
 
     def _check_device_memory(self) -> None:

@@ -33,7 +33,7 @@ def divergence(
     return {"kind": kind, "epoch": epoch, "step": steps_before + step + 1, "last_finite_loss": last_finite}
 
 
-def sample_scores(logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[dict]:
+def score_first_texts(logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[dict]:
     """The first test sample of each class with its probability, as the record keeps them (see record.schema.json).
 
     logits: of the test split, (samples, classes). labels: (samples,).
