@@ -93,13 +93,13 @@ def test_short_epochs_share_a_stretch_whose_reading_costs_little(kernel, monkeyp
     )
     watch = Watch((0, 1), None)
     watch.begin(0)
-    stretches = watch.after(0, whole=True)
+    stretches = watch.after(0, force=True)
     for epoch in range(1, 61):
         kernel.now += 0.021
         stretches += watch.after(epoch)
     assert [stretch["epochs"] for stretch in stretches] == [[0, 0], [1, 48]]
-    assert [one["epochs"] for one in watch.after(60, whole=True)] == [[49, 60]]
-    assert watch.after(60, whole=True) == [], "nothing was trained since"
+    assert [one["epochs"] for one in watch.after(60, force=True)] == [[49, 60]]
+    assert watch.after(60, force=True) == [], "nothing was trained since"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ else:
     end = time.process_time() + 0.5
     while time.process_time() < end:
         pass
-print(watch.after(1, whole=True)[0]["stopped_seconds"])
+print(watch.after(1, force=True)[0]["stopped_seconds"])
 """
 
 

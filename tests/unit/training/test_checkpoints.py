@@ -96,7 +96,7 @@ def test_of_one_epoch_written_again_the_latest_is_taken(tmp_path):
 def test_a_checkpoint_of_another_identity_is_not_taken_and_is_left(tmp_path, capsys):
     (file,) = write(tmp_path, 9, identity=OTHER_RUN)
     assert found_epoch(tmp_path) is None
-    assert capsys.readouterr().out == f"{file}: the checkpoint is of other settings, code or versions; it is left\n"
+    assert capsys.readouterr().out == f"{file}: not used: this checkpoint belongs to other settings, code or versions\n"
     assert found_epoch(tmp_path, OTHER_RUN) == 9
 
 
@@ -156,7 +156,7 @@ def test_a_damaged_newest_is_noticed_and_the_one_before_it_taken(tmp_path, capsy
     assert found_epoch(tmp_path) == 1
     out = capsys.readouterr().out
     assert out.startswith(f"{newest}: the checkpoint is damaged (")
-    assert out.endswith("); looking for the one before it\n")
+    assert out.endswith("); trying the one before it\n")
 
 
 def test_where_the_newest_was_deleted_the_one_before_it_is_taken(tmp_path, capsys):
@@ -170,7 +170,7 @@ def test_where_all_are_damaged_there_is_none(tmp_path, capsys):
     for file in write(tmp_path, 1, 2):
         flip_a_byte(file)
     assert found_epoch(tmp_path) is None
-    assert capsys.readouterr().out.count("its SHA-256 is not the one in its name") == 2
+    assert capsys.readouterr().out.count("its SHA-256 differs from the one in its name") == 2
 
 
 def test_training_on_after_damage_ends_with_whole_ones(tmp_path):
@@ -178,7 +178,7 @@ def test_training_on_after_damage_ends_with_whole_ones(tmp_path):
     flip_a_byte(newest)
     write(tmp_path, 2, 3)
     assert found_epoch(tmp_path) == 3
-    assert len(list(tmp_path.iterdir())) == checkpoints.KEPT
+    assert len(list(tmp_path.iterdir())) == checkpoints.MAX_CHECKPOINTS
 
 
 def test_nothing_is_pickled_or_unpickled(tmp_path):
@@ -309,4 +309,4 @@ def test_a_checkpoint_that_was_renamed_to_another_run_is_not_taken(tmp_path, cap
     epoch, number, _, content = file.name.split("-")
     file.rename(tmp_path / "-".join([epoch, number, own.name.split("-")[2], content]))
     assert newest_checkpoint(tmp_path, RUN) is None
-    assert "it was renamed: it holds another identity than its name" in capsys.readouterr().out
+    assert "it was renamed: its content has another identity than its name" in capsys.readouterr().out

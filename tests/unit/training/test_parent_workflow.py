@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import trainmark
-from trainmark.training.process_exit import WORKFLOW_VARIABLE, has_workflow
+from trainmark.training.process_exit import WORKFLOW_VARIABLE, workflow_is_alive
 
 JOB = """
 import sys
-from trainmark.training.process_exit import has_workflow
+from trainmark.training.process_exit import workflow_is_alive
 for _ in range(2):
-    print(has_workflow(), flush=True)
+    print(workflow_is_alive(), flush=True)
     sys.stdin.readline()
 """
 WORKFLOW = f"""
@@ -26,7 +26,7 @@ subprocess.run(["/bin/sh", "-c", sys.argv[1]])
 
 def test_a_process_of_this_one_is_named(monkeypatch):
     monkeypatch.setenv(WORKFLOW_VARIABLE, str(os.getppid()))
-    assert has_workflow()
+    assert workflow_is_alive()
 
 
 @pytest.mark.parametrize("named", [None, "", "no number", str(2**22 + 1)])
@@ -34,7 +34,7 @@ def test_none_is_named_or_it_is_not_among_them(monkeypatch, named):
     monkeypatch.delenv(WORKFLOW_VARIABLE, raising=False)
     if named is not None:
         monkeypatch.setenv(WORKFLOW_VARIABLE, named)
-    assert not has_workflow()
+    assert not workflow_is_alive()
 
 
 @pytest.mark.parametrize("rest", ["", "; true"], ids=["the shell becomes the job", "the shell stays"])

@@ -49,7 +49,7 @@ def test_phases_sum_to_the_wall_time(clock):
         with phase_times.phase("evaluation"):
             clock.now += evaluation
         clock.now += unnamed
-    seconds, wall_seconds = phase_times.close()
+    seconds, wall_seconds = phase_times.until_now()
     assert seconds == phases(start=10.0, steady=5.0, evaluation=2.5, other=0.75)
     assert wall_seconds == 18.25 == sum(seconds.values())
 
@@ -57,7 +57,7 @@ def test_phases_sum_to_the_wall_time(clock):
 def test_all_time_is_other_where_nothing_is_named(clock):
     phase_times = PhaseTimes(start=100.0)
     clock.now += 4.0
-    assert phase_times.close() == (phases(other=4.0), 4.0)
+    assert phase_times.until_now() == (phases(other=4.0), 4.0)
 
 
 def test_the_phases_sum_to_the_wall_time_on_the_real_clock_too_and_none_is_negative():
@@ -67,7 +67,7 @@ def test_the_phases_sum_to_the_wall_time_on_the_real_clock_too_and_none_is_negat
         for name in ("warm_up", "steady", "evaluation"):
             with phase_times.phase(name):
                 pass
-    seconds, wall_seconds = phase_times.close()
+    seconds, wall_seconds = phase_times.until_now()
     assert sum(seconds.values()) == pytest.approx(wall_seconds, rel=1e-12)
     assert min(seconds.values()) >= 0
 
@@ -76,7 +76,7 @@ def test_rounding_never_makes_other_negative(clock):
     phase_times = PhaseTimes(start=100.0)
     phase_times.add("start", 1.0 + 1e-12)
     clock.now += 1.0
-    assert phase_times.close()[0]["other"] == 0.0
+    assert phase_times.until_now()[0]["other"] == 0.0
 
 
 def test_each_stretch_has_its_own_clock_which_is_set_when_it_ends(clock):
@@ -86,7 +86,7 @@ def test_each_stretch_has_its_own_clock_which_is_set_when_it_ends(clock):
             clock.now += step
             assert timed.seconds == 0.0
         assert timed.seconds == step
-    assert phase_times.close()[0]["steady"] == 7.0
+    assert phase_times.until_now()[0]["steady"] == 7.0
 
 
 @pytest.mark.parametrize("inner", ["evaluation", "steady"])
@@ -96,8 +96,8 @@ def test_nested_phases_are_refused(clock, inner):
         clock.now += 1.0
         with pytest.raises(RuntimeError) as caught, phase_times.phase(inner):
             pytest.fail("the inner phase began")
-    assert str(caught.value) == f"phase {inner!r} began inside phase 'steady': a second would count twice"
-    assert phase_times.close() == (phases(steady=1.0), 1.0)
+    assert str(caught.value) == f"phase {inner!r} began inside phase 'steady': its time would be counted twice"
+    assert phase_times.until_now() == (phases(steady=1.0), 1.0)
 
 
 def test_an_unknown_phase_is_refused(clock):
@@ -106,7 +106,7 @@ def test_an_unknown_phase_is_refused(clock):
         pytest.fail("the phase began")
     with pytest.raises(KeyError):
         phase_times.add("trainning", 1.0)
-    assert phase_times.close() == (phases(), 0.0)
+    assert phase_times.until_now() == (phases(), 0.0)
 
 
 def test_a_phase_that_fails_counts_and_ends(clock):
@@ -116,7 +116,7 @@ def test_a_phase_that_fails_counts_and_ends(clock):
         raise ValueError("x")
     with phase_times.phase("steady"):
         clock.now += 1.0
-    assert phase_times.close() == (phases(build=2.0, steady=1.0), 3.0)
+    assert phase_times.until_now() == (phases(build=2.0, steady=1.0), 3.0)
 
 
 # --- a device that computes on its own ----------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_the_device_is_waited_for_before_each_reading_of_the_clock(clock):
         assert device.synchronized == 1
         device.left_seconds = 3.0
     assert (timed.seconds, device.synchronized) == (3.0, 2)
-    assert phase_times.close() == (phases(steady=3.0, other=5.0), 8.0)
+    assert phase_times.until_now() == (phases(steady=3.0, other=5.0), 8.0)
 
 
 def test_without_the_synchronize_the_next_phase_would_get_the_time(clock):
@@ -150,7 +150,7 @@ def test_without_the_synchronize_the_next_phase_would_get_the_time(clock):
         device.left_seconds = 3.0
     with phase_times.phase("evaluation"):
         device.synchronize()
-    assert phase_times.close()[0] == phases(evaluation=3.0)
+    assert phase_times.until_now()[0] == phases(evaluation=3.0)
 
 
 def test_a_device_that_fails_while_it_is_waited_for_ends_the_phase(clock):
@@ -166,7 +166,7 @@ def test_a_device_that_fails_while_it_is_waited_for_ends_the_phase(clock):
         pass
     with phase_times.phase("evaluation"):
         clock.now += 4.0
-    assert phase_times.close() == (phases(steady=1.0, evaluation=4.0, other=1.0), 6.0)
+    assert phase_times.until_now() == (phases(steady=1.0, evaluation=4.0, other=1.0), 6.0)
 
 
 def test_a_device_that_is_known_to_have_failed_is_not_waited_for_again(clock):
@@ -183,19 +183,19 @@ def test_closing_twice_counts_nothing_twice(clock):
     phase_times = PhaseTimes(start=100.0)
     with phase_times.phase("steady"):
         clock.now += 1.0
-    assert phase_times.close() == phase_times.close() == (phases(steady=1.0), 1.0)
+    assert phase_times.until_now() == phase_times.until_now() == (phases(steady=1.0), 1.0)
     clock.now += 2.0
-    assert phase_times.close() == (phases(steady=1.0, other=2.0), 3.0)
+    assert phase_times.until_now() == (phases(steady=1.0, other=2.0), 3.0)
 
 
 def test_closing_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
     phase_times = PhaseTimes(start=100.0)
     with phase_times.phase("steady") as timed:
         clock.now += 2.0
-        assert phase_times.close() == (phases(steady=2.0), 2.0)
+        assert phase_times.until_now() == (phases(steady=2.0), 2.0)
         clock.now += 1.0
     assert timed.seconds == 3.0
-    assert phase_times.close() == (phases(steady=3.0), 3.0)
+    assert phase_times.until_now() == (phases(steady=3.0), 3.0)
 
 
 @pytest.mark.parametrize("under_way", [False, True])
@@ -215,7 +215,7 @@ def test_a_phase_that_begins_or_ends_while_another_thread_closes_counts_once(clo
         return read
 
     module.time.monotonic = monotonic_and_meanwhile
-    assert phase_times.close() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
+    assert phase_times.until_now() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
 
 
 def test_the_place_is_the_phase_under_way_or_the_last_one(clock):
@@ -235,27 +235,27 @@ def test_going_on_counts_the_earlier_process_and_leaves_out_the_restart(clock):
     with phase_times.phase("import"):
         clock.now += 3.0
     earlier = phases(start=1.0, steady=20.0, other=0.5)
-    assert phase_times.go_on(earlier) == 13.0  # 10 before this phase_times's first phase, and 3
-    assert phase_times.close() == (earlier, 21.5)
+    assert phase_times.resume(earlier) == 13.0  # 10 before this phase_times's first phase, and 3
+    assert phase_times.until_now() == (earlier, 21.5)
     with phase_times.phase("steady"):
         clock.now += 4.0
     clock.now += 0.25
-    seconds, wall_seconds = phase_times.close()
+    seconds, wall_seconds = phase_times.until_now()
     assert seconds == phases(start=1.0, steady=24.0, other=0.75)
     assert wall_seconds == 25.75 == sum(seconds.values())
 
 
 def test_going_on_leaves_what_it_was_given_as_it_is(clock):
     phase_times, earlier = PhaseTimes(start=100.0), {"steady": 1.0}
-    phase_times.go_on(earlier)
+    phase_times.resume(earlier)
     phase_times.add("steady", 1.0)
     assert earlier == {"steady": 1.0}
 
 
 def test_going_on_inside_a_phase_is_refused(clock):
     phase_times = PhaseTimes(start=100.0)
-    with phase_times.phase("build"), pytest.raises(RuntimeError, match="can't be taken over inside phase 'build'"):
-        phase_times.go_on(phases(steady=1.0))
+    with phase_times.phase("build"), pytest.raises(RuntimeError, match="can't be restored inside phase 'build'"):
+        phase_times.resume(phases(steady=1.0))
 
 
 # --- the clock ----------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_the_clock_is_monotonic_and_not_the_time_of_day():
     phase_times = PhaseTimes(start=before)
     with phase_times.phase("steady"):
         pass
-    seconds, wall_seconds = phase_times.close()
+    seconds, wall_seconds = phase_times.until_now()
     assert 0 <= seconds["steady"] <= wall_seconds <= time.monotonic() - before
 
 

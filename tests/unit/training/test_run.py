@@ -404,7 +404,7 @@ def test_a_disk_that_takes_no_weights_ends_no_run(train, monkeypatch, capsys):
     monkeypatch.setattr(run_module, "write_weights", full)
     record = train(FakeAdapter(GOOD))
     assert (record["status"], record["weights"]) == ("ok", None)
-    assert "the trained weights were not kept: [Errno 28] No space left on device" in capsys.readouterr().out
+    assert "the trained weights were not written: [Errno 28] No space left on device" in capsys.readouterr().out
 
 
 # --- going on -----------------------------------------------------------------------------------------------------
@@ -470,7 +470,7 @@ def test_a_checkpoint_of_other_settings_or_code_is_not_taken(train, change, caps
     adapter = FakeAdapter(SCRIPT)
     assert train(adapter, **change)["resumes"] == 0
     assert len(adapter.feeds) == 3
-    assert "of other settings, code or versions" in capsys.readouterr().out
+    assert "this checkpoint belongs to other settings, code or versions" in capsys.readouterr().out
 
 
 def test_a_disk_that_takes_no_checkpoint_ends_no_run(train, monkeypatch, capsys):
@@ -479,7 +479,7 @@ def test_a_disk_that_takes_no_checkpoint_ends_no_run(train, monkeypatch, capsys)
 
     monkeypatch.setattr(run_module, "write_checkpoint", full)
     assert train(FakeAdapter(SCRIPT))["status"] == "ok"
-    assert "No space left on device; training goes on" in capsys.readouterr().out
+    assert "No space left on device; training continues" in capsys.readouterr().out
 
 
 # --- memory -------------------------------------------------------------------------------------------------------
@@ -526,7 +526,7 @@ def test_a_run_that_is_not_where_it_should_be_fails(train):
 
 
 @pytest.mark.parametrize(
-    ("held_mib", "sentence"), [(None, "does not tell how much of the GPU's memory"), (0.0, "used none of its memory")]
+    ("held_mib", "sentence"), [(None, "does not report how much GPU memory"), (0.0, "uses none of its memory")]
 )
 def test_a_gpu_run_that_can_not_prove_that_it_held_memory_of_the_gpu_fails(train, held_mib, sentence):
     with pytest.raises(DeviceError, match=sentence):
@@ -602,7 +602,7 @@ def test_each_phase_has_its_own_work_alone(train):
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_a_missing_synchronize_is_caught(train, epochs):
-    with pytest.raises(MeasurementError, match="synchronize does not wait for its device"):
+    with pytest.raises(MeasurementError, match="synchronize must wait for its device"):
         train(NotSynchronized(GOOD), run=replace(RUN, epochs=epochs))
 
 

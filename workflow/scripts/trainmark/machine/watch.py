@@ -59,15 +59,15 @@ class Watch:
         self._heartbeat = self._heartbeat or Heartbeat()
         self._next_stretch(epoch, self._counters())
 
-    def after(self, epoch: int, *, whole: bool = False) -> list[dict]:
+    def after(self, epoch: int, *, force: bool = False) -> list[dict]:
         """The stretch that ends with this epoch, if it is time to read the counters; else nothing.
 
-        whole: read them whatever that costs.
+        force: read the counters whatever it costs.
         """
         if self._first_epoch is None or epoch < self._first_epoch:
             return []
         since_seconds = time.monotonic() - (self._before[0] or 0.0)
-        if not whole and self._cost_seconds > COST_SHARE * since_seconds:
+        if not force and self._cost_seconds > COST_SHARE * since_seconds:
             return []
         begin = time.monotonic()
         counters = self._counters()
