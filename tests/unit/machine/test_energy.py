@@ -181,21 +181,21 @@ def test_one_die_of_a_package_is_not_measured_alone(machine, opened):
         machine.add_cpu(cpu, 0, cpu // 2)
     machine.add_zone("intel-rapl:0", "package-0-die-0")
     machine.add_zone("intel-rapl:1", "package-0-die-1")
-    assert_not_measured(opened("cpu", [0, 1], None), "the run holds 2 of the 4 CPUs that the counter counts")
+    assert_not_measured(opened("cpu", [0, 1], None), "the run holds 2 of the 4 CPUs that the counter covers")
 
 
 # --- why not ------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_on_a_part_of_a_package_is_not_measured(one_package, opened):
-    assert_not_measured(opened("cpu", [0, 2], None), "the run holds 2 of the 4 CPUs that the counter counts")
+    assert_not_measured(opened("cpu", [0, 2], None), "the run holds 2 of the 4 CPUs that the counter covers")
 
 
 def test_a_run_on_one_package_and_a_part_of_another_is_not_measured(one_package, opened):
     for cpu in (4, 5):
         one_package.add_cpu(cpu, 1, 0)
     one_package.add_zone("intel-rapl:1", "package-1")
-    assert_not_measured(opened("cpu", range(5), None), "the run holds 5 of the 6 CPUs that the counter counts")
+    assert_not_measured(opened("cpu", range(5), None), "the run holds 5 of the 6 CPUs that the counter covers")
 
 
 @pytest.mark.parametrize("folder", ["there", "missing"])
@@ -203,25 +203,25 @@ def test_a_machine_without_counters(machine, opened, folder):
     machine.add_cpu(0, 0, 0)
     if folder == "missing":
         machine.powercap.rmdir()
-    assert_not_measured(opened("cpu", [0], None), "this machine shows no energy counter")
+    assert_not_measured(opened("cpu", [0], None), "this machine has no energy counter")
 
 
 def test_a_machine_that_does_not_tell_where_its_cpus_lie(machine, opened):
     machine.add_zone("intel-rapl:0", "package-0")
-    reason = "this machine does not tell which CPUs its energy counter counts"
+    reason = "this machine does not show which CPUs its energy counter covers"
     assert_not_measured(opened("cpu", [0], None), reason)
 
 
 def test_a_package_without_a_counter(one_package, opened):
     one_package.add_cpu(4, 1, 0)
-    assert_not_measured(opened("cpu", range(5), None), "this machine shows no energy counter for all of package 1")
+    assert_not_measured(opened("cpu", range(5), None), "this machine has no energy counter for all of package 1")
 
 
 def test_a_die_without_a_counter(machine, opened):
     for cpu in range(2):
         machine.add_cpu(cpu, 0, cpu)
     machine.add_zone("intel-rapl:0", "package-0-die-0")
-    assert_not_measured(opened("cpu", range(2), None), "this machine shows no energy counter for all of package 0")
+    assert_not_measured(opened("cpu", range(2), None), "this machine has no energy counter for all of package 0")
 
 
 def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
@@ -240,7 +240,7 @@ def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
 def test_a_counter_whose_name_is_hidden_is_none(machine, opened):
     machine.add_cpu(0, 0, 0)
     (machine.powercap / "intel-rapl:0").mkdir()
-    assert_not_measured(opened("cpu", [0], None), "this machine shows no energy counter")
+    assert_not_measured(opened("cpu", [0], None), "this machine has no energy counter")
 
 
 # --- meters that stop ---------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_a_counter_that_went_unread_for_too_long_is_not_believed(one_package, op
     one_package.set("intel-rapl:0", 6_000_000)
     assert meter.joules() == 1.0
     clock[0] += 65.6
-    reason = "the CPU's counter went unread for so long that it may have wrapped unseen"
+    reason = "the CPU's counter went unread for so long that it may have wrapped unnoticed"
     assert meter.joules() is None
     assert_not_measured(meter, reason)
 
@@ -342,7 +342,7 @@ def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter(gpus, opened):
 
 
 def test_a_gpu_without_a_counter_is_not_measured(gpus, opened):
-    assert_not_measured(opened("gpu", [0], "GPU-old"), "this GPU shows no energy counter")
+    assert_not_measured(opened("gpu", [0], "GPU-old"), "this GPU has no energy counter")
 
 
 def test_a_gpu_that_can_not_be_read_is_not_measured_for_the_reason_that_nvml_gives(gpus, opened, monkeypatch):
@@ -357,7 +357,7 @@ def test_an_instance_of_a_gpu_is_not_measured(gpus, opened):
 
 
 def test_a_gpu_that_is_not_known_is_not_measured(gpus, opened):
-    assert_not_measured(opened("gpu", [0], None), "the UUID of the run's GPU is not known")
+    assert_not_measured(opened("gpu", [0], None), "the UUID of the run's GPU is unknown")
 
 
 def test_a_gpu_that_is_lost_is_measured_no_longer(gpus, opened):
@@ -366,7 +366,7 @@ def test_a_gpu_that_is_lost_is_measured_no_longer(gpus, opened):
     del gpus[GPU]
     assert meter.joules() is None
     gpus[GPU] = 2000.0
-    assert_not_measured(meter, "this GPU shows no energy counter")
+    assert_not_measured(meter, "this GPU has no energy counter")
 
 
 def test_a_run_on_the_cpu_beside_a_gpu_does_not_count_the_gpu(gpus, one_package, opened):

@@ -131,7 +131,7 @@ def stretch(first=1, last=1, **counts):
         (
             {"throttled_seconds": 0.02},
             "throttled",
-            "a quota of CPU time held it up for 2.0 % of the time, the limit is 1.0 %",
+            "a CPU quota throttled it for 2.0 % of the time, the limit is 1.0 %",
         ),
         ({"suspended_seconds": 0.5}, "suspended", "the machine was suspended for 0.5 s, the limit is 0.1"),
         ({"gpu_processes": 2}, "foreign GPU work", "2 processes computed on its GPU, the limit is 1"),

@@ -242,7 +242,7 @@ def test_mixtures_of_code_and_machines_are_warned_of(tmp_path):
 
 # --- energy -------------------------------------------------------------------------------------------------------
 
-NO_COUNTER = "this machine shows no energy counter"
+NO_COUNTER = "this machine has no energy counter"
 
 
 def test_energy_that_nobody_measured_has_one_sentence(tmp_path):
