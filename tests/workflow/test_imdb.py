@@ -116,7 +116,7 @@ def test_predict_says_what_is_missing_while_a_run_holds_every_cpu(finished, tmp_
     """It waits where nothing is missing, says that, and answers once they are free."""
     refused = {
         "RecordError: ": [tmp_path / "nowhere"],
-        "keeps no trained weights": [run_folder(finished, "forgotten", 1)],
+        "has no trained weights": [run_folder(finished, "forgotten", 1)],
         "missing.txt can't be read": [run_folder(finished), tmp_path / "missing.txt"],
     }
     monkeypatch.setenv(LOCK_FOLDER_VARIABLE, os.path.join(tempfile.gettempdir(), "trainmark-locks-of-predict"))
@@ -148,10 +148,10 @@ def test_predict_refuses_in_one_sentence(finished, tmp_path):
     dataset = ["--dataset-folder", finished / "results/datasets/texts/prepared"]
     refused = {
         "RecordError: ": [tmp_path / "nowhere"],
-        "keeps no trained weights": [run_folder(finished, "forgotten", 1)],
+        "has no trained weights": [run_folder(finished, "forgotten", 1)],
         "is damaged or of another run": [tmp_path / "apart", *dataset],
-        "is not there; name its prepared folder with --dataset-folder": [tmp_path / "apart"],
-        "line 2: it is not UTF-8 text": [run_folder(finished)],
+        "does not exist; name its prepared folder with --dataset-folder": [tmp_path / "apart"],
+        "line 2: not UTF-8 text": [run_folder(finished)],
     }
     for words, arguments in refused.items():
         done = predict(*arguments, input=b"good\nd\xe9j\xe0\n", text=False)

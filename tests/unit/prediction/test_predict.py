@@ -202,7 +202,7 @@ def test_no_record(tmp_path):
 def test_a_record_of_a_recipe_for_images(results):
     file = results(recipe="mnist-mlp-flux")
     assert message_of(RecordError, read_run, file) == (
-        f"{file} is of the recipe mnist-mlp-flux, which knows no texts; take a run of imdb-cnn"
+        f"{file} is of the recipe mnist-mlp-flux, which is not for texts; choose a run of imdb-cnn"
     )
 
 
@@ -210,24 +210,24 @@ def test_a_record_of_a_framework_that_is_not_known(results):
     file = results(framework="numpy")
     message = message_of(RecordError, read_run, file)
     assert message.startswith(
-        f"{file} is of the framework numpy, which has no adapter here; take a run of one of chainer, "
+        f"{file} is of the framework numpy, which has no adapter here; choose a run of one of chainer, "
     )
 
 
 @pytest.mark.parametrize(
     ("made", "changes", "why"),
     [
-        (diverged, {}, "the run diverged; take one whose status is ok"),
-        (out_of_memory, {}, "the run ran out of memory; take one whose status is ok"),
+        (diverged, {}, "the run diverged; choose one whose status is ok"),
+        (out_of_memory, {}, "the run ran out of memory; choose one whose status is ok"),
         (
             record, {"changes": {"weights": None}},
-            "keep_weights was false, or the disk was full; set it and train the run again",
+            "keep_weights was false, or the disk was full; set it to true and train the run again",
         ),
     ],
 )  # fmt: skip
 def test_a_run_without_weights_says_why(results, made, changes, why):
     file = results(made=made, **changes)
-    assert message_of(RecordError, find_run, file) == f"{file} keeps no trained weights: {why}"
+    assert message_of(RecordError, find_run, file) == f"{file} has no trained weights: {why}"
 
 
 def test_what_can_be_known_of_a_run_without_numpy(results, tmp_path):
@@ -241,8 +241,8 @@ def test_what_can_be_known_of_a_run_without_numpy(results, tmp_path):
 @pytest.mark.parametrize(
     ("run", "changes", "texts", "message"),
     [
-        ({"recipe": "mnist-mlp-flux"}, {}, "reviews.txt", "which knows no texts"),
-        ({}, {"weights": None}, "reviews.txt", "keeps no trained weights"),
+        ({"recipe": "mnist-mlp-flux"}, {}, "reviews.txt", "which is not for texts"),
+        ({}, {"weights": None}, "reviews.txt", "has no trained weights"),
         ({}, {}, "missing.txt", "can't be read"),
     ],
     ids=["images", "no weights", "no texts"],
@@ -278,7 +278,7 @@ def test_a_record_apart_from_its_dataset(results, tmp_path):
     apart = tmp_path / "apart"
     file.parent.rename(apart)
     message = message_of(DataError, read_run, apart)
-    assert message.endswith("the dataset of the run, is not there; name its prepared folder with --dataset-folder")
+    assert message.endswith("the dataset of the run, does not exist; name its prepared folder with --dataset-folder")
     assert read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").length == 400
 
 
@@ -293,10 +293,7 @@ def test_a_dataset_of_another_content(results):
 
 def test_a_dataset_that_was_encoded_elsewhere(results):
     message = message_of(DataError, read_run, results(vocabulary=None))
-    assert (
-        "keeps no vocabulary, since texts was encoded elsewhere: its words are not known; take a run that was"
-        in message
-    )
+    assert "has no vocabulary, because texts comes as token ids; choose a run that was trained on raw" in message
 
 
 def test_a_framework_that_is_not_installed(results, monkeypatch):
@@ -308,7 +305,7 @@ def test_a_framework_that_is_not_installed(results, monkeypatch):
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
 def test_a_file_that_can_not_be_read(tmp_path, name):
-    with pytest.raises(DataError, match=r"can't be read \(.+\); name a text file of one review a line"):
+    with pytest.raises(DataError, match=r"can't be read \(.+\); name a text file with one review per line"):
         open_texts(tmp_path / name).__enter__()
 
 
@@ -321,7 +318,7 @@ def test_a_line_that_is_not_utf_8():
     texts = texts_of(io.BytesIO(b"good\nd\xe9j\xe0 vu\n"), "reviews.txt")
     assert next(texts) == "good"
     assert message_of(DataError, next, texts) == (
-        "reviews.txt, line 2: it is not UTF-8 text (byte 2); convert the file, as with iconv"
+        "reviews.txt, line 2: not UTF-8 text (byte 2); convert it, for example with iconv"
     )
 
 
@@ -331,5 +328,5 @@ def test_a_line_without_end():
         assert [len(text) for text in texts_of(io.BytesIO(longest + end), "f")] == [len(longest)]
     for more in (b"x", b"x\n", b"x\r\n", b"\r\r\n", b"\r\rabc\n"):
         assert message_of(DataError, next, texts_of(io.BytesIO(longest + more), "f")) == (
-            "f, line 1: it has more than 1048576 bytes; write one review a line"
+            "f, line 1: more than 1048576 bytes; write one review per line"
         )
