@@ -1,4 +1,4 @@
-"""Texts through a trained run: the ids of its training, an answer a line, and one sentence for each mistake."""
+"""Classifying texts with a trained run: its token ids, one answer per line, one sentence for each mistake."""
 
 import io
 import json
@@ -36,7 +36,7 @@ RUN = {"experiment": "e", "recipe": "imdb-cnn", "dataset": "texts"}
 
 @pytest.fixture
 def results(tmp_path):
-    """A function that writes a record, with weights and dataset where they belong; it gives the record's file."""
+    """A function that writes a record, with weights and dataset in their places, and returns the record's file."""
 
     def write(vocabulary=VOCABULARY, changes=None, made=record, **run):
         folder = tmp_path / "results" / "datasets" / "texts" / "prepared"
@@ -60,7 +60,7 @@ def results(tmp_path):
 
 
 class Counting:
-    """An adapter whose logits count good against bad words, and that notes what it was given."""
+    """An adapter whose logits are the numbers of good and bad words, and that stores its inputs."""
 
     def __init__(self):
         self.blocks = []
@@ -107,26 +107,26 @@ def test_texts_get_the_ids_of_the_training(results, adapter, tmp_path):
     assert adapter.built["weights"] is run.weights and adapter.built["optimizer"] == RECIPE.optimizer
 
 
-def test_of_a_long_text_the_end_counts(results, adapter):
-    """The truncation of the training: the last 400 ids."""
+def test_the_end_of_a_long_text_is_used(results, adapter):
+    """As in the training: the last 400 ids."""
     predictor = Predictor(read_run(results()), "cpu", 2)
     first_good, last_good = predictor.probabilities(["good " + "bad " * 400, "bad " + "good " * 400])
     assert adapter.ids.tolist() == [[BAD] * 400, [GOOD] * 400]
     assert first_good.argmax() == 0 and last_good.argmax() == 1
 
 
-def test_a_word_beyond_the_vocabulary_is_unknown_as_one_that_nobody_knows(results, adapter):
+def test_rare_words_and_unknown_words_are_encoded_alike(results, adapter):
     Predictor(read_run(results()), "cpu", 2).probabilities(["rare Qwyjibo"])
     assert adapter.ids[0, -3:].tolist() == [1, 2, 2]
 
 
 @pytest.mark.parametrize(
-    ("texts", "at_once", "blocks"), [(5, 2, [2, 2, 1]), (4, 4, [4]), (0, 3, []), (3, 1, [1, 1, 1])]
+    ("texts", "batch_size", "blocks"), [(5, 2, [2, 2, 1]), (4, 4, [4]), (0, 3, []), (3, 1, [1, 1, 1])]
 )
-def test_answers_come_in_blocks_and_in_order(results, adapter, texts, at_once, blocks):
+def test_answers_come_in_blocks_and_in_order(results, adapter, texts, batch_size, blocks):
     run = read_run(results())
     given = ["good " * (i + 1) if i % 2 else "bad" for i in range(texts)]
-    found = list(answers(run, Predictor(run, "cpu", 2), given, at_once))
+    found = list(answers(run, Predictor(run, "cpu", 2), given, batch_size))
     scores = [1 / (1 + np.exp(-(i + 1 if i % 2 else 1))) for i in range(texts)]
     classes = ["positive" if i % 2 else "negative" for i in range(texts)]
     assert found == [f"{name}\t{score:.4f}\n" for name, score in zip(classes, scores, strict=True)]
@@ -145,7 +145,7 @@ def test_answers_do_not_wait_for_the_end_of_their_input(results, adapter):
     assert adapter.blocks == [10, 10, 10]
 
 
-def test_a_file_gets_a_line_for_each_line(results, adapter, tmp_path):
+def test_each_line_of_a_file_gets_a_line(results, adapter, tmp_path):
     (tmp_path / "reviews.txt").write_text("bad\n\ngood, good\n")
     out = io.StringIO()
     with open_texts(tmp_path / "reviews.txt") as lines:
@@ -154,7 +154,7 @@ def test_a_file_gets_a_line_for_each_line(results, adapter, tmp_path):
 
 
 @pytest.mark.parametrize("file", [None, Path("-")])
-def test_a_person_who_types_gets_each_answer_at_once(results, adapter, monkeypatch, file):
+def test_a_line_typed_at_a_terminal_is_answered_at_once(results, adapter, monkeypatch, file):
     keyboard, terminal = pty.openpty()
     os.write(keyboard, b"bad\ngood\n\x04")
     seen, out = [], io.StringIO()
@@ -180,7 +180,7 @@ def test_a_person_who_types_gets_each_answer_at_once(results, adapter, monkeypat
     ],
     ids=["empty", "an empty line", "no end", "an empty line within", "Windows", "byte order mark", "other separators"],
 )
-def test_a_text_a_line(content, texts):
+def test_one_text_per_line(content, texts):
     assert list(texts_of(io.BytesIO(content), "f")) == texts
 
 
@@ -230,7 +230,7 @@ def test_a_run_without_weights_says_why(results, made, changes, why):
     assert message_of(RecordError, find_run, file) == f"{file} has no trained weights: {why}"
 
 
-def test_what_can_be_known_of_a_run_without_numpy(results, tmp_path):
+def test_a_run_is_found_without_numpy(results, tmp_path):
     file = results()
     found = find_run(file.parent)
     assert (found.file, found.record, found.recipe) == (file, json.loads(file.read_text()), RECIPE)
@@ -247,7 +247,7 @@ def test_what_can_be_known_of_a_run_without_numpy(results, tmp_path):
     ],
     ids=["images", "no weights", "no texts"],
 )
-def test_what_is_missing_is_said_before_any_wait(results, tmp_path, monkeypatch, run, changes, texts, message):
+def test_missing_files_are_reported_before_waiting(results, tmp_path, monkeypatch, run, changes, texts, message):
     (tmp_path / "reviews.txt").write_text("good\n")
     file = results(changes=changes, **run)
     waited = mock.Mock(side_effect=InterruptedError)
@@ -258,7 +258,7 @@ def test_what_is_missing_is_said_before_any_wait(results, tmp_path, monkeypatch,
     waited.assert_not_called()
 
 
-def test_where_nothing_is_missing_it_waits(results, tmp_path, monkeypatch):
+def test_it_waits_if_nothing_is_missing(results, tmp_path, monkeypatch):
     (tmp_path / "reviews.txt").write_text("good\n")
     monkeypatch.setattr(script, "hold_device", mock.Mock(side_effect=InterruptedError))
     monkeypatch.setattr(sys, "argv", ["predict.py", str(results()), str(tmp_path / "reviews.txt")])
@@ -273,7 +273,7 @@ def test_damaged_weights(results):
     assert "is damaged or of another run" in message_of(RecordError, read_run, file)
 
 
-def test_a_record_apart_from_its_dataset(results, tmp_path):
+def test_a_record_moved_away_from_its_dataset(results, tmp_path):
     file = results()
     apart = tmp_path / "apart"
     file.parent.rename(apart)

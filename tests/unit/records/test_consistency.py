@@ -1,4 +1,4 @@
-"""A record is held to itself: what was edited is refused, with its digest renewed or without."""
+"""Records are checked against themselves: edited ones are refused, with or without a renewed digest."""
 
 import json
 
@@ -10,7 +10,7 @@ from trainmark.errors import RecordError
 from trainmark.records.consistency import contradictions
 from trainmark.records.record import read_record, write_record
 
-WHOLE = {
+VALID = {
     "ok": record(epochs=4),
     "one epoch": record(epochs=1),
     "diverged": records_for_tests.diverged(),
@@ -29,9 +29,9 @@ WHOLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", WHOLE)
-def test_a_whole_record_is_not_refused(tmp_path, kind):
-    write_record(WHOLE[kind], tmp_path / "r.json")
+@pytest.mark.parametrize("kind", VALID)
+def test_a_valid_record_is_not_refused(tmp_path, kind):
+    write_record(VALID[kind], tmp_path / "r.json")
     assert list(contradictions(read_record(tmp_path / "r.json"))) == []
 
 
@@ -77,7 +77,7 @@ EDITED = {
 
 
 @pytest.mark.parametrize("edit", EDITED)
-def test_an_edit_is_refused_though_its_digest_was_renewed(tmp_path, edit):
+def test_an_edit_with_a_renewed_digest_is_refused(tmp_path, edit):
     changes, says = EDITED[edit]
     path = tmp_path / "record.json"
     path.write_text(json.dumps(record(changes=changes)))
@@ -99,7 +99,7 @@ def test_an_edit_is_refused_by_the_digest_alone(tmp_path, edit):
 
 
 def test_inputs_have_a_digest_of_their_own(tmp_path):
-    """It is that of settings, data and code: an edit that renewed the record's digest alone leaves it behind."""
+    """The digest of settings, data and code detects an edit that renews only the record's own digest."""
     edited = record()
     edited["dataset"]["content_sha256"] = "f" * 64
     path = tmp_path / "record.json"
@@ -110,7 +110,7 @@ def test_inputs_have_a_digest_of_their_own(tmp_path):
     assert read_record(path)["dataset"]["content_sha256"] == "f" * 64, "a forger who renews both: a limit"
 
 
-def test_order_of_keys_and_spaces_are_nobodys_edit(tmp_path):
+def test_order_of_keys_and_spaces_do_not_count_as_edits(tmp_path):
     path = tmp_path / "record.json"
     path.write_text(json.dumps(dict(reversed(record().items())), indent=7))
     assert read_record(path) == record()

@@ -1,4 +1,4 @@
-"""The record: the same on both sides of the file, refused where it does not fit, whole or not there."""
+"""Records: read as written, refused if they do not fit the schema, and written atomically."""
 
 import copy
 import json
@@ -29,7 +29,7 @@ KINDS = {
 
 
 def changed(path: str, value) -> dict:
-    """A good record with one value changed; the value `...` takes the key away."""
+    """A valid record with one value changed. The value `...` removes the key."""
     return record(changes={path: value})
 
 
@@ -42,7 +42,7 @@ def test_round_trip(tmp_path, kind):
     assert [entry.name for entry in path.parent.iterdir()] == ["record.json"]
 
 
-def test_numbers_come_back_to_the_last_bit(tmp_path):
+def test_numbers_are_read_exactly_as_written(tmp_path):
     numbers = [0.1 + 0.2, 1e-300, 5e-324, 1.7976931348623157e308]
     changes = {"step_losses": numbers, "settings.experiment.step_losses": len(numbers)}
     write_record(record(changes=changes), tmp_path / "r.json")
@@ -53,7 +53,7 @@ def test_numbers_come_back_to_the_last_bit(tmp_path):
     ("loss", "written"),
     [(0.5, 0.5), (0.0, 0.0), (-3.0, -3.0), (math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")],
 )
-def test_losses_that_json_does_not_know(loss, written):
+def test_losses_that_json_can_not_hold(loss, written):
     assert encode_loss(loss) == written
     back = decode_loss(encode_loss(loss))
     assert back == loss or (math.isnan(back) and math.isnan(loss))
@@ -154,14 +154,14 @@ NUMBERS_ANYWHERE = [
 
 @pytest.mark.parametrize("path", NUMBERS_ANYWHERE)
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_json_does_not_know_is_refused_on_write(tmp_path, path, value):
+def test_a_number_that_json_can_not_hold_is_refused_on_write(tmp_path, path, value):
     with pytest.raises(RecordError) as caught:
         write_record(changed(path, value), tmp_path / "r.json")
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir()), "not even a part"
 
 
-def test_what_is_said_of_such_a_number(tmp_path):
+def test_the_message_for_such_a_number(tmp_path):
     file = tmp_path / "r.json"
     message = (
         f"{file} is not a record of this version of trainmark: it holds NaN or Infinity as a number; delete it, "
@@ -187,7 +187,7 @@ def test_a_number_beyond_all_floats_in_a_file_is_refused(tmp_path):
 @pytest.mark.parametrize("path", ["curves.0.batch_loss", *NUMBERS_ANYWHERE])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_bare_nan_or_infinity_in_a_file_is_refused_on_read(tmp_path, path, value):
-    """Python's json reads NaN and Infinity, which are no JSON; a record never has them."""
+    """Python's json reads NaN and Infinity, which are not JSON. Records never contain them."""
     file = tmp_path / "r.json"
     file.write_text(json.dumps(changed(path, value)))
     with pytest.raises(RecordError):
@@ -203,7 +203,7 @@ def test_a_bare_nan_or_infinity_in_a_file_is_refused_on_read(tmp_path, path, val
     ],
     ids=["empty", "cut off", "not text"],
 )  # fmt: skip
-def test_a_file_that_is_no_json(tmp_path, content, message):
+def test_a_file_that_is_not_json(tmp_path, content, message):
     file = tmp_path / "r.json"
     file.write_bytes(content)
     with pytest.raises(RecordError) as caught:
@@ -222,7 +222,7 @@ def test_a_folder_in_the_place_of_a_record(tmp_path):
         read_record(tmp_path)
 
 
-def test_a_list_is_no_record(tmp_path):
+def test_a_list_is_not_a_record(tmp_path):
     (tmp_path / "r.json").write_text("[]")
     with pytest.raises(RecordError, match="top level"):
         read_record(tmp_path / "r.json")

@@ -39,7 +39,7 @@ def train(adapter: FakeAdapter, intervals: list[tuple[float, float]]) -> None:
 
 
 @pytest.mark.parametrize("reading_seconds", [0.0, 0.001, 5.0])
-def test_an_adapter_whose_device_is_done_passes_however_long_reading_takes(adapter, reading_seconds):
+def test_a_synchronized_device_passes_however_long_reading_takes(adapter, reading_seconds):
     adapter.reading_seconds = reading_seconds
     train(adapter, [(1.0, 0.0), (1.0, 0.0)])
     assert adapter.readings == 4
@@ -57,7 +57,7 @@ def test_a_device_that_is_busy_after_two_of_the_first_intervals_fails_the_run(ad
 
 
 @pytest.mark.parametrize("hiccup", [0, 1, 2])
-def test_one_hiccup_of_the_machine_fails_no_run(adapter, hiccup):
+def test_one_hiccup_of_the_machine_does_not_fail_the_run(adapter, hiccup):
     train(adapter, [(1.0, 3.0 if place == hiccup else 0.0) for place in range(3)])
     assert adapter.readings == 6
 
@@ -71,7 +71,7 @@ def test_one_hiccup_of_the_machine_fails_no_run(adapter, hiccup):
         (0.01, 0.021, True),
     ],
 )
-def test_what_may_be_left_is_a_tenth_of_the_epoch_and_at_least_the_noise(adapter, epoch_seconds, lag_seconds, fails):
+def test_a_lag_must_exceed_a_tenth_of_the_epoch_and_the_noise(adapter, epoch_seconds, lag_seconds, fails):
     epochs = [(epoch_seconds, lag_seconds)] * 2
     if not fails:
         return train(adapter, epochs)

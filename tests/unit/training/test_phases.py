@@ -1,4 +1,4 @@
-"""The phase_times: phases that add up to the wall time, and never count a second twice."""
+"""Phase times: they sum to the wall time, and no second is counted twice."""
 
 import json
 import os
@@ -18,7 +18,7 @@ SCRIPTS = Path(module.__file__).parents[2]
 
 
 class FakeClock:
-    """A monotonic clock that moves only when it is told to."""
+    """A monotonic clock that the test moves."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -35,7 +35,7 @@ def clock(monkeypatch):
 
 
 def phases(**seconds: float) -> dict[str, float]:
-    """Every phase, those that are not named with no time."""
+    """All phases; those not given have no time."""
     return dict.fromkeys(PHASES, 0.0) | seconds
 
 
@@ -54,7 +54,7 @@ def test_phases_sum_to_the_wall_time(clock):
     assert wall_seconds == 18.25 == sum(seconds.values())
 
 
-def test_all_time_is_other_where_nothing_is_named(clock):
+def test_time_outside_all_phases_is_other(clock):
     phase_times = PhaseTimes(start=100.0)
     clock.now += 4.0
     assert phase_times.until_now() == (phases(other=4.0), 4.0)
@@ -79,7 +79,7 @@ def test_rounding_never_makes_other_negative(clock):
     assert phase_times.until_now()[0]["other"] == 0.0
 
 
-def test_each_stretch_has_its_own_clock_which_is_set_when_it_ends(clock):
+def test_each_timed_interval_has_its_own_clock_which_is_set_at_its_end(clock):
     phase_times = PhaseTimes(start=100.0)
     for step in (1.0, 2.0, 4.0):
         with phase_times.phase("steady") as timed:
@@ -123,7 +123,7 @@ def test_a_phase_that_fails_counts_and_ends(clock):
 
 
 class Device:
-    """A device that is given work and does it meanwhile; time passes only in `synchronize`."""
+    """A device that works asynchronously; time passes only in `synchronize`."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock, self.left_seconds, self.synchronized = clock, 0.0, 0
@@ -179,7 +179,7 @@ def test_a_device_that_is_known_to_have_failed_is_not_waited_for_again(clock):
 # --- closing ------------------------------------------------------------------------------------------------------
 
 
-def test_closing_twice_counts_nothing_twice(clock):
+def test_reading_twice_counts_nothing_twice(clock):
     phase_times = PhaseTimes(start=100.0)
     with phase_times.phase("steady"):
         clock.now += 1.0
@@ -188,7 +188,7 @@ def test_closing_twice_counts_nothing_twice(clock):
     assert phase_times.until_now() == (phases(steady=1.0, other=2.0), 3.0)
 
 
-def test_closing_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
+def test_reading_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
     phase_times = PhaseTimes(start=100.0)
     with phase_times.phase("steady") as timed:
         clock.now += 2.0
@@ -199,8 +199,8 @@ def test_closing_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
 
 
 @pytest.mark.parametrize("under_way", [False, True])
-def test_a_phase_that_begins_or_ends_while_another_thread_closes_counts_once(clock, under_way):
-    """Played on one thread: the phase begins, or ends, just when `close` has read the clock."""
+def test_a_phase_that_begins_or_ends_while_another_thread_reads_counts_once(clock, under_way):
+    """Simulated on one thread: the phase begins or ends just after `until_now` has read the clock."""
     phase_times = PhaseTimes(start=100.0)
     phase = phase_times.phase("steady")
     if under_way:
@@ -218,7 +218,7 @@ def test_a_phase_that_begins_or_ends_while_another_thread_closes_counts_once(clo
     assert phase_times.until_now() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
 
 
-def test_the_place_is_the_phase_under_way_or_the_last_one(clock):
+def test_the_current_phase_is_the_open_or_the_last_one(clock):
     phase_times = PhaseTimes(start=100.0)
     assert phase_times.current_phase == "start"
     with phase_times.phase("build"):
@@ -226,16 +226,16 @@ def test_the_place_is_the_phase_under_way_or_the_last_one(clock):
     assert phase_times.current_phase == "build"
 
 
-# --- going on after an earlier process ----------------------------------------------------------------------------
+# --- resuming after an earlier process ----------------------------------------------------------------------------
 
 
-def test_going_on_counts_the_earlier_process_and_leaves_out_the_restart(clock):
+def test_resuming_counts_the_earlier_process_and_not_the_restart(clock):
     phase_times = PhaseTimes(start=90.0)
     phase_times.add("start", 2.0)
     with phase_times.phase("import"):
         clock.now += 3.0
     earlier = phases(start=1.0, steady=20.0, other=0.5)
-    assert phase_times.resume(earlier) == 13.0  # 10 before this phase_times's first phase, and 3
+    assert phase_times.resume(earlier) == 13.0  # 10 before the first phase of this process, and 3
     assert phase_times.until_now() == (earlier, 21.5)
     with phase_times.phase("steady"):
         clock.now += 4.0
@@ -245,14 +245,14 @@ def test_going_on_counts_the_earlier_process_and_leaves_out_the_restart(clock):
     assert wall_seconds == 25.75 == sum(seconds.values())
 
 
-def test_going_on_leaves_what_it_was_given_as_it_is(clock):
+def test_resuming_does_not_change_its_argument(clock):
     phase_times, earlier = PhaseTimes(start=100.0), {"steady": 1.0}
     phase_times.resume(earlier)
     phase_times.add("steady", 1.0)
     assert earlier == {"steady": 1.0}
 
 
-def test_going_on_inside_a_phase_is_refused(clock):
+def test_resuming_inside_a_phase_is_refused(clock):
     phase_times = PhaseTimes(start=100.0)
     with phase_times.phase("build"), pytest.raises(RuntimeError, match="can't be restored inside phase 'build'"):
         phase_times.resume(phases(steady=1.0))
@@ -272,7 +272,7 @@ def test_the_clock_is_monotonic_and_not_the_time_of_day():
 
 
 def test_the_start_of_a_process_is_when_it_was_created():
-    """Between the moments before and after its creation, as its parent sees them; Linux tells it to 10 ms."""
+    """It lies between the times that its parent read before and after creating it; Linux gives it to 10 ms."""
     code = (
         "import json, time; begun = time.monotonic()\n"
         "from trainmark.training.phases import process_start\nprint(json.dumps([begun, process_start()]))"
@@ -305,7 +305,7 @@ def test_a_process_name_may_hold_spaces_and_brackets(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [None, "", "1 (x) S 1", "1 (x) " + "z " * 50])
-def test_where_the_system_does_not_tell_the_process_starts_now(tmp_path, monkeypatch, content):
+def test_without_the_kernels_file_the_process_starts_now(tmp_path, monkeypatch, content):
     monkeypatch.setattr(module, "PROCESS_STAT", tmp_path / "stat")
     if content is not None:
         (tmp_path / "stat").write_text(content)

@@ -51,7 +51,7 @@ def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Pat
     objects.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / "checkpoint.part"  # not by files/whole.py, which must know the final name before it writes
+    part = folder / "checkpoint.part"  # its final name depends on its content
     content = json.dumps({"identity": _digest(identity), "epoch": checkpoint.epoch, "progress": checkpoint.progress})
     try:
         arrays = {f"state:{name}": array for name, array in checkpoint.state.items()}

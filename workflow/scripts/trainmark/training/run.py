@@ -82,13 +82,13 @@ class Training:
         )
 
     def _out_of_memory(self, resident_mib: float, message: str) -> dict:
-        where = {
+        details = {
             "phase": self.phase_times.current_phase,
             "epoch": self.measurements.epoch,
             "resident_mib": resident_mib,
             "message": message,
         }
-        return self.measurements.record(out_of_memory=where, device_mib=self._device_memory_mib())
+        return self.measurements.record(out_of_memory=details, device_mib=self._device_memory_mib())
 
     def _device_memory_mib(self) -> float | None:
         """Peak GPU memory. None on the CPU, or if the framework can't tell any more after running out of memory."""
@@ -247,4 +247,4 @@ class Training:
                 "on the GPU; unset TF_GPU_ALLOCATOR and XLA_PYTHON_CLIENT_ALLOCATOR, which disable the report"
             )
         if held_mib == 0:
-            raise DeviceError(f"{self.run.framework} was to train on the gpu and uses none of its memory")
+            raise DeviceError(f"{self.run.framework} was told to train on the GPU but uses no GPU memory")
