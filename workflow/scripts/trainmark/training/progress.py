@@ -59,12 +59,7 @@ class Progress:
 class RunMeasurements:
     """Collects the measurements of a run while it trains.
 
-    Parameters
-    ----------
     settings: the experiment's settings by key, as in the config (described in config/schema.yaml).
-
-    Attributes
-    ----------
     batch_size: samples per step; None for the whole training set.
     input: the transform of stored images; None if the network takes token ids.
     training_samples: number of samples in the training split.
