@@ -50,7 +50,7 @@ RECIPE = {"optimizer": SETTINGS["optimizer"], "initializer": "glorot_uniform", "
 """What the recipe decided, as far as a record is held to it."""
 
 
-SAMPLES = [
+SCORED_TEXTS = [
     {"split": "test", "index": 0, "label": 0, "class_name": "negative", "probability": 0.125},
     {"split": "test", "index": 12500, "label": 1, "class_name": "positive", "probability": 0.875},
 ]
@@ -111,14 +111,14 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "initial_evaluation": None,
         "counted": {},
         "result": result(curves, 0.5, 1438),
-        "samples": [],
+        "scored_texts": [],
         "weights": {"file": "weights.npz", "sha256": "e" * 64},
         **_times(epochs, seconds),
         "resumes": 0,
         "sessions": [session(gpu=gpu and gpu["uuid"])],
         "machine": [],
         "disturbed": None,
-        "energy": {"training_joules": None, "source": None, "reason": "this machine shows no energy counter"},
+        "energy": {"training_joules": None, "source": None, "reason": "this machine has no energy counter"},
         "memory": {"peak_host_mib": 512.5, "peak_device_mib": 64.25 if device == "gpu" else None},
         "provenance": _provenance(framework, device, gpu),
     }

@@ -96,7 +96,7 @@ def _value(record, field):
     """A figure of a record; None for a loss that is NaN."""
     places = [record["result"], record["memory"], record["energy"], record]
     places.append({f"phases.{name}": seconds for name, seconds in record["phases_seconds"].items()})
-    places.append({f"samples.{one['split']}.{one['index']}": one["probability"] for one in record["samples"]})
+    places.append({f"scored_texts.{one['split']}.{one['index']}": one["probability"] for one in record["scored_texts"]})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)
 

@@ -203,7 +203,7 @@ def test_edited_tables_are_named_and_made_again(folder):
 EDITS = {
     "accuracy in the curves too": (
         {"result.test_accuracy": 0.99, "curves.1.evaluations.test.accuracy": 0.99},
-        "the accuracy of the test split is no whole number of samples",
+        "the accuracy on the test split is not a whole number of samples",
     ),
     "phases": ({"phases_seconds.steady": 0.0, "phases_seconds.import": 0.0}, "contradicts itself: its phases sum to"),
 }

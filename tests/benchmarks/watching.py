@@ -67,7 +67,7 @@ def measure(framework: str, epochs: int, repeats: int, results: multiprocessing.
             stretches += watch.after(epoch)
             cost_seconds += time.perf_counter() - trained
             seconds.append(trained - begin)
-        stretches += watch.after(epochs, whole=True)
+        stretches += watch.after(epochs, force=True)
         held_seconds = sum(one["seconds"] for one in stretches) * len(cpus)
         shares.append(sum(one["foreign_seconds"] for one in stretches) / held_seconds)
         disturbed += disturbance(stretches, len(cpus)) is not None

@@ -58,7 +58,7 @@ def test_the_network_learns_the_reviews_and_scores_one_of_each_class(finished):
     assert record["settings"]["input"] is None
     assert record["settings"]["parameters"] == 350_751
     assert record["result"]["test_accuracy"] == 1
-    negative, positive = record["samples"]
+    negative, positive = record["scored_texts"]
     assert (negative["class_name"], negative["index"]) == ("negative", 0) and negative["probability"] < 0.5
     assert (positive["class_name"], positive["index"]) == ("positive", 8) and positive["probability"] > 0.5
 
@@ -77,7 +77,7 @@ def test_the_report_shows_the_scores(finished):
         str(i): read_record(finished / "results" / "runs" / one / "record.json") for i, one in enumerate(order, 1)
     }
     shown = check_figures(page, records, certificates={})
-    assert {cell["data-field"] for cell in shown} >= {"samples.test.0", "samples.test.8"}
+    assert {cell["data-field"] for cell in shown} >= {"scored_texts.test.0", "scored_texts.test.8"}
     assert page.count("<h3>Sample reviews</h3>") == 2
     assert "16 test\ntexts of 400 token ids in 2 classes" in page
 
@@ -92,14 +92,14 @@ def test_predict_answers_every_line_and_says_nothing_else(finished, tmp_path, wa
 
 
 def test_predict_gives_the_probabilities_of_the_training(finished):
-    """The review of the record's samples gets the probability that the last evaluation gave it."""
+    """The review of the record's scored texts gets the probability that the last evaluation gave it."""
     record = read_record(run_folder(finished) / "record.json")
     done = predict(
         run_folder(finished) / "record.json",
         input="The film was bad bad bad<br />\nThe film was great great great<br />\n",
     )
     probabilities = [float(line.split("\t")[1]) for line in done.stdout.splitlines()]
-    negative, positive = (sample["probability"] for sample in record["samples"])
+    negative, positive = (text["probability"] for text in record["scored_texts"])
     np.testing.assert_allclose(probabilities, [1 - negative, positive], atol=6e-5)
 
 
@@ -116,7 +116,7 @@ def test_predict_says_what_is_missing_while_a_run_holds_every_cpu(finished, tmp_
     """It waits where nothing is missing, says that, and answers once they are free."""
     refused = {
         "RecordError: ": [tmp_path / "nowhere"],
-        "keeps no trained weights": [run_folder(finished, "forgotten", 1)],
+        "has no trained weights": [run_folder(finished, "forgotten", 1)],
         "missing.txt can't be read": [run_folder(finished), tmp_path / "missing.txt"],
     }
     monkeypatch.setenv(LOCK_FOLDER_VARIABLE, os.path.join(tempfile.gettempdir(), "trainmark-locks-of-predict"))
@@ -148,10 +148,10 @@ def test_predict_refuses_in_one_sentence(finished, tmp_path):
     dataset = ["--dataset-folder", finished / "results/datasets/texts/prepared"]
     refused = {
         "RecordError: ": [tmp_path / "nowhere"],
-        "keeps no trained weights": [run_folder(finished, "forgotten", 1)],
+        "has no trained weights": [run_folder(finished, "forgotten", 1)],
         "is damaged or of another run": [tmp_path / "apart", *dataset],
-        "is not there; name its prepared folder with --dataset-folder": [tmp_path / "apart"],
-        "line 2: it is not UTF-8 text": [run_folder(finished)],
+        "does not exist; name its prepared folder with --dataset-folder": [tmp_path / "apart"],
+        "line 2: not UTF-8 text": [run_folder(finished)],
     }
     for words, arguments in refused.items():
         done = predict(*arguments, input=b"good\nd\xe9j\xe0\n", text=False)

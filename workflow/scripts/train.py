@@ -12,7 +12,7 @@ from trainmark.console import redirect_output
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device, run_lock
 from trainmark.plan.dependencies import code_record, training_code
-from trainmark.plan.plan_file import experiment_of, place_in_order, plan_if_there
+from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
@@ -50,7 +50,7 @@ def train(
     order: dict | None,
     plan: Mapping,
     display: RunDisplay,
-    ending: ProcessExit,
+    process_exit: ProcessExit,
 ) -> NoReturn:
     """Take the device, train, and end the process with the record. plan: empty where there is none."""
     start = process_start()
@@ -61,7 +61,7 @@ def train(
     with ExitStack() as held:
         with phase_times.phase("device_wait"):
             display.wait()
-            held.enter_context(run_lock(arguments.out, ending.checkpoint_folder))
+            held.enter_context(run_lock(arguments.out, process_exit.checkpoint_folder))
             device_lock = held.enter_context(
                 hold_device(run.device, arguments.threads, title=display.title, stream=display.terminal)
             )
@@ -77,7 +77,7 @@ def train(
             arguments.mean,
             device_lock,
             code,
-            ending.checkpoint_folder,
+            process_exit.checkpoint_folder,
             arguments.checkpoint_seconds,
             order,
             arguments.out.with_name(FILE_NAME),
@@ -85,17 +85,17 @@ def train(
             plan.get("call"),
         )
         training = Training(run, recipe, arguments.settings, job, phase_times)
-        if ending.take_kept_record(training.measurements.is_of_this_run):
-            ending.done_elsewhere()
+        if process_exit.take_kept_record(training.measurements.is_of_this_run):
+            process_exit.done_elsewhere()
 
         def on_excess(resident_mib: float) -> None:
             try:
-                ending.finish(training.over_limit(resident_mib))
+                process_exit.finish(training.over_limit(resident_mib))
             except Exception as error:  # in the watch's thread, where nobody else would see it
-                ending.fail(error)
+                process_exit.fail(error)
 
         with MemoryWatch(arguments.settings["memory_limit_mib"], on_excess):
-            ending.finish(training.train(display.epoch_done, display.went_on))
+            process_exit.finish(training.train(display.epoch_done, display.went_on))
 
 
 def main() -> None:
@@ -104,14 +104,14 @@ def main() -> None:
     terminal = redirect_output(arguments.log)
     run = Run(**{name: getattr(arguments, name) for name in Run.__dataclass_fields__})
     plan = plan_if_there(arguments.plan)
-    order = place_in_order(run, plan)
+    order = position_in_order(run, plan)
     display = RunDisplay(run, order, terminal)
-    ending = ProcessExit(arguments.out, arguments.log, display)
-    ending.stop_on_signals()
+    process_exit = ProcessExit(arguments.out, arguments.log, display)
+    process_exit.stop_on_signals()
     try:
-        train(arguments, run, order, plan, display, ending)
+        train(arguments, run, order, plan, display, process_exit)
     except Exception as error:
-        ending.fail(error)
+        process_exit.fail(error)
 
 
 if __name__ == "__main__":

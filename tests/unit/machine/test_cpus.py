@@ -1,4 +1,4 @@
-"""The CPUs of a process: by cores, within what a scheduler or a container leaves."""
+"""The CPUs of a process, by core, within the limits of a scheduler or a container."""
 
 import os
 
@@ -9,7 +9,7 @@ from trainmark.machine import cpus
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A function that plays a machine: siblings by CPU, as the kernel writes them, and the CPUs allowed."""
+    """A function that fakes a machine, with the kernel's lists of siblings by CPU, and the allowed CPUs."""
     monkeypatch.setattr(cpus, "SIBLINGS", str(tmp_path / "cpu{cpu}"))
     monkeypatch.setattr(cpus, "CGROUP", tmp_path / "cgroup")
     monkeypatch.setattr(cpus, "CGROUP_ROOT", tmp_path / "groups")
@@ -24,7 +24,7 @@ def machine(tmp_path, monkeypatch):
 
 @pytest.fixture
 def group(tmp_path, machine):
-    """A function that writes /proc/self/cgroup and files of control groups, and gives the quota that is found."""
+    """A function that writes /proc/self/cgroup and files of control groups, and returns the quota read from them."""
 
     def write(membership: str, files: dict[str, str]) -> float | None:
         (tmp_path / "cgroup").write_text(membership)
@@ -57,7 +57,7 @@ def test_cpus_without_siblings_are_cores_of_their_own(machine):
     assert cpus.allowed_cores() == {0: [0], 5: [5]}
 
 
-def test_where_the_system_tells_no_siblings_each_cpu_is_a_core(machine):
+def test_without_files_of_siblings_each_cpu_is_a_core(machine):
     machine({}, allowed=[1, 0])
     assert cpus.allowed_cores() == {0: [0], 1: [1]}
 
@@ -116,11 +116,11 @@ def test_the_quota_of_version_1(group, quota_us, quota):
     assert group(membership, files) == quota
 
 
-def test_a_container_that_sees_the_hosts_path_finds_its_quota_in_the_uppermost_folder(group):
+def test_a_container_with_the_hosts_path_finds_its_quota_in_the_topmost_folder(group):
     assert group("0::/system/docker-1a\n", {"cpu.max": "300000 100000"}) == 3.0
 
 
-def test_the_tightest_quota_of_all_groups_above_holds(group):
+def test_the_smallest_quota_of_all_groups_above_applies(group):
     files = {"pod/cpu.max": "200000 100000", "pod/one/cpu.max": "max 100000", "cpu.max": "800000 100000"}
     assert group("0::/pod/one\n", files) == 2.0
 
@@ -141,7 +141,7 @@ def test_the_quota_of_another_group_does_not_count(group):
         ("900000 100000", {0: [0, 2], 1: [1, 3]}),
     ],
 )
-def test_a_quota_leaves_as_many_whole_cpus_as_it_is_worth(machine, group, quota, cores):
+def test_a_quota_limits_the_number_of_cpus_rounded_down(machine, group, quota, cores):
     machine(TWO_BY_TWO)
     group("0::/\n", {"cpu.max": quota})
     assert cpus.allowed_cores() == cores

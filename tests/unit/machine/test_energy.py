@@ -1,4 +1,4 @@
-"""Joules of a run: of its one GPU, or of whole CPU packages; and why they are not measured everywhere else."""
+"""The energy of a run: of its GPU or of whole CPU packages; otherwise the reason why it is not measured."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ from trainmark.machine.energy import open_meter
 GPU = "GPU-0a1b"
 
 RANGE_UJ = 65_532_610_987
-"""Where the counters of the tests wrap: the smallest range that is known, of servers of Haswell's time."""
+"""Range of the counters in the tests: the smallest one known, of Haswell servers."""
 
 
 def energy_threads() -> list[threading.Thread]:
@@ -19,7 +19,7 @@ def energy_threads() -> list[threading.Thread]:
 
 
 class Machine:
-    """Folders like Linux's: counters (powercap) and which CPU lies in which package and die."""
+    """Folders like those of Linux: counters (powercap), and package and die of each CPU."""
 
     def __init__(self, folder):
         self.powercap, self.cpus = folder / "powercap", folder / "cpu"
@@ -54,7 +54,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A machine without CPUs and counters so far."""
+    """A machine to which a test adds CPUs and counters."""
     found = Machine(tmp_path)
     monkeypatch.setattr(energy, "POWERCAP", found.powercap)
     monkeypatch.setattr(energy, "CPUS", found.cpus)
@@ -63,7 +63,7 @@ def machine(tmp_path, monkeypatch):
 
 @pytest.fixture
 def one_package(machine):
-    """CPUs 0 to 3 in one package, at 5 J."""
+    """CPUs 0 to 3 in one package, whose counter is at 5 J."""
     for cpu in range(4):
         machine.add_cpu(cpu, 0, 0)
     machine.add_zone("intel-rapl:0", "package-0", 5_000_000)
@@ -72,7 +72,7 @@ def one_package(machine):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that the counters' clock shows: a list of one, to be changed."""
+    """The time of the counters' clock in seconds: a list with one element, which tests change."""
     seconds = [100.0]
     monkeypatch.setattr(energy.time, "monotonic", lambda: seconds[0])
     return seconds
@@ -80,7 +80,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def opened():
-    """open_meter, whose meters are closed when the test ends, and their threads gone."""
+    """open_meter. After the test its meters are closed, and no thread of theirs may be left."""
     meters = []
 
     def open_one(*arguments):
@@ -110,7 +110,7 @@ def test_a_run_that_holds_a_whole_package_is_measured_from_when_the_meter_is_ope
     assert meter.joules() == 2.5, "nothing was taken since"
 
 
-def test_a_counter_that_wraps_goes_on(one_package, opened):
+def test_a_counter_that_wraps_is_continued(one_package, opened):
     one_package.set("intel-rapl:0", RANGE_UJ - 1_000_000)
     meter = opened("cpu", range(4), None)
     one_package.set("intel-rapl:0", 2_000_000)
@@ -153,7 +153,7 @@ def test_parts_of_a_package_and_other_counters_are_not_added(one_package, opened
     assert meter.joules() == 1.0
 
 
-def test_a_cpu_that_is_offline_takes_nothing(one_package, opened):
+def test_an_offline_cpu_need_not_be_held(one_package, opened):
     one_package.add_cpu(4, None)
     assert opened("cpu", range(4), None).source == "rapl"
 
@@ -164,7 +164,7 @@ def test_cpus_without_a_die_are_one_die(machine, opened):
     assert opened("cpu", [0], None).source == "rapl"
 
 
-def test_the_counters_of_all_dies_are_that_of_their_package(machine, opened):
+def test_the_counters_of_all_dies_make_up_that_of_their_package(machine, opened):
     for cpu in range(4):
         machine.add_cpu(cpu, 0, cpu // 2)
     machine.add_zone("intel-rapl:0", "package-0-die-0")
@@ -176,26 +176,26 @@ def test_the_counters_of_all_dies_are_that_of_their_package(machine, opened):
 
 
 def test_one_die_of_a_package_is_not_measured_alone(machine, opened):
-    """Whole packages are measured or nothing, also where each die has a counter of its own."""
+    """Only whole packages are measured, also if each die has its own counter."""
     for cpu in range(4):
         machine.add_cpu(cpu, 0, cpu // 2)
     machine.add_zone("intel-rapl:0", "package-0-die-0")
     machine.add_zone("intel-rapl:1", "package-0-die-1")
-    assert_not_measured(opened("cpu", [0, 1], None), "the run holds 2 of the 4 CPUs that the counter counts")
+    assert_not_measured(opened("cpu", [0, 1], None), "the run holds 2 of the 4 CPUs that the counter covers")
 
 
 # --- why not ------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_on_a_part_of_a_package_is_not_measured(one_package, opened):
-    assert_not_measured(opened("cpu", [0, 2], None), "the run holds 2 of the 4 CPUs that the counter counts")
+    assert_not_measured(opened("cpu", [0, 2], None), "the run holds 2 of the 4 CPUs that the counter covers")
 
 
 def test_a_run_on_one_package_and_a_part_of_another_is_not_measured(one_package, opened):
     for cpu in (4, 5):
         one_package.add_cpu(cpu, 1, 0)
     one_package.add_zone("intel-rapl:1", "package-1")
-    assert_not_measured(opened("cpu", range(5), None), "the run holds 5 of the 6 CPUs that the counter counts")
+    assert_not_measured(opened("cpu", range(5), None), "the run holds 5 of the 6 CPUs that the counter covers")
 
 
 @pytest.mark.parametrize("folder", ["there", "missing"])
@@ -203,25 +203,25 @@ def test_a_machine_without_counters(machine, opened, folder):
     machine.add_cpu(0, 0, 0)
     if folder == "missing":
         machine.powercap.rmdir()
-    assert_not_measured(opened("cpu", [0], None), "this machine shows no energy counter")
+    assert_not_measured(opened("cpu", [0], None), "this machine has no energy counter")
 
 
-def test_a_machine_that_does_not_tell_where_its_cpus_lie(machine, opened):
+def test_a_machine_without_topology(machine, opened):
     machine.add_zone("intel-rapl:0", "package-0")
-    reason = "this machine does not tell which CPUs its energy counter counts"
+    reason = "this machine does not show which CPUs its energy counter covers"
     assert_not_measured(opened("cpu", [0], None), reason)
 
 
 def test_a_package_without_a_counter(one_package, opened):
     one_package.add_cpu(4, 1, 0)
-    assert_not_measured(opened("cpu", range(5), None), "this machine shows no energy counter for all of package 1")
+    assert_not_measured(opened("cpu", range(5), None), "this machine has no energy counter for all of package 1")
 
 
 def test_a_die_without_a_counter(machine, opened):
     for cpu in range(2):
         machine.add_cpu(cpu, 0, cpu)
     machine.add_zone("intel-rapl:0", "package-0-die-0")
-    assert_not_measured(opened("cpu", range(2), None), "this machine shows no energy counter for all of package 0")
+    assert_not_measured(opened("cpu", range(2), None), "this machine has no energy counter for all of package 0")
 
 
 def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
@@ -237,16 +237,16 @@ def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
     assert_not_measured(opened("cpu", range(4), None), reason)
 
 
-def test_a_counter_whose_name_is_hidden_is_none(machine, opened):
+def test_a_counter_whose_name_is_hidden_is_ignored(machine, opened):
     machine.add_cpu(0, 0, 0)
     (machine.powercap / "intel-rapl:0").mkdir()
-    assert_not_measured(opened("cpu", [0], None), "this machine shows no energy counter")
+    assert_not_measured(opened("cpu", [0], None), "this machine has no energy counter")
 
 
 # --- meters that stop ---------------------------------------------------------------------------------------------
 
 
-def test_a_meter_that_can_not_be_read_any_more_says_why_and_stays_silent(one_package, opened):
+def test_a_meter_that_becomes_unreadable_keeps_its_reason(one_package, opened):
     meter = opened("cpu", range(4), None)
     file = one_package.powercap / "intel-rapl:0" / "energy_uj"
     file.unlink()
@@ -255,14 +255,14 @@ def test_a_meter_that_can_not_be_read_any_more_says_why_and_stays_silent(one_pac
     assert_not_measured(meter, f"the CPU's counter can't be read ({os.strerror(2)})")
 
 
-def test_a_counter_that_went_unread_for_too_long_is_not_believed(one_package, opened, clock):
-    """At 1000 W the range of 65.5 kJ is reached after 65.5 s: later it may have wrapped twice."""
+def test_a_counter_that_went_unread_for_too_long_is_not_used(one_package, opened, clock):
+    """At 1000 W the range of 65.5 kJ is reached after 65.5 s; later it may have wrapped twice."""
     meter = opened("cpu", range(4), None)
     clock[0] += 65.5
     one_package.set("intel-rapl:0", 6_000_000)
     assert meter.joules() == 1.0
     clock[0] += 65.6
-    reason = "the CPU's counter went unread for so long that it may have wrapped unseen"
+    reason = "the CPU's counter went unread for so long that it may have wrapped unnoticed"
     assert meter.joules() is None
     assert_not_measured(meter, reason)
 
@@ -273,7 +273,7 @@ def test_counters_are_read_often_enough_to_see_each_wrap():
 
 
 def test_the_meters_own_thread_sees_a_wrap_between_two_readings(one_package, opened, monkeypatch):
-    """Without it, two wraps between two readings would be taken for one."""
+    """Without the thread, two wraps between two reads would count as one."""
     wrapped, microjoules = threading.Event(), energy._microjoules
 
     def noticed(file):
@@ -292,7 +292,7 @@ def test_the_meters_own_thread_sees_a_wrap_between_two_readings(one_package, ope
     assert meter.joules() == pytest.approx((2 * RANGE_UJ - 4_500_000) / 1e6)
 
 
-def test_the_thread_ends_when_the_meter_is_closed_and_holds_up_no_process(one_package, opened):
+def test_the_thread_ends_when_the_meter_is_closed_and_delays_no_exit(one_package, opened):
     meter = opened("cpu", range(4), None)
     (thread,) = energy_threads()
     assert thread.daemon
@@ -301,7 +301,7 @@ def test_the_thread_ends_when_the_meter_is_closed_and_holds_up_no_process(one_pa
     assert not thread.is_alive()
 
 
-def test_the_thread_ends_in_silence_where_the_counter_can_not_be_read_any_more(one_package, opened, monkeypatch):
+def test_the_thread_ends_silently_if_the_counter_becomes_unreadable(one_package, opened, monkeypatch):
     failed = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
     monkeypatch.setattr(energy, "POLL_SECONDS", 0.001)
@@ -324,7 +324,7 @@ def test_a_meter_that_does_not_measure_has_no_thread(machine, opened, monkeypatc
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """Joules by UUID, to be changed; a GPU that is not in it tells none."""
+    """Joules by UUID, which tests change. A GPU that is not in it reports none."""
     joules = {GPU: 1000.0, "GPU-other": 5.0}
     monkeypatch.setattr(energy.nvml, "energy_joules", joules.get)
     monkeypatch.setattr(energy.nvml, "describe", lambda uuid: {"uuid": uuid, "name": "Tesla K80"})
@@ -342,7 +342,7 @@ def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter(gpus, opened):
 
 
 def test_a_gpu_without_a_counter_is_not_measured(gpus, opened):
-    assert_not_measured(opened("gpu", [0], "GPU-old"), "this GPU shows no energy counter")
+    assert_not_measured(opened("gpu", [0], "GPU-old"), "this GPU has no energy counter")
 
 
 def test_a_gpu_that_can_not_be_read_is_not_measured_for_the_reason_that_nvml_gives(gpus, opened, monkeypatch):
@@ -357,16 +357,16 @@ def test_an_instance_of_a_gpu_is_not_measured(gpus, opened):
 
 
 def test_a_gpu_that_is_not_known_is_not_measured(gpus, opened):
-    assert_not_measured(opened("gpu", [0], None), "the UUID of the run's GPU is not known")
+    assert_not_measured(opened("gpu", [0], None), "the UUID of the run's GPU is unknown")
 
 
-def test_a_gpu_that_is_lost_is_measured_no_longer(gpus, opened):
+def test_a_lost_gpu_is_no_longer_measured(gpus, opened):
     meter = opened("gpu", [0], GPU)
     assert meter.source == "nvml"
     del gpus[GPU]
     assert meter.joules() is None
     gpus[GPU] = 2000.0
-    assert_not_measured(meter, "this GPU shows no energy counter")
+    assert_not_measured(meter, "this GPU has no energy counter")
 
 
 def test_a_run_on_the_cpu_beside_a_gpu_does_not_count_the_gpu(gpus, one_package, opened):

@@ -1,4 +1,4 @@
-"""The memory of this process, and the watch that calls when it exceeds a limit."""
+"""The memory of this process, and the watch that reports when it exceeds a limit."""
 
 import mmap
 import os
@@ -13,11 +13,11 @@ from trainmark.machine import memory
 from trainmark.machine.memory import MemoryWatch, peak_host_mib, resident_mib
 
 WAIT_SECONDS = 60
-"""Longer than any busy machine needs; no test waits for it unless it fails."""
+"""Longer than even a busy machine needs; only a failing test waits this long."""
 
 
 def touched(mib: int) -> mmap.mmap:
-    """That much new memory, each page of it written to, so that it is resident. An array could be given old memory."""
+    """Allocate new memory and write to each page, so that it is resident. An array could get reused memory."""
     block = mmap.mmap(-1, mib << 20)
     block[:: resource.getpagesize()] = b"\1" * len(range(0, len(block), resource.getpagesize()))
     return block
@@ -64,7 +64,7 @@ def test_the_peak_without_that_file_is_that_of_getrusage(tmp_path, monkeypatch, 
 
 
 def test_the_watchs_reader_reads_what_psutil_reads():
-    """What is touched, that is, and not what is only reserved."""
+    """Memory counts when it is touched, not when it is reserved."""
     reader = memory._Resident()
     before = reader.mib()
     reserved, block = mmap.mmap(-1, 256 << 20), touched(32)
@@ -75,7 +75,7 @@ def test_the_watchs_reader_reads_what_psutil_reads():
     del block
 
 
-def test_the_watchs_reader_where_the_kernel_shows_no_such_file(tmp_path, monkeypatch):
+def test_the_watchs_reader_without_the_kernels_file(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "STATM", tmp_path / "statm")
     reader = memory._Resident()
     assert abs(reader.mib() - resident_mib()) < 8
@@ -85,7 +85,7 @@ def test_the_watchs_reader_where_the_kernel_shows_no_such_file(tmp_path, monkeyp
 # --- the watch ----------------------------------------------------------------------------------------------------
 
 
-def test_a_process_that_exceeds_the_limit_is_told_once_with_its_size():
+def test_exceeding_the_limit_is_reported_once_with_the_size():
     told, was_told = [], threading.Event()
 
     def on_excess(mib):
@@ -106,14 +106,14 @@ def test_a_process_that_exceeds_the_limit_is_told_once_with_its_size():
     del block, more
 
 
-def test_a_process_that_holds_more_than_the_limit_already_is_told():
+def test_a_size_that_is_above_the_limit_from_the_start_is_reported():
     was_told = threading.Event()
     with MemoryWatch(1.0, lambda mib: was_told.set(), poll_seconds=WAIT_SECONDS):
         assert was_told.wait(WAIT_SECONDS), "it looks before it waits"
 
 
 def fed_watch(monkeypatch, sizes, limit_mib):
-    """(what a watch told, how often it looked) where the sizes that it reads are these, and then the last for ever."""
+    """Return (reported sizes, number of reads) of a watch that reads these sizes, and then always the last one."""
     looks, told, all_read = [], [], threading.Event()
 
     def mib(self):
@@ -132,12 +132,12 @@ def fed_watch(monkeypatch, sizes, limit_mib):
     return told, len(looks)
 
 
-def test_a_process_below_the_limit_or_at_it_is_never_told(monkeypatch):
+def test_a_size_below_or_at_the_limit_is_never_reported(monkeypatch):
     told, looks = fed_watch(monkeypatch, [100.0, 199.9, 200.0, 150.0], limit_mib=200)
     assert told == [] and looks >= 5
 
 
-def test_only_the_first_excess_is_told(monkeypatch):
+def test_only_the_first_excess_is_reported(monkeypatch):
     told, looks = fed_watch(monkeypatch, [100.0, 200.5, 300.0, 400.0], limit_mib=200)
     assert told == [200.5] and looks == 2
 
@@ -147,7 +147,7 @@ def test_without_a_limit_there_is_no_thread():
         assert watches() == []
 
 
-def test_no_thread_and_no_open_file_outlive_the_watch():
+def test_no_thread_and_no_open_file_is_left_after_the_watch():
     before = open_files()
     watch = MemoryWatch(resident_mib() + 2**20, pytest.fail, poll_seconds=WAIT_SECONDS)
     with watch:

@@ -1,4 +1,4 @@
-"""What a GPU tells of itself: with a stand-in for the driver's library, and what is said where there is none."""
+"""Values read through NVML, with a fake of the driver's library, and the reasons if it is missing."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ STATE = {
 
 
 class NVMLError(Exception):
-    """As the package's: base of all that its functions raise."""
+    """Like the package's: the base class of all errors of its functions."""
 
 
 class FakeNvml:
@@ -86,7 +86,7 @@ class FakeNvml:
         return {(GPU, 0): 31}[handle, sensor]
 
     def __getattr__(self, name):
-        """Functions of one handle; one that `answers` does not name is none of this version of the package."""
+        """Functions of one handle. This version of the package only has those named in `answers`."""
         if name.startswith("__") or name not in {function for function, _ in self.answers}:
             raise AttributeError(name)
         return lambda handle: self._answer(name, handle)
@@ -98,7 +98,7 @@ class FakeNvml:
 
 
 class OldNvml(FakeNvml):
-    """An early version: it takes and gives bytes, and lacks functions that came later, or has them by other names."""
+    """An early version: it takes and returns bytes, and lacks later functions or has other names for them."""
 
     def __init__(self):
         super().__init__()
@@ -133,7 +133,7 @@ def install(monkeypatch, package):
 
 @pytest.fixture(autouse=True)
 def fresh_start():
-    """The package is started once a process, and each test has its own."""
+    """The package is initialized once per process; this makes each test initialize its own."""
     yield
     nvml_module._start.cache_clear()
 
@@ -150,7 +150,7 @@ def test_a_gpu_is_described(nvml):
     assert nvml_module.describe(GPU) == DESCRIBED
 
 
-def test_how_a_gpu_is_right_now(nvml):
+def test_the_current_state_of_a_gpu(nvml):
     assert nvml_module.state(GPU) == STATE
 
 
@@ -159,7 +159,7 @@ def test_the_energy_is_that_of_the_one_gpu_in_joules(nvml):
     assert nvml_module.energy_joules(OTHER_GPU) == 0.099
 
 
-def test_the_processes_that_compute_are_counted_where_the_gpu_tells_them(nvml):
+def test_computing_processes_are_counted_if_the_gpu_reports_them(nvml):
     assert nvml_module.computing_processes(GPU) is None
     nvml.answers["nvmlDeviceGetComputeRunningProcesses", GPU] = [SimpleNamespace(pid=7), SimpleNamespace(pid=8)]
     assert nvml_module.computing_processes(GPU) == 2
@@ -188,7 +188,7 @@ def test_the_reasons_of_a_slowdown_are_named(nvml, bits, names):
 
 
 @pytest.mark.parametrize(("number", "version"), [(12080, "12.8"), (11040, "11.4"), (9010, "9.1"), (13000, "13.0")])
-def test_cudas_version_is_written_as_people_do(nvml, monkeypatch, number, version):
+def test_cudas_version_is_written_as_usual(nvml, monkeypatch, number, version):
     monkeypatch.setattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", lambda: number)
     assert nvml_module.describe(GPU)["cuda_version"] == version
 
@@ -215,7 +215,7 @@ def test_a_package_without_the_older_temperature_is_asked_by_the_newer_name(nvml
     assert nvml_module.state(GPU)["temperature_celsius"] == 40
 
 
-def test_what_a_gpu_does_not_tell_is_none(nvml, monkeypatch):
+def test_values_that_a_gpu_does_not_report_are_none(nvml, monkeypatch):
     def refuse(*_):
         raise NVMLError("Not Supported")
 
@@ -229,7 +229,7 @@ def test_what_a_gpu_does_not_tell_is_none(nvml, monkeypatch):
     assert nvml_module.energy_joules(GPU) is None
 
 
-def test_a_figure_of_zero_is_a_figure(nvml, monkeypatch):
+def test_a_value_of_zero_is_not_none(nvml, monkeypatch):
     nvml.answers["nvmlDeviceGetPowerUsage", GPU] = 0
     nvml.answers["nvmlDeviceGetTotalEnergyConsumption", GPU] = 0
     monkeypatch.setattr(FakeNvml, "nvmlDeviceGetTemperature", lambda self, handle, sensor: 0)
@@ -253,27 +253,27 @@ def test_an_instance_has_its_own_name_and_memory_and_shares_the_rest(nvml):
     }
 
 
-def test_power_and_energy_of_an_instance_are_not_told(nvml):
-    """They are the whole GPU's, where others may be at work."""
+def test_power_and_energy_of_an_instance_are_none(nvml):
+    """They are those of the whole GPU, which others may use."""
     assert nvml_module.state(INSTANCE) == STATE | {"power_watts": None}
     nvml.answers["nvmlDeviceGetTotalEnergyConsumption", INSTANCE] = 5
     assert nvml_module.energy_joules(INSTANCE) is None
 
 
-def test_power_and_energy_of_a_divided_gpu_are_not_told(nvml):
-    """They are those of all its instances, and a run holds one."""
+def test_power_and_energy_of_a_divided_gpu_are_none(nvml):
+    """They are those of all its instances, and a run holds only one."""
     nvml.answers["nvmlDeviceGetMigMode", GPU] = [1, 1]
     assert nvml_module.state(GPU) == STATE | {"power_watts": None}
     assert nvml_module.energy_joules(GPU) is None
 
 
-def test_a_gpu_that_will_be_divided_after_a_reset_is_still_whole(nvml):
+def test_a_gpu_that_will_be_divided_after_a_reset_is_not_yet_divided(nvml):
     nvml.answers["nvmlDeviceGetMigMode", GPU] = [0, 1]
     assert nvml_module.state(GPU) == STATE
     assert nvml_module.energy_joules(GPU) == 1234.567
 
 
-def test_an_instance_whose_gpu_can_not_be_found_is_asked_itself(nvml, monkeypatch):
+def test_an_instance_whose_gpu_can_not_be_found_is_queried_itself(nvml, monkeypatch):
     monkeypatch.delattr(FakeNvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
     nvml.answers["nvmlDeviceGetCudaComputeCapability", INSTANCE] = [9, 0]
     described = nvml_module.describe(INSTANCE)
@@ -309,7 +309,7 @@ def test_the_library_can_not_be_started(monkeypatch):
 # --- the package itself -------------------------------------------------------------------------------------------
 
 
-def test_the_package_has_the_functions_and_constants_that_are_asked_for():
+def test_the_package_has_the_functions_and_constants_in_use():
     pynvml = pytest.importorskip("pynvml")
     functions = {
         "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", "nvmlDeviceGetMaxClockInfo",
@@ -337,7 +337,7 @@ def test_the_reasons_are_those_of_the_package():
 
 
 def test_without_a_driver_the_installed_package_says_so():
-    """In a process of its own, where the driver's library can't be loaded, whatever this machine has."""
+    """In a separate process, in which the driver's library can't be loaded, whatever this machine has."""
     pytest.importorskip("pynvml")
     code = (
         "import ctypes, pynvml\n"

@@ -1,4 +1,4 @@
-"""What a record says of the job: the machine, the environment and the code, and nothing that is nobody's business."""
+"""The provenance of a record: machine, environment and code, without any private information."""
 
 import getpass
 import hashlib
@@ -24,7 +24,7 @@ HASH = "0123456789abcdef" * 4
 
 @pytest.fixture(autouse=True)
 def bare(tmp_path, monkeypatch):
-    """No container, and no scheduler, whatever the tests run in."""
+    """No container and no scheduler, whatever the tests run in."""
     monkeypatch.setattr(provenance, "DOCKER_FILE", tmp_path / "dockerenv")
     monkeypatch.setattr(provenance, "PODMAN_FILE", tmp_path / "containerenv")
     known = {name for _, id_variables, required in provenance.SCHEDULERS for name in (*id_variables, *required)}
@@ -53,8 +53,8 @@ def test_the_job_is_described():
     assert job["scheduler"] is None and job["variables"] == {}
 
 
-def test_no_secret_and_no_folder_is_told(monkeypatch):
-    """Whatever a variable is named, and also where a secret stands in a path of one that is kept."""
+def test_no_secret_and_no_folder_is_recorded(monkeypatch):
+    """Whatever a variable is called, and also if the secret is in a path of a recorded variable."""
     secret = "hunter2-4f9c"
     for name in (
         "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "PASSWORD", "SNAKEMAKE_STORAGE_TOKEN", "TF_CONFIG", "JAX_SECRET",
@@ -73,7 +73,7 @@ def test_no_secret_and_no_folder_is_told(monkeypatch):
     assert sys.prefix not in text and str(Path(provenance.__file__).parent) not in text
 
 
-def test_the_users_name_is_not_told(monkeypatch):
+def test_the_users_name_is_not_recorded(monkeypatch):
     user = "zaphod-beeblebrox"
     for name in ("USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER"):
         monkeypatch.setenv(name, user)
@@ -84,7 +84,7 @@ def test_the_users_name_is_not_told(monkeypatch):
 # --- boot ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_boot_has_a_uuid_where_the_system_tells_it(tmp_path, monkeypatch):
+def test_the_boot_has_a_uuid_if_the_system_provides_it(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "BOOT_ID", tmp_path / "boot_id")
     assert provenance.boot_id() is None
     (tmp_path / "boot_id").write_text("cb3ea41a-0780-4e40-8d9a-6eda42ffdebd\n")
@@ -152,7 +152,7 @@ def test_thread_pools_of_this_process():
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A fresh working copy with one commit, and git without the user's own settings."""
+    """A new working copy with one commit, and git without the user's own settings."""
     if shutil.which("git") is None:
         pytest.skip("there is no git")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
@@ -216,7 +216,7 @@ def test_a_hook_of_another_repository(checkout, tmp_path, monkeypatch):
 
 
 def test_a_working_copy_that_belongs_to_another_user(checkout, monkeypatch):
-    """As in a container; the variable is the one of git's own tests."""
+    """As in a container. The variable is from git's own tests."""
     commit = git(checkout, "rev-parse", "HEAD")
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     assert state(checkout) == (commit, True)
@@ -224,7 +224,7 @@ def test_a_working_copy_that_belongs_to_another_user(checkout, monkeypatch):
 
 @pytest.mark.parametrize("locked", [False, True])
 def test_somebody_is_committing_right_now(checkout, locked):
-    """git would note in its index that it looked at the file: it would lock it, and the commit would fail."""
+    """git would lock its index to note that it read the file, and the commit would fail."""
     index = checkout / ".git" / "index"
     before = index.read_bytes()
     if locked:
@@ -234,7 +234,7 @@ def test_somebody_is_committing_right_now(checkout, locked):
     assert index.read_bytes() == before
 
 
-def test_no_commit_is_told_where_there_is_none(checkout, tmp_path, monkeypatch):
+def test_no_commit_outside_git(checkout, tmp_path, monkeypatch):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "code.py").touch()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
@@ -277,7 +277,7 @@ def test_a_conda_environment(prefix):
 
 
 def test_a_venv(prefix, monkeypatch):
-    """Also one that was made with conda's Python: the packages are the venv's."""
+    """Also one made with conda's Python, since its packages are the venv's."""
     base = prefix.parent / "base"
     (base / "conda-meta").mkdir(parents=True)
     monkeypatch.setattr(sys, "base_prefix", str(base))
@@ -285,7 +285,7 @@ def test_a_venv(prefix, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["DOCKER_FILE", "PODMAN_FILE", "KUBERNETES_SERVICE_HOST"])
-def test_a_container_that_tells_nothing_of_its_image(prefix, monkeypatch, place):
+def test_a_container_whose_image_is_unknown(prefix, monkeypatch, place):
     (prefix / "conda-meta").mkdir()  # it is a container, whatever lies in it
     if place.endswith("FILE"):
         getattr(provenance, place).touch()
@@ -329,8 +329,8 @@ def install(folder: Path, name: str, text: str, file: str = "METADATA") -> PathD
     return PathDistribution(path)
 
 
-def test_the_hash_of_the_packages(tmp_path, monkeypatch):
-    """dist-info folders, egg-info folders and egg-info files; what a removed package left is none."""
+def test_the_digest_of_the_packages(tmp_path, monkeypatch):
+    """Packages are dist-info folders, egg-info folders and egg-info files, but not the rest of a removed package."""
     site, old = tmp_path / "site", tmp_path / "old"
     found = [
         install(site, "Zope_x-2.dist-info", "Metadata-Version: 2.1\nName: Zope.x\nVersion: 2.0+CPU\n\nName: no\n"),
@@ -357,8 +357,8 @@ def test_metadata_that_is_no_text(tmp_path, monkeypatch):
     assert provenance._packages() == {"b": "1"}
 
 
-def test_the_packages_that_are_installed_here():
-    """Read by lines of text, they are what the standard library's parser finds."""
+def test_the_installed_packages():
+    """Searching for two lines gives the same as the standard library's parser."""
     packages = provenance._packages()
     assert {"numpy", "psutil", "pytest", "filelock"} <= set(packages)
     for name in ("numpy", "psutil", "pytest", "filelock", "threadpoolctl"):
@@ -376,7 +376,7 @@ def test_only_variables_that_are_set(monkeypatch):
     assert provenance._variables() == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"}
 
 
-def test_every_variable_on_the_list_is_kept(monkeypatch):
+def test_every_variable_on_the_list_is_recorded(monkeypatch):
     for name in provenance.VARIABLES:
         monkeypatch.setenv(name, f"value-of-{name}")
     folders = {"JAX_COMPILATION_CACHE_DIR": "(a folder)"}
@@ -385,7 +385,7 @@ def test_every_variable_on_the_list_is_kept(monkeypatch):
 
 
 def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
-    """Threads of a job and what adapters set: a record shows what came of them."""
+    """The threads of a job, and what adapters set."""
     adapters = {name for framework in known_frameworks().values() for name, _ in framework.environment}
     silent = {name for name in adapters if name.endswith(("_LOG_LEVEL", "_WARN_CONV"))}
     assert {*THREAD_VARIABLES, *(adapters - silent)} <= set(provenance.VARIABLES)
@@ -453,7 +453,7 @@ def test_no_scheduler(monkeypatch, variables):
     assert provenance._scheduler() is None
 
 
-def test_the_parts_of_the_job_come_into_the_whole(monkeypatch):
+def test_the_description_of_the_job_has_all_parts(monkeypatch):
     Memory = namedtuple("Memory", "total")
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)

@@ -1,4 +1,4 @@
-"""Watching the machine: what the kernel's counters say of a stretch of epochs, and what is beyond a limit."""
+"""Watching the machine: kernel counters of stretches of epochs, and the limits of disturbances."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from trainmark.machine.watch import COUNTED, Watch
 
 
 class Kernel:
-    """Fake files of /proc and fake clocks, which a test moves on."""
+    """Fake files of /proc and fake clocks, which tests change."""
 
     def __init__(self, folder, monkeypatch):
         self.folder, self.now, self.slept, self.cpu = folder, 100.0, 0.0, 10.0
@@ -49,7 +49,7 @@ def kernel(tmp_path, monkeypatch):
     return Kernel(tmp_path, monkeypatch)
 
 
-def test_a_stretch_counts_what_others_had_of_the_cpus_held(kernel):
+def test_a_stretch_counts_the_cpu_time_of_others_on_the_cpus_held(kernel):
     watch = Watch((0, 1), None)
     watch.begin(1)
     kernel.now += 4.0  # 8 s of two CPUs: 2 idle, 1 waiting for a disk, 0.5 stolen, 3 its own, and 1.5 others'
@@ -72,7 +72,7 @@ def test_a_stretch_counts_what_others_had_of_the_cpus_held(kernel):
     assert (stretch["frequency_mhz"], stretch["gpu_processes"]) == (None, None)
 
 
-def test_what_the_system_does_not_tell_is_none_and_disturbs_nobody(kernel, tmp_path):
+def test_missing_counters_are_none_and_no_disturbance(kernel, tmp_path):
     for name in ("stat", "pressure"):
         (tmp_path / name).unlink()
     watch = Watch((0, 1), None)
@@ -85,28 +85,28 @@ def test_what_the_system_does_not_tell_is_none_and_disturbs_nobody(kernel, tmp_p
     assert disturbance([stretch], 2) is None
 
 
-def test_short_epochs_share_a_stretch_whose_reading_costs_little(kernel, monkeypatch):
-    """Reading takes 1 ms here: every second, then, a share of 0.001."""
+def test_short_epochs_share_a_stretch_to_limit_the_cost(kernel, monkeypatch):
+    """A read takes 1 ms here, so one read per second is a fraction of 0.001."""
     pressure = module._pressure_seconds
     monkeypatch.setattr(
         module, "_pressure_seconds", lambda: (setattr(kernel, "now", kernel.now + 0.001), pressure())[1]
     )
     watch = Watch((0, 1), None)
     watch.begin(0)
-    stretches = watch.after(0, whole=True)
+    stretches = watch.after(0, force=True)
     for epoch in range(1, 61):
         kernel.now += 0.021
         stretches += watch.after(epoch)
     assert [stretch["epochs"] for stretch in stretches] == [[0, 0], [1, 48]]
-    assert [one["epochs"] for one in watch.after(60, whole=True)] == [[49, 60]]
-    assert watch.after(60, whole=True) == [], "nothing was trained since"
+    assert [one["epochs"] for one in watch.after(60, force=True)] == [[49, 60]]
+    assert watch.after(60, force=True) == [], "nothing was trained since"
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("nr_periods 3\nthrottled_usec 2500000\n", 2.5), ("nr_throttled 3\nthrottled_time 1500000000\n", 1.5), ("", None)],
 )
-def test_throttling_is_read_of_both_versions_of_control_groups(tmp_path, text, seconds):
+def test_throttling_is_read_from_both_versions_of_control_groups(tmp_path, text, seconds):
     (tmp_path / "cpu.stat").write_text(text)
     assert cpus_module.throttled_seconds([tmp_path / "cpu.stat"]) == seconds
 
@@ -131,13 +131,13 @@ def stretch(first=1, last=1, **counts):
         (
             {"throttled_seconds": 0.02},
             "throttled",
-            "a quota of CPU time held it up for 2.0 % of the time, the limit is 1.0 %",
+            "a CPU quota throttled it for 2.0 % of the time, the limit is 1.0 %",
         ),
         ({"suspended_seconds": 0.5}, "suspended", "the machine was suspended for 0.5 s, the limit is 0.1"),
         ({"gpu_processes": 2}, "foreign GPU work", "2 processes computed on its GPU, the limit is 1"),
     ],
 )
-def test_each_cause_has_a_limit_and_words(counts, cause, words):
+def test_each_cause_has_a_limit_and_a_description(counts, cause, words):
     found = disturbance(
         [
             stretch(**counts),
@@ -150,7 +150,7 @@ def test_each_cause_has_a_limit_and_words(counts, cause, words):
     assert disturbance([stretch(**{name: count * 0.01 for name, count in counts.items()})], 2) is None
 
 
-def test_a_load_on_the_epochs_alone_does_not_drown_in_a_long_compilation():
+def test_load_on_the_epochs_is_detected_after_a_long_compilation():
     compilation = stretch(0, 0, seconds=100.0, foreign_seconds=0.5)
     (cause,) = disturbance([compilation, stretch(1, 9), stretch(10, 10, foreign_seconds=1.0)], 2)["causes"]
     assert cause["epochs"] == [[10, 10]]
@@ -173,12 +173,12 @@ else:
     end = time.process_time() + 0.5
     while time.process_time() < end:
         pass
-print(watch.after(1, whole=True)[0]["stopped_seconds"])
+print(watch.after(1, force=True)[0]["stopped_seconds"])
 """
 
 
 @pytest.mark.parametrize("what", ["stopped", "not stopped", "lock"])
-def test_a_process_that_was_stopped_is_told_from_one_that_waits_for_pythons_lock(what):
+def test_a_stop_is_distinguished_from_waiting_for_pythons_lock(what):
     command = [sys.executable, "-c", WATCHED, what]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=importing()) as process:
         assert process.stdout.readline() == "begun\n"

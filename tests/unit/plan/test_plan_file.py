@@ -5,25 +5,25 @@ import json
 import pytest
 
 from trainmark.errors import DataError
-from trainmark.plan.plan_file import experiment_of, place_in_order, plan_if_there, read_plan, write_plan
+from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, read_plan, write_plan
 from trainmark.plan.run import Run
 
 RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
 
 
 @pytest.mark.parametrize(
-    ("ids", "place"),
+    ("ids", "position"),
     [
-        ([RUN.id], {"place": 1, "of": 1}),
-        (["x", "y", RUN.id, "z"], {"place": 3, "of": 4}),
+        ([RUN.id], {"position": 1, "of": 1}),
+        (["x", "y", RUN.id, "z"], {"position": 3, "of": 4}),
         (["x", "y"], None),
         ([], None),
     ],
 )
-def test_place_in_order(tmp_path, ids, place):
+def test_position_in_order(tmp_path, ids, position):
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"config": {}, "runs": sorted(ids), "order": ids}))
-    assert place_in_order(RUN, plan_if_there(plan)) == place
+    assert position_in_order(RUN, plan_if_there(plan)) == position
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_place_in_order(tmp_path, ids, place):
 def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
     plan = tmp_path / "plan.json"
     plan.write_text(content)
-    assert place_in_order(RUN, plan_if_there(plan)) is None
+    assert position_in_order(RUN, plan_if_there(plan)) is None
     assert experiment_of(RUN, plan_if_there(plan)) == {}
 
 
 def test_no_plan(tmp_path):
-    assert place_in_order(RUN, plan_if_there(None)) is None
-    assert place_in_order(RUN, plan_if_there(tmp_path / "plan.json")) is None
+    assert position_in_order(RUN, plan_if_there(None)) is None
+    assert position_in_order(RUN, plan_if_there(tmp_path / "plan.json")) is None
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"config": {}}', "3"])

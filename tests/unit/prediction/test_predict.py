@@ -1,4 +1,4 @@
-"""Texts through a trained run: the ids of its training, an answer a line, and one sentence for each mistake."""
+"""Classifying texts with a trained run: its token ids, one answer per line, one sentence for each mistake."""
 
 import io
 import json
@@ -36,7 +36,7 @@ RUN = {"experiment": "e", "recipe": "imdb-cnn", "dataset": "texts"}
 
 @pytest.fixture
 def results(tmp_path):
-    """A function that writes a record, with weights and dataset where they belong; it gives the record's file."""
+    """A function that writes a record, with weights and dataset in their places, and returns the record's file."""
 
     def write(vocabulary=VOCABULARY, changes=None, made=record, **run):
         folder = tmp_path / "results" / "datasets" / "texts" / "prepared"
@@ -60,7 +60,7 @@ def results(tmp_path):
 
 
 class Counting:
-    """An adapter whose logits count good against bad words, and that notes what it was given."""
+    """An adapter whose logits are the numbers of good and bad words, and that stores its inputs."""
 
     def __init__(self):
         self.blocks = []
@@ -107,26 +107,26 @@ def test_texts_get_the_ids_of_the_training(results, adapter, tmp_path):
     assert adapter.built["weights"] is run.weights and adapter.built["optimizer"] == RECIPE.optimizer
 
 
-def test_of_a_long_text_the_end_counts(results, adapter):
-    """The truncation of the training: the last 400 ids."""
+def test_the_end_of_a_long_text_is_used(results, adapter):
+    """As in the training: the last 400 ids."""
     predictor = Predictor(read_run(results()), "cpu", 2)
     first_good, last_good = predictor.probabilities(["good " + "bad " * 400, "bad " + "good " * 400])
     assert adapter.ids.tolist() == [[BAD] * 400, [GOOD] * 400]
     assert first_good.argmax() == 0 and last_good.argmax() == 1
 
 
-def test_a_word_beyond_the_vocabulary_is_unknown_as_one_that_nobody_knows(results, adapter):
+def test_rare_words_and_unknown_words_are_encoded_alike(results, adapter):
     Predictor(read_run(results()), "cpu", 2).probabilities(["rare Qwyjibo"])
     assert adapter.ids[0, -3:].tolist() == [1, 2, 2]
 
 
 @pytest.mark.parametrize(
-    ("texts", "at_once", "blocks"), [(5, 2, [2, 2, 1]), (4, 4, [4]), (0, 3, []), (3, 1, [1, 1, 1])]
+    ("texts", "batch_size", "blocks"), [(5, 2, [2, 2, 1]), (4, 4, [4]), (0, 3, []), (3, 1, [1, 1, 1])]
 )
-def test_answers_come_in_blocks_and_in_order(results, adapter, texts, at_once, blocks):
+def test_answers_come_in_blocks_and_in_order(results, adapter, texts, batch_size, blocks):
     run = read_run(results())
     given = ["good " * (i + 1) if i % 2 else "bad" for i in range(texts)]
-    found = list(answers(run, Predictor(run, "cpu", 2), given, at_once))
+    found = list(answers(run, Predictor(run, "cpu", 2), given, batch_size))
     scores = [1 / (1 + np.exp(-(i + 1 if i % 2 else 1))) for i in range(texts)]
     classes = ["positive" if i % 2 else "negative" for i in range(texts)]
     assert found == [f"{name}\t{score:.4f}\n" for name, score in zip(classes, scores, strict=True)]
@@ -145,7 +145,7 @@ def test_answers_do_not_wait_for_the_end_of_their_input(results, adapter):
     assert adapter.blocks == [10, 10, 10]
 
 
-def test_a_file_gets_a_line_for_each_line(results, adapter, tmp_path):
+def test_each_line_of_a_file_gets_a_line(results, adapter, tmp_path):
     (tmp_path / "reviews.txt").write_text("bad\n\ngood, good\n")
     out = io.StringIO()
     with open_texts(tmp_path / "reviews.txt") as lines:
@@ -154,7 +154,7 @@ def test_a_file_gets_a_line_for_each_line(results, adapter, tmp_path):
 
 
 @pytest.mark.parametrize("file", [None, Path("-")])
-def test_a_person_who_types_gets_each_answer_at_once(results, adapter, monkeypatch, file):
+def test_a_line_typed_at_a_terminal_is_answered_at_once(results, adapter, monkeypatch, file):
     keyboard, terminal = pty.openpty()
     os.write(keyboard, b"bad\ngood\n\x04")
     seen, out = [], io.StringIO()
@@ -180,7 +180,7 @@ def test_a_person_who_types_gets_each_answer_at_once(results, adapter, monkeypat
     ],
     ids=["empty", "an empty line", "no end", "an empty line within", "Windows", "byte order mark", "other separators"],
 )
-def test_a_text_a_line(content, texts):
+def test_one_text_per_line(content, texts):
     assert list(texts_of(io.BytesIO(content), "f")) == texts
 
 
@@ -202,7 +202,7 @@ def test_no_record(tmp_path):
 def test_a_record_of_a_recipe_for_images(results):
     file = results(recipe="mnist-mlp-flux")
     assert message_of(RecordError, read_run, file) == (
-        f"{file} is of the recipe mnist-mlp-flux, which knows no texts; take a run of imdb-cnn"
+        f"{file} is of the recipe mnist-mlp-flux, which is not for texts; choose a run of imdb-cnn"
     )
 
 
@@ -210,27 +210,27 @@ def test_a_record_of_a_framework_that_is_not_known(results):
     file = results(framework="numpy")
     message = message_of(RecordError, read_run, file)
     assert message.startswith(
-        f"{file} is of the framework numpy, which has no adapter here; take a run of one of chainer, "
+        f"{file} is of the framework numpy, which has no adapter here; choose a run of one of chainer, "
     )
 
 
 @pytest.mark.parametrize(
     ("made", "changes", "why"),
     [
-        (diverged, {}, "the run diverged; take one whose status is ok"),
-        (out_of_memory, {}, "the run ran out of memory; take one whose status is ok"),
+        (diverged, {}, "the run diverged; choose one whose status is ok"),
+        (out_of_memory, {}, "the run ran out of memory; choose one whose status is ok"),
         (
             record, {"changes": {"weights": None}},
-            "keep_weights was false, or the disk was full; set it and train the run again",
+            "keep_weights was false, or the disk was full; set it to true and train the run again",
         ),
     ],
 )  # fmt: skip
 def test_a_run_without_weights_says_why(results, made, changes, why):
     file = results(made=made, **changes)
-    assert message_of(RecordError, find_run, file) == f"{file} keeps no trained weights: {why}"
+    assert message_of(RecordError, find_run, file) == f"{file} has no trained weights: {why}"
 
 
-def test_what_can_be_known_of_a_run_without_numpy(results, tmp_path):
+def test_a_run_is_found_without_numpy(results, tmp_path):
     file = results()
     found = find_run(file.parent)
     assert (found.file, found.record, found.recipe) == (file, json.loads(file.read_text()), RECIPE)
@@ -241,13 +241,13 @@ def test_what_can_be_known_of_a_run_without_numpy(results, tmp_path):
 @pytest.mark.parametrize(
     ("run", "changes", "texts", "message"),
     [
-        ({"recipe": "mnist-mlp-flux"}, {}, "reviews.txt", "which knows no texts"),
-        ({}, {"weights": None}, "reviews.txt", "keeps no trained weights"),
+        ({"recipe": "mnist-mlp-flux"}, {}, "reviews.txt", "which is not for texts"),
+        ({}, {"weights": None}, "reviews.txt", "has no trained weights"),
         ({}, {}, "missing.txt", "can't be read"),
     ],
     ids=["images", "no weights", "no texts"],
 )
-def test_what_is_missing_is_said_before_any_wait(results, tmp_path, monkeypatch, run, changes, texts, message):
+def test_missing_files_are_reported_before_waiting(results, tmp_path, monkeypatch, run, changes, texts, message):
     (tmp_path / "reviews.txt").write_text("good\n")
     file = results(changes=changes, **run)
     waited = mock.Mock(side_effect=InterruptedError)
@@ -258,7 +258,7 @@ def test_what_is_missing_is_said_before_any_wait(results, tmp_path, monkeypatch,
     waited.assert_not_called()
 
 
-def test_where_nothing_is_missing_it_waits(results, tmp_path, monkeypatch):
+def test_it_waits_if_nothing_is_missing(results, tmp_path, monkeypatch):
     (tmp_path / "reviews.txt").write_text("good\n")
     monkeypatch.setattr(script, "hold_device", mock.Mock(side_effect=InterruptedError))
     monkeypatch.setattr(sys, "argv", ["predict.py", str(results()), str(tmp_path / "reviews.txt")])
@@ -273,12 +273,12 @@ def test_damaged_weights(results):
     assert "is damaged or of another run" in message_of(RecordError, read_run, file)
 
 
-def test_a_record_apart_from_its_dataset(results, tmp_path):
+def test_a_record_moved_away_from_its_dataset(results, tmp_path):
     file = results()
     apart = tmp_path / "apart"
     file.parent.rename(apart)
     message = message_of(DataError, read_run, apart)
-    assert message.endswith("the dataset of the run, is not there; name its prepared folder with --dataset-folder")
+    assert message.endswith("the dataset of the run, does not exist; name its prepared folder with --dataset-folder")
     assert read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").length == 400
 
 
@@ -293,10 +293,7 @@ def test_a_dataset_of_another_content(results):
 
 def test_a_dataset_that_was_encoded_elsewhere(results):
     message = message_of(DataError, read_run, results(vocabulary=None))
-    assert (
-        "keeps no vocabulary, since texts was encoded elsewhere: its words are not known; take a run that was"
-        in message
-    )
+    assert "has no vocabulary, because texts comes as token ids; choose a run that was trained on raw" in message
 
 
 def test_a_framework_that_is_not_installed(results, monkeypatch):
@@ -308,7 +305,7 @@ def test_a_framework_that_is_not_installed(results, monkeypatch):
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
 def test_a_file_that_can_not_be_read(tmp_path, name):
-    with pytest.raises(DataError, match=r"can't be read \(.+\); name a text file of one review a line"):
+    with pytest.raises(DataError, match=r"can't be read \(.+\); name a text file with one review per line"):
         open_texts(tmp_path / name).__enter__()
 
 
@@ -321,7 +318,7 @@ def test_a_line_that_is_not_utf_8():
     texts = texts_of(io.BytesIO(b"good\nd\xe9j\xe0 vu\n"), "reviews.txt")
     assert next(texts) == "good"
     assert message_of(DataError, next, texts) == (
-        "reviews.txt, line 2: it is not UTF-8 text (byte 2); convert the file, as with iconv"
+        "reviews.txt, line 2: not UTF-8 text (byte 2); convert it, for example with iconv"
     )
 
 
@@ -331,5 +328,5 @@ def test_a_line_without_end():
         assert [len(text) for text in texts_of(io.BytesIO(longest + end), "f")] == [len(longest)]
     for more in (b"x", b"x\n", b"x\r\n", b"\r\r\n", b"\r\rabc\n"):
         assert message_of(DataError, next, texts_of(io.BytesIO(longest + more), "f")) == (
-            "f, line 1: it has more than 1048576 bytes; write one review a line"
+            "f, line 1: more than 1048576 bytes; write one review per line"
         )

@@ -1,4 +1,4 @@
-"""A record is held to itself: what was edited is refused, with its digest renewed or without."""
+"""Records are checked against themselves: edited ones are refused, with or without a renewed digest."""
 
 import json
 
@@ -10,7 +10,7 @@ from trainmark.errors import RecordError
 from trainmark.records.consistency import contradictions
 from trainmark.records.record import read_record, write_record
 
-WHOLE = {
+VALID = {
     "ok": record(epochs=4),
     "one epoch": record(epochs=1),
     "diverged": records_for_tests.diverged(),
@@ -29,55 +29,55 @@ WHOLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", WHOLE)
-def test_a_whole_record_is_not_refused(tmp_path, kind):
-    write_record(WHOLE[kind], tmp_path / "r.json")
+@pytest.mark.parametrize("kind", VALID)
+def test_a_valid_record_is_not_refused(tmp_path, kind):
+    write_record(VALID[kind], tmp_path / "r.json")
     assert list(contradictions(read_record(tmp_path / "r.json"))) == []
 
 
 EDITED = {
-    "accuracy of the result": ({"result.test_accuracy": 0.9}, "result.test_accuracy is 0.9, and its curves give 0.75"),
+    "accuracy of the result": ({"result.test_accuracy": 0.9}, "result.test_accuracy is 0.9, but its curves give 0.75"),
     "accuracy everywhere": (
         {"result.test_accuracy": 0.991, "curves.1.evaluations.test.accuracy": 0.991},
-        "in epoch 2 the accuracy of the test split is no whole number of samples",
+        "in epoch 2 the accuracy on the test split is not a whole number of samples",
     ),
     "loss of the result": ({"result.test_loss": 0.1}, "result.test_loss is 0.1"),
     "time of training": ({"result.training_seconds": 0.5}, "result.training_seconds is 0.5"),
     "time of an epoch": (
         {"curves.1.seconds": 0.125, "result.steady_epoch_seconds": 0.125, "result.samples_per_second": 1438 / 0.125}
         | {"result.training_seconds": 0.875},
-        "its phase steady has 0.250000 s, and its epochs and first step give 0.125000 s",
+        "its phase steady is 0.250000 s, but its epochs and first step give 0.125000 s",
     ),
     "a phase": ({"phases_seconds.steady": 0.125}, "its phases sum to"),
     "a phase moved to another": (
         {"phases_seconds.steady": 0.125, "phases_seconds.other": 0.25},
-        "its phase steady has 0.125000 s",
+        "its phase steady is 0.125000 s",
     ),
     "wall time": ({"wall_seconds": 0.5}, "its phases sum to"),
-    "first step": ({"result.first_step_seconds": 0.25, "result.training_seconds": 0.75}, "its phase compilation has"),
-    "an epoch left out": ({"run.epochs": 3}, "its curves hold 2 epochs, and its status ok says 3"),
+    "first step": ({"result.first_step_seconds": 0.25, "result.training_seconds": 0.75}, "its phase compilation is"),
+    "an epoch left out": ({"run.epochs": 3}, "its curves hold 2 epochs, but its status ok implies 3"),
     "an epoch twice": ({"curves.1.epoch": 1}, "its curves hold the epochs [1, 1]"),
-    "warm-up called steady": ({"curves.0.part": "steady"}, "the epochs that it calls warm_up"),
-    "a session hidden": ({"resumes": 1}, "1 sessions begin with the epochs [1], and it says 1 resumes"),
+    "warm-up called steady": ({"curves.0.part": "steady"}, "its warm_up epochs are not the first epochs of"),
+    "a session hidden": ({"resumes": 1}, "its 1 sessions begin with the epochs [1], but its resumes are 1"),
     "seed": ({"settings.seed": 2}, "its seed is 2 in one place and 1 in another"),
     "batch size": ({"settings.batch_size": 64, "step_losses": [1, 1]}, "its batch size is 64 in one place and 128"),
     "learning rate": ({"settings.optimizer.learning_rate": 0.1}, "its optimizer is"),
     "initializer": ({"settings.initializer": "zeros"}, "its initializer is zeros"),
     "dataset": ({"dataset.name": "mnist"}, "its dataset is mnist in one place and digits in another"),
     "a diverged run called ok": ({"curves.0.batch_loss": "NaN"}, "a loss of its curves is not finite"),
-    "an ok run called diverged": ({"status": "diverged"}, "its status is diverged, and it says diverged: None"),
+    "an ok run called diverged": ({"status": "diverged"}, "its status is diverged, but its diverged is None"),
     "weights of a run out of memory": (
         {"status": "out_of_memory", "out_of_memory": records_for_tests.OUT_OF_MEMORY},
-        "and it names trained weights",
+        "but it names trained weights",
     ),
     "a first step left out": ({"step_losses": [0.5]}, "it holds the losses of 1 first steps"),
-    "a setting of no type": ({"settings.experiment.batch_size": ["x"]}, "a value in it is none that a run can have"),
+    "a setting of no type": ({"settings.experiment.batch_size": ["x"]}, "it has a value that no run can have"),
     "a recipe of no keys": ({"inputs.recipe": {}}, "its optimizer is"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("edit", EDITED)
-def test_an_edit_is_refused_though_its_digest_was_renewed(tmp_path, edit):
+def test_an_edit_with_a_renewed_digest_is_refused(tmp_path, edit):
     changes, says = EDITED[edit]
     path = tmp_path / "record.json"
     path.write_text(json.dumps(record(changes=changes)))
@@ -99,18 +99,18 @@ def test_an_edit_is_refused_by_the_digest_alone(tmp_path, edit):
 
 
 def test_inputs_have_a_digest_of_their_own(tmp_path):
-    """It is that of settings, data and code: an edit that renewed the record's digest alone leaves it behind."""
+    """The digest of settings, data and code detects an edit that renews only the record's own digest."""
     edited = record()
     edited["dataset"]["content_sha256"] = "f" * 64
     path = tmp_path / "record.json"
     write_record(edited, path)
-    with pytest.raises(RecordError, match="the digest of its inputs is not that of its settings, data and code"):
+    with pytest.raises(RecordError, match="the digest of its inputs does not match its settings, data and code"):
         read_record(path)
     path.write_text(json.dumps(resealed(edited)))
     assert read_record(path)["dataset"]["content_sha256"] == "f" * 64, "a forger who renews both: a limit"
 
 
-def test_order_of_keys_and_spaces_are_nobodys_edit(tmp_path):
+def test_order_of_keys_and_spaces_do_not_count_as_edits(tmp_path):
     path = tmp_path / "record.json"
     path.write_text(json.dumps(dict(reversed(record().items())), indent=7))
     assert read_record(path) == record()

@@ -1,4 +1,4 @@
-"""The record: the same on both sides of the file, refused where it does not fit, whole or not there."""
+"""Records: read as written, refused if they do not fit the schema, and written atomically."""
 
 import copy
 import json
@@ -19,15 +19,17 @@ KINDS = {
     "inf": records_for_tests.diverged(kind="inf"),
     "out of memory": records_for_tests.out_of_memory(),
     "resumed": record(changes={"sessions": [records_for_tests.session()] * 2, "resumes": 1}),
-    "on texts": record(changes={"settings.input": None, "samples": records_for_tests.SAMPLES}),
-    "without a score": record(changes={"samples": records_for_tests.SAMPLES, "samples.0.probability": "NaN"}),
+    "on texts": record(changes={"settings.input": None, "scored_texts": records_for_tests.SCORED_TEXTS}),
+    "without a score": record(
+        changes={"scored_texts": records_for_tests.SCORED_TEXTS, "scored_texts.0.probability": "NaN"}
+    ),
     "without weights": record(changes={"weights": None}),
-    "in an order": record(changes={"order": {"place": 3, "of": 14}}),
+    "in an order": record(changes={"order": {"position": 3, "of": 14}}),
 }
 
 
 def changed(path: str, value) -> dict:
-    """A good record with one value changed; the value `...` takes the key away."""
+    """A valid record with one value changed. The value `...` removes the key."""
     return record(changes={path: value})
 
 
@@ -40,7 +42,7 @@ def test_round_trip(tmp_path, kind):
     assert [entry.name for entry in path.parent.iterdir()] == ["record.json"]
 
 
-def test_numbers_come_back_to_the_last_bit(tmp_path):
+def test_numbers_are_read_exactly_as_written(tmp_path):
     numbers = [0.1 + 0.2, 1e-300, 5e-324, 1.7976931348623157e308]
     changes = {"step_losses": numbers, "settings.experiment.step_losses": len(numbers)}
     write_record(record(changes=changes), tmp_path / "r.json")
@@ -51,7 +53,7 @@ def test_numbers_come_back_to_the_last_bit(tmp_path):
     ("loss", "written"),
     [(0.5, 0.5), (0.0, 0.0), (-3.0, -3.0), (math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")],
 )
-def test_losses_that_json_does_not_know(loss, written):
+def test_losses_that_json_can_not_hold(loss, written):
     assert encode_loss(loss) == written
     back = decode_loss(encode_loss(loss))
     assert back == loss or (math.isnan(back) and math.isnan(loss))
@@ -70,16 +72,16 @@ WRONG = [
     ("run.epochs", 0, "run.epochs"),
     ("run.colour", "red", "run"),
     ("surprise", 1, "top level"),
-    ("order", {"place": 0, "of": 3}, "order.place"),
+    ("order", {"position": 0, "of": 3}, "order.position"),
     ("settings.dtype", "float16", "settings.dtype"),
     ("settings.parameters", 1.5, "settings.parameters"),
     ("settings.input.scale", ..., "settings.input"),
     ("settings.experiment", [], "settings.experiment"),
     ("dataset.content_sha256", "abc", "dataset.content_sha256"),
     ("settings.input", [], "settings.input"),
-    ("samples", None, "samples"),
-    ("samples", [records_for_tests.SAMPLES[0] | {"probability": 1.5}], "samples.0.probability"),
-    ("samples", [records_for_tests.SAMPLES[0] | {"probability": "Infinity"}], "samples.0.probability"),
+    ("scored_texts", None, "scored_texts"),
+    ("scored_texts", [records_for_tests.SCORED_TEXTS[0] | {"probability": 1.5}], "scored_texts.0.probability"),
+    ("scored_texts", [records_for_tests.SCORED_TEXTS[0] | {"probability": "Infinity"}], "scored_texts.0.probability"),
     ("weights", "weights.npz", "weights"),
     ("weights.file", "../weights.npz", "weights.file"),
     ("weights.sha256", "abc", "weights.sha256"),
@@ -152,14 +154,14 @@ NUMBERS_ANYWHERE = [
 
 @pytest.mark.parametrize("path", NUMBERS_ANYWHERE)
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_json_does_not_know_is_refused_on_write(tmp_path, path, value):
+def test_a_number_that_json_can_not_hold_is_refused_on_write(tmp_path, path, value):
     with pytest.raises(RecordError) as caught:
         write_record(changed(path, value), tmp_path / "r.json")
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir()), "not even a part"
 
 
-def test_what_is_said_of_such_a_number(tmp_path):
+def test_the_message_for_such_a_number(tmp_path):
     file = tmp_path / "r.json"
     message = (
         f"{file} is not a record of this version of trainmark: it holds NaN or Infinity as a number; delete it, "
@@ -185,7 +187,7 @@ def test_a_number_beyond_all_floats_in_a_file_is_refused(tmp_path):
 @pytest.mark.parametrize("path", ["curves.0.batch_loss", *NUMBERS_ANYWHERE])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_bare_nan_or_infinity_in_a_file_is_refused_on_read(tmp_path, path, value):
-    """Python's json reads NaN and Infinity, which are no JSON; a record never has them."""
+    """Python's json reads NaN and Infinity, which are not JSON. Records never contain them."""
     file = tmp_path / "r.json"
     file.write_text(json.dumps(changed(path, value)))
     with pytest.raises(RecordError):
@@ -201,7 +203,7 @@ def test_a_bare_nan_or_infinity_in_a_file_is_refused_on_read(tmp_path, path, val
     ],
     ids=["empty", "cut off", "not text"],
 )  # fmt: skip
-def test_a_file_that_is_no_json(tmp_path, content, message):
+def test_a_file_that_is_not_json(tmp_path, content, message):
     file = tmp_path / "r.json"
     file.write_bytes(content)
     with pytest.raises(RecordError) as caught:
@@ -220,7 +222,7 @@ def test_a_folder_in_the_place_of_a_record(tmp_path):
         read_record(tmp_path)
 
 
-def test_a_list_is_no_record(tmp_path):
+def test_a_list_is_not_a_record(tmp_path):
     (tmp_path / "r.json").write_text("[]")
     with pytest.raises(RecordError, match="top level"):
         read_record(tmp_path / "r.json")

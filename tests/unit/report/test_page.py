@@ -6,7 +6,7 @@ import re
 
 import matplotlib.pyplot as plt
 import pytest
-from records_for_tests import SAMPLES, certificates_of, diverged, out_of_memory, record, session, written_tables
+from records_for_tests import SCORED_TEXTS, certificates_of, diverged, out_of_memory, record, session, written_tables
 from report_figures import COMPARISON, Figures, check_figures
 
 from trainmark.files.seal import sealed
@@ -201,16 +201,16 @@ def test_sample_reviews_have_a_table_of_scores(tmp_path):
     """The median over repeats, traceable as every figure; what has no score says why."""
     on_texts = {"settings.input": None}
     scored = [
-        record("a", repeat, changes=on_texts | {"samples": SAMPLES, "samples.1.probability": score})
+        record("a", repeat, changes=on_texts | {"scored_texts": SCORED_TEXTS, "scored_texts.1.probability": score})
         for repeat, score in enumerate((0.75, 0.9, 0.8125), start=1)
     ]
-    broken = diverged("b", 1, changes=on_texts | {"samples": SAMPLES, "samples.0.probability": "NaN"})
+    broken = diverged("b", 1, changes=on_texts | {"scored_texts": SCORED_TEXTS, "scored_texts.0.probability": "NaN"})
     page = Page(tmp_path, *copy.deepcopy(scored), broken, record("a", 1, experiment="f"))
     check_figures(page.text, page.records, page.certificates)
-    shown = [cell for cell in page.figures.shown if cell["data-field"].startswith("samples.")]
+    shown = [cell for cell in page.figures.shown if cell["data-field"].startswith("scored_texts.")]
     figures = {(cell["data-field"], cell["data-statistic"]): cell.get("data-value") for cell in shown[:6]}
-    assert figures["samples.test.12500", "median"] == "0.8125"
-    assert (figures["samples.test.12500", "min"], figures["samples.test.12500", "max"]) == ("0.75", "0.9")
+    assert figures["scored_texts.test.12500", "median"] == "0.8125"
+    assert (figures["scored_texts.test.12500", "min"], figures["scored_texts.test.12500", "max"]) == ("0.75", "0.9")
     assert page.words.count("Sample reviews") == 1, "none on images"
     assert "gives to its being positive" in page.words
     assert "negative (test text 0) positive (test text 12500)" in page.words
@@ -219,8 +219,8 @@ def test_sample_reviews_have_a_table_of_scores(tmp_path):
 
 
 def test_sample_texts_of_many_classes_are_scored_by_their_own(tmp_path):
-    third = SAMPLES[1] | {"index": 7, "label": 2, "class_name": "mixed"}
-    page = Page(tmp_path, record("a", changes={"samples": [*SAMPLES, third]}))
+    third = SCORED_TEXTS[1] | {"index": 7, "label": 2, "class_name": "mixed"}
+    page = Page(tmp_path, record("a", changes={"scored_texts": [*SCORED_TEXTS, third]}))
     check_figures(page.text, page.records, page.certificates)
     assert "gives to its own class" in page.words
 
@@ -242,7 +242,7 @@ def test_mixtures_of_code_and_machines_are_warned_of(tmp_path):
 
 # --- energy -------------------------------------------------------------------------------------------------------
 
-NO_COUNTER = "this machine shows no energy counter"
+NO_COUNTER = "this machine has no energy counter"
 
 
 def test_energy_that_nobody_measured_has_one_sentence(tmp_path):

@@ -1,4 +1,4 @@
-"""The arguments that a run and a trace have in common: read alike, checked alike, and part of both scripts' code."""
+"""The arguments that runs and traces share: parsed and checked in the same way, and part of both code digests."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ OWN = {
     train: ["--experiment", "e", "--dataset", "d", "--epochs", "2", "--repeat", "1"],
     trace_training: [],
 }
-"""What each script needs besides."""
+"""Further required arguments of each script."""
 
 SHARED = [
     "--framework",
@@ -36,7 +36,7 @@ both = pytest.mark.parametrize("script", OWN, ids=lambda script: script.__name__
 
 @pytest.fixture
 def parsed(monkeypatch):
-    """A function that gives a script's arguments, of those that it needs and more."""
+    """A function that parses a script's required arguments and additional ones."""
 
     def parse(script, *more):
         monkeypatch.setattr(sys, "argv", [f"{script.__name__}.py", *OWN[script], *SHARED, *more])
@@ -54,7 +54,7 @@ def test_defaults(parsed, script):
 
 
 @both
-def test_given(parsed, script):
+def test_values_from_the_command_line(parsed, script):
     given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--threads", "4", "--log", "log"]
     found = parsed(script, *given)
     shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "threads": 4, "log": Path("log")}
@@ -72,7 +72,7 @@ def test_images_without_their_mean_are_refused(parsed, script, capsys):
 
 @both
 @pytest.mark.parametrize("text", ["", "seed", "[1]", "{"])
-def test_settings_that_are_no_object_are_refused(parsed, script, text, capsys):
+def test_settings_that_are_not_a_json_object_are_refused(parsed, script, text, capsys):
     with pytest.raises(SystemExit):
         parsed(script, "--recipe", "imdb-cnn", "--settings", text)
     assert f"argument --settings: found {text}; allowed: a JSON object" in capsys.readouterr().err
@@ -86,5 +86,5 @@ def test_a_setting_that_is_missing_is_named(parsed):
 
 
 @pytest.mark.parametrize("code", [training_code, tracing_code])
-def test_they_are_part_of_the_code_of_runs_and_traces(code):
+def test_the_arguments_are_part_of_the_code_of_runs_and_traces(code):
     assert "trainmark.training.arguments" in code_digests.digests(*code(RECIPES["imdb-cnn"], "chainer"))

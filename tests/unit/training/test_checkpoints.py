@@ -1,4 +1,4 @@
-"""Checkpoints: whole ones only, whatever happened to the newest, and at whichever moment the process was killed."""
+"""Checkpoints: an intact one is found whatever happened to the newest and whenever the process was killed."""
 
 import errno
 import json
@@ -32,7 +32,7 @@ def write(folder: Path, *epochs: int, identity: str = RUN) -> list[Path]:
 
 
 def found_epoch(folder: Path, identity: str = RUN) -> int | None:
-    """The epoch of the newest checkpoint, which must be whole."""
+    """The epoch of the newest checkpoint, which must be intact."""
     found = newest_checkpoint(folder, identity)
     if found is None:
         return None
@@ -46,7 +46,7 @@ def found_epoch(folder: Path, identity: str = RUN) -> int | None:
 # --- writing and reading ------------------------------------------------------------------------------------------
 
 
-def test_what_was_written_is_read_bit_by_bit(tmp_path):
+def test_a_checkpoint_round_trip_is_exact_to_the_bit(tmp_path):
     state = {
         "dense1.kernel": np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32),
         "optimizer/dense1/kernel": np.array([[1.5, np.nan], [np.inf, -0.0]]),
@@ -72,7 +72,7 @@ def test_without_a_folder_or_in_an_empty_one_there_is_none(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_the_newest_is_taken_also_where_epochs_have_more_digits(tmp_path):
+def test_the_newest_is_used_also_if_epochs_have_more_digits(tmp_path):
     for epoch in (999_999, 1_000_000):
         write_checkpoint(tmp_path, RUN, Checkpoint(epoch, {}, {}))
     assert newest_checkpoint(tmp_path, RUN).epoch == 1_000_000
@@ -83,7 +83,7 @@ def test_the_last_two_are_kept(tmp_path):
     assert sorted(tmp_path.iterdir()) == files[2:]
 
 
-def test_of_one_epoch_written_again_the_latest_is_taken(tmp_path):
+def test_of_two_checkpoints_of_one_epoch_the_later_is_used(tmp_path):
     for time in range(1, 9):
         file = write_checkpoint(tmp_path, RUN, Checkpoint(3, {}, {"time": time}))
         os.utime(file, ns=(time, time))
@@ -93,22 +93,22 @@ def test_of_one_epoch_written_again_the_latest_is_taken(tmp_path):
 # --- of another run -----------------------------------------------------------------------------------------------
 
 
-def test_a_checkpoint_of_another_identity_is_not_taken_and_is_left(tmp_path, capsys):
+def test_a_checkpoint_of_another_identity_is_not_used_and_not_deleted(tmp_path, capsys):
     (file,) = write(tmp_path, 9, identity=OTHER_RUN)
     assert found_epoch(tmp_path) is None
-    assert capsys.readouterr().out == f"{file}: the checkpoint is of other settings, code or versions; it is left\n"
+    assert capsys.readouterr().out == f"{file}: not used: this checkpoint belongs to other settings, code or versions\n"
     assert found_epoch(tmp_path, OTHER_RUN) == 9
 
 
-def test_checkpoints_of_another_identity_do_not_push_out_the_runs_own(tmp_path):
-    """They may be of later epochs: a run of changed code begins anew beside them."""
+def test_checkpoints_of_another_identity_do_not_count_towards_the_maximum(tmp_path):
+    """They may be of later epochs, because a run with changed code starts again."""
     others = write(tmp_path, 50, 51, identity=OTHER_RUN)
     own = write(tmp_path, 1, 2, 3)
     assert found_epoch(tmp_path) == 3
     assert sorted(tmp_path.iterdir()) == sorted([*own[1:], *others])
 
 
-def test_a_later_epoch_does_not_push_out_what_was_just_written(tmp_path):
+def test_the_checkpoint_just_written_is_kept_beside_later_epochs(tmp_path):
     write(tmp_path, 50, 51)
     (file,) = write(tmp_path, 1)
     assert file.exists() and len(list(tmp_path.iterdir())) == 2
@@ -150,35 +150,35 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_newest_is_noticed_and_the_one_before_it_taken(tmp_path, capsys, damage):
+def test_a_damaged_newest_is_detected_and_the_one_before_it_used(tmp_path, capsys, damage):
     _, newest = write(tmp_path, 1, 2)
     damage(newest)
     assert found_epoch(tmp_path) == 1
     out = capsys.readouterr().out
     assert out.startswith(f"{newest}: the checkpoint is damaged (")
-    assert out.endswith("); looking for the one before it\n")
+    assert out.endswith("); trying the one before it\n")
 
 
-def test_where_the_newest_was_deleted_the_one_before_it_is_taken(tmp_path, capsys):
+def test_if_the_newest_was_deleted_the_one_before_it_is_used(tmp_path, capsys):
     _, newest = write(tmp_path, 1, 2)
     newest.unlink()
     assert found_epoch(tmp_path) == 1
     assert capsys.readouterr().out == ""
 
 
-def test_where_all_are_damaged_there_is_none(tmp_path, capsys):
+def test_if_all_are_damaged_there_is_none(tmp_path, capsys):
     for file in write(tmp_path, 1, 2):
         flip_a_byte(file)
     assert found_epoch(tmp_path) is None
-    assert capsys.readouterr().out.count("its SHA-256 is not the one in its name") == 2
+    assert capsys.readouterr().out.count("its SHA-256 differs from the one in its name") == 2
 
 
-def test_training_on_after_damage_ends_with_whole_ones(tmp_path):
+def test_after_damage_new_checkpoints_are_intact(tmp_path):
     _, newest = write(tmp_path, 1, 2)
     flip_a_byte(newest)
     write(tmp_path, 2, 3)
     assert found_epoch(tmp_path) == 3
-    assert len(list(tmp_path.iterdir())) == checkpoints.KEPT
+    assert len(list(tmp_path.iterdir())) == checkpoints.MAX_CHECKPOINTS
 
 
 def test_nothing_is_pickled_or_unpickled(tmp_path):
@@ -199,14 +199,14 @@ def test_nothing_is_pickled_or_unpickled(tmp_path):
 
 @pytest.fixture
 def largest_file(tmp_path):
-    """A function that limits the size of files that this process writes; the limit goes with the test."""
+    """A function that limits the size of files that this process writes, until the end of the test."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("size", [0, 100, 2**16])
-def test_a_disk_that_takes_no_more_leaves_the_earlier_ones(tmp_path, largest_file, size):
+def test_a_full_disk_leaves_the_earlier_ones(tmp_path, largest_file, size):
     files = write(tmp_path, 1, 2)
     largest_file(size)
     with pytest.raises(OSError, match="File too large"):
@@ -232,7 +232,7 @@ def test_an_error_at_any_step_leaves_the_earlier_ones(tmp_path, monkeypatch, ste
 
 
 class Killed(BaseException):
-    """The process ends here: nothing after it runs but what Python itself unwinds."""
+    """Stands for the end of the process: only Python's own unwinding happens after it."""
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -252,7 +252,7 @@ def test_a_crash_between_writing_and_renaming_leaves_the_earlier_ones(tmp_path, 
     assert not (tmp_path / PART).exists()
 
 
-def test_the_data_are_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
+def test_the_data_are_flushed_to_disk_before_the_renaming(tmp_path, monkeypatch):
     steps = []
     real_fsync, real_replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda descriptor: (steps.append("fsync"), real_fsync(descriptor)))
@@ -277,7 +277,7 @@ while True:
 """
 
 
-def test_after_ten_kills_at_random_moments_a_whole_one_is_always_there_and_none_is_lost(tmp_path):
+def test_after_each_of_ten_kills_at_random_moments_there_is_an_intact_one(tmp_path):
     moments, written = random.Random(4), 0
     for _ in range(10):
         writer = subprocess.Popen(
@@ -287,7 +287,7 @@ def test_after_ten_kills_at_random_moments_a_whole_one_is_always_there_and_none_
             text=True,
         )
         try:
-            assert int(writer.stdout.readline()) >= written, "a checkpoint that was written was not gone on from"
+            assert int(writer.stdout.readline()) >= written, "the run did not resume from a checkpoint that was written"
             writer.stdout.readline()
             with pytest.raises(subprocess.TimeoutExpired):
                 writer.wait(moments.uniform(0, 0.03))
@@ -302,11 +302,11 @@ def test_after_ten_kills_at_random_moments_a_whole_one_is_always_there_and_none_
         written = found.epoch
 
 
-def test_a_checkpoint_that_was_renamed_to_another_run_is_not_taken(tmp_path, capsys):
-    """Its content is whole, and its name fits: the identity inside of it does not."""
+def test_a_checkpoint_renamed_to_another_run_is_not_used(tmp_path, capsys):
+    """Its content is intact and its name fits, but its identity does not."""
     (file,) = write(tmp_path, 1, identity=OTHER_RUN)
     (own,) = write(tmp_path / "own", 1)
     epoch, number, _, content = file.name.split("-")
     file.rename(tmp_path / "-".join([epoch, number, own.name.split("-")[2], content]))
     assert newest_checkpoint(tmp_path, RUN) is None
-    assert "it was renamed: it holds another identity than its name" in capsys.readouterr().out
+    assert "it was renamed: its content has another identity than its name" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from trainmark.training import display as module
 from trainmark.training.display import RunDisplay
 
 RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
-ORDER = {"place": 7, "of": 18}
+ORDER = {"position": 7, "of": 18}
 TITLE = "run 7 of 18: mnist-mlp-keras on digits, chainer, cpu, repeat 3"
 
 

@@ -1,4 +1,4 @@
-"""A job sees whether the workflow that started it is still there."""
+"""A job detects whether the workflow that started it is still alive."""
 
 import os
 import subprocess
@@ -9,13 +9,13 @@ import pytest
 
 import trainmark
 from trainmark.errors import WORKFLOW_VARIABLE
-from trainmark.training.process_exit import has_workflow
+from trainmark.training.process_exit import workflow_is_alive
 
 JOB = """
 import sys
-from trainmark.training.process_exit import has_workflow
+from trainmark.training.process_exit import workflow_is_alive
 for _ in range(2):
-    print(has_workflow(), flush=True)
+    print(workflow_is_alive(), flush=True)
     sys.stdin.readline()
 """
 WORKFLOW = f"""
@@ -25,21 +25,21 @@ subprocess.run(["/bin/sh", "-c", sys.argv[1]])
 """
 
 
-def test_a_process_of_this_one_is_named(monkeypatch):
+def test_the_workflow_is_an_ancestor(monkeypatch):
     monkeypatch.setenv(WORKFLOW_VARIABLE, str(os.getppid()))
-    assert has_workflow()
+    assert workflow_is_alive()
 
 
 @pytest.mark.parametrize("named", [None, "", "no number", str(2**22 + 1)])
-def test_none_is_named_or_it_is_not_among_them(monkeypatch, named):
+def test_no_workflow_or_one_that_is_no_ancestor(monkeypatch, named):
     monkeypatch.delenv(WORKFLOW_VARIABLE, raising=False)
     if named is not None:
         monkeypatch.setenv(WORKFLOW_VARIABLE, named)
-    assert not has_workflow()
+    assert not workflow_is_alive()
 
 
 @pytest.mark.parametrize("rest", ["", "; true"], ids=["the shell becomes the job", "the shell stays"])
-def test_a_workflow_that_is_killed_is_missed(rest):
+def test_a_killed_workflow_is_not_alive(rest):
     job = f"{sys.executable} -c '{JOB}'{rest}"
     workflow = subprocess.Popen(
         [sys.executable, "-c", WORKFLOW, job],
@@ -54,8 +54,8 @@ def test_a_workflow_that_is_killed_is_missed(rest):
     assert workflow.stdout.readline() == "False\n"
 
 
-def test_a_shell_above_the_workflow_that_ends_is_not_missed():
-    """As when somebody logs out: the workflow is there, and takes the result."""
+def test_the_workflow_stays_alive_if_the_shell_above_it_ends():
+    """For example after a logout: the workflow is still alive and uses the result."""
     job = f"{sys.executable} -c '{JOB}'"
     code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WORKFLOW!r}, {job!r}])"
     shell = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The phase_times: phases that add up to the wall time, and never count a second twice."""
+"""Phase times: they sum to the wall time, and no second is counted twice."""
 
 import json
 import os
@@ -18,7 +18,7 @@ SCRIPTS = Path(module.__file__).parents[2]
 
 
 class FakeClock:
-    """A monotonic clock that moves only when it is told to."""
+    """A monotonic clock that the test moves."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -35,7 +35,7 @@ def clock(monkeypatch):
 
 
 def phases(**seconds: float) -> dict[str, float]:
-    """Every phase, those that are not named with no time."""
+    """All phases; those not given have no time."""
     return dict.fromkeys(PHASES, 0.0) | seconds
 
 
@@ -49,15 +49,15 @@ def test_phases_sum_to_the_wall_time(clock):
         with phase_times.phase("evaluation"):
             clock.now += evaluation
         clock.now += unnamed
-    seconds, wall_seconds = phase_times.close()
+    seconds, wall_seconds = phase_times.until_now()
     assert seconds == phases(start=10.0, steady=5.0, evaluation=2.5, other=0.75)
     assert wall_seconds == 18.25 == sum(seconds.values())
 
 
-def test_all_time_is_other_where_nothing_is_named(clock):
+def test_time_outside_all_phases_is_other(clock):
     phase_times = PhaseTimes(start=100.0)
     clock.now += 4.0
-    assert phase_times.close() == (phases(other=4.0), 4.0)
+    assert phase_times.until_now() == (phases(other=4.0), 4.0)
 
 
 def test_the_phases_sum_to_the_wall_time_on_the_real_clock_too_and_none_is_negative():
@@ -67,7 +67,7 @@ def test_the_phases_sum_to_the_wall_time_on_the_real_clock_too_and_none_is_negat
         for name in ("warm_up", "steady", "evaluation"):
             with phase_times.phase(name):
                 pass
-    seconds, wall_seconds = phase_times.close()
+    seconds, wall_seconds = phase_times.until_now()
     assert sum(seconds.values()) == pytest.approx(wall_seconds, rel=1e-12)
     assert min(seconds.values()) >= 0
 
@@ -76,17 +76,17 @@ def test_rounding_never_makes_other_negative(clock):
     phase_times = PhaseTimes(start=100.0)
     phase_times.add("start", 1.0 + 1e-12)
     clock.now += 1.0
-    assert phase_times.close()[0]["other"] == 0.0
+    assert phase_times.until_now()[0]["other"] == 0.0
 
 
-def test_each_stretch_has_its_own_clock_which_is_set_when_it_ends(clock):
+def test_each_timed_interval_has_its_own_clock_which_is_set_at_its_end(clock):
     phase_times = PhaseTimes(start=100.0)
     for step in (1.0, 2.0, 4.0):
         with phase_times.phase("steady") as timed:
             clock.now += step
             assert timed.seconds == 0.0
         assert timed.seconds == step
-    assert phase_times.close()[0]["steady"] == 7.0
+    assert phase_times.until_now()[0]["steady"] == 7.0
 
 
 @pytest.mark.parametrize("inner", ["evaluation", "steady"])
@@ -96,8 +96,8 @@ def test_nested_phases_are_refused(clock, inner):
         clock.now += 1.0
         with pytest.raises(RuntimeError) as caught, phase_times.phase(inner):
             pytest.fail("the inner phase began")
-    assert str(caught.value) == f"phase {inner!r} began inside phase 'steady': a second would count twice"
-    assert phase_times.close() == (phases(steady=1.0), 1.0)
+    assert str(caught.value) == f"phase {inner!r} began inside phase 'steady': its time would be counted twice"
+    assert phase_times.until_now() == (phases(steady=1.0), 1.0)
 
 
 def test_an_unknown_phase_is_refused(clock):
@@ -106,7 +106,7 @@ def test_an_unknown_phase_is_refused(clock):
         pytest.fail("the phase began")
     with pytest.raises(KeyError):
         phase_times.add("trainning", 1.0)
-    assert phase_times.close() == (phases(), 0.0)
+    assert phase_times.until_now() == (phases(), 0.0)
 
 
 def test_a_phase_that_fails_counts_and_ends(clock):
@@ -116,14 +116,14 @@ def test_a_phase_that_fails_counts_and_ends(clock):
         raise ValueError("x")
     with phase_times.phase("steady"):
         clock.now += 1.0
-    assert phase_times.close() == (phases(build=2.0, steady=1.0), 3.0)
+    assert phase_times.until_now() == (phases(build=2.0, steady=1.0), 3.0)
 
 
 # --- a device that computes on its own ----------------------------------------------------------------------------
 
 
 class Device:
-    """A device that is given work and does it meanwhile; time passes only in `synchronize`."""
+    """A device that works asynchronously; time passes only in `synchronize`."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock, self.left_seconds, self.synchronized = clock, 0.0, 0
@@ -141,7 +141,7 @@ def test_the_device_is_waited_for_before_each_reading_of_the_clock(clock):
         assert device.synchronized == 1
         device.left_seconds = 3.0
     assert (timed.seconds, device.synchronized) == (3.0, 2)
-    assert phase_times.close() == (phases(steady=3.0, other=5.0), 8.0)
+    assert phase_times.until_now() == (phases(steady=3.0, other=5.0), 8.0)
 
 
 def test_without_the_synchronize_the_next_phase_would_get_the_time(clock):
@@ -150,7 +150,7 @@ def test_without_the_synchronize_the_next_phase_would_get_the_time(clock):
         device.left_seconds = 3.0
     with phase_times.phase("evaluation"):
         device.synchronize()
-    assert phase_times.close()[0] == phases(evaluation=3.0)
+    assert phase_times.until_now()[0] == phases(evaluation=3.0)
 
 
 def test_a_device_that_fails_while_it_is_waited_for_ends_the_phase(clock):
@@ -166,7 +166,7 @@ def test_a_device_that_fails_while_it_is_waited_for_ends_the_phase(clock):
         pass
     with phase_times.phase("evaluation"):
         clock.now += 4.0
-    assert phase_times.close() == (phases(steady=1.0, evaluation=4.0, other=1.0), 6.0)
+    assert phase_times.until_now() == (phases(steady=1.0, evaluation=4.0, other=1.0), 6.0)
 
 
 def test_a_device_that_is_known_to_have_failed_is_not_waited_for_again(clock):
@@ -179,28 +179,28 @@ def test_a_device_that_is_known_to_have_failed_is_not_waited_for_again(clock):
 # --- closing ------------------------------------------------------------------------------------------------------
 
 
-def test_closing_twice_counts_nothing_twice(clock):
+def test_reading_twice_counts_nothing_twice(clock):
     phase_times = PhaseTimes(start=100.0)
     with phase_times.phase("steady"):
         clock.now += 1.0
-    assert phase_times.close() == phase_times.close() == (phases(steady=1.0), 1.0)
+    assert phase_times.until_now() == phase_times.until_now() == (phases(steady=1.0), 1.0)
     clock.now += 2.0
-    assert phase_times.close() == (phases(steady=1.0, other=2.0), 3.0)
+    assert phase_times.until_now() == (phases(steady=1.0, other=2.0), 3.0)
 
 
-def test_closing_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
+def test_reading_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
     phase_times = PhaseTimes(start=100.0)
     with phase_times.phase("steady") as timed:
         clock.now += 2.0
-        assert phase_times.close() == (phases(steady=2.0), 2.0)
+        assert phase_times.until_now() == (phases(steady=2.0), 2.0)
         clock.now += 1.0
     assert timed.seconds == 3.0
-    assert phase_times.close() == (phases(steady=3.0), 3.0)
+    assert phase_times.until_now() == (phases(steady=3.0), 3.0)
 
 
 @pytest.mark.parametrize("under_way", [False, True])
-def test_a_phase_that_begins_or_ends_while_another_thread_closes_counts_once(clock, under_way):
-    """Played on one thread: the phase begins, or ends, just when `close` has read the clock."""
+def test_a_phase_that_begins_or_ends_while_another_thread_reads_counts_once(clock, under_way):
+    """Simulated on one thread: the phase begins or ends just after `until_now` has read the clock."""
     phase_times = PhaseTimes(start=100.0)
     phase = phase_times.phase("steady")
     if under_way:
@@ -215,47 +215,47 @@ def test_a_phase_that_begins_or_ends_while_another_thread_closes_counts_once(clo
         return read
 
     module.time.monotonic = monotonic_and_meanwhile
-    assert phase_times.close() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
+    assert phase_times.until_now() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
 
 
-def test_the_place_is_the_phase_under_way_or_the_last_one(clock):
+def test_the_current_phase_is_the_open_or_the_last_one(clock):
     phase_times = PhaseTimes(start=100.0)
-    assert phase_times.place == "start"
+    assert phase_times.current_phase == "start"
     with phase_times.phase("build"):
-        assert phase_times.place == "build"
-    assert phase_times.place == "build"
+        assert phase_times.current_phase == "build"
+    assert phase_times.current_phase == "build"
 
 
-# --- going on after an earlier process ----------------------------------------------------------------------------
+# --- resuming after an earlier process ----------------------------------------------------------------------------
 
 
-def test_going_on_counts_the_earlier_process_and_leaves_out_the_restart(clock):
+def test_resuming_counts_the_earlier_process_and_not_the_restart(clock):
     phase_times = PhaseTimes(start=90.0)
     phase_times.add("start", 2.0)
     with phase_times.phase("import"):
         clock.now += 3.0
     earlier = phases(start=1.0, steady=20.0, other=0.5)
-    assert phase_times.go_on(earlier) == 13.0  # 10 before this phase_times's first phase, and 3
-    assert phase_times.close() == (earlier, 21.5)
+    assert phase_times.resume(earlier) == 13.0  # 10 before the first phase of this process, and 3
+    assert phase_times.until_now() == (earlier, 21.5)
     with phase_times.phase("steady"):
         clock.now += 4.0
     clock.now += 0.25
-    seconds, wall_seconds = phase_times.close()
+    seconds, wall_seconds = phase_times.until_now()
     assert seconds == phases(start=1.0, steady=24.0, other=0.75)
     assert wall_seconds == 25.75 == sum(seconds.values())
 
 
-def test_going_on_leaves_what_it_was_given_as_it_is(clock):
+def test_resuming_does_not_change_its_argument(clock):
     phase_times, earlier = PhaseTimes(start=100.0), {"steady": 1.0}
-    phase_times.go_on(earlier)
+    phase_times.resume(earlier)
     phase_times.add("steady", 1.0)
     assert earlier == {"steady": 1.0}
 
 
-def test_going_on_inside_a_phase_is_refused(clock):
+def test_resuming_inside_a_phase_is_refused(clock):
     phase_times = PhaseTimes(start=100.0)
-    with phase_times.phase("build"), pytest.raises(RuntimeError, match="can't be taken over inside phase 'build'"):
-        phase_times.go_on(phases(steady=1.0))
+    with phase_times.phase("build"), pytest.raises(RuntimeError, match="can't be restored inside phase 'build'"):
+        phase_times.resume(phases(steady=1.0))
 
 
 # --- the clock ----------------------------------------------------------------------------------------------------
@@ -267,12 +267,12 @@ def test_the_clock_is_monotonic_and_not_the_time_of_day():
     phase_times = PhaseTimes(start=before)
     with phase_times.phase("steady"):
         pass
-    seconds, wall_seconds = phase_times.close()
+    seconds, wall_seconds = phase_times.until_now()
     assert 0 <= seconds["steady"] <= wall_seconds <= time.monotonic() - before
 
 
 def test_the_start_of_a_process_is_when_it_was_created():
-    """Between the moments before and after its creation, as its parent sees them; Linux tells it to 10 ms."""
+    """It lies between the times that its parent read before and after creating it; Linux gives it to 10 ms."""
     code = (
         "import json, time; begun = time.monotonic()\n"
         "from trainmark.training.phases import process_start\nprint(json.dumps([begun, process_start()]))"
@@ -305,7 +305,7 @@ def test_a_process_name_may_hold_spaces_and_brackets(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [None, "", "1 (x) S 1", "1 (x) " + "z " * 50])
-def test_where_the_system_does_not_tell_the_process_starts_now(tmp_path, monkeypatch, content):
+def test_without_the_kernels_file_the_process_starts_now(tmp_path, monkeypatch, content):
     monkeypatch.setattr(module, "PROCESS_STAT", tmp_path / "stat")
     if content is not None:
         (tmp_path / "stat").write_text(content)

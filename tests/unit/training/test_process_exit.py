@@ -1,4 +1,4 @@
-"""How the process of a run ends: what it leaves, with which status, and what the next one takes."""
+"""How the process of a run ends: its exit status, the files it leaves, and which of them the next process uses."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from trainmark.training.process_exit import ProcessExit
 
 
 class Display:
-    """Notes what it is asked to show."""
+    """Records what it should show."""
 
     def __init__(self):
         self.shown = []
@@ -25,37 +25,37 @@ class Display:
 
 
 @pytest.fixture
-def ending(tmp_path):
+def process_exit(tmp_path):
     return ProcessExit(tmp_path / "record.json", None, Display())
 
 
 # --- a record that an earlier process left ------------------------------------------------------------------------
 
 
-def test_there_is_none_to_take(ending):
-    assert not ending.take_kept_record(lambda kept: pytest.fail("it was asked"))
+def test_without_a_copy_there_is_nothing_to_use(process_exit):
+    assert not process_exit.take_kept_record(lambda record: pytest.fail("there is no record to check"))
 
 
-def test_a_kept_record_of_this_run_is_its_record(ending, tmp_path):
-    kept = record("a")
-    write_record(kept, tmp_path / "record.kept.json")
-    assert ending.take_kept_record(lambda found: found == kept)
-    assert read_record(tmp_path / "record.json") == kept
+def test_a_copy_of_this_runs_record_is_used(process_exit, tmp_path):
+    copy = record("a")
+    write_record(copy, tmp_path / "record.kept.json")
+    assert process_exit.take_kept_record(lambda record: record == copy)
+    assert read_record(tmp_path / "record.json") == copy
     assert not (tmp_path / "record.kept.json").exists()
 
 
-def test_a_kept_record_of_another_is_removed(ending, tmp_path):
+def test_a_copy_of_another_runs_record_is_deleted(process_exit, tmp_path):
     write_record(record("a"), tmp_path / "record.kept.json")
-    assert not ending.take_kept_record(lambda found: False)
+    assert not process_exit.take_kept_record(lambda record: False)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", ["", '{"schema_version": 1}'])
-def test_a_kept_record_that_can_not_be_read_is_removed_and_blocks_nothing(ending, tmp_path, capsys, content):
+def test_an_unreadable_copy_is_deleted(process_exit, tmp_path, capsys, content):
     (tmp_path / "record.kept.json").write_text(content)
-    assert not ending.take_kept_record(lambda found: True)
+    assert not process_exit.take_kept_record(lambda record: True)
     assert list(tmp_path.iterdir()) == []
-    assert "it is left out" in capsys.readouterr().out
+    assert "it is not used" in capsys.readouterr().out
 
 
 # --- in a process of its own --------------------------------------------------------------------------------------
@@ -71,16 +71,16 @@ from trainmark.plan.run import Run
 run = Run("e", "r", "d", "a", "cpu", 2, 1)
 record = json.loads(Path("given.json").read_text())
 display = RunDisplay(run, None, Terminal(sys.stderr))
-ending = ProcessExit(Path("record.json"), None, display)
-ending.checkpoint_folder.mkdir()
-ending.stop_on_signals()
+process_exit = ProcessExit(Path("record.json"), None, display)
+process_exit.checkpoint_folder.mkdir()
+process_exit.stop_on_signals()
 display.start()
 {rest}
 """
 
 
 def ended(tmp_path, rest, **extra):
-    """(status, what it printed) of a process that ends as `rest` says; its record is given."""
+    """Run a process that ends with the code `rest`, which may use `record`. Returns (exit status, output)."""
     (tmp_path / "given.json").write_text(json.dumps(record("a")))
     done = subprocess.run(
         [sys.executable, "-c", PROCESS.format(rest=rest)],
@@ -91,7 +91,7 @@ def ended(tmp_path, rest, **extra):
 
 
 def test_a_run_that_finishes_leaves_its_record_alone(tmp_path):
-    status, printed = ended(tmp_path, "ending.finish(record)")
+    status, printed = ended(tmp_path, "process_exit.finish(record)")
     assert status == 0
     assert "run: test accuracy" in printed
     assert read_record(tmp_path / "record.json") == record("a")
@@ -99,8 +99,8 @@ def test_a_run_that_finishes_leaves_its_record_alone(tmp_path):
 
 
 def test_a_record_that_does_not_fit_fails_and_keeps_the_checkpoints(tmp_path):
-    rest = "try:\n    ending.finish(record | {'status': 'fine'})\nexcept Exception as error:\n    ending.fail(error)"
-    status, printed = ended(tmp_path, rest)
+    finish = "process_exit.finish(record | {'status': 'fine'})"
+    status, printed = ended(tmp_path, f"try:\n    {finish}\nexcept Exception as error:\n    process_exit.fail(error)")
     assert status == 1
     assert "failed: record.json is not a record of this version of trainmark: status" in printed
     assert (tmp_path / "record.checkpoint").is_dir()
@@ -116,18 +116,16 @@ def test_a_signal_ends_it_with_its_status_and_keeps_the_checkpoints(tmp_path, na
 
 
 def test_a_signal_after_the_record_was_written_loses_nothing(tmp_path):
-    """Any other status, and Snakemake would remove the record."""
-    rest = (
-        "display.finish = lambda record: (os.kill(os.getpid(), signal.SIGTERM), signal.pause())\nending.finish(record)"
-    )
-    status, _ = ended(tmp_path, rest)
+    """With any other status Snakemake would delete the record."""
+    stop = "display.finish = lambda record: (os.kill(os.getpid(), signal.SIGTERM), signal.pause())"
+    status, _ = ended(tmp_path, f"{stop}\nprocess_exit.finish(record)")
     assert status == 0
     assert read_record(tmp_path / "record.json") == record("a")
 
 
-def test_what_was_ignored_stays_ignored(tmp_path):
-    """As nohup has it."""
-    rest = "os.kill(os.getpid(), signal.SIGHUP); ending.finish(record)"
+def test_ignored_signals_stay_ignored(tmp_path):
+    """As nohup needs it."""
+    rest = "os.kill(os.getpid(), signal.SIGHUP); process_exit.finish(record)"
     command = [sys.executable, "-c", PROCESS.format(rest=rest)]
     code = f"import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv({command[0]!r}, {command!r})"
     (tmp_path / "given.json").write_text(json.dumps(record("a")))
@@ -136,8 +134,8 @@ def test_what_was_ignored_stays_ignored(tmp_path):
     assert (tmp_path / "record.json").exists()
 
 
-def test_a_workflow_that_is_gone_has_a_copy_kept_for_the_next(tmp_path):
-    rest = "os.environ['TRAINMARK_WORKFLOW_PID'] = 'gone'\nending.finish(record)"
+def test_without_its_workflow_a_run_leaves_a_copy_of_its_record(tmp_path):
+    rest = "os.environ['TRAINMARK_WORKFLOW_PID'] = 'gone'\nprocess_exit.finish(record)"
     status, _ = ended(tmp_path, rest, TRAINMARK_WORKFLOW_PID=str(os.getpid()))
     assert status == 0
     assert read_record(tmp_path / "record.kept.json") == read_record(tmp_path / "record.json") == record("a")

@@ -1,4 +1,4 @@
-"""The training loop with an adapter that plays given losses: records, divergence, resume, and the device's proof."""
+"""The training loop with an adapter of scripted losses: records, divergence, resuming, and checks of the device."""
 
 import math
 import shutil
@@ -34,7 +34,7 @@ MIB = 2**20
 
 
 class FakeAdapter(Adapter):
-    """Gives back the losses of a script, by epoch, and notes how it was called. Its state counts the epochs trained."""
+    """Returns scripted losses, by epoch, and records its calls. Its state is the number of epochs trained."""
 
     def __init__(self, epochs, evaluations=None, kind="cpu", device_mib=None):
         super().__init__("fake", 2)
@@ -59,7 +59,7 @@ class FakeAdapter(Adapter):
         return np.array(self.epochs[self.trained - 1], float)
 
     def predict(self, split):
-        """Logits by which every sample has the next loss of the script: -log of the probability of its own class."""
+        """Logits with which every sample has the next scripted loss: -log of the probability of its true class."""
         labels = self.labels[split]
         logits = np.zeros((len(labels), 10))
         loss = next(self.evaluations, 0.5)
@@ -108,7 +108,7 @@ class FakeAdapter(Adapter):
 
 
 class Killed(BaseException):
-    """What a killed process is, as far as one process can play it: nothing catches it."""
+    """Stands for the kill of the process: nothing catches it."""
 
 
 def prepared_images(folder):
@@ -127,7 +127,7 @@ def prepared_texts(folder):
 
 @pytest.fixture
 def train(tmp_path, monkeypatch):
-    """A function that trains with a scripted adapter and returns the record, which fits the schema."""
+    """A function that trains with a scripted adapter and returns the record, after checking it against the schema."""
     prepared_images(tmp_path / "images")
     prepared_texts(tmp_path / "texts")
 
@@ -141,7 +141,7 @@ def train(tmp_path, monkeypatch):
         )
         device_lock = DeviceLock((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
         checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
-        job = Job(data, mean, device_lock, code, checkpoints, 0.0, {"place": 1, "of": 2}, weights, keep_weights)
+        job = Job(data, mean, device_lock, code, checkpoints, 0.0, {"position": 1, "of": 2}, weights, keep_weights)
         settings = {"seed": seed, "batch_size": BATCH_SIZE, "input": {}}
         settings |= {"step_losses": step_losses, "memory_limit_mib": memory_limit_mib}
         seen, resumed = [], []
@@ -154,7 +154,7 @@ def train(tmp_path, monkeypatch):
         run_once.training = one = run_module.Training(run, recipe, settings, job, PhaseTimes(time.monotonic()))
         record = one.train(epoch_done, resumed.append)
         write_record(record, tmp_path / "record.json")
-        read_record(tmp_path / "record.json")  # which it refuses where it contradicts itself
+        read_record(tmp_path / "record.json")  # refuses a record that contradicts itself
         shutil.rmtree(tmp_path / "checkpoint", ignore_errors=True)  # as the command does it
         first = resumed[0] if resumed else 0
         assert seen == record["curves"][first:]
@@ -178,7 +178,7 @@ def test_a_finished_run(train):
     ]
     assert record["curves"][0]["batch_loss"] == pytest.approx((3 * 4 + 2 * 4 + 1 * 2) / 10)  # by samples, not by steps
     assert set(record["curves"][0]["evaluations"]) == {"test", "train"}
-    assert record["order"] == {"place": 1, "of": 2}
+    assert record["order"] == {"position": 1, "of": 2}
     assert record["resumes"] == 0
     assert {"library": "fake", "threads": 2} in record["provenance"]["thread_pools"]
 
@@ -197,7 +197,7 @@ def test_phases_are_whole_and_sum_to_the_wall_time(train):
     assert result["samples_per_second"] == pytest.approx(SAMPLES / result["steady_epoch_seconds"])
 
 
-def test_what_compiling_changes_is_put_back(train):
+def test_changes_made_by_compiling_are_undone(train):
     adapter = FakeAdapter(GOOD)
     train(adapter)
     assert adapter.trained == 3
@@ -266,7 +266,7 @@ def test_an_evaluation_that_is_not_finite_ends_the_run(train, loss, kind):
         ({"updates": 6}, "counted 6 updates of 3 in epoch 1"),
     ],
 )
-def test_a_framework_that_counts_otherwise_fails_the_run(train, counts, told):
+def test_a_framework_with_other_counts_fails_the_run(train, counts, told):
     class Counting(FakeAdapter):
         def counted(self):
             return super().counted() | counts
@@ -279,7 +279,7 @@ def test_counts_of_a_run_are_those_of_all_its_epochs(train):
     assert train(FakeAdapter(GOOD))["counted"] == {"samples": 30, "batches": 9, "updates": 9}
 
 
-def test_two_byte_numbers_are_a_sentence(train):
+def test_16_bit_numbers_are_refused_with_a_message(train):
     class Bytes(FakeAdapter):
         def weights(self):
             return {"dense1.kernel": np.zeros(3, np.float16)}
@@ -289,7 +289,7 @@ def test_two_byte_numbers_are_a_sentence(train):
 
 
 class TextAdapter(FakeAdapter):
-    """Scores each text by a logit of its own for the class 1: 0.1 for the first, 0.2 the next; in epoch 2 tenfold."""
+    """The logit of class 1 is 0.1 for the first text, 0.2 for the next, and so on; in epoch 2 ten times as much."""
 
     def load(self, *, split, inputs, labels):
         super().load(split=split, inputs=inputs, labels=labels)
@@ -300,7 +300,7 @@ class TextAdapter(FakeAdapter):
         return np.stack([np.zeros_like(scores), scores], axis=1)
 
 
-def test_token_ids_are_trained_on_as_they_are_stored(train):
+def test_token_ids_are_used_as_stored(train):
     adapter = TextAdapter(GOOD)
     record = train(adapter, run=TEXT_RUN)
     loaded = [call for call in adapter.calls if isinstance(call, tuple)]
@@ -312,33 +312,33 @@ def test_token_ids_are_trained_on_as_they_are_stored(train):
 
 
 def test_the_first_test_text_of_each_class_is_scored(train):
-    """By the last evaluation: the first negative one is third, with exp(3) / (1 + exp(3)); then the first positive."""
-    samples = train(TextAdapter(GOOD), run=replace(TEXT_RUN, epochs=2))["samples"]
+    """In the last evaluation. The first negative text is the third one, with exp(3) / (1 + exp(3))."""
+    scored_texts = train(TextAdapter(GOOD), run=replace(TEXT_RUN, epochs=2))["scored_texts"]
     negative = {"split": "test", "index": 2, "label": 0, "class_name": "neg"}
     positive = {"split": "test", "index": 0, "label": 1, "class_name": "pos"}
-    assert [{key: one[key] for key in negative} for one in samples] == [negative, positive]
+    assert [{key: one[key] for key in negative} for one in scored_texts] == [negative, positive]
     scores = [1 / (1 + math.exp(-3)), 1 / (1 + math.exp(-1))]
-    assert [one["probability"] for one in samples] == pytest.approx(scores, rel=1e-15)
+    assert [one["probability"] for one in scored_texts] == pytest.approx(scores, rel=1e-15)
 
 
-def test_a_diverged_network_scores_in_words(train):
+def test_the_scores_of_a_diverged_network_are_the_string_nan(train):
     class Broken(TextAdapter):
         def predict(self, split):
             return np.full((SAMPLES, 2), np.nan)
 
     record = train(Broken(GOOD), run=TEXT_RUN)
     assert record["status"] == "diverged"
-    assert [one["probability"] for one in record["samples"]] == ["NaN", "NaN"]
+    assert [one["probability"] for one in record["scored_texts"]] == ["NaN", "NaN"]
 
 
-def test_images_are_not_scored_one_by_one(train):
-    assert train(FakeAdapter(GOOD))["samples"] == []
+def test_images_are_not_scored(train):
+    assert train(FakeAdapter(GOOD))["scored_texts"] == []
 
 
 # --- trained weights -----------------------------------------------------------------------------------------------
 
 
-def test_the_last_epochs_weights_lie_beside_the_record(train, tmp_path):
+def test_the_last_epochs_weights_are_written_next_to_the_record(train, tmp_path):
     record = train(FakeAdapter(GOOD))
     assert record["weights"] == {"file": "weights.npz", "sha256": sha256_of(tmp_path / "weights.npz")}
     with np.load(tmp_path / "weights.npz", allow_pickle=False) as arrays:
@@ -346,7 +346,7 @@ def test_the_last_epochs_weights_lie_beside_the_record(train, tmp_path):
         assert arrays["dense1.kernel"].dtype == np.float32 and (arrays["dense1.kernel"] == 3).all()
 
 
-def test_keeping_weights_counts_as_checkpoint(train, monkeypatch):
+def test_writing_weights_counts_as_the_phase_checkpoint(train, monkeypatch):
     def slow(file, weights):
         time.sleep(0.2)
         return {"file": file.name, "sha256": "0" * 64}
@@ -371,7 +371,7 @@ class FullAtTheEnd(FakeAdapter):
     ],
     ids=["not asked for", "diverged", "out of memory"],
 )
-def test_no_weights_and_none_of_an_earlier_run(train, tmp_path, adapter, options, status):
+def test_no_weights_of_this_or_an_earlier_run_are_left(train, tmp_path, adapter, options, status):
     (tmp_path / "weights.npz").write_bytes(b"of an earlier run")
     record = train(adapter, **options)
     assert (record["status"], record["weights"]) == (status, None)
@@ -391,27 +391,27 @@ def test_a_run_that_fails_leaves_no_weights_of_an_earlier_one(train, tmp_path):
 
 
 def test_a_run_over_its_limit_keeps_no_weights(train, tmp_path):
-    """The watching thread may find it after they were written."""
+    """The memory watch may notice it after the weights were written."""
     assert train(FakeAdapter(GOOD), memory_limit_mib=50)["weights"]
     assert train.training.over_limit(99.5)["weights"] is None
     assert not (tmp_path / "weights.npz").exists()
 
 
-def test_a_disk_that_takes_no_weights_ends_no_run(train, monkeypatch, capsys):
+def test_a_full_disk_does_not_end_a_run_that_writes_its_weights(train, monkeypatch, capsys):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_module, "write_weights", full)
     record = train(FakeAdapter(GOOD))
     assert (record["status"], record["weights"]) == ("ok", None)
-    assert "the trained weights were not kept: [Errno 28] No space left on device" in capsys.readouterr().out
+    assert "the trained weights were not written: [Errno 28] No space left on device" in capsys.readouterr().out
 
 
 # --- going on -----------------------------------------------------------------------------------------------------
 
 
 def plain(record):
-    """What a run computed, without its times; its weights by their digest."""
+    """What a run computed, without its times, and with a digest of its weights."""
     curves = [
         {key: value for key, value in entry.items() if key not in ("seconds", "part")} for entry in record["curves"]
     ]
@@ -421,7 +421,7 @@ def plain(record):
 SCRIPT = [[3.0, 2.5, 2.0], [1.9, 1.8, 1.7], [1.6, 1.5, 1.4]]
 
 
-def test_a_killed_run_goes_on_where_its_checkpoint_was_written(train):
+def test_a_killed_run_resumes_from_its_checkpoint(train):
     twin = train(FakeAdapter(SCRIPT), run=RUN)
     with pytest.raises(Killed):
         train(FakeAdapter(SCRIPT), kill_after=2)  # its checkpoint is that of epoch 1
@@ -434,7 +434,7 @@ def test_a_killed_run_goes_on_where_its_checkpoint_was_written(train):
 
 
 def test_only_productive_time_is_counted(train):
-    """Neither what came after the checkpoint of a killed process, nor starting again."""
+    """Not counted are work after the last checkpoint of a killed process, and the restart."""
     with pytest.raises(Killed):
         train(FakeAdapter(SCRIPT), kill_after=3)
 
@@ -453,7 +453,7 @@ def test_only_productive_time_is_counted(train):
     )
 
 
-def test_a_run_that_is_killed_again_and_again_ends_the_same(train):
+def test_a_run_killed_repeatedly_has_the_same_result(train):
     twin = train(FakeAdapter(SCRIPT))
     for kill_after in (1, 2, 3):
         with pytest.raises(Killed):
@@ -464,29 +464,29 @@ def test_a_run_that_is_killed_again_and_again_ends_the_same(train):
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"code": CODE | {"sha256": "1" * 16}}, {"step_losses": 5}])
-def test_a_checkpoint_of_other_settings_or_code_is_not_taken(train, change, capsys):
+def test_a_checkpoint_of_other_settings_or_code_is_not_used(train, change, capsys):
     with pytest.raises(Killed):
         train(FakeAdapter(SCRIPT), kill_after=3)
     adapter = FakeAdapter(SCRIPT)
     assert train(adapter, **change)["resumes"] == 0
     assert len(adapter.feeds) == 3
-    assert "of other settings, code or versions" in capsys.readouterr().out
+    assert "this checkpoint belongs to other settings, code or versions" in capsys.readouterr().out
 
 
-def test_a_disk_that_takes_no_checkpoint_ends_no_run(train, monkeypatch, capsys):
+def test_a_full_disk_does_not_end_a_run_that_writes_a_checkpoint(train, monkeypatch, capsys):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_module, "write_checkpoint", full)
     assert train(FakeAdapter(SCRIPT))["status"] == "ok"
-    assert "No space left on device; training goes on" in capsys.readouterr().out
+    assert "No space left on device; training continues" in capsys.readouterr().out
 
 
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["load", "train_epoch"])
-def test_memory_that_runs_out_is_a_result(train, place):
+def test_running_out_of_memory_is_a_result(train, place):
     class Full(FakeAdapter):
         def load(self, **arguments):
             if place == "load":
@@ -519,21 +519,21 @@ def test_any_other_error_fails(train):
 # --- devices ------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_not_where_it_should_be_fails(train):
-    """No silent fall-back: arrays on another device than the one asked for are an error."""
+def test_a_run_on_another_device_fails(train):
+    """No silent fall-back: arrays on another device than the configured one are an error."""
     with pytest.raises(DeviceError, match="was asked for the device gpu and put its arrays on"):
         train(FakeAdapter(GOOD, kind="cpu"), run=GPU_RUN)
 
 
 @pytest.mark.parametrize(
-    ("held_mib", "sentence"), [(None, "does not tell how much of the GPU's memory"), (0.0, "used none of its memory")]
+    ("held_mib", "sentence"), [(None, "does not report how much GPU memory"), (0.0, "uses no GPU memory")]
 )
-def test_a_gpu_run_that_can_not_prove_that_it_held_memory_of_the_gpu_fails(train, held_mib, sentence):
+def test_a_gpu_run_that_does_not_report_gpu_memory_fails(train, held_mib, sentence):
     with pytest.raises(DeviceError, match=sentence):
         train(FakeAdapter(GOOD, kind="gpu", device_mib=held_mib), run=GPU_RUN)
 
 
-def test_a_gpu_run_says_what_it_ran_on(train):
+def test_a_gpu_run_records_its_gpu(train):
     record = train(FakeAdapter(GOOD, kind="gpu", device_mib=12.5), run=GPU_RUN)
     assert record["memory"]["peak_device_mib"] == 12.5
     assert record["sessions"][0]["gpu"] == record["provenance"]["gpu"]["uuid"] == "GPU-fake"
@@ -547,7 +547,7 @@ STEP_SECONDS = 0.02
 
 
 class Asynchronous(FakeAdapter):
-    """Queues each step and returns at once, as a GPU's library does; the device takes STEP_SECONDS for each."""
+    """Queues each step and returns at once, like a GPU library. The device needs STEP_SECONDS for each."""
 
     done_at = 0.0
 
@@ -578,21 +578,21 @@ class Asynchronous(FakeAdapter):
 
 
 class NotSynchronized(Asynchronous):
-    """The mistake that most published comparisons made: the clock is read while the device is at work."""
+    """The mistake of many published comparisons: the clock is read while the device is still working."""
 
     def synchronize(self):
         pass
 
 
-def test_the_phase_times_tell_a_steps_known_duration(train):
-    """Within 3 %, upwards: no sleep is shorter than it was asked to be. The best of five, on a machine others use."""
+def test_the_phase_times_show_the_known_duration_of_a_step(train):
+    """Up to 3 % more, as no sleep is too short. The best of five attempts counts, as the machine may be shared."""
     known = 3 * STEP_SECONDS
     measured = [train(Asynchronous(GOOD))["result"]["steady_epoch_seconds"] for _ in range(5)]
     print(f"an epoch of {known:.3f} s on an asynchronous device was measured as {min(measured):.5f} s at best")
     assert known <= min(measured) <= 1.03 * known
 
 
-def test_each_phase_has_its_own_work_alone(train):
+def test_each_phase_contains_only_its_own_work(train):
     phases = train(Asynchronous(GOOD))["phases_seconds"]
     assert phases["compilation"] >= 2 * STEP_SECONDS
     assert phases["warm_up"] >= 3 * STEP_SECONDS
@@ -602,15 +602,15 @@ def test_each_phase_has_its_own_work_alone(train):
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_a_missing_synchronize_is_caught(train, epochs):
-    with pytest.raises(MeasurementError, match="synchronize does not wait for its device"):
+    with pytest.raises(MeasurementError, match="synchronize must wait for its device"):
         train(NotSynchronized(GOOD), run=replace(RUN, epochs=epochs))
 
 
 # --- the memory's watch -------------------------------------------------------------------------------------------
 
 
-def test_a_run_over_its_limit_writes_no_checkpoint_any_more(train):
-    """The watching thread is about to remove them; the run's own thread then waits for the process's end."""
+def test_a_run_over_its_limit_writes_no_further_checkpoint(train):
+    """The caller is about to delete the checkpoints. The training thread waits until the process ends."""
     over = []
 
     class Growing(FakeAdapter):

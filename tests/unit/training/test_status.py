@@ -1,11 +1,11 @@
-"""How a run ended: where its loss stopped being finite, its figures, and how it scores sample texts."""
+"""Where a run diverged, its results, and its scored texts."""
 
 import numpy as np
 import pytest
 
 from trainmark.recipes.outputs import probabilities
 from trainmark.records.result import result
-from trainmark.training.status import divergence, sample_scores
+from trainmark.training.status import divergence, score_first_texts
 
 NAN, INF = float("nan"), float("inf")
 FINITE = {"test": (0.5, 0.9)}
@@ -33,7 +33,7 @@ def test_the_first_step_that_is_not_finite_is_named(value, kind, before, after, 
 
 
 def test_the_kind_is_that_of_the_first_wrong_step():
-    """An infinite loss is often followed by NaN: what broke the run is the first."""
+    """An infinite loss is often followed by NaN; the first one broke the run."""
     assert divergence(1, 0, losses(1.0, INF, NAN), None, FINITE)["kind"] == "inf"
     assert divergence(1, 0, losses(1.0, NAN, INF), None, {"test": (INF, 0.1)})["kind"] == "nan"
 
@@ -56,12 +56,12 @@ def test_a_run_whose_very_first_loss_is_not_finite_has_no_last_finite_one():
         ({"train": (INF, 0.1), "test": (NAN, 0.1)}, "nan"),
     ],
 )
-def test_where_only_the_evaluation_is_not_finite_the_epochs_last_step_is_named(evaluations, kind):
+def test_if_only_the_evaluation_is_not_finite_the_epochs_last_step_is_named(evaluations, kind):
     found = divergence(2, 3, losses(3.0, 2.0, 1.0), 4.0, evaluations)
     assert found == {"kind": kind, "epoch": 2, "step": 6, "last_finite_loss": 1.0}
 
 
-def test_the_figures_are_plain_numbers_that_json_knows():
+def test_the_values_are_plain_numbers_for_json():
     found = divergence(1, 0, np.array([2.0, np.nan], np.float32), None, FINITE)
     assert [type(value) for value in found.values()] == [str, int, int, float]
 
@@ -82,8 +82,8 @@ def test_a_network_that_diverged_gives_no_probability(row):
     assert np.isnan(probabilities(np.array([row]))).any()
 
 
-def test_of_two_classes_the_positive_one_is_scored():
-    scores = sample_scores(
+def test_with_two_classes_the_probability_of_class_1_is_recorded():
+    scores = score_first_texts(
         np.array([[0.0, 3.0], [0.0, -2.0], [9.0, 0.0], [0.0, 1.0]]), np.array([1, 0, 0, 1]), ["n", "p"]
     )
     assert scores == [
@@ -99,8 +99,8 @@ def test_of_two_classes_the_positive_one_is_scored():
     assert {type(value) for one in scores for value in one.values()} == {str, int, float}
 
 
-def test_of_more_classes_each_texts_own():
-    scores = sample_scores(
+def test_with_more_classes_the_probability_of_the_true_class_is_recorded():
+    scores = score_first_texts(
         np.log([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]]), np.array([2, 2, 0]), list("abc")
     )
     assert [(one["class_name"], one["index"]) for one in scores] == [("a", 2), ("c", 0)], "no text of b, and no score"
@@ -115,7 +115,7 @@ def epoch(part: str, seconds: float, **evaluations) -> dict:
     return {"epoch": 1, "part": part, "seconds": seconds, "batch_loss": 1.0, "evaluations": shown}
 
 
-def test_figures_of_a_run_with_steady_epochs():
+def test_results_of_a_run_with_steady_epochs():
     curves = [
         epoch("warm_up", 9.0, test=(0.5, 0.8)),
         epoch("steady", 2.0, test=(0.4, 0.85)),
@@ -142,7 +142,7 @@ def test_a_resumed_runs_second_warm_up_is_not_steady_and_is_training_time():
     assert found["training_seconds"] == 24.0
 
 
-def test_a_run_of_one_epoch_has_no_steady_figures():
+def test_a_run_of_one_epoch_has_no_steady_results():
     found = result([epoch("warm_up", 9.0, test=("NaN", 0.1))], 1.0, 1000)
     assert (found["steady_epoch_seconds"], found["samples_per_second"]) == (None, None)
     assert (found["training_seconds"], found["test_loss"], found["test_accuracy"]) == (10.0, "NaN", 0.1)
@@ -163,7 +163,7 @@ def test_a_run_that_trained_no_epoch_has_the_time_of_its_first_step_alone():
     }
 
 
-def test_a_run_that_did_not_reach_its_first_step_has_no_figures():
+def test_a_run_that_did_not_reach_its_first_step_has_no_results():
     found = result([], None, 1000)
     assert found.pop("epochs_trained") == 0
     assert set(found.values()) == {None}

@@ -218,7 +218,7 @@ def copy_and_remake(folder):
 RECORD_EDITED = "record.json was changed after it was written"
 ATTACKS = {
     "accuracy": (edit({"result.test_accuracy": 0.99}, renewed=False), RECORD_EDITED),
-    "accuracy, digest renewed": (edit({"result.test_accuracy": 0.99}), "itself: result.test_accuracy is 0.99, and"),
+    "accuracy, digest renewed": (edit({"result.test_accuracy": 0.99}), "itself: result.test_accuracy is 0.99, but"),
     "phases": (edit({"phases_seconds.steady": 0.1}), "contradicts itself: its phases sum to"),
     "a record over another": (copy(f"{ONE}/record.json", f"{OTHER}/record.json"), "is the record of another run"),
     "a record over another, edited": (copy_and_remake, "say that one process trained both"),
@@ -226,7 +226,7 @@ ATTACKS = {
     "a record cut off": (write(f"{ONE}/record.json", b'{"run": '), "is not a JSON file"),
     "a record of nested lists": (write(f"{ONE}/record.json", b"[" * 100_000), "is not a JSON file"),
     "a record that is none": (write(f"{ONE}/record.json", b"[]"), "is not a record of this version"),
-    "other versions of the schema": (edit({"schema_version": 4}), "schema_version: 5 was expected"),
+    "other versions of the schema": (edit({"schema_version": 5}), "schema_version: 6 was expected"),
     "another seed": (
         edit({"settings.seed": 2, "settings.experiment.seed": 2}), "was trained with seed: 2, and plan.json asks for 1",
     ),
@@ -264,7 +264,7 @@ ATTACKS = {
         edit({"framework": "x"}, renewed=False, path=f"{EVALUATIONS}/keras-jax/cpu.json"), "cpu.json was changed after",
     ),
     "a disturbance hidden": (
-        edit(disturbed(foreign_seconds=0.94) | {"disturbed": None}), "of disturbances does not follow from",
+        edit(disturbed(foreign_seconds=0.94) | {"disturbed": None}), "its disturbances do not follow from",
     ),
     "counts": (edit({"counted.updates": 29}), "contradicts itself: its framework counted {"),
     "no evaluation before training": (

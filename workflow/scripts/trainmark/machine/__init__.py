@@ -1,1 +1,1 @@
-"""The machine: CPUs, GPUs, locks on them, energy, memory and provenance."""
+"""The machine: CPUs, GPUs and the locks on them; disturbances, energy, memory and provenance."""

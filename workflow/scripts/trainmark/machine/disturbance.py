@@ -1,51 +1,60 @@
-"""Was a run disturbed? Its stretches (watch.py) against limits, which docs/measuring.md explains."""
+"""Decides whether a run was disturbed: compares what `watch.Watch` counted with limits (see docs/measuring.md)."""
 
 from collections.abc import Mapping, Sequence
 
 FOREIGN_SHARE = 0.04
-"""Of the time of the CPUs held, what others may use."""
+"""Largest fraction of the held CPUs' time that other processes may use."""
 
 FOREIGN_RESOLUTION_SECONDS = 0.01
-"""Of each CPU: idle time is told in ticks of 10 ms."""
+"""Added to the limits of foreign load and steal, per CPU: the kernel counts idle time in ticks of 10 ms."""
 
 STOLEN_SHARE = 0.02
-"""Of the same time, what the host of a virtual machine may take."""
+"""Largest fraction of the held CPUs' time that the host of a virtual machine may take (steal)."""
 
 LOST_SHARE = 0.01
-"""Of the time, for how long a run may be stopped or throttled."""
+"""Largest fraction of the wall time for which a run may be stopped, or throttled."""
 
 SUSPENDED_SECONDS = 0.1
-"""How far the clocks may part: less is the time between reading one and the other."""
+"""Largest allowed suspension. It is the difference of two clocks; reading one after the other takes some time, too."""
 
 WORDS = {
     "foreign load": "other work took {value:.1%} of its CPUs",
     "steal": "the host of this virtual machine took {value:.1%} of its CPUs",
-    "throttled": "a quota of CPU time held it up for {value:.1%} of the time",
+    "throttled": "a CPU quota throttled it for {value:.1%} of the time",
     "stopped": "it was stopped for {value:.1%} of the time",
     "suspended": "the machine was suspended for {value:.1f} s",
     "foreign GPU work": "{value:.0f} processes computed on its GPU",
 }
-"""How each cause is told."""
+"""The wording of each cause."""
 
 
 def disturbance(stretches: Sequence[Mapping], cpus: int) -> dict | None:
-    """The causes that disturbed a run, as its record keeps them; None where every sign keeps its limit.
+    """Return what disturbed a run, as its record holds it (`disturbed`); None if every value is within its limit.
 
-    cpus: how many the run held. The compilation (epoch 0) is judged with the epochs, and the epochs by themselves.
+    Each cause is checked twice, with and without the compilation (epoch 0); the larger excess counts.
+
+    stretches: the entries of `machine` in the record.
+    cpus: number of CPUs that the run held.
     """
     epochs = [stretch for stretch in stretches if stretch["epochs"][1] > 0]
     causes = []
     for cause in WORDS:
-        values = [_value(cause, part, cpus) for part in (stretches, epochs)]
-        value, limit = max(values, key=lambda of_part: of_part[0] - of_part[1])
+        values_and_limits = [_value_and_limit(cause, part, cpus) for part in (stretches, epochs)]
+        value, limit = max(values_and_limits, key=lambda pair: pair[0] - pair[1])
         if value > limit:
-            hit = [one["epochs"] for one in stretches if (of_one := _value(cause, [one], cpus))[0] > of_one[1]]
-            causes.append({"cause": cause, "epochs": hit, "value": value, "limit": limit})
+            exceeding = [stretch["epochs"] for stretch in stretches if _exceeds(cause, stretch, cpus)]
+            causes.append({"cause": cause, "epochs": exceeding, "value": value, "limit": limit})
     return {"causes": causes} if causes else None
 
 
-def _value(cause: str, stretches: Sequence[Mapping], cpus: int) -> tuple[float, float]:
-    """(how much of a cause there was in these stretches, its limit)."""
+def _exceeds(cause: str, stretch: Mapping, cpus: int) -> bool:
+    """Whether one stretch exceeds the limit on its own."""
+    value, limit = _value_and_limit(cause, [stretch], cpus)
+    return value > limit
+
+
+def _value_and_limit(cause: str, stretches: Sequence[Mapping], cpus: int) -> tuple[float, float]:
+    """Return (value of a cause over these stretches, its limit)."""
 
     def total(name: str) -> float:
         return sum(stretch[name] or 0.0 for stretch in stretches)
@@ -64,7 +73,7 @@ def _value(cause: str, stretches: Sequence[Mapping], cpus: int) -> tuple[float, 
 
 
 def cause_in_words(cause: Mapping) -> str:
-    """A cause of a record: "other work took 47.0 % of its CPUs, the limit is 3.1 %"."""
+    """Describe a cause of a record, as "other work took 47.0 % of its CPUs, the limit is 3.1 %"."""
     words, value, limit = WORDS[cause["cause"]], cause["value"], cause["limit"]
     format_limit = f"{limit:.1%}" if "%}" in words else f"{limit:g}"
     return f"{words.format(value=value)}, the limit is {format_limit}".replace("%", " %")

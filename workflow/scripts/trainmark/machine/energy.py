@@ -1,4 +1,4 @@
-"""The energy that a run takes: of its one GPU, or of its CPUs where nothing but the run is counted."""
+"""The energy of a run: of its GPU, or of the CPU packages if the run holds them completely."""
 
 import re
 import threading
@@ -10,25 +10,26 @@ from pathlib import Path
 from trainmark.machine import nvml
 
 POWERCAP = Path("/sys/class/powercap")
-"""Where Linux shows the counters of RAPL (Running Average Power Limit) of Intel's and AMD's processors."""
+"""Folder of the RAPL counters (Running Average Power Limit) of Intel and AMD processors on Linux."""
 
 CPUS = Path("/sys/devices/system/cpu")
 
 POLL_SECONDS = 20.0
-"""How often a CPU's counter is read besides: it wraps, the smallest range (65 kJ) within three minutes at 400 W."""
+"""Interval of extra reads of the CPU counters, which wrap: the smallest range (65 kJ) in three minutes at 400 W."""
 
 MAX_PACKAGE_WATTS = 1000.0
-"""More than any package takes: tells how long a counter may go unread before it may have wrapped unseen."""
+"""More than any package uses. Gives how long a counter may go unread before it could have wrapped unnoticed."""
 
 
 class _NotMeasured(Exception):
-    """Its text says why the energy is not measured."""
+    """The energy is not measured. The message is the reason."""
 
 
 class Meter:
-    """Joules since it was opened, and where they are read.
+    """Measures the energy in joules since the meter was opened.
 
-    source: "nvml" (one GPU), "rapl" (whole CPU packages) or None; reason: where None, why it is not measured.
+    source: "nvml" (one GPU), "rapl" (whole CPU packages), or None if the energy is not measured.
+    reason: why it is not measured; None if it is.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Meter:
         self._close = close
 
     def joules(self) -> float | None:
-        """Joules since the meter was opened: it only grows. None where it is not measured, or no longer: see reason."""
+        """Return the joules since the meter was opened; None if not, or no longer, measured (see `reason`)."""
         if self._read is None:
             return None
         try:
@@ -50,38 +51,42 @@ class Meter:
             return None
 
     def close(self) -> None:
-        """Stop the thread that reads a CPU's counter now and then. The process's end does so too."""
+        """Stop the thread that reads the CPU counters, if there is one. It also ends with the process."""
         self._close()
 
 
 def open_meter(device: str, cpus: Sequence[int], gpu_uuid: str | None) -> Meter:
-    """A meter for a run on `device` ("cpu" or "gpu") that holds the CPUs with these numbers, or the GPU with this UUID.
+    """Open the energy meter of a run.
 
-    gpu: that one GPU's own counter, of the whole board; not the other GPUs of the host.
-    cpu: the counters of the CPU packages that the run's CPUs lie on. They count whole packages, so it is measured only
-    where the run holds every online CPU of them. What other processes do on these CPUs is counted; main memory (DRAM)
-    is not: few machines count it.
+    On "gpu" it reads the counter of the run's own GPU, for the whole board. On "cpu" it reads the counters of the CPU
+    packages that the run's CPUs belong to. These count whole packages, so the energy is only measured if the run holds
+    every online CPU of them. Work of other processes on these CPUs is included. Main memory (DRAM) is not, since few
+    machines count it.
+
+    device: "cpu" or "gpu".
+    cpus: numbers of the CPUs that the run holds.
+    gpu_uuid: UUID of the GPU that the run holds, if known.
     """
     try:
         if device == "gpu":
-            return Meter("nvml", _gpu_reader(gpu_uuid), None, _nothing)
+            return Meter("nvml", _gpu_reader(gpu_uuid), None, _no_thread)
         packages = _Packages([_Counter.of(zone) for zone in _zones_of(set(cpus))])
         return Meter("rapl", packages.joules, None, packages.close)
     except _NotMeasured as error:
-        return Meter(None, None, str(error), _nothing)
+        return Meter(None, None, str(error), _no_thread)
 
 
-def _nothing() -> None:
-    """What closing a meter does that has no thread."""
+def _no_thread() -> None:
+    """Closes a meter that has no thread."""
 
 
 # --- GPU: NVML's counter of one GPU -------------------------------------------------------------------------------
 
 
 def _gpu_reader(uuid: str | None) -> Callable[[], float]:
-    """A function that gives the joules since now. Raises _NotMeasured, and so does the function."""
+    """Return a function that returns the joules since this call. Both may raise _NotMeasured."""
     if uuid is None:
-        raise _NotMeasured("the UUID of the run's GPU is not known")
+        raise _NotMeasured("the UUID of the run's GPU is unknown")
     if nvml.is_instance(uuid):
         raise _NotMeasured("the run holds an instance of a GPU (MIG), and the counter counts the whole GPU")
     start = _gpu_joules(uuid)
@@ -90,7 +95,7 @@ def _gpu_reader(uuid: str | None) -> Callable[[], float]:
 
 def _gpu_joules(uuid: str) -> float:
     if (joules := nvml.energy_joules(uuid)) is None:
-        raise _NotMeasured(nvml.describe(uuid).get("reason", "this GPU shows no energy counter"))
+        raise _NotMeasured(nvml.describe(uuid).get("reason", "this GPU has no energy counter"))
     return joules
 
 
@@ -98,33 +103,33 @@ def _gpu_joules(uuid: str) -> float:
 
 
 def _zones_of(cpus: set[int]) -> list[Path]:
-    """Folders of the counters that count the packages of these CPUs and nothing else; else raises _NotMeasured."""
+    """Return the folders of the counters of exactly these CPUs' packages. Raises _NotMeasured if that is impossible."""
     zones = _package_zones()
     if not zones:
-        raise _NotMeasured("this machine shows no energy counter")
+        raise _NotMeasured("this machine has no energy counter")
     packages = {package: dies for package, dies in _topology().items() if cpus & set().union(*dies.values())}
     if not packages:
-        raise _NotMeasured("this machine does not tell which CPUs its energy counter counts")
-    counted = set().union(*(members for dies in packages.values() for members in dies.values()))
-    if not counted <= cpus:
-        raise _NotMeasured(f"the run holds {len(counted & cpus)} of the {len(counted)} CPUs that the counter counts")
-    chosen = [_zones_of_package(package, set(dies), zones) for package, dies in sorted(packages.items())]
-    return [zone for package_zones in chosen for zone in package_zones]
+        raise _NotMeasured("this machine does not show which CPUs its energy counter covers")
+    covered = set().union(*(members for dies in packages.values() for members in dies.values()))
+    if not covered <= cpus:
+        raise _NotMeasured(f"the run holds {len(covered & cpus)} of the {len(covered)} CPUs that the counter covers")
+    by_package = [_zones_of_package(package, set(dies), zones) for package, dies in sorted(packages.items())]
+    return [zone for package_zones in by_package for zone in package_zones]
 
 
 def _zones_of_package(package: int, dies: set[int], zones: dict[tuple[int, int | None], Path]) -> list[Path]:
-    """The counter of the whole package, or those of all its dies; raises _NotMeasured where one is missing."""
-    wanted = [(package, None)] if (package, None) in zones else [(package, die) for die in sorted(dies)]
-    if not all(key in zones for key in wanted):
-        raise _NotMeasured(f"this machine shows no energy counter for all of package {package}")
-    return [zones[key] for key in wanted]
+    """Return the counter of the whole package, or else those of all its dies. Raises _NotMeasured if one is missing."""
+    keys = [(package, None)] if (package, None) in zones else [(package, die) for die in sorted(dies)]
+    if not all(key in zones for key in keys):
+        raise _NotMeasured(f"this machine has no energy counter for all of package {package}")
+    return [zones[key] for key in keys]
 
 
 def _package_zones() -> dict[tuple[int, int | None], Path]:
-    """Folder by (package, die or None) of every package's counter.
+    """Return the folder of each package's counter, by (package, die or None).
 
-    Left out are the parts of a package (core, uncore), which its counter holds already; the platform's (psys); DRAM's;
-    and intel-rapl-mmio, which shows the same package a second time.
+    Omitted are parts of a package (core, uncore), which its counter includes; the platform (psys); DRAM; and
+    intel-rapl-mmio, a second view of the same package.
     """
     zones = {}
     for folder in sorted(POWERCAP.glob("intel-rapl:*")):
@@ -132,13 +137,13 @@ def _package_zones() -> dict[tuple[int, int | None], Path]:
             name = (folder / "name").read_text().strip()
         except OSError:  # hidden from a container
             continue
-        if found := re.fullmatch(r"package-(\d+)(?:-die-(\d+))?", name):
-            zones[int(found[1]), int(found[2]) if found[2] else None] = folder
+        if match := re.fullmatch(r"package-(\d+)(?:-die-(\d+))?", name):
+            zones[int(match[1]), int(match[2]) if match[2] else None] = folder
     return zones
 
 
 def _topology() -> dict[int, dict[int, set[int]]]:
-    """Online CPUs by package and die. A CPU that is offline has no topology."""
+    """Return the online CPUs by package and die. Offline CPUs have no topology."""
     packages: dict[int, dict[int, set[int]]] = {}
     for folder in CPUS.glob("cpu[0-9]*/topology"):
         package, die = (_number(folder / name) for name in ("physical_package_id", "die_id"))
@@ -166,7 +171,12 @@ def _microjoules(file: Path) -> int:
 
 @dataclass
 class _Counter:
-    """One counter of microjoules that begins again at 0 after `range_uj`. seconds: when it was read last."""
+    """One counter of microjoules, which wraps to 0 after `range_uj`.
+
+    last_uj: its value at the last read.
+    seconds: time of the last read, on the clock of `time.monotonic`.
+    total_uj: microjoules counted since it was opened.
+    """
 
     file: Path
     range_uj: int
@@ -180,10 +190,10 @@ class _Counter:
         return cls(file, _microjoules(zone / "max_energy_range_uj"), _microjoules(file))
 
     def advance(self) -> int:
-        """Microjoules since the counter was opened. Raises _NotMeasured where it may have wrapped more than once."""
+        """Return the microjoules since the counter was opened. Raises _NotMeasured if it may have wrapped unnoticed."""
         now_uj, now_seconds = _microjoules(self.file), time.monotonic()
         if (now_seconds - self.seconds) * MAX_PACKAGE_WATTS * 1e6 > self.range_uj:
-            raise _NotMeasured("the CPU's counter went unread for so long that it may have wrapped unseen")
+            raise _NotMeasured("the CPU's counter went unread for so long that it may have wrapped unnoticed")
         step_uj = now_uj - self.last_uj
         self.total_uj += step_uj if step_uj >= 0 else step_uj + self.range_uj
         self.last_uj, self.seconds = now_uj, now_seconds
@@ -191,7 +201,7 @@ class _Counter:
 
 
 class _Packages:
-    """The sum of some counters, and the thread that reads them often enough to see each wrap."""
+    """Sums several counters. A thread reads them often enough to notice each wrap."""
 
     def __init__(self, counters: list[_Counter]) -> None:
         self._counters = counters
@@ -210,5 +220,5 @@ class _Packages:
         while not self._closed.wait(POLL_SECONDS):
             try:
                 self.joules()
-            except _NotMeasured:  # whoever reads next is told, or still reads in time
+            except _NotMeasured:  # the next call of joules() raises it again, unless that read is still in time
                 return

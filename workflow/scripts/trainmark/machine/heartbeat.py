@@ -1,4 +1,4 @@
-"""Was this process stopped? A thread that beats, and notices when it could not."""
+"""Detects whether this process was stopped, by a thread that wakes up regularly and notices when it could not."""
 
 import os
 import resource
@@ -8,61 +8,62 @@ import time
 from pathlib import Path
 
 OWN_SCHEDSTAT = Path("/proc/thread-self/schedstat")
-"""Of a thread, in nanoseconds: time on a CPU, time in the run queue; and how often it ran (proc(5))."""
+"""Counters of the reading thread: nanoseconds on a CPU, nanoseconds in the run queue, number of times run (proc(5))."""
 
 BEAT_SECONDS = 0.05
+"""Time between two beats (wake-ups) of the thread."""
 
 GAP_SECONDS = 0.1
-"""A shorter gap is not counted: timers of a busy machine are that late."""
+"""Shorter gaps are not counted, since timers of a busy machine can be this late."""
 
 
 class Heartbeat:
-    """Seconds for which this process did not run although nothing on the machine kept it from it.
+    """Counts the seconds for which this process was stopped: it did not run although nothing kept it from running.
 
-    A process that was stopped (SIGSTOP, a debugger, a frozen container) or whose machine stood still has no thread that
-    runs. So the gap between two beats is long, no thread worked in it, and the beating one spent it neither in the run
-    queue, as it would beside other work, nor waiting for Python's lock, as it would while C code holds it: for that
-    lock a thread waits in short waits again and again, each a voluntary context switch.
+    While a process is stopped (SIGSTOP, a debugger, a frozen container), or its machine is, none of its threads runs.
+    The gap between two beats is then long, and three other explanations of it are excluded. No thread used CPU time.
+    The beating thread did not wait in the run queue, as it would if other work kept the CPU busy. It did not wait for
+    Python's global lock either: a thread does that in many short waits, each of which is a voluntary context switch.
 
-    seconds: None where the system doesn't tell these of a thread.
+    seconds: seconds stopped so far; None if the system does not provide these counters.
     """
 
     def __init__(self) -> None:
         self.seconds: float | None = None
-        self._last = time.monotonic()
-        self._over = False
+        self._last_beat = time.monotonic()
+        self._closed = False
         if OWN_SCHEDSTAT.exists() and hasattr(resource, "RUSAGE_THREAD"):
             self.seconds = 0.0
-            threading.Thread(target=self._beat_on, name="heartbeat", daemon=True).start()
+            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def settled_seconds(self) -> float | None:
-        """`seconds`, after the beat that is due, if it comes soon: a stop that has just ended counts."""
+        """Return `seconds` after waiting briefly for an overdue beat, so that a stop that has just ended is counted."""
         for _ in range(100):
-            if self.seconds is None or time.monotonic() - self._last < BEAT_SECONDS + GAP_SECONDS:
+            if self.seconds is None or time.monotonic() - self._last_beat < BEAT_SECONDS + GAP_SECONDS:
                 break
             time.sleep(BEAT_SECONDS / 10)
         return self.seconds
 
     def close(self) -> None:
-        """End the thread, soon."""
-        self._over = True
+        """Tell the thread to end; it does so at its next beat."""
+        self._closed = True
 
-    def _beat_on(self) -> None:
-        queue = os.open(OWN_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
-        before = self._now(queue)
-        while not self._over:
+    def _beat(self) -> None:
+        schedstat = os.open(OWN_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
+        before = self._read_counters(schedstat)
+        while not self._closed:
             time.sleep(BEAT_SECONDS)
-            now = self._now(queue)
+            now = self._read_counters(schedstat)
             gap, worked, queued, switches = (b - a for a, b in zip(before, now, strict=True))
             unexplained = gap - BEAT_SECONDS - worked - queued / 1e9
             if self.seconds is not None and unexplained - switches * sys.getswitchinterval() > GAP_SECONDS:
                 self.seconds += unexplained
-            self._last = time.monotonic()
+            self._last_beat = time.monotonic()
             before = now
-        os.close(queue)
+        os.close(schedstat)
 
     @staticmethod
-    def _now(queue: int) -> tuple[float, float, int, int]:
-        """(clock, CPU seconds of the process; of this thread nanoseconds in the run queue, voluntary switches)."""
+    def _read_counters(schedstat: int) -> tuple[float, float, int, int]:
+        """Return (clock, CPU seconds of the process, run queue nanoseconds, voluntary switches of this thread)."""
         switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-        return time.monotonic(), time.process_time(), int(os.pread(queue, 100, 0).split()[1]), switches
+        return time.monotonic(), time.process_time(), int(os.pread(schedstat, 100, 0).split()[1]), switches

@@ -1,4 +1,4 @@
-"""The memory of this process: its largest size, its size now, and a watch that tells when it exceeds a limit."""
+"""The memory of this process: its peak, its current size, and a watch that reports when it exceeds a limit."""
 
 import os
 import resource
@@ -18,10 +18,10 @@ BYTES_OF_MAXRSS = 1 if sys.platform == "darwin" else 1024
 
 
 def peak_host_mib() -> float:
-    """The largest resident size that this process has had, in MiB.
+    """Return the peak resident size of this process, in MiB.
 
-    VmHWM of /proc/self/status, where there is one: ru_maxrss of getrusage may be that of the program that started this
-    one, since it outlives exec.
+    Reads VmHWM of /proc/self/status if it exists. ru_maxrss of getrusage can be too large: it survives exec, so it may
+    be the peak of the program that started this one.
     """
     try:
         lines = STATUS.read_text().splitlines()
@@ -34,55 +34,58 @@ def peak_host_mib() -> float:
 
 
 def resident_mib() -> float:
-    """The resident size of this process now, in MiB."""
+    """Return the current resident size of this process, in MiB."""
     return psutil.Process().memory_info().rss / 2**20
 
 
 class MemoryWatch:
-    """While the body of `with` runs, call `on_excess(resident_mib)` once if the resident size exceeds `limit_mib`.
+    """Calls a function once if the resident size exceeds a limit while the body of `with` runs.
 
-    It is called from the watch's own thread. limit_mib None: no thread, nothing is watched. The watch looks at the
-    resident size every poll_seconds: memory counts when it is touched, not when it is reserved, and something that
-    grows faster, or holds Python's lock meanwhile, is over the limit before it is noticed.
+    limit_mib: the limit; None to watch nothing.
+    on_excess: called with the resident size in MiB, from the watch's own thread.
+    poll_seconds: time between two looks at the resident size.
 
-    Why not the system's own limits (RLIMIT_AS, RLIMIT_DATA): frameworks reserve address space that they never touch,
-    and C++ code whose allocation fails ends the process without a record.
+    Memory counts when it is touched, not when it is reserved. Memory that grows quickly, or while Python's global lock
+    is held, can exceed the limit before the watch notices.
+
+    The system's own limits (RLIMIT_AS, RLIMIT_DATA) are no alternative: frameworks reserve address space that they
+    never touch, and C++ code whose allocation fails ends the process without a record.
     """
 
     def __init__(self, limit_mib: float | None, on_excess: Callable[[float], None], poll_seconds: float = 0.02) -> None:
         self._limit_mib = limit_mib
         self._on_excess = on_excess
         self._poll_seconds = poll_seconds
-        self._over = threading.Event()
+        self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         if self._limit_mib is not None:
-            self._over.clear()
+            self._stop.clear()
             self._thread = threading.Thread(target=self._watch, args=(self._limit_mib,), name="memory", daemon=True)
             self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
-            self._over.set()
+            self._stop.set()
             self._thread.join()
             self._thread = None
 
     def _watch(self, limit_mib: float) -> None:
         reader = _Resident()
         try:
-            while not self._over.is_set():
+            while not self._stop.is_set():
                 if (now_mib := reader.mib()) > limit_mib:
                     self._on_excess(now_mib)
                     return
-                self._over.wait(self._poll_seconds)
+                self._stop.wait(self._poll_seconds)
         finally:
             reader.close()
 
 
 class _Resident:
-    """The resident size again and again, at the price of one system call: /proc/self/statm, opened once."""
+    """Reads the resident size repeatedly, by one system call each time: /proc/self/statm is opened only once."""
 
     def __init__(self) -> None:
         self._page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,7 +1,7 @@
-"""What an NVIDIA GPU tells about itself through NVML, the library of its driver (package nvidia-ml-py).
+"""Properties, state and counters of NVIDIA GPUs, read through NVML, a library of the driver (package nvidia-ml-py).
 
-A GPU is named by its UUID: "GPU-...", or "MIG-..." for an instance, a part of a GPU (MIG: Multi-Instance GPU). Nothing
-here raises: a run does not fail for a figure that can't be read.
+A GPU is given by its UUID: "GPU-...", or "MIG-..." for an instance, a part of a GPU (MIG: Multi-Instance GPU). No
+function here raises, so that a run does not fail because of a value that can't be read.
 """
 
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ SLOWDOWN_REASONS = {
     0x200: "board_limit",
     0x400: "reliability",
 }
-"""Why a GPU's clocks are not at their highest: nvmlClocksEventReason* and nvmlClocksThrottleReason* of nvml.h."""
+"""Why a GPU's clocks are below their maximum: nvmlClocksEventReason* and nvmlClocksThrottleReason* of nvml.h."""
 
 REASON_FUNCTIONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""The same answer: the second is its name in older drivers and packages."""
+"""Two names of one function; older drivers and packages have the second."""
 
 CUDA_VERSION_FUNCTIONS = ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion")
 
 TEMPERATURE_FUNCTIONS = ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV")
-"""The first goes with CUDA 14."""
+"""CUDA 14 removes the first."""
 
 CLOCK_SM, CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
@@ -38,28 +38,28 @@ MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
 
 
 def is_instance(uuid: str) -> bool:
-    """Whether the UUID is that of an instance (MIG): a part of a GPU."""
+    """Whether the UUID belongs to a MIG instance, a part of a GPU."""
     return uuid.startswith("MIG-")
 
 
 def describe(uuid: str) -> dict:
-    """What does not change: name, driver_version, cuda_version (the highest that the driver runs), compute_capability,
-    memory_mib, pci_bus_id.
+    """Return the fixed properties of a GPU: name, uuid, driver_version, cuda_version (the highest that the driver
+    supports), compute_capability, memory_mib, pci_bus_id.
 
-    A figure that the GPU does not tell is None. Where nothing can be read: {"uuid", "reason"}. Of an instance, name and
-    memory are its own.
+    Values that the GPU does not report are None. If nothing can be read: {"uuid", "reason"}. The name and memory of a
+    MIG instance are its own; the other values are those of its GPU.
     """
     gpu = _find(uuid)
     if isinstance(gpu, str):
         return {"uuid": uuid, "reason": gpu}
-    cuda = gpu.ask(CUDA_VERSION_FUNCTIONS)
-    capability = gpu.ask("nvmlDeviceGetCudaComputeCapability", gpu.whole)
-    memory = gpu.ask("nvmlDeviceGetMemoryInfo", gpu.handle)
-    pci = gpu.ask("nvmlDeviceGetPciInfo", gpu.whole)
+    cuda = gpu.query(CUDA_VERSION_FUNCTIONS)
+    capability = gpu.query("nvmlDeviceGetCudaComputeCapability", gpu.board)
+    memory = gpu.query("nvmlDeviceGetMemoryInfo", gpu.handle)
+    pci = gpu.query("nvmlDeviceGetPciInfo", gpu.board)
     return {
-        "name": _text(gpu.ask("nvmlDeviceGetName", gpu.handle)),
+        "name": _text(gpu.query("nvmlDeviceGetName", gpu.handle)),
         "uuid": uuid,
-        "driver_version": _text(gpu.ask("nvmlSystemGetDriverVersion")),
+        "driver_version": _text(gpu.query("nvmlSystemGetDriverVersion")),
         "cuda_version": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
         "compute_capability": capability and f"{capability[0]}.{capability[1]}",
         "memory_mib": memory and memory.total // 2**20,
@@ -68,76 +68,82 @@ def describe(uuid: str) -> dict:
 
 
 def state(uuid: str) -> dict:
-    """How the GPU is right now: clocks_mhz, max_clocks_mhz, throttle_reasons (sorted names), temperature_celsius,
-    power_watts.
+    """Return the current state of a GPU: clocks_mhz, max_clocks_mhz, throttle_reasons (sorted names),
+    temperature_celsius, power_watts.
 
-    A figure that the GPU does not tell is None. Where nothing can be read: {"uuid", "reason"}. Of an instance, clocks,
-    reasons and temperature are the whole GPU's, which it shares. The power of an instance, and of a GPU that is divided
-    into some, is None: it is that of all instances.
+    Values that the GPU does not report are None. If nothing can be read: {"uuid", "reason"}. Clocks, throttle reasons
+    and temperature of a MIG instance are those of its GPU. power_watts is None for an instance and for a GPU with
+    instances, because it covers the work of all of them.
     """
     gpu = _find(uuid)
     if isinstance(gpu, str):
         return {"uuid": uuid, "reason": gpu}
-    milliwatts = None if gpu.is_divided() else gpu.ask("nvmlDeviceGetPowerUsage", gpu.whole)
+    milliwatts = None if gpu.is_divided() else gpu.query("nvmlDeviceGetPowerUsage", gpu.board)
     return {
         "clocks_mhz": _clocks(gpu, "nvmlDeviceGetClockInfo"),
         "max_clocks_mhz": _clocks(gpu, "nvmlDeviceGetMaxClockInfo"),
-        "throttle_reasons": _reasons(gpu.ask(REASON_FUNCTIONS, gpu.whole)),
-        "temperature_celsius": gpu.ask(TEMPERATURE_FUNCTIONS, gpu.whole, TEMPERATURE_GPU),
+        "throttle_reasons": _reasons(gpu.query(REASON_FUNCTIONS, gpu.board)),
+        "temperature_celsius": gpu.query(TEMPERATURE_FUNCTIONS, gpu.board, TEMPERATURE_GPU),
         "power_watts": None if milliwatts is None else milliwatts / 1000,
     }
 
 
 def energy_joules(uuid: str) -> float | None:
-    """Joules that this one GPU took since its driver was loaded (Volta and later); None where it does not tell.
+    """Return the joules that the GPU used since its driver was loaded (Volta and later); None if not reported.
 
-    None too for an instance, and for a GPU that is divided into some: the counter counts the work of all instances.
+    Also None for a MIG instance and for a GPU with instances: the counter covers the work of all of them.
     """
     gpu = _find(uuid)
     if isinstance(gpu, str) or gpu.is_divided():
         return None
-    millijoules = gpu.ask("nvmlDeviceGetTotalEnergyConsumption", gpu.whole)
+    millijoules = gpu.query("nvmlDeviceGetTotalEnergyConsumption", gpu.board)
     return None if millijoules is None else millijoules / 1000
 
 
 def computing_processes(uuid: str) -> int | None:
-    """How many processes compute on the GPU, or on the instance, this one among them; None where it does not tell."""
+    """Return how many processes compute on the GPU or MIG instance, this one included; None if not reported."""
     gpu = _find(uuid)
-    processes = None if isinstance(gpu, str) else gpu.ask("nvmlDeviceGetComputeRunningProcesses", gpu.handle)
+    processes = None if isinstance(gpu, str) else gpu.query("nvmlDeviceGetComputeRunningProcesses", gpu.handle)
     return None if processes is None else len(processes)
 
 
 @dataclass(frozen=True)
 class _Gpu:
-    """uuid: as it was asked for. handle: what it names. whole: the GPU that this is, or is a part of."""
+    """A GPU or a MIG instance.
+
+    nvml: the package.
+    uuid: its UUID.
+    handle: NVML's handle of it.
+    board: NVML's handle of the physical GPU: the same handle, or for an instance that of its GPU.
+    """
 
     nvml: ModuleType
     uuid: str
     handle: Any
-    whole: Any
+    board: Any
 
-    def ask(self, functions: str | tuple[str, ...], *arguments: Any) -> Any:
-        """What the first of the NVML functions that works answers; None where none does."""
-        return _ask(self.nvml, functions, *arguments)
+    def query(self, functions: str | tuple[str, ...], *arguments: Any) -> Any:
+        """Return the result of the first of these NVML functions that works; None if none does."""
+        return _query(self.nvml, functions, *arguments)
 
     def is_divided(self) -> bool:
-        """Whether it is divided into instances (MIG), or is one; a GPU that knows no instances does not answer."""
-        mode = self.ask("nvmlDeviceGetMigMode", self.whole)  # [what it is now, what it will be after a reset]
+        """Whether it is divided into MIG instances, or is one. A GPU without MIG support reports no mode."""
+        mode = self.query("nvmlDeviceGetMigMode", self.board)  # [current mode, mode after the next reset]
         return is_instance(self.uuid) or (mode is not None and mode[0] == MIG_ENABLED)
 
 
-def _ask(nvml: ModuleType, functions: str | tuple[str, ...], *arguments: Any) -> Any:
+def _query(nvml: ModuleType, functions: str | tuple[str, ...], *arguments: Any) -> Any:
     for function in (functions,) if isinstance(functions, str) else functions:
         try:
             return getattr(nvml, function)(*arguments)
-        except (AttributeError, nvml.NVMLError):  # not in this version of the package, or not told by this GPU
+        except (AttributeError, nvml.NVMLError):  # missing in this version of the package, or not supported by this GPU
             continue
     return None
 
 
 @cache
 def _start() -> ModuleType | str:
-    """The package, its library started once a process; or why it can't be had."""
+    """Import the package and initialize NVML, once per process. Returns the package, or why that failed."""
     try:
         import pynvml
     except ImportError:
@@ -151,7 +157,7 @@ def _start() -> ModuleType | str:
 
 
 def _find(uuid: str) -> _Gpu | str:
-    """The GPU, or why it can't be read."""
+    """Return the GPU, or why it can't be read."""
     nvml = _start()
     if isinstance(nvml, str):
         return nvml
@@ -159,25 +165,25 @@ def _find(uuid: str) -> _Gpu | str:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid.encode())  # bytes: older versions take no text
     except nvml.NVMLError as error:
         return f"NVML does not find this GPU ({error})"
-    whole = _ask(nvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_instance(uuid) else handle
-    return _Gpu(nvml, uuid, handle, handle if whole is None else whole)
+    board = _query(nvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_instance(uuid) else handle
+    return _Gpu(nvml, uuid, handle, handle if board is None else board)
 
 
 def _clocks(gpu: _Gpu, function: str) -> dict:
     return {
-        "sm": gpu.ask(function, gpu.whole, CLOCK_SM),
-        "memory": gpu.ask(function, gpu.whole, CLOCK_MEMORY),
+        "sm": gpu.query(function, gpu.board, CLOCK_SM),
+        "memory": gpu.query(function, gpu.board, CLOCK_MEMORY),
     }
 
 
 def _reasons(bits: int | None) -> list[str] | None:
-    """Names of the bits that are set; one without a name by its value."""
+    """Return the names of the bits that are set; a bit without a name gives its value."""
     if bits is None:
         return None
-    values = [1 << place for place in range(bits.bit_length()) if bits >> place & 1]
+    values = [1 << position for position in range(bits.bit_length()) if bits >> position & 1]
     return sorted(SLOWDOWN_REASONS.get(value, f"unknown_{value:#x}") for value in values)
 
 
 def _text(value: str | bytes | None) -> str | None:
-    """Older versions of the package answer in bytes."""
+    """Decode a text, which older versions of the package return as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""Where and with what a run was made, read inside the job itself."""
+"""The provenance of a run: host, environment, code version and scheduler, read inside the job."""
 
 import hashlib
 import os
@@ -18,30 +18,30 @@ import threadpoolctl
 from trainmark.machine.cpus import allowed_cpus
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Linux draws a UUID at each boot and shows it here."""
+"""File with a UUID that Linux generates at each boot."""
 
 CPU_INFO = Path("/proc/cpuinfo")
 
 DOCKER_FILE = Path("/.dockerenv")
-"""Docker puts an empty file here into every container."""
+"""Empty file in every Docker container."""
 
 PODMAN_FILE = Path("/run/.containerenv")
-"""Podman puts a file here into every container; in some it names the image: lines image="...", imageid="..."."""
+"""File in every Podman container. In some it names the image, in lines image="...", imageid="..."."""
 
 GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Set by a hook of git, for whatever it starts: they tie git to the hook's repository."""
+"""Variables that a git hook sets for the programs it starts. They would tie git to the hook's repository."""
 
 IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
-"""Variables that hold the path of the image in a container of Apptainer or Singularity."""
+"""Variables with the path of the image, in a container of Apptainer or Singularity."""
 
 KUBERNETES_VARIABLE = "KUBERNETES_SERVICE_HOST"
 
 VARIABLES = (
-    # which GPUs a run sees, how they multiply, and how work gets to them
+    # visible GPUs, their arithmetic, and how work is submitted to them
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE",
     "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-    # threads of BLAS and OpenMP, and which of their kernels, of oneDNN's and of numpy's are taken
+    # threads of BLAS and OpenMP; choice of kernels in BLAS, oneDNN and numpy
     "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "OMP_DYNAMIC", "GOMP_CPU_AFFINITY",
     "KMP_AFFINITY", "KMP_BLOCKTIME", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS", "MKL_CBWR",
     "NUMEXPR_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "NPY_DISABLE_CPU_FEATURES",
@@ -63,42 +63,43 @@ VARIABLES = (
     # the process
     "MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHONHASHSEED", "TRAINMARK_CHECKPOINT_SECONDS",
 )  # fmt: skip
-"""The environment variables that a record keeps: those that change what a framework computes, or how.
+"""The environment variables that a record holds: those that change what a framework computes, or how.
 
-A list of what is kept, not of what is left out: environments hold keys and passwords under names that nobody can list
-beforehand, and records are published.
+This is an allow-list because records are published, and an environment may hold keys and passwords under any name.
 """
 
 PROJECT_FILE = Path(__file__).parents[4] / "pyproject.toml"
 
 MAX_CHARACTERS = 300
-"""Of a variable's value."""
+"""Maximum length of a variable's value; longer ones are cut."""
 
 LOGINS = re.compile(r"\S*@")
-"""The part of a word up to an "@", where an address holds its user and password: left out of a variable's value."""
+"""The part of a word up to an "@", where an address has user and password. It is removed from a variable's value."""
 
 FOLDERS = re.compile(r"(?<![^\s:=,;'\"])/(?:[^/\s:=,;'\"]*/)*")
-"""The folders of an absolute path in a variable's value, to be left out; MIG-GPU-.../1/0 is none."""
+"""The folders of an absolute path, which are removed from a variable's value. MIG-GPU-.../1/0 does not match."""
 
 SCHEDULERS = (
-    # name, variables whose values are the job's id, variables of which one has to be set too
+    # name, variables that form the job's id, variables of which at least one must be set, too
     ("flux", ("FLUX_JOB_ID",), ()),  # first: a Flux instance often runs within another scheduler's job
     ("slurm", ("SLURM_JOB_ID",), ()),
-    ("gridengine", ("JOB_ID", "SGE_TASK_ID"), ("SGE_ROOT", "SGE_TASK_ID")),  # JOB_ID alone may be anybody's
+    ("gridengine", ("JOB_ID", "SGE_TASK_ID"), ("SGE_ROOT", "SGE_TASK_ID")),  # other programs set JOB_ID, too
     ("pbs", ("PBS_JOBID",), ()),
     ("lsf", ("LSB_JOBID",), ()),
     ("azure-batch", ("AZ_BATCH_JOB_ID", "AZ_BATCH_TASK_ID"), ()),
     ("kubernetes", ("HOSTNAME",), (KUBERNETES_VARIABLE,)),  # the pod's name
 )
-"""How a job sees which scheduler started it. The first variable of an id must be set, the others may be."""
+"""How a job recognises its scheduler. The first variable of the id must be set; the others are optional."""
 
 
 def describe_job(threads: int) -> dict:
-    """Host, processor, memory, system, environment and trainmark's own version, as the record keeps them.
+    """Return host, processor, memory, system, environment and version of trainmark, as the record holds them.
 
-    threads: how many the run was given; `thread_pools` says what BLAS and OpenMP made of it, for the libraries that are
-    loaded by now. No user's name, folder or secret is in it: names and hashes of the environment, and variables by a
-    list (VARIABLES).
+    It contains no user names, folders or secrets: of the environment only names and digests, and the variables in
+    VARIABLES.
+
+    threads: number of threads that the run was given. `thread_pools` shows how many the BLAS and OpenMP libraries that
+    are loaded by now really use.
     """
     commit, clean = _git_state(Path(__file__))
     return {
@@ -124,7 +125,7 @@ def describe_job(threads: int) -> dict:
 
 
 def boot_id() -> str | None:
-    """UUID of the machine's present boot; None where there is none. Monotonic times of one boot can be compared."""
+    """Return the UUID of the machine's current boot, or None. Monotonic times are comparable within one boot."""
     try:
         return BOOT_ID.read_text().strip() or None
     except OSError:
@@ -132,7 +133,7 @@ def boot_id() -> str | None:
 
 
 def _cpu_model() -> str:
-    """The processor's name as the kernel gives it, or the architecture's where it gives none."""
+    """Return the kernel's name of the processor, or that of its architecture if there is none."""
     try:
         lines = CPU_INFO.read_text().splitlines()
     except OSError:
@@ -142,7 +143,7 @@ def _cpu_model() -> str:
 
 
 def thread_pools() -> list[dict]:
-    """Threads of the BLAS and OpenMP libraries that this process has loaded by now, an entry for each copy of one."""
+    """Return library, version and threads of each copy of a BLAS or OpenMP library that this process has loaded."""
     pools = [
         {"library": pool["internal_api"], "version": pool["version"], "threads": pool["num_threads"]}
         for pool in threadpoolctl.threadpool_info()
@@ -151,17 +152,17 @@ def thread_pools() -> list[dict]:
 
 
 def _version() -> str:
-    """The version of trainmark, from pyproject.toml."""
+    """Return the version of trainmark, from pyproject.toml."""
     with open(PROJECT_FILE, "rb") as file:
         version: str = tomllib.load(file)["project"]["version"]
     return version
 
 
 def _git_state(file: Path) -> tuple[str | None, bool | None]:
-    """(commit, clean) of the working copy that `file` lies in; (None, None) outside git.
+    """Return (commit, clean) of the working copy that contains `file`; (None, None) outside git.
 
-    Clean as `git describe --dirty` means it: no tracked file differs from the commit; files that git does not track are
-    not looked at. A working copy that does not track `file` itself is another project's, and says nothing.
+    Clean means, as in `git describe --dirty`, that no tracked file differs from the commit; untracked files are
+    ignored. A working copy that does not track `file` belongs to another project and also gives (None, None).
     """
     tracked = _git("ls-files", "--error-unmatch", file.name, folder=file.parent)
     status = _git("status", "--porcelain=v2", "--branch", "--no-ahead-behind", "-uno", folder=file.parent) or ""
@@ -172,10 +173,10 @@ def _git_state(file: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(*arguments: str, folder: Path) -> str | None:
-    """What git answers in `folder`; None where it fails. It takes no lock: somebody may be committing right now."""
+    """Return the output of a git command, or None if it fails. Takes no lock, since a commit may be going on."""
     variables = {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
-    # In a container the working copy often belongs to another user, which git refuses unless it is called safe. To look
-    # at it adds no danger: the code that is running lies in it.
+    # In a container the working copy often belongs to another user, and git refuses it unless it is declared safe.
+    # Reading it adds no risk, since the running code is part of it.
     options = ("--no-optional-locks", "-c", "safe.directory=*")
     try:
         return subprocess.run(
@@ -187,9 +188,9 @@ def _git(*arguments: str, folder: Path) -> str | None:
 
 
 def _environment() -> dict:
-    """What the packages are installed in, how many they are, and a hash of their names and versions.
+    """Return what the packages are installed in, their number, and a digest of their names and versions.
 
-    The hash is the SHA-256 of the lines "name==version", in lower case, sorted, each ended by a newline.
+    The digest is the SHA-256 of the lines "name==version", in lower case, sorted, each with a newline at its end.
     """
     packages = _packages()
     lines = "".join(sorted(f"{name}=={version}\n".lower() for name, version in packages.items()))
@@ -201,7 +202,7 @@ def _environment() -> dict:
 
 
 def _installation() -> dict:
-    """Kind, short name and image digest. A container may hold a conda environment: its kind is container then."""
+    """Return kind, short name and image digest. A conda environment in a container is of the kind container."""
     prefix = Path(sys.prefix)
     variables = (*IMAGE_VARIABLES, KUBERNETES_VARIABLE)
     if DOCKER_FILE.exists() or PODMAN_FILE.exists() or any(map(os.environ.get, variables)):
@@ -215,26 +216,26 @@ def _installation() -> dict:
 
 
 def _image() -> tuple[str | None, str | None]:
-    """(name, SHA-256) of the container's image, each None where the container does not tell.
+    """Return (name, SHA-256) of the container's image, each None if unknown.
 
-    An image is never read to hash it: it has many GiB. Its hash is known where its name or Podman's file holds it.
+    The image itself is not read, since it has many GiB. Its SHA-256 comes from its name or Podman's file, if there.
     """
     try:
-        told = dict(re.findall(r'^(\w+)="(.*)"$', PODMAN_FILE.read_text(), re.MULTILINE))
+        podman = dict(re.findall(r'^(\w+)="(.*)"$', PODMAN_FILE.read_text(), re.MULTILINE))
     except OSError:
-        told = {}
-    reference = next(filter(None, map(os.environ.get, IMAGE_VARIABLES)), told.get("image", ""))
+        podman = {}
+    reference = next(filter(None, map(os.environ.get, IMAGE_VARIABLES)), podman.get("image", ""))
     short_name = reference.rstrip("/").rsplit("/", 1)[-1]
-    # Names may hold it: NAME@sha256:..., and sha256.... in Apptainer's cache. Podman tells the image's id besides.
-    digest = re.search(r"sha256[.:_-]([0-9a-f]{64})\b", f"{short_name} sha256:{told.get('imageid', '')}")
+    # Names may hold it: NAME@sha256:..., and sha256.... in Apptainer's cache. Podman's file also holds the image's id.
+    digest = re.search(r"sha256[.:_-]([0-9a-f]{64})\b", f"{short_name} sha256:{podman.get('imageid', '')}")
     return short_name.split("@")[0] or None, digest[1] if digest else None
 
 
 def _packages() -> dict[str, str]:
-    """Version by name of every installed package; of two with one name, the one that is imported.
+    """Return the version of every installed package by name. Of two with one name, the one that is imported counts.
 
-    The two lines are read from the head of its metadata: parsing all of it takes ten times as long. A folder without
-    both lines is the rest of a package that was removed.
+    Only the lines Name and Version of the metadata are searched; parsing all of it takes ten times as long. Metadata
+    without both lines is left over from a removed package.
     """
     versions: dict[str, str] = {}
     for text in _metadata():
@@ -254,23 +255,24 @@ def _metadata() -> Iterator[str]:
 
 
 def _variables() -> dict[str, str]:
-    """Those of VARIABLES that are set, without logins and the folders of paths, and cut at MAX_CHARACTERS."""
+    """Return the set ones of VARIABLES, without logins and the folders of paths, cut at MAX_CHARACTERS."""
     return {name: _public(name, os.environ[name])[:MAX_CHARACTERS] for name in VARIABLES if name in os.environ}
 
 
 def _public(name: str, value: str) -> str:
+    """Remove logins and folders from the value of a variable."""
     if name.endswith("_DIR"):
         return "(a folder)" if value else ""
-    if name == "LD_PRELOAD":  # a list of files: paths that are not absolute count as well
+    if name == "LD_PRELOAD":  # a list of files, whose paths may be relative
         return ":".join(Path(file).name for file in re.split(r"[\s:]+", value) if file)
     return FOLDERS.sub("", LOGINS.sub("", value))
 
 
 def _scheduler() -> dict | None:
-    """Name of the scheduler that runs this job and the job's id, its parts joined by dots; None where there is none."""
+    """Return the name of the scheduler that runs this job, and the job's id, its parts joined by dots; or None."""
     for name, id_variables, required in SCHEDULERS:
         parts = [os.environ.get(variable, "") for variable in id_variables]
         if parts[0] and (not required or any(map(os.environ.get, required))):
-            # Grid Engine's task id is "undefined" in a job that is no array.
+            # Grid Engine's task id is "undefined" outside array jobs.
             return {"name": name, "job_id": ".".join(part for part in parts if part not in ("", "undefined"))}
     return None

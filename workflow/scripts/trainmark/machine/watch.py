@@ -1,6 +1,6 @@
-"""What the machine did while a run was trained: counters of the kernel, read between epochs.
+"""Counts what the machine did while a run was trained, by kernel counters that are read between epochs.
 
-Each source may be missing (another system, a container): its figures are None then, and nobody is told off by them.
+A source may be missing (on another system, in a container). Its values are then None and never count as a disturbance.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainmark.machine import nvml
-from trainmark.machine.cpus import text_of, throttle_files, throttled_seconds
+from trainmark.machine.cpus import read_kernel_file, throttle_files, throttled_seconds
 from trainmark.machine.heartbeat import Heartbeat
 
 STAT = Path("/proc/stat")
@@ -19,7 +19,7 @@ PRESSURE = Path("/proc/pressure/cpu")
 FREQUENCY = "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
 
 COST_SHARE = 0.001
-"""The counters are read after an epoch if that takes at most this share of the time since they were last read."""
+"""The counters are read after an epoch if reading takes at most this fraction of the time since the last read."""
 
 COUNTED = (
     "seconds",
@@ -33,13 +33,14 @@ COUNTED = (
     "stopped_seconds",
     "pressure_seconds",
 )
-"""What a stretch counts (record.schema.json describes each), in the order of `Watch._counters`."""
+"""Keys of the values counted in a stretch, in the order of `Watch._counters`. record.schema.json describes each."""
 
 
 class Watch:
-    """Watches the machine from stretch to stretch: one epoch, or several where they are short.
+    """Watches the machine. Its values are per stretch: one epoch, or several consecutive ones if they are short.
 
-    cpus: numbers of the CPUs that the run holds. gpu: UUID of its GPU, or None.
+    cpus: numbers of the CPUs that the run holds.
+    gpu: UUID of its GPU, or None.
     """
 
     def __init__(self, cpus: Sequence[int], gpu: str | None) -> None:
@@ -55,25 +56,25 @@ class Watch:
         self._cost_seconds = 0.0
 
     def begin(self, epoch: int) -> None:
-        """Begin the first stretch: `epoch` comes next, 0 for the compilation."""
+        """Begin the first stretch. epoch: the epoch that comes next, 0 for the compilation."""
         self._heartbeat = self._heartbeat or Heartbeat()
         self._next_stretch(epoch, self._counters())
 
-    def after(self, epoch: int, *, whole: bool = False) -> list[dict]:
-        """The stretch that ends with this epoch, if it is time to read the counters; else nothing.
+    def after(self, epoch: int, *, force: bool = False) -> list[dict]:
+        """End the stretch after this epoch and return it (a list of one) if it is time to read the counters; else [].
 
-        whole: read them whatever that costs.
+        force: read the counters even if it is not yet time.
         """
         if self._first_epoch is None or epoch < self._first_epoch:
             return []
-        since_seconds = time.monotonic() - (self._before[0] or 0.0)
-        if not whole and self._cost_seconds > COST_SHARE * since_seconds:
+        elapsed_seconds = time.monotonic() - (self._before[0] or 0.0)
+        if not force and self._cost_seconds > COST_SHARE * elapsed_seconds:
             return []
         begin = time.monotonic()
         counters = self._counters()
         counts = {
-            name: None if a is None or b is None else b - a
-            for name, a, b in zip(COUNTED, self._before, counters, strict=True)
+            name: None if before is None or after is None else after - before
+            for name, before, after in zip(COUNTED, self._before, counters, strict=True)
         }
         stretch = {
             "epochs": [self._first_epoch, epoch],
@@ -94,6 +95,7 @@ class Watch:
         self._first_epoch, self._before = epoch, counters
 
     def _counters(self) -> tuple[float | None, ...]:
+        """Read all counters, in the order of COUNTED."""
         stopped_seconds = self._heartbeat.settled_seconds() if self._heartbeat else None
         cpu_seconds, queued_seconds, throttled = (
             _cpu_seconds(),
@@ -101,17 +103,19 @@ class Watch:
             throttled_seconds(self._throttle_files),
         )
         suspended_seconds = _suspended_seconds()
-        now = time.monotonic()  # as near as can be to the reading of the idle time
+        now = time.monotonic()  # read as close as possible to the idle time
         idle_seconds, steal_seconds = self._held_cpus()
-        # What is neither idle nor stolen nor this process's own is somebody else's. Not by the time that the kernel
-        # counts as busy: it asks only every tick who is running, and misses whoever sleeps then.
-        others = None if idle_seconds is None else now * len(self._cpus) - idle_seconds - steal_seconds - cpu_seconds
+        # CPU time that is neither idle, nor steal, nor this process's own is foreign. The kernel's busy time is no
+        # alternative: it samples the running task once per tick and misses tasks that sleep at that moment.
+        foreign_seconds = None
+        if idle_seconds is not None:
+            foreign_seconds = now * len(self._cpus) - idle_seconds - steal_seconds - cpu_seconds
         return (
             now,
             cpu_seconds,
             queued_seconds,
             resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
-            others,
+            foreign_seconds,
             steal_seconds if idle_seconds is not None else None,
             throttled,
             suspended_seconds,
@@ -120,35 +124,37 @@ class Watch:
         )
 
     def _held_cpus(self) -> tuple[float | None, float]:
-        """Seconds that the held CPUs were (idle, stolen by the host of a virtual machine) since the machine's boot."""
-        lines = [line.split() for line in text_of(STAT).splitlines()]
-        found = [list(map(int, fields[1:9])) for fields in lines if fields and fields[0] in self._names]
-        if len(found) < len(self._names):
+        """Return the held CPUs' seconds of (idle time, steal by a virtual machine's host) since the machine's boot."""
+        lines = [line.split() for line in read_kernel_file(STAT).splitlines()]
+        ticks_of_cpus = [list(map(int, fields[1:9])) for fields in lines if fields and fields[0] in self._names]
+        if len(ticks_of_cpus) < len(self._names):
             return None, 0.0
-        idle = sum(ticks[3] + ticks[4] for ticks in found)  # idle and iowait, proc(5)
-        return idle * self._tick, sum(ticks[7] for ticks in found) * self._tick
+        idle = sum(ticks[3] + ticks[4] for ticks in ticks_of_cpus)  # idle and iowait, proc(5)
+        return idle * self._tick, sum(ticks[7] for ticks in ticks_of_cpus) * self._tick
 
     def _queued_now(self) -> float | None:
-        """Seconds that this process's threads have waited in run queues: those that ended count as last seen."""
+        """Return the seconds that this process's threads waited in run queues. Ended threads count as last seen."""
         try:
             names = os.listdir(TASKS)
         except OSError:
             return None
-        now = {name: int(text.split()[1]) for name in names if (text := text_of(TASKS / name / "schedstat"))}
+        now = {name: int(text.split()[1]) for name in names if (text := read_kernel_file(TASKS / name / "schedstat"))}
         self._queued_seconds += sum(count - self._queued.get(name, 0) for name, count in now.items()) / 1e9
         self._queued = now
         return self._queued_seconds if now else None
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process and of the children that it waited for."""
+    """Return the CPU time of this process and of the child processes it waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _suspended_seconds() -> float | None:
-    """Seconds for which the machine was suspended since its boot: the smallest of some readings of two clocks, since a
-    process may lose its CPU between the clocks.
+    """Return the seconds for which the machine was suspended since its boot.
+
+    This is the difference of two clocks. It is read several times and the smallest value is used, because the process
+    may lose its CPU between the two clocks.
     """
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return None
@@ -156,12 +162,13 @@ def _suspended_seconds() -> float | None:
 
 
 def _pressure_seconds() -> float | None:
-    """Seconds in which some task of the machine waited for a CPU (PSI), as the kernel counts it every 2 s."""
-    _, found, total = text_of(PRESSURE).partition("\n")[0].rpartition("total=")
-    return int(total) / 1e6 if found else None
+    """Return the seconds in which some task of the machine waited for a CPU (PSI), updated every 2 s."""
+    _, key, total = read_kernel_file(PRESSURE).partition("\n")[0].rpartition("total=")
+    return int(total) / 1e6 if key else None
 
 
 def _frequency_mhz(cpus: Iterable[int]) -> float | None:
-    """The mean frequency of the CPUs now."""
-    found = [int(text) / 1000 for cpu in cpus if (text := text_of(Path(FREQUENCY.format(cpu=cpu))))]
-    return sum(found) / len(found) if found else None
+    """Return the current mean frequency of the CPUs."""
+    files = [Path(FREQUENCY.format(cpu=cpu)) for cpu in cpus]
+    frequencies = [int(text) / 1000 for file in files if (text := read_kernel_file(file))]
+    return sum(frequencies) / len(frequencies) if frequencies else None

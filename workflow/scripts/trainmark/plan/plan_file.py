@@ -76,7 +76,7 @@ def experiment_of(run: Run, plan: Mapping) -> dict:
     return found or {}
 
 
-def place_in_order(run: Run, plan: Mapping) -> dict | None:
+def position_in_order(run: Run, plan: Mapping) -> dict | None:
     """Where a run stands in the order of its workflow, as the record keeps it; None where no plan lists it."""
     ids = plan.get("order")
-    return {"place": ids.index(run.id) + 1, "of": len(ids)} if isinstance(ids, list) and run.id in ids else None
+    return {"position": ids.index(run.id) + 1, "of": len(ids)} if isinstance(ids, list) and run.id in ids else None

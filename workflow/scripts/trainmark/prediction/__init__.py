@@ -1,1 +1,1 @@
-"""A trained run applied to other texts."""
+"""Classifies new texts with the network of a trained run."""

@@ -1,4 +1,4 @@
-"""Classes of texts by the network of a trained run: the same words, ids and length as in its training."""
+"""Classifies texts with the network of a trained run. Tokenization and length are the same as in its training."""
 
 import itertools
 import os
@@ -23,12 +23,20 @@ from trainmark.recipes.recipe import Recipe
 from trainmark.training.kept_weights import read_weights
 
 MAX_TEXT_BYTES = 1 << 20
-"""Of one line; the longest of IMDB's 50,000 reviews has under 14 KiB."""
+"""Maximum length of a line. The longest of IMDB's 50,000 reviews is shorter than 14 KiB."""
 
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run on texts: what its record says, its trained weights, and what turns a text into `length` token ids."""
+    """A trained run on texts.
+
+    framework, dtype: as in its record.
+    recipe, architecture: what it trained.
+    weights: its trained weights.
+    vocabulary: turns a text into token ids, as in its training.
+    length: number of token ids per text.
+    class_names: by label.
+    """
 
     framework: str
     dtype: str
@@ -41,46 +49,50 @@ class TrainedRun:
 
 
 def read_run(path: Path, dataset_folder: Path | None = None) -> TrainedRun:
-    """A run by its record, or by the folder that holds it, and what its files hold.
+    """Read a run with its trained weights and its vocabulary.
 
-    Raises what `text_runs.find_run` raises, and RecordError or DataError where weights or dataset are not the record's.
+    path: the run's record, or the folder that holds it.
+    dataset_folder: as in `text_run.find_run`.
+
+    Raises the errors of `text_run.find_run`. Raises RecordError or DataError if the weights or the dataset are not
+    those of the record.
     """
-    found = find_run(path, dataset_folder)
-    manifest, vocabulary = _dataset(found)
+    text_run = find_run(path, dataset_folder)
+    manifest, vocabulary = _read_dataset(text_run)
     (length,) = manifest["sample_shape"]
-    architecture = found.recipe.architecture((length,), manifest["classes"])
+    architecture = text_run.recipe.architecture((length,), manifest["classes"])
     return TrainedRun(
-        found.record["run"]["framework"],
-        found.record["settings"]["dtype"],
-        found.recipe,
+        text_run.record["run"]["framework"],
+        text_run.record["settings"]["dtype"],
+        text_run.recipe,
         architecture,
-        read_weights(found.file, found.record, architecture),
+        read_weights(text_run.file, text_run.record, architecture),
         vocabulary,
         length,
         manifest["class_names"],
     )
 
 
-def _dataset(found: TextRun) -> tuple[dict, Vocabulary]:
-    """(manifest, vocabulary) of the prepared dataset that a run was trained on."""
-    name, folder = found.record["dataset"]["name"], found.dataset_folder
+def _read_dataset(text_run: TextRun) -> tuple[dict, Vocabulary]:
+    """Return (manifest, vocabulary) of the prepared dataset that the run was trained on."""
+    name, folder = text_run.record["dataset"]["name"], text_run.dataset_folder
     manifest = prepared.read_manifest(folder)
-    if manifest["content_sha256"] != found.record["dataset"]["content_sha256"]:
+    if manifest["content_sha256"] != text_run.record["dataset"]["content_sha256"]:
         raise DataError(
-            f"{folder} holds another dataset, or another version of {name}, than {found.file} was trained on; name the "
-            "right one with --dataset-folder, or train the run again"
+            f"{folder} holds another dataset, or another version of {name}, than {text_run.file} was trained on; name "
+            "the right one with --dataset-folder, or train the run again"
         )
     vocabulary = prepared.read_vocabulary(folder)
     if vocabulary is None:
         raise DataError(
-            f"{folder} keeps no vocabulary, since {name} was encoded elsewhere: its words are not known; take a run "
-            "that was trained on raw reviews, as those of imdb are"
+            f"{folder} has no vocabulary, because {name} comes as token ids; choose a run that was trained on raw "
+            "reviews, such as imdb"
         )
     return manifest, vocabulary
 
 
 class Predictor:
-    """The network of a run, built by its own framework's adapter. Raises DeviceError where that or a GPU is missing."""
+    """The network of a run, built by the adapter of its framework. Raises DeviceError if that or a GPU is missing."""
 
     def __init__(self, run: TrainedRun, device: str, threads: int) -> None:
         self._run = run
@@ -94,49 +106,54 @@ class Predictor:
         )
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
-        """Probability of each class, float64 (texts, classes)."""
+        """Return the probability of each class, float64 (texts, classes)."""
         ids = np.stack([self._run.vocabulary.encode(text, self._run.length) for text in texts])
         self._adapter.load(split="test", inputs=ids, labels=np.zeros(len(texts), np.int64))
         return probabilities(self._adapter.predict("test"))
 
 
 def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:
-    """The text of each line, without its end. An empty line is a text without words, as some reviews are.
+    """Yield the text of each line without its line end. An empty line is an empty text.
 
-    Raises DataError where a line is not UTF-8, or is longer than MAX_TEXT_BYTES.
+    name: name of the stream, for messages.
+
+    Raises DataError if a line is not UTF-8 or is longer than MAX_TEXT_BYTES.
     """
     for number in itertools.count(1):
-        line = lines.readline(MAX_TEXT_BYTES + len(b"\r\n"))  # not without bound: a line may have no end
+        line = lines.readline(MAX_TEXT_BYTES + len(b"\r\n"))  # bounded, because a line may never end
         if not line:
             return
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         if len(line) > MAX_TEXT_BYTES:
-            raise DataError(f"{name}, line {number}: it has more than {MAX_TEXT_BYTES} bytes; write one review a line")
+            raise DataError(f"{name}, line {number}: more than {MAX_TEXT_BYTES} bytes; write one review per line")
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{name}, line {number}: it is not UTF-8 text (byte {error.start + 1}); convert the file, as with iconv"
+                f"{name}, line {number}: not UTF-8 text (byte {error.start + 1}); convert it, for example with iconv"
             ) from error
         yield text
 
 
-def answers(run: TrainedRun, predictor: Predictor, texts: Iterable[str], at_once: int) -> Iterator[str]:
-    """A line for each text, class and probability, in their order; `at_once` texts go through the network together."""
+def answers(run: TrainedRun, predictor: Predictor, texts: Iterable[str], batch_size: int) -> Iterator[str]:
+    """Yield a line with class and probability for each text, in their order.
+
+    batch_size: number of texts that go through the network together.
+    """
     texts = iter(texts)
-    while block := list(itertools.islice(texts, at_once)):
+    while block := list(itertools.islice(texts, batch_size)):
         for row in predictor.probabilities(block):
             best = int(row.argmax())
             yield f"{run.class_names[best]}\t{row[best]:.4f}\n"
 
 
 def predict(run: TrainedRun, device: str, threads: int, lines: BinaryIO, out: TextIO) -> None:
-    """Write an answer for each line. A person who types gets each at once."""
+    """Write a line with class and probability for each line of text; at once for each line typed at a terminal."""
     predictor = Predictor(run, device, threads)
     name = "standard input" if lines is sys.stdin.buffer else lines.name
-    typed = os.isatty(lines.fileno())
-    at_once = 1 if typed else evaluation_batch_size(run.architecture)
-    for answer in answers(run, predictor, texts_of(lines, name), at_once):
+    is_typed = os.isatty(lines.fileno())
+    batch_size = 1 if is_typed else evaluation_batch_size(run.architecture)
+    for answer in answers(run, predictor, texts_of(lines, name), batch_size):
         out.write(answer)
-        if typed:
+        if is_typed:
             out.flush()

@@ -1,1 +1,1 @@
-"""The record that a run leaves: its schema, its phases, reading and writing."""
+"""Run records and cross-evaluations: their schemas, and how they are read, written and checked."""

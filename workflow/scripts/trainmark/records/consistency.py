@@ -1,57 +1,58 @@
-"""Does a record contradict itself? Its results follow from its curves, and its phases from its epochs."""
+"""Checks a record against itself: its results must follow from its curves, its phases from its epochs, and so on."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import ceil, isclose
 
 from trainmark.machine.disturbance import disturbance
-from trainmark.records.inputs import are_those_of
+from trainmark.records.inputs import has_valid_inputs
 from trainmark.records.result import result
 
 SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
-"""How near two sums of the same seconds are to each other."""
+"""Tolerances of `math.isclose` for two sums of the same times."""
 
 ACCURACY_TOLERANCE = 1e-6
-"""How near to a whole number an accuracy times its samples is, in samples."""
+"""Largest distance of accuracy x samples from an integer, in samples."""
 
 
 def contradictions(record: Mapping) -> Iterator[str]:
-    """Each way in which a record that fits its schema contradicts itself, as a phrase; none in one that is whole."""
+    """Yield each contradiction within a record that fits its schema, as a phrase. Yields nothing for a valid record."""
     try:
         for check in (_settings, _status, _epochs, _results, _accuracies, _steps, _phases, _machine):
             yield from check(record)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        yield f"a value in it is none that a run can have ({type(error).__name__}: {error})"
+        yield f"it has a value that no run can have ({type(error).__name__}: {error})"
 
 
 def _settings(record: Mapping) -> Iterator[str]:
     settings, inputs = record["settings"], record["inputs"]
-    asked, recipe, samples = settings["experiment"], inputs["recipe"], record["dataset"]["samples"]
-    if not are_those_of(record):
-        yield "the digest of its inputs is not that of its settings, data and code"
-    size = {"recipe": recipe.get("batch_size"), "full": None}.get(asked.get("batch_size"), asked.get("batch_size"))
-    expected = {
-        "seed": (settings["seed"], asked.get("seed")),
+    experiment, recipe, samples = settings["experiment"], inputs["recipe"], record["dataset"]["samples"]
+    if not has_valid_inputs(record):
+        yield "the digest of its inputs does not match its settings, data and code"
+    configured = experiment.get("batch_size")
+    size = {"recipe": recipe.get("batch_size"), "full": None}.get(configured, configured)
+    stated_twice = {
+        "seed": (settings["seed"], experiment.get("seed")),
         "optimizer": (settings["optimizer"], recipe.get("optimizer")),
         "initializer": (settings["initializer"], recipe.get("initializer")),
         "batch size": (settings["batch_size"], min(int(size or samples["train"]), samples["train"])),
         "dataset": (record["dataset"]["name"], record["run"]["dataset"]),
     }
-    for name, (found, wanted) in expected.items():
-        if found != wanted:
-            yield f"its {name} is {found} in one place and {wanted} in another"
+    for name, (first, second) in stated_twice.items():
+        if first != second:
+            yield f"its {name} is {first} in one place and {second} in another"
 
 
 def _status(record: Mapping) -> Iterator[str]:
     status = record["status"]
     for censored in ("diverged", "out_of_memory"):
         if (record[censored] is not None) != (status == censored):
-            yield f"its status is {status}, and it says {censored}: {record[censored]}"
+            yield f"its status is {status}, but its {censored} is {record[censored]}"
     if record["weights"] and status != "ok":
-        yield f"its status is {status}, and it names trained weights"
+        yield f"its status is {status}, but it names trained weights"
     finite = [not isinstance(loss, str) for entry in record["curves"] for loss in _losses(entry)]
     if status == "ok" and not all(finite):
-        yield "its status is ok, and a loss of its curves is not finite"
+        yield "its status is ok, but a loss of its curves is not finite"
 
 
 def _losses(entry: Mapping) -> list[float | str]:
@@ -59,36 +60,37 @@ def _losses(entry: Mapping) -> list[float | str]:
 
 
 def _epochs(record: Mapping) -> Iterator[str]:
-    curves, asked = record["curves"], record["run"]["epochs"]
+    curves, configured = record["curves"], record["run"]["epochs"]
     epochs = [entry["epoch"] for entry in curves]
-    if epochs != list(range(1, len(curves) + 1)) or len(curves) > asked:
-        yield f"its curves hold the epochs {epochs[:5]}..., and {asked} were asked for"
-    ends = {"ok": asked, "diverged": (record["diverged"] or {}).get("epoch")}
-    end = ends.get(record["status"], len(curves))
-    if len(curves) != end:
-        yield f"its curves hold {len(curves)} epochs, and its status {record['status']} says {end}"
-    begun = [session["first_epoch"] for session in record["sessions"]]
-    if begun[0] != 1 or any(second < first for first, second in pairwise(begun)) or record["resumes"] != len(begun) - 1:
-        yield f"{len(begun)} sessions begin with the epochs {begun}, and it says {record['resumes']} resumes"
+    if epochs != list(range(1, len(curves) + 1)) or len(curves) > configured:
+        yield f"its curves hold the epochs {epochs[:5]}..., but its run is of {configured} epochs"
+    last_epochs = {"ok": configured, "diverged": (record["diverged"] or {}).get("epoch")}
+    last = last_epochs.get(record["status"], len(curves))
+    if len(curves) != last:
+        yield f"its curves hold {len(curves)} epochs, but its status {record['status']} implies {last}"
+    starts = [session["first_epoch"] for session in record["sessions"]]
+    ascending = all(first <= second for first, second in pairwise(starts))
+    if starts[0] != 1 or not ascending or record["resumes"] != len(starts) - 1:
+        yield f"its {len(starts)} sessions begin with the epochs {starts}, but its resumes are {record['resumes']}"
     parts = [entry["part"] for entry in curves]
-    if parts != ["warm_up" if epoch in begun else "steady" for epoch in epochs]:
-        yield "the epochs that it calls warm_up are not the first ones of its sessions"
+    if parts != ["warm_up" if epoch in starts else "steady" for epoch in epochs]:
+        yield "its warm_up epochs are not the first epochs of its sessions"
 
 
 def _results(record: Mapping) -> Iterator[str]:
-    found, samples = record["result"], record["dataset"]["samples"]["train"]
-    for name, value in result(record["curves"], found["first_step_seconds"], samples).items():
-        if found[name] != value:
-            yield f"result.{name} is {found[name]}, and its curves give {value}"
+    recorded, samples = record["result"], record["dataset"]["samples"]["train"]
+    for name, value in result(record["curves"], recorded["first_step_seconds"], samples).items():
+        if recorded[name] != value:
+            yield f"result.{name} is {recorded[name]}, but its curves give {value}"
 
 
 def _accuracies(record: Mapping) -> Iterator[str]:
-    """An accuracy is a whole number of samples by their number: most invented ones are not."""
+    """An accuracy is an integer divided by the number of samples; most invented ones are not."""
     for entry in record["curves"]:
         for split, figures in entry["evaluations"].items():
-            right = figures["accuracy"] * record["dataset"]["samples"][split]
-            if abs(right - round(right)) > ACCURACY_TOLERANCE:
-                yield f"in epoch {entry['epoch']} the accuracy of the {split} split is no whole number of samples"
+            correct = figures["accuracy"] * record["dataset"]["samples"][split]
+            if abs(correct - round(correct)) > ACCURACY_TOLERANCE:
+                yield f"in epoch {entry['epoch']} the accuracy on the {split} split is not a whole number of samples"
 
 
 def _steps(record: Mapping) -> Iterator[str]:
@@ -96,33 +98,34 @@ def _steps(record: Mapping) -> Iterator[str]:
     steps = epochs * ceil(samples / record["settings"]["batch_size"])
     counts = {"samples": epochs * samples, "batches": steps, "updates": steps}
     if record["counted"] != counts and _is_settled(record):
-        yield f"its framework counted {record['counted']}, and its epochs have {counts}"
+        yield f"its framework counted {record['counted']}, but its epochs have {counts}"
     if record["settings"]["dropout"] != (record["initial_evaluation"] is not None) and epochs:
-        yield "an evaluation before training belongs to every run with dropout, and to no other"
-    kept, wanted = len(record["step_losses"]), min(record["settings"]["experiment"].get("step_losses", steps), steps)
-    if kept != wanted and _is_settled(record):
-        yield f"it holds the losses of {kept} first steps, and its epochs give {wanted}"
+        yield "it must have an evaluation before training if its network has dropout, and none otherwise"
+    recorded = len(record["step_losses"])
+    expected = min(record["settings"]["experiment"].get("step_losses", steps), steps)
+    if recorded != expected and _is_settled(record):
+        yield f"it holds the losses of {recorded} first steps, but should hold {expected}"
 
 
 def _phases(record: Mapping) -> Iterator[str]:
     phases, wall = record["phases_seconds"], record["wall_seconds"]
     if not isclose(total := sum(phases.values()), wall, **SECONDS):
-        yield f"its phases sum to {total:.6f} s, and its wall time is {wall:.6f} s"
+        yield f"its phases sum to {total:.6f} s, but its wall time is {wall:.6f} s"
     sums = {
         part: sum(entry["seconds"] for entry in record["curves"] if entry["part"] == part)
         for part in ("warm_up", "steady")
     } | {"compilation": record["result"]["first_step_seconds"] or 0.0}
     for phase, seconds in sums.items():
         if not isclose(phases[phase], seconds, **SECONDS) and _is_settled(record):
-            yield f"its phase {phase} has {phases[phase]:.6f} s, and its epochs and first step give {seconds:.6f} s"
+            yield f"its phase {phase} is {phases[phase]:.6f} s, but its epochs and first step give {seconds:.6f} s"
 
 
 def _machine(record: Mapping) -> Iterator[str]:
     cpus = len(record["sessions"][-1]["cpus"])
     if record["disturbed"] != disturbance(record["machine"], cpus):
-        yield "what it says of disturbances does not follow from what the machine did"
+        yield "its disturbances do not follow from its machine entries"
 
 
 def _is_settled(record: Mapping) -> bool:
-    """Whether the run ended between two steps: memory runs out within one, and another thread may write the record."""
+    """Whether the run ended between two steps. One that ran out of memory may have ended within a step."""
     return bool(record["status"] != "out_of_memory")

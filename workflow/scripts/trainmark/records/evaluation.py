@@ -1,4 +1,4 @@
-"""The cross-evaluation: the JSON file of what one trainer made of the kept weights of another's runs."""
+"""Cross-evaluations: JSON files with one trainer's evaluation of the trained weights of another trainer's runs."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ _FILES = JsonFiles("cross-evaluation", SCHEMA_FILE, RecordError, "delete it, and
 
 
 def write_evaluation(evaluation: dict, path: Path) -> None:
-    """Write a cross-evaluation as a whole or not at all. Raises RecordError where it doesn't fit the schema."""
+    """Write a cross-evaluation atomically. Raises RecordError if it does not fit the schema."""
     _FILES.write(evaluation, path)
 
 
 def read_evaluation(path: Path) -> dict:
-    """Read a cross-evaluation. Raises RecordError where it is not there, no JSON, or does not fit the schema."""
+    """Read a cross-evaluation. Raises RecordError if it is missing, not JSON, edited, or does not fit the schema."""
     return _FILES.read(path)

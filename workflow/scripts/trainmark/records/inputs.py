@@ -1,4 +1,4 @@
-"""What a run was made of, as its record keeps it: one digest over the recipe, settings, data and code."""
+"""The inputs of a run in its record: the recipe, and one digest of recipe, settings, data and code."""
 
 import json
 from collections.abc import Mapping
@@ -9,22 +9,24 @@ from trainmark.files.seal import digest_of
 
 
 def inputs_of(recipe: Mapping, settings: Mapping, dataset: Mapping, mean_file: Path | None, code: Mapping) -> dict:
-    """The record's part on its inputs: recipe, SHA-256 of the mean image (None for texts), and the digest of all.
+    """Return `inputs` of a record: the recipe, the SHA-256 of the mean image (None for texts) and the digest.
 
-    recipe: what it decides (`recipe_values`). settings, dataset, code: as the record keeps them.
+    recipe: the recipe's values (`recipe_values`).
+    settings, dataset, code: as in the record.
+    mean_file: the mean image; None for texts.
     """
     inputs = {"recipe": json.loads(json.dumps(recipe)), "mean_sha256": sha256_of(mean_file) if mean_file else None}
     return {**inputs, "sha256": digest_of_inputs(inputs, settings, dataset, code)}
 
 
-def are_those_of(record: Mapping) -> bool:
-    """Whether the digest of a record's inputs is that of what it says of them."""
+def has_valid_inputs(record: Mapping) -> bool:
+    """Whether the digest in a record's inputs matches its recipe, settings, dataset and code."""
     inputs, code = record["inputs"], record["provenance"]["code"]
-    found: str = inputs["sha256"]
-    return found == digest_of_inputs(inputs, record["settings"], record["dataset"], code)
+    recorded: str = inputs["sha256"]
+    return recorded == digest_of_inputs(inputs, record["settings"], record["dataset"], code)
 
 
 def digest_of_inputs(inputs: Mapping, settings: Mapping, dataset: Mapping, code: Mapping) -> str:
-    """The digest of recipe and mean image with settings, dataset and code, as the record keeps them."""
-    asked = {key: inputs[key] for key in ("recipe", "mean_sha256")}
-    return digest_of({"inputs": asked, "settings": settings, "dataset": dataset, "code": code["sha256"]})
+    """Return the SHA-256 of recipe, mean image, settings, dataset and code, all as in the record."""
+    hashed_inputs = {key: inputs[key] for key in ("recipe", "mean_sha256")}
+    return digest_of({"inputs": hashed_inputs, "settings": settings, "dataset": dataset, "code": code["sha256"]})

@@ -1,6 +1,6 @@
-"""The record: the JSON file that one run leaves.
+"""The record: the JSON file with the result of one run.
 
-Checked against its schema on write and on read, and on read against the digest that it carries and against itself.
+It is checked against its schema on write and on read, and on read also against its digest and for contradictions.
 """
 
 import math
@@ -24,22 +24,22 @@ PHASES = (
     "checkpoint",
     "other",
 )
-"""Every phase there is; record.schema.json says what each means. "other" is what lies between the others."""
+"""All phases; record.schema.json describes each. "other" is the time between the other phases."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 
 
 def encode_loss(loss: float) -> float | str:
-    """A loss as JSON can hold it: the number, or "NaN", "Infinity", "-Infinity"."""
+    """Encode a loss for JSON, which has no NaN: the number itself, or "NaN", "Infinity", "-Infinity"."""
     if math.isnan(loss):
         return "NaN"
     return loss if math.isfinite(loss) else ("Infinity" if loss > 0 else "-Infinity")
 
 
 def decode_loss(value: float | str | None) -> float | None:
-    """The loss that `encode_loss` wrote, as a float."""
+    """Decode a loss that `encode_loss` encoded. None stays None."""
     return float(value) if isinstance(value, str) else value
 
 
@@ -49,13 +49,13 @@ _FILES = JsonFiles("record", SCHEMA_FILE, RecordError, AGAIN)
 
 
 def write_record(record: dict, path: Path) -> None:
-    """Write a record as a whole or not at all, whatever happens. Raises RecordError where it doesn't fit the schema."""
+    """Write a record atomically. Raises RecordError if it does not fit the schema."""
     _FILES.write(record, path)
 
 
 def read_record(path: Path) -> dict:
-    """Read a record. Raises RecordError where it is none, was changed, or contradicts itself."""
+    """Read a record. Raises RecordError if it is missing, not a valid record, edited, or contradicts itself."""
     record = _FILES.read(path)
-    if wrong := next(contradictions(record), None):
-        raise RecordError(f"{path} contradicts itself: {wrong}; {AGAIN}")
+    if contradiction := next(contradictions(record), None):
+        raise RecordError(f"{path} contradicts itself: {contradiction}; {AGAIN}")
     return record

@@ -1,23 +1,27 @@
-"""The figures of a run that follow from its curves."""
+"""The summary values of a run, computed from its curves."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 
 
 def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples: int) -> dict:
-    """A run's figures from its curves (see record.schema.json); a figure that there is not is None.
+    """Compute a run's summary values from its curves (described in record.schema.json, `result`).
 
-    samples: training samples of an epoch.
+    Values that do not exist (for example steady_epoch_seconds after one epoch) are None.
+
+    curves: one entry per epoch, as in the record.
+    first_step_seconds: time of the compilation; None if memory ran out before its end.
+    samples: number of training samples in an epoch.
     """
     steady = [entry["seconds"] for entry in curves if entry["part"] == "steady"]
     steady_epoch_seconds = statistics.median(steady) if steady else None
     last = curves[-1]["evaluations"] if curves else {}
-    absent = {"loss": None, "accuracy": None}
-    test, train = last.get("test", absent), last.get("train", absent)
-    trained = sum(entry["seconds"] for entry in curves)
+    not_evaluated = {"loss": None, "accuracy": None}
+    test, train = last.get("test", not_evaluated), last.get("train", not_evaluated)
+    epochs_seconds = sum(entry["seconds"] for entry in curves)
     return {
         "epochs_trained": len(curves),
-        "training_seconds": None if first_step_seconds is None else first_step_seconds + trained,
+        "training_seconds": None if first_step_seconds is None else first_step_seconds + epochs_seconds,
         "first_step_seconds": first_step_seconds,
         "steady_epoch_seconds": steady_epoch_seconds,
         "samples_per_second": samples / steady_epoch_seconds if steady_epoch_seconds else None,

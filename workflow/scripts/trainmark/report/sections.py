@@ -12,7 +12,7 @@ from trainmark.records.record import read_record
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
-from trainmark.report.samples import sample_scores
+from trainmark.report.scored_texts import scored_texts_table
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
@@ -42,7 +42,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "mixed_environments": mixed_environments(group) + code_differences(results.certificates.get(values), group),
             **_summaries(group),
             "energy": energy_gaps(group),
-            "samples": sample_scores(group),
+            "scored_texts": scored_texts_table(group),
             "certificate": certified(results.certificates.get(values)),
             "comparisons": _comparisons(of_group(results.comparisons, values), numbers),
             "agreement": [

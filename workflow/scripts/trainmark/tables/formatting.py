@@ -17,7 +17,7 @@ _FORMATS = (
     (r".*_loss", lambda value: f"{value:.4f}" if abs(value) < 1e5 else f"{value:.4g}"),
     (r".*_accuracy", lambda value: f"{100 * value:.2f} %"),
     (r".*_mib|resumes", "{:.0f}".format),
-    (r"samples\..*", "{:.4f}".format),  # probabilities
+    (r"scored_texts\..*", "{:.4f}".format),  # probabilities
     (r"phases\..*", lambda value: _three_digits(value) if value >= 0.1 else f"{value:.3f}"),  # most are near 0
     (r".*", _three_digits),  # seconds, joules, samples a second
 )

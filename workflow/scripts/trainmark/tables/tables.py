@@ -81,7 +81,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
             **{key: record["settings"][key] for key in ("parameters", "batch_size", "seed", "dropout")},
             **_machine(record),
             **_disturbance(record),
-            "samples": json.dumps(record["samples"]),
+            "scored_texts": json.dumps(record["scored_texts"]),
             "record": f"runs/{record['run']['id']}/record.json",
             "record_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
         }

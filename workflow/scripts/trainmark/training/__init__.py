@@ -1,1 +1,1 @@
-"""One run: settings, loop, phases, checkpoints, status, how it ends and what a person sees."""
+"""Training of one run: settings, training loop, phases, checkpoints, status, process exit and display."""

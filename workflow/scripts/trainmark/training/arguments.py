@@ -1,4 +1,4 @@
-"""The arguments that train.py and trace_training.py have in common: what is trained, on which data, with what."""
+"""The arguments that train.py, trace_training.py and evaluate.py share: recipe, framework, device, settings, ..."""
 
 import argparse
 import json
@@ -13,32 +13,32 @@ from trainmark.recipes.catalogue import RECIPES
 
 
 class Settings(dict):
-    """The settings of an experiment. Raises ConfigError for a missing key, which the config check would fill in."""
+    """The settings of an experiment. Raises ConfigError for a missing key; a checked config has them all."""
 
     def __missing__(self, key: str) -> NoReturn:
         raise ConfigError(f"--settings lacks the key {key}: give it as config/schema.yaml describes it")
 
 
-def settings_of(text: str) -> Settings:
-    """The settings in an argument. Raises argparse.ArgumentTypeError where it is no JSON object."""
+def parse_settings(text: str) -> Settings:
+    """Parse the value of --settings. Raises argparse.ArgumentTypeError if it is not a JSON object."""
     with suppress(ValueError):
-        if isinstance(found := json.loads(text), dict):
-            return Settings(found)
+        if isinstance(settings := json.loads(text), dict):
+            return Settings(settings)
     raise argparse.ArgumentTypeError(f'found {text}; allowed: a JSON object such as {{"seed": 1, "batch_size": 32}}')
 
 
 def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Add these arguments to a script's own; parse them all, and check."""
-    parser.add_argument("--recipe", required=True, choices=RECIPES, help="what is trained")
-    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
-    parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; needed for images, which alone have one")
-    parser.add_argument("--framework", required=True, choices=known_frameworks(), help="the library that trains")
-    parser.add_argument("--device", required=True, choices=gpus.DEVICES)
+    """Add the shared arguments to a script's parser, parse the command line and check it."""
+    parser.add_argument("--recipe", required=True, choices=RECIPES, help="recipe to train")
+    parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
+    parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; required for images, unused for texts")
+    parser.add_argument("--framework", required=True, choices=known_frameworks(), help="framework that trains")
+    parser.add_argument("--device", required=True, choices=gpus.DEVICES, help="device to train on")
     parser.add_argument(
-        "--settings", required=True, type=settings_of, help="JSON: the experiment's settings (config/schema.yaml)"
+        "--settings", required=True, type=parse_settings, help="JSON: the experiment's settings (config/schema.yaml)"
     )
-    parser.add_argument("--threads", type=int, default=1, help="CPUs and threads to train with")
-    parser.add_argument("--log", type=Path, help="file for everything that the framework prints")
+    parser.add_argument("--threads", type=int, default=1, help="number of CPUs, with one thread each (default: 1)")
+    parser.add_argument("--log", type=Path, help="file for the output of the framework")
     arguments = parser.parse_args()
     if RECIPES[arguments.recipe].input and not arguments.mean:
         parser.error(f"--mean is needed: the recipe {arguments.recipe} trains on images")

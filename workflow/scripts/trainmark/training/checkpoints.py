@@ -1,8 +1,8 @@
-"""Checkpoints: what a run that was killed goes on from.
+"""Checkpoints, from which a run that was stopped resumes.
 
-A checkpoint is one .npz file whose name holds the SHA-256 of its content; the content names the run that it is of. It
-is written under another name and then renamed, and the one before it is kept: a kill or a reboot at any moment leaves
-one that is whole.
+A checkpoint is one .npz file. Its name holds the SHA-256 of its content, and its content identifies the run. It is
+written under a temporary name and then renamed, and the previous one is kept, so that at least one checkpoint is intact
+even if the process is killed or the host reboots while writing.
 """
 
 import contextlib
@@ -19,21 +19,22 @@ from trainmark.files.checksums import sha256_of
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import give_name, sync
 
-KEPT = 2
-"""Checkpoints that are kept: the newest, and one to go back to where that is damaged."""
+MAX_CHECKPOINTS = 2
+"""Number of checkpoints kept for a run: the newest, and the one before it in case the newest is damaged."""
 
 NAME = re.compile(r"epoch-(?P<epoch>\d+)-(?P<identity>[0-9a-f]{16})-(?P<content>[0-9a-f]{64})\.npz")
-"""identity: the beginning of the SHA-256 that the file holds. content: the whole SHA-256 of the file."""
+"""identity: the first digits of the identity's SHA-256; the file holds all of them. content: SHA-256 of the file."""
 
-NAMED = 16
-"""Hexadecimal digits of the identity in a file's name."""
+IDENTITY_DIGITS = 16
+"""Number of hexadecimal digits of the identity's SHA-256 in a file name."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run after `epoch` epochs.
+    """The state of a run after `epoch` epochs.
 
-    state: the adapter's (`Adapter.state`). progress: what the run has to show so far, as plain JSON values.
+    state: the adapter's state (`Adapter.state`).
+    progress: the run's measurements so far (`RunMeasurements.snapshot`), as JSON values.
     """
 
     epoch: int
@@ -42,54 +43,56 @@ class Checkpoint:
 
 
 def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint, remove all but the newest KEPT of this identity, and return its file.
+    """Write a checkpoint, delete all but the newest MAX_CHECKPOINTS of this identity, and return the new file.
 
-    identity: names everything that decides the run; `newest_checkpoint` takes no checkpoint of another. Raises OSError,
-    leaving the earlier ones, where it can't be written, and ValueError for an array of Python objects.
+    identity: text from `identity_of`; `newest_checkpoint` only reads checkpoints with the same identity.
+
+    Raises OSError if the file can't be written (earlier checkpoints then stay), and ValueError for an array of Python
+    objects.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / "checkpoint.part"  # written_whole knows its file's name before; this one's is of its content
+    part = folder / "checkpoint.part"  # its final name depends on its content
     content = json.dumps({"identity": _digest(identity), "epoch": checkpoint.epoch, "progress": checkpoint.progress})
     try:
         arrays = {f"state:{name}": array for name, array in checkpoint.state.items()}
         write_arrays(part, {"content": np.frombuffer(content.encode(), np.uint8), **arrays})
-        file = folder / f"epoch-{checkpoint.epoch:06d}-{_digest(identity)[:NAMED]}-{sha256_of(part)}.npz"
+        file = folder / f"epoch-{checkpoint.epoch:06d}-{_digest(identity)[:IDENTITY_DIGITS]}-{sha256_of(part)}.npz"
         give_name(part, file)
     except OSError:
         part.unlink(missing_ok=True)
         raise
-    with contextlib.suppress(OSError):  # not every system can
+    with contextlib.suppress(OSError):  # not every file system can sync a folder
         sync(folder)
     earlier = [path for path in _files(folder, identity) if path != file]
-    for old in earlier[KEPT - 1 :]:
-        old.unlink()
+    for outdated in earlier[MAX_CHECKPOINTS - 1 :]:
+        outdated.unlink()
     return file
 
 
 def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
-    """The newest whole checkpoint of this run, or None.
+    """Return the newest intact checkpoint with this identity, or None.
 
-    Prints a line about each that is damaged, and removes it; and about each that is of another identity, which stays.
+    Damaged checkpoints are deleted; those of another identity are left alone. Prints a line about each of both.
     """
-    own = _files(folder, identity)
-    for file in own:
+    matching = _files(folder, identity)
+    for file in matching:
         try:
             return _read(file, _digest(identity))
         except (OSError, ValueError) as error:
-            print(f"{file}: the checkpoint is damaged ({error}); looking for the one before it", flush=True)
+            print(f"{file}: the checkpoint is damaged ({error}); trying the one before it", flush=True)
             with contextlib.suppress(OSError):
-                file.unlink()  # or it would count as one of those that are kept
-    for file in sorted(set(folder.glob("epoch-*.npz")) - set(own)):
-        print(f"{file}: the checkpoint is of other settings, code or versions; it is left", flush=True)
+                file.unlink()  # it would count towards MAX_CHECKPOINTS
+    for file in sorted(set(folder.glob("epoch-*.npz")) - set(matching)):
+        print(f"{file}: not used: this checkpoint belongs to other settings, code or versions", flush=True)
     return None
 
 
 def _files(folder: Path, identity: str) -> list[Path]:
-    """Checkpoints of this identity in a folder, the newest first: by epoch, then by when they were written."""
+    """Return the checkpoint files with this identity, newest first (by epoch, then by modification time)."""
     names = [(path, NAME.fullmatch(path.name)) for path in folder.glob("epoch-*.npz")]
-    own = [(int(name["epoch"]), path) for path, name in names if name and name["identity"] == _digest(identity)[:NAMED]]
-    own.sort(key=lambda epoch_path: (epoch_path[0], epoch_path[1].stat().st_mtime_ns), reverse=True)
-    return [path for _, path in own]
+    digits = _digest(identity)[:IDENTITY_DIGITS]
+    epochs = {path: int(name["epoch"]) for path, name in names if name and name["identity"] == digits}
+    return sorted(epochs, key=lambda path: (epochs[path], path.stat().st_mtime_ns), reverse=True)
 
 
 def _digest(identity: str) -> str:
@@ -99,15 +102,15 @@ def _digest(identity: str) -> str:
 def _read(file: Path, identity: str) -> Checkpoint:
     name = NAME.fullmatch(file.name)
     if name is None or sha256_of(file) != name["content"]:
-        raise ValueError("its SHA-256 is not the one in its name")
+        raise ValueError("its SHA-256 differs from the one in its name")
     with np.load(file, allow_pickle=False) as arrays:
         content = json.loads(arrays["content"].tobytes())
         if content.get("identity") != identity:
-            raise ValueError("it was renamed: it holds another identity than its name")
+            raise ValueError("it was renamed: its content has another identity than its name")
         state = {name.removeprefix("state:"): arrays[name] for name in arrays.files if name.startswith("state:")}
     return Checkpoint(content["epoch"], state, content["progress"])
 
 
 def identity_of(parts: Mapping) -> str:
-    """One text for everything that decides a run: its settings, data, code and versions."""
+    """Return one text that identifies a run by all that decides its result: settings, data, code and versions."""
     return json.dumps(parts, sort_keys=True)

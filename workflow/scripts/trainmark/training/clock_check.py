@@ -1,4 +1,4 @@
-"""A run's own proof that its clock was read after the device was done."""
+"""Checks that a run's clock is read only after the device has finished its work."""
 
 import time
 
@@ -6,32 +6,32 @@ from trainmark.errors import MeasurementError
 from trainmark.frameworks.adapter import Adapter
 
 LAG_SHARE = 0.1
-"""What may be left to do when the clock stops, as a share of what it measured."""
+"""Largest allowed lag (work left when the clock stops), as a fraction of the measured time."""
 
 LAG_SECONDS = 0.02
-"""Less than this is not told from a busy machine's noise."""
+"""Lags below this can't be distinguished from the noise of a busy machine."""
 
-STRETCHES = 3
-"""How many timed stretches are looked at one by one: compilation and two epochs."""
+CHECKED_SINGLY = 3
+"""Number of timed intervals that are checked one by one: the compilation and two epochs."""
 
-ADDED = 11
-"""How many are added up: compilation and ten epochs."""
+MAX_LAGGING = 2
+"""The run fails when this many of them lag; a single lag may be a hiccup of the machine."""
 
-LEAST_ADDED = 4
-"""Fewer say nothing together: the largest lag may be a hiccup of the machine, and is left out."""
+CHECKED_IN_SUM = 11
+"""Number of timed intervals whose lags are summed: the compilation and ten epochs."""
 
-ADDED_SHARE, ADDED_SECONDS = 0.05, 0.06
-"""What may be left to do over these, as a share of what was measured and at the least: sums have less noise."""
+MIN_SUMMED = 4
+"""The sum is checked from this many intervals on. It excludes the largest lag, which may be a hiccup."""
 
-TOO_MANY = 2
-"""So many of them that lag fail the run: one may be a hiccup of the machine."""
+SUM_SHARE, SUM_SECONDS = 0.05, 0.06
+"""Largest allowed sum of lags, as a fraction of the measured time and in seconds; sums have less noise."""
 
 
 class ClockCheck:
-    """Looks, after the clock of a timed stretch stopped, whether the device was still at work.
+    """Checks, after each timed interval, whether the device was still working when the clock stopped.
 
-    The weights are read twice. Reading waits for whatever still has to be computed: where `synchronize` returned too
-    early, the first reading takes longer than the second, by the time that the clock missed.
+    The weights are read twice. A read waits for all pending work, so if `synchronize` returned too early, the first
+    read takes longer than the second. The difference is the lag: the time that the clock missed.
     """
 
     def __init__(self, adapter: Adapter) -> None:
@@ -39,43 +39,45 @@ class ClockCheck:
         self._lags: list[tuple[float, float]] = []
 
     def after(self, seconds: float) -> None:
-        """Call it when a clock has stopped; `seconds` is what it measured.
+        """Check a timed interval. To be called when its clock has stopped.
 
-        Raises MeasurementError when TOO_MANY of the first STRETCHES calls found more to do than LAG_SHARE of what was
-        measured, and than LAG_SECONDS; and when up to ADDED calls together did, by ADDED_SHARE and ADDED_SECONDS.
+        seconds: what the clock measured.
+
+        Raises MeasurementError if MAX_LAGGING of the first CHECKED_SINGLY intervals have a lag above both LAG_SHARE of
+        the measured time and LAG_SECONDS, or if the lags of up to CHECKED_IN_SUM intervals, without the largest, sum to
+        more than both SUM_SHARE of the measured time and SUM_SECONDS.
         """
-        if len(self._lags) == ADDED:
+        if len(self._lags) == CHECKED_IN_SUM:
             return
-        lag_seconds = self._reading_seconds() - self._reading_seconds()
+        lag_seconds = self._read_seconds() - self._read_seconds()
         self._lags.append((lag_seconds, seconds))
-        too_early = list(filter(_too_early, self._lags[:STRETCHES]))
-        if len(too_early) == TOO_MANY:
-            missed = ", ".join(f"{lag:.3f} s beside {seconds:.3f} s" for lag, seconds in too_early)
+        lagging = [(lag, measured) for lag, measured in self._lags[:CHECKED_SINGLY] if _is_lagging(lag, measured)]
+        if len(lagging) == MAX_LAGGING:
+            lags = ", ".join(f"{lag:.3f} s after measuring {measured:.3f} s" for lag, measured in lagging)
             raise MeasurementError(
-                f"the clock stopped before the device did, {TOO_MANY} times ({missed}): the adapter's synchronize does "
-                "not wait for its device, and no time of this run would be true"
+                f"the device was still working when the clock stopped, {MAX_LAGGING} times ({lags}): the adapter's "
+                "synchronize must wait for its device; the times of this run would be wrong"
             )
 
         self._check_sum()
 
     def _check_sum(self) -> None:
-        """MeasurementError where small lags add up."""
+        """Raise MeasurementError if small lags add up to too much."""
         lags = [lag for lag, _ in self._lags]
-        added_seconds, measured_seconds = sum(lags) - max(lags), sum(seconds for _, seconds in self._lags)
-        if len(lags) >= LEAST_ADDED and added_seconds > max(ADDED_SHARE * measured_seconds, ADDED_SECONDS):
+        summed_seconds, measured_seconds = sum(lags) - max(lags), sum(seconds for _, seconds in self._lags)
+        if len(lags) >= MIN_SUMMED and summed_seconds > max(SUM_SHARE * measured_seconds, SUM_SECONDS):
             raise MeasurementError(
-                f"the clock stopped before the device did: over {len(lags)} times, {added_seconds:.3f} s beside "
-                f"{measured_seconds:.3f} s were left to do, the longest apart; the adapter's synchronize does not wait "
-                "for its device, and no time of this run would be true"
+                f"the device was still working when the clock stopped: in {len(lags)} measurements, "
+                f"{summed_seconds:.3f} s in total (without the longest) after measuring {measured_seconds:.3f} s; the "
+                "adapter's synchronize must wait for its device; the times of this run would be wrong"
             )
 
-    def _reading_seconds(self) -> float:
+    def _read_seconds(self) -> float:
         begin = time.monotonic()
         self._adapter.weights()
         return time.monotonic() - begin
 
 
-def _too_early(lag_and_measured: tuple[float, float]) -> bool:
-    """Whether a clock stopped before the device did: (lag, what it measured) in seconds."""
-    lag_seconds, measured_seconds = lag_and_measured
+def _is_lagging(lag_seconds: float, measured_seconds: float) -> bool:
+    """Whether the device was still working when the clock stopped."""
     return lag_seconds > max(LAG_SHARE * measured_seconds, LAG_SECONDS)

@@ -18,8 +18,10 @@ class RunDisplay:
 
     def __init__(self, run: Run, order: dict | None, terminal: Terminal) -> None:
         self.terminal = terminal
-        self._place = f"run {order['place']} of {order['of']}" if order else "run"
-        self.title = f"{self._place}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
+        self._position = f"run {order['position']} of {order['of']}" if order else "run"
+        self.title = (
+            f"{self._position}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
+        )
         self._epochs = run.epochs
         self._silent = in_workflow()
         self._bar: tqdm  # made by `start`
@@ -35,7 +37,7 @@ class RunDisplay:
         self._say(f"{self.title}: training {epochs}")
         self._bar = tqdm(
             total=self._epochs,
-            desc=self._place,
+            desc=self._position,
             unit="epoch",
             file=self.terminal,
             disable=self._silent or None,
@@ -45,7 +47,7 @@ class RunDisplay:
 
     def went_on(self, epoch: int) -> None:
         """Say that an earlier process trained the epochs up to this one."""
-        self._say(f"{self._place}: going on after epoch {epoch} of {self._epochs}")
+        self._say(f"{self._position}: going on after epoch {epoch} of {self._epochs}")
         print(f"going on after epoch {epoch}", flush=True)
         self._bar.initial = self._bar.n = epoch
         self._bar.refresh()
@@ -60,12 +62,12 @@ class RunDisplay:
     def finish(self, record: dict) -> None:
         """Say how the run ended."""
         self._bar.close()
-        self._say(f"{self._place}: {run_sentence(record)}")
+        self._say(f"{self._position}: {run_sentence(record)}")
 
     def done_elsewhere(self) -> None:
         """Say that another process wrote the record while this one waited."""
         self._bar.close()
-        self._say(f"{self._place}: done by an earlier process that was still at work")
+        self._say(f"{self._position}: done by an earlier process that was still at work")
 
     def stopped(self, signal_name: str) -> None:
         """Say that a signal ends the run. Callable in the middle of another line: it goes past the stream."""

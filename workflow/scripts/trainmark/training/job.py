@@ -1,4 +1,4 @@
-"""Where and with what a job trains its run."""
+"""The files, device and other circumstances in which a job trains its run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +8,18 @@ from trainmark.machine.locks import DeviceLock
 
 @dataclass(frozen=True)
 class Job:
-    """What a run is given besides its settings.
+    """What a run needs besides its settings.
 
-    mean_file: the dataset's mean image; None for texts, which have none. checkpoint_seconds: the least time between two
-    checkpoints. weights_file: where the trained weights go. keep_weights: whether they do.
-    call: when the workflow was started, None for a run that somebody started by hand.
-    order: the run's place in the workflow's order, as the record keeps it. code: digests of modules, as it keeps them.
+    dataset_folder: the prepared dataset.
+    mean_file: the dataset's mean image; None for texts, which have none.
+    device_lock: the CPUs, and the GPU if any, that the run holds.
+    code: digests of the modules that the run depends on, as the record holds them.
+    checkpoint_folder: the run's own folder for checkpoints.
+    checkpoint_seconds: minimum time between two checkpoints.
+    order: the run's position in the workflow's order, as the record holds it; None for a run started by hand.
+    weights_file: file for the trained weights.
+    keep_weights: whether the trained weights are written.
+    call: time at which the workflow was started; None for a run started by hand.
     """
 
     dataset_folder: Path

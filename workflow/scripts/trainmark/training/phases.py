@@ -1,4 +1,4 @@
-"""Where a run's wall time went: named phases that sum to it."""
+"""The phases of a run: named parts of its wall time, which sum to it."""
 
 import os
 import time
@@ -13,13 +13,13 @@ PROCESS_STAT = Path("/proc/self/stat")
 
 
 def process_start() -> float:
-    """When this process was created, on the clock of `time.monotonic`: before the interpreter itself was loaded.
+    """Return when this process was created, before the interpreter was loaded, on the clock of `time.monotonic`.
 
-    Linux tells the last tick of 10 ms before it (field 22 of /proc/self/stat, proc(5)): half a tick is added, so that
-    this is off by 5 ms at most, and by nothing on average. Elsewhere: now.
+    Linux rounds this time down to a tick of 10 ms (field 22 of /proc/self/stat, proc(5)). Half a tick is added, so the
+    error is at most 5 ms, and 0 on average. On other systems: the current time.
     """
     try:
-        after_name = PROCESS_STAT.read_text().rpartition(")")[2].split()  # a process's name may hold anything
+        after_name = PROCESS_STAT.read_text().rpartition(")")[2].split()  # a process name may contain spaces and ")"
         created_seconds = (int(after_name[19]) + 0.5) / os.sysconf("SC_CLK_TCK")
         age_seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - created_seconds
     except (OSError, AttributeError, ValueError, IndexError):
@@ -29,42 +29,44 @@ def process_start() -> float:
 
 @dataclass
 class Clock:
-    """One timed stretch; `seconds` is set when it ends."""
+    """One timed interval. seconds: its length, set when it ends."""
 
     seconds: float = 0.0
 
 
-def _nothing() -> None:
-    """Synchronizes what computes before it returns."""
+def _nothing_to_wait_for() -> None:
+    """The synchronization of work that is finished when its call returns."""
 
 
 class PhaseTimes:
-    """Seconds by phase, on a monotonic clock, from `start` (a `time.monotonic()` value) on.
+    """Seconds spent in each phase, on a monotonic clock.
 
-    Phases don't nest: RuntimeError. A name that is no phase: KeyError.
+    start: when the wall time begins, a value of `time.monotonic()`.
+
+    Raises RuntimeError if a phase begins inside another one, and KeyError for an unknown phase.
     """
 
     def __init__(self, start: float) -> None:
         self._start = start
         self._seconds = dict.fromkeys(PHASES, 0.0)
         self._open: tuple[str, float] | None = None
-        self._last = "start"
+        self._current = "start"
 
     @contextmanager
-    def phase(self, name: str, synchronize: Callable[[], None] = _nothing) -> Iterator[Clock]:
-        """Add the time of the body to the phase `name`, and leave it in the clock that this gives.
+    def phase(self, name: str, synchronize: Callable[[], None] = _nothing_to_wait_for) -> Iterator[Clock]:
+        """Time the body of `with`, and add the time to the phase `name`. Yields a clock that holds it afterwards.
 
-        synchronize: returns when a device has done all that it was given. It is called before each reading of the
-        clock: else what the device still has to do would count as the next phase's.
+        synchronize: waits until the device has finished all its work. It is called before each reading of the clock;
+        otherwise pending work would be counted in the next phase.
         """
         if self._open:
-            raise RuntimeError(f"phase {name!r} began inside phase {self._open[0]!r}: a second would count twice")
+            raise RuntimeError(f"phase {name!r} began inside phase {self._open[0]!r}: its time would be counted twice")
         if name not in self._seconds:
             raise KeyError(name)
         synchronize()
         clock = Clock()
         begin = time.monotonic()
-        self._open, self._last = (name, begin), name
+        self._open, self._current = (name, begin), name
         try:
             yield clock
             synchronize()
@@ -74,38 +76,39 @@ class PhaseTimes:
             self._seconds[name] += clock.seconds
 
     def add(self, name: str, seconds: float) -> None:
-        """Add seconds that were measured elsewhere, such as before this module could be imported."""
+        """Add seconds measured elsewhere, such as before this module was imported."""
         self._seconds[name] += seconds
 
     @property
-    def place(self) -> str:
-        """The phase under way, or the last one."""
-        return self._last
+    def current_phase(self) -> str:
+        """The phase that is open, or the last one that was."""
+        return self._current
 
-    def close(self) -> tuple[dict[str, float], float]:
-        """(seconds by phase, wall seconds) until now. A phase under way counts until now.
+    def until_now(self) -> tuple[dict[str, float], float]:
+        """Return (seconds by phase, wall seconds) so far. An open phase counts up to now.
 
-        Another thread may call it. In this order of reading, a phase that begins or ends meanwhile is never counted
-        twice; at worst its seconds count as "other".
+        May be called from another thread. The values are read in an order that never counts a phase twice if it begins
+        or ends meanwhile; at worst its seconds count as "other".
         """
         phases = dict(self._seconds)
-        under_way = self._open
+        open_phase = self._open
         now = time.monotonic()
-        if under_way:
-            name, begin = under_way
+        if open_phase:
+            name, begin = open_phase
             phases[name] += now - begin
         wall_seconds = now - self._start
-        # Measured as the rest, not on a clock of its own: never negative but for the last bit's rounding.
+        # "other" is the remainder and has no clock of its own. Only rounding could make it negative.
         phases["other"] += max(wall_seconds - sum(phases.values()), 0.0)
         return phases, wall_seconds
 
-    def go_on(self, earlier: Mapping[str, float]) -> float:
-        """Put an earlier process's phases in place of this one's, and count on from them. RuntimeError in a phase.
+    def resume(self, earlier: Mapping[str, float]) -> float:
+        """Replace the phases of this process by those of an earlier one, and continue from them.
 
-        Returns the seconds from the start until now, which belong to no phase: they were spent on starting again.
+        Returns the seconds from the start until now. They were spent on restarting and are in no phase. Raises
+        RuntimeError if a phase is open.
         """
         if self._open:
-            raise RuntimeError(f"an earlier process's phases can't be taken over inside phase {self._open[0]!r}")
+            raise RuntimeError(f"the phases of an earlier process can't be restored inside phase {self._open[0]!r}")
         now = time.monotonic()
         restart_seconds = now - self._start
         self._seconds = dict.fromkeys(PHASES, 0.0) | dict(earlier)

@@ -1,4 +1,4 @@
-"""How the process of a run ends: with a record, with an error, or by a signal; and what is kept for the next one."""
+"""How the process of a run ends (with a record, an error or a signal), and what it leaves for the next process."""
 
 import os
 import shutil
@@ -17,83 +17,91 @@ from trainmark.records.record import read_record, write_record
 from trainmark.training.display import RunDisplay
 
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
-"""Signals by which a person, or a scheduler that needs the place for another job, stops a run."""
+"""Signals by which a person, or a scheduler that needs the resources for another job, stops a run."""
 
 
-def has_workflow() -> bool:
-    """Whether the workflow that WORKFLOW_VARIABLE names is among the processes that this one descends from.
+def workflow_is_alive() -> bool:
+    """Whether the workflow that started this job (named by WORKFLOW_VARIABLE) is still an ancestor of this process.
 
-    When it ends, whoever is left belongs to another process. False, too, without a workflow, and where a container
-    hides the processes of its host.
+    Returns False if the workflow has exited (the job is then re-parented), if there never was one, or if a container
+    hides the host's processes.
     """
     return os.environ.get(WORKFLOW_VARIABLE) in {str(process.pid) for process in psutil.Process().parents()}
 
 
 class ProcessExit:
-    """The end of the process that trains the run of one record.
+    """Ends the process that trains one run.
 
-    record: the file to write. Beside it lie the run's checkpoints, in a folder of their own, and, where the workflow
-    was gone when it was written, a copy: Snakemake takes no output of a workflow that was killed for finished, and the
-    next one would train the run again.
+    record: the record file to write. The run's checkpoints lie in a folder next to it. If the workflow is gone when the
+    record is written, a copy is written next to it, too: Snakemake treats the output of a killed workflow as
+    incomplete, and the next workflow would train the run again.
+    log: the run's log file, named when the run fails.
+    display: shows the person how the run ended.
     """
 
     def __init__(self, record: Path, log: Path | None, display: RunDisplay) -> None:
         self.checkpoint_folder = record.with_suffix(".checkpoint")
-        self._record, self._kept, self._log, self._display = record, record.with_suffix(".kept.json"), log, display
-        self._had_workflow = has_workflow()
-        self._one_at_a_time = threading.Lock()
+        self._record, self._copy, self._log, self._display = record, record.with_suffix(".kept.json"), log, display
+        self._had_workflow = workflow_is_alive()
+        self._finishing = threading.Lock()
         self._written = threading.Event()
 
     def take_kept_record(self, is_of_this_run: Callable[[dict], bool]) -> bool:
-        """Whether a process that outlived its workflow had finished this run: its record is then this one's."""
-        if not self._kept.exists():
+        """Use the copy of a record that a process left after its workflow was gone, if it is of this run.
+
+        Returns whether it is; the copy is then this run's record. The copy is deleted in either case.
+        """
+        if not self._copy.exists():
             return False
         try:
-            kept = read_record(self._kept)
-            taken = is_of_this_run(kept)
+            record = read_record(self._copy)
+            is_usable = is_of_this_run(record)
         except RecordError as error:
-            print(f"{error}; it is left out", flush=True)
-            taken = False
-        if taken:
-            write_record(kept, self._record)
-        self._kept.unlink()
-        return taken
+            print(f"{error}; it is not used", flush=True)
+            is_usable = False
+        if is_usable:
+            write_record(record, self._record)
+        self._copy.unlink()
+        return is_usable
 
     def done_elsewhere(self) -> NoReturn:
-        """End after `take_kept_record` found the run done."""
+        """Exit with status 0 without training, after `take_kept_record` returned True."""
         self._display.done_elsewhere()
         self._remove_checkpoints()
         _exit(0)
 
     def finish(self, record: dict) -> NoReturn:
-        """Write the record, show it and end, from whichever thread comes first. RecordError where it does not fit."""
-        with self._one_at_a_time:
+        """Write the record, show its result and exit. Thread-safe: only the first call acts.
+
+        Raises RecordError if the record does not fit its schema.
+        """
+        with self._finishing:
             write_record(record, self._record)
-            if self._had_workflow and not has_workflow():
-                write_record(record, self._kept)
+            if self._had_workflow and not workflow_is_alive():
+                write_record(record, self._copy)
             self._written.set()
             self._display.finish(record)
             self._remove_checkpoints()
             _exit(0)
 
     def fail(self, error: Exception) -> NoReturn:
-        """Exit status 1, one sentence on the terminal, the traceback in the log."""
+        """Exit with status 1: one sentence on the terminal, the traceback in the log."""
         traceback.print_exception(error)
         message = str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
         self._display.fail(message, self._log)
         _exit(1)
 
     def stop_on_signals(self) -> None:
-        """On a signal of STOPPING say so and end at once: what is lost is what came after the last checkpoint.
+        """Exit at once, with a message, on a signal in STOPPING. Training since the last checkpoint is lost.
 
-        A signal that this process was started to ignore, as by nohup, stays ignored.
+        Signals that the process was started to ignore stay ignored, so `nohup` works as expected.
         """
         for number in (getattr(signal, name) for name in STOPPING):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._stop)
 
     def _stop(self, number: int, _: object) -> NoReturn:
-        if self._written.is_set():  # there is nothing to lose, but by another status: Snakemake would remove the record
+        if self._written.is_set():  # the run is complete; with another status Snakemake would delete the record
             os._exit(0)
         self._display.stopped(signal.Signals(number).name)
         os._exit(128 + number)
@@ -103,7 +111,7 @@ class ProcessExit:
 
 
 def _exit(status: int) -> NoReturn:
-    """End without the frameworks' own tidying up: it takes part of a second that no record would hold."""
+    """Exit without the frameworks' own clean-up, which takes a fraction of a second that no record would hold."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

@@ -1,4 +1,4 @@
-"""What a run has to show: its progress, times, device and energy; and the record made of them."""
+"""Collects what a run measures (progress, phase times, device, energy) and builds the record from it."""
 
 import json
 import time
@@ -25,20 +25,24 @@ from trainmark.records.result import result
 from trainmark.training.checkpoints import identity_of
 from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
-from trainmark.training.status import Evaluations, sample_scores
+from trainmark.training.status import Evaluations, score_first_texts
 
 
 @dataclass
 class Progress:
-    """What a run has to show so far, as plain JSON values: what a checkpoint keeps beside the adapter's state.
+    """What a run has measured so far, as JSON values. A checkpoint holds it beside the adapter's state.
 
-    energy_reason: why the energy of some epoch was not measured; then the sum is not the run's. counted: by the
-    framework itself. initial_evaluation: of the test split before training, of a network with dropout.
+    Fields that are also keys of the record are described in record.schema.json.
+
+    steps: number of steps trained.
+    last_loss: loss of the last step.
+    training_joules: energy of the epochs whose energy was measured.
+    energy_reason: why the energy of some epoch was not measured; training_joules is then incomplete.
     """
 
     curves: list[dict] = field(default_factory=list)
     step_losses: list[float | str] = field(default_factory=list)
-    samples: list[dict] = field(default_factory=list)
+    scored_texts: list[dict] = field(default_factory=list)
     steps: int = 0
     last_loss: float | None = None
     first_step_seconds: float | None = None
@@ -53,11 +57,14 @@ class Progress:
 
 
 class RunMeasurements:
-    """A run's figures while it is trained.
+    """Collects the measurements of a run while it trains.
 
-    settings: the experiment's, by key, as the config gives them (config/schema.yaml describes them). batch_size: of a
-    step, None for the whole training set. input: None where the network sees token ids. provenance: as the record keeps
-    it; whoever learns of the device and the versions puts them in.
+    settings: the experiment's settings by key, as in the config (described in config/schema.yaml).
+    batch_size: samples per step; None for the whole training set.
+    input: the transform of stored images; None if the network takes token ids.
+    training_samples: number of samples in the training split.
+    epoch: the current epoch; None before the first one.
+    provenance: as in the record; `Training` adds the device and the versions when they are known.
     """
 
     def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
@@ -66,7 +73,7 @@ class RunMeasurements:
         self.input = merged_input(recipe, settings["input"])
         input_shape = seen_shape(self.input, manifest["sample_shape"])
         self.phase_times = phase_times
-        self.samples = manifest["samples"]["train"]
+        self.training_samples = manifest["samples"]["train"]
         self.architecture = recipe.architecture(input_shape, manifest["classes"])
         self.progress = Progress()
         self.epoch: int | None = None
@@ -74,8 +81,8 @@ class RunMeasurements:
         self.watch = Watch(job.device_lock.cpus, job.device_lock.gpu)
         self._job = job
         self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
-        self._settings = self._settings_of(recipe, settings)
-        self._step_losses: int = settings["step_losses"]
+        self._settings = self._settings_in_record(recipe, settings)
+        self._max_step_losses: int = settings["step_losses"]
         self._class_names = manifest["class_names"]
         self._dataset = {
             "name": run.dataset,
@@ -91,7 +98,7 @@ class RunMeasurements:
             "code": job.code,
         }
 
-    def _settings_of(self, recipe: Recipe, settings: Mapping) -> dict:
+    def _settings_in_record(self, recipe: Recipe, settings: Mapping) -> dict:
         return {
             "seed": settings["seed"],
             "architecture": self.architecture.name,
@@ -99,63 +106,63 @@ class RunMeasurements:
             "dropout": self.architecture.has_dropout,
             "initializer": recipe.initializer,
             "optimizer": recipe.optimizer.as_dict(),
-            "batch_size": min(self.batch_size or self.samples, self.samples),
+            "batch_size": min(self.batch_size or self.training_samples, self.training_samples),
             "dtype": DTYPE,
             "input": self.input and asdict(self.input),
             "experiment": dict(settings),
         }
 
-    # --- one process after the other ----------------------------------------------------------------------------
+    # --- resuming -----------------------------------------------------------------------------------------------
 
     def identity(self, feed_sha256: str) -> str:
-        """Everything that decides the run: a checkpoint of anything else is none of this run.
+        """Identify the run by all that decides its result. Only checkpoints with this identity are resumed from.
 
         feed_sha256: digest of the first epoch's feed.
         """
         code, versions = self._job.code["sha256"], self.provenance["versions"]
-        return identity_of(self._decided() | {"code": code, "versions": versions, "feed": feed_sha256})
+        return identity_of(self._run_and_inputs() | {"code": code, "versions": versions, "feed": feed_sha256})
 
     def is_of_this_run(self, record: Mapping) -> bool:
-        """Whether a record is what this run would write, as far as settings, data, code and packages decide."""
-        own = json.loads(json.dumps(self._decided()))
+        """Whether a record belongs to this run: same settings, data, code and installed packages."""
+        expected = json.loads(json.dumps(self._run_and_inputs()))
         same_code = all(record["provenance"][key] == self.provenance[key] for key in ("code", "environment"))
-        return same_code and own == {key: record[key] for key in own}
+        return same_code and expected == {key: record[key] for key in expected}
 
-    def _decided(self) -> dict:
+    def _run_and_inputs(self) -> dict:
         return {"run": self._run, "settings": self._settings, "dataset": self._dataset, "inputs": self._inputs}
 
     def begin(self, first_step_seconds: float) -> None:
-        """Note that this process trains the run from its first epoch."""
+        """Record that this process trains the run from its first epoch."""
         self.progress.first_step_seconds = first_step_seconds
         self.progress.sessions = [self._session(1, 0.0)]
-        self.progress.machine = self.watch.after(0, whole=True)
+        self.progress.machine = self.watch.after(0, force=True)
 
     def snapshot(self, device_mib: float | None) -> dict:
-        """The progress for a checkpoint, with the phases until now. device_mib: most memory of its GPU so far."""
+        """Return the progress and the phase times so far, for a checkpoint. device_mib: peak GPU memory so far."""
         self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()
         self._note_peaks(device_mib)
-        self._watch_whole()
-        return asdict(self.progress) | {"phases_seconds": self.phase_times.close()[0]}
+        self._read_watch()
+        return asdict(self.progress) | {"phases_seconds": self.phase_times.until_now()[0]}
 
-    def go_on(self, epoch: int, snapshot: Mapping) -> None:
-        """Take over what an earlier process had to show after `epoch`: its time counts, starting again does not."""
+    def resume(self, epoch: int, snapshot: Mapping) -> None:
+        """Continue from the `snapshot` that an earlier process took after `epoch`. Restart time is in no phase."""
         self.progress = Progress(**{name: snapshot[name] for name in Progress.__dataclass_fields__})
-        restart_seconds = self.phase_times.go_on(snapshot["phases_seconds"])
+        restart_seconds = self.phase_times.resume(snapshot["phases_seconds"])
         self.progress.sessions.append(self._session(epoch + 1, restart_seconds))
         self.watch.begin(epoch + 1)
 
-    def _watch_whole(self) -> None:
-        """Note what the machine did until now."""
-        self.progress.machine += self.watch.after(self.epoch or 0, whole=True)
+    def _read_watch(self) -> None:
+        """Add what the machine did up to now."""
+        self.progress.machine += self.watch.after(self.epoch or 0, force=True)
 
     def _note_peaks(self, device_mib: float | None) -> None:
-        """Keep the largest memory of all processes of the run."""
+        """Update the peaks of memory, over all processes of the run."""
         progress = self.progress
         progress.peak_host_mib = max(progress.peak_host_mib, peak_host_mib())
         progress.peak_device_mib = max(filter(None, (progress.peak_device_mib, device_mib)), default=device_mib)
 
     def _session(self, first_epoch: int, restart_seconds: float) -> dict:
-        """What this process holds, as the record keeps it."""
+        """An entry of `sessions` for this process, as in the record."""
         device_lock = self._job.device_lock
         return {
             "host": self.provenance["host"],
@@ -173,7 +180,7 @@ class RunMeasurements:
     # --- epochs -------------------------------------------------------------------------------------------------
 
     def add_energy(self, before_joules: float | None) -> None:
-        """Add what was taken since the meter showed `before_joules`."""
+        """Add the energy used since the meter read `before_joules`."""
         now_joules = self.meter.joules()
         if before_joules is None or now_joules is None:
             self.progress.energy_reason = self.progress.energy_reason or self.meter.reason
@@ -181,22 +188,22 @@ class RunMeasurements:
             self.progress.training_joules += now_joules - before_joules
 
     def note_initial_evaluation(self, loss: float, accuracy: float) -> None:
-        """Note the mean cross entropy and the accuracy of the test split before training."""
+        """Record the mean cross entropy and the accuracy on the test split before training."""
         self.progress.initial_evaluation = {"loss": encode_loss(loss), "accuracy": accuracy}
 
     def count(self, counted: Mapping[str, int], feed: EpochFeed) -> None:
-        """Note what the framework counted in an epoch. Raises MeasurementError where the feed has other counts."""
+        """Add the framework's own counts of an epoch. Raises MeasurementError if they differ from the feed's."""
         if wrong := feed.wrong_counts(counted, self.progress.steps + feed.steps):
             raise MeasurementError(f"the framework {wrong} in epoch {self.epoch}: it did not train what it was given")
-        earlier = self.progress.counted | {"updates": 0}  # these are counted from the first one on
-        self.progress.counted = {what: earlier[what] + counted[what] for what in earlier}
+        earlier = self.progress.counted | {"updates": 0}  # a framework counts its updates over all epochs
+        self.progress.counted = {name: earlier[name] + counted[name] for name in earlier}
 
     def add_epoch(
         self, feed: EpochFeed, part: str, seconds: float, losses: np.ndarray, evaluations: Evaluations
     ) -> dict:
-        """Add an epoch to the progress and return its entry of the curves.
+        """Add an epoch to the progress and return its entry in the curves.
 
-        part: "warm_up" or "steady". seconds: of its training. losses: a step each.
+        part: "warm_up" or "steady". seconds: training time of the epoch. losses: loss of each step, (steps,).
         """
         progress = self.progress
         entry = {
@@ -210,17 +217,17 @@ class RunMeasurements:
             },
         }
         progress.curves.append(entry)
-        wanted = self._step_losses - len(progress.step_losses)
-        progress.step_losses += [encode_loss(float(loss)) for loss in losses[: max(wanted, 0)]]
+        missing = self._max_step_losses - len(progress.step_losses)
+        progress.step_losses += [encode_loss(float(loss)) for loss in losses[: max(missing, 0)]]
         progress.steps += len(losses)
         progress.last_loss = float(losses[-1])
         progress.machine += self.watch.after(self.epoch or 0)
         return entry
 
-    def score_samples(self, logits: np.ndarray, labels: np.ndarray) -> None:
-        """Note how the network scores the first test text of each class; of images nothing is noted."""
+    def score_texts(self, logits: np.ndarray, labels: np.ndarray) -> None:
+        """Score the first test text of each class. Does nothing for images."""
         if self.architecture.takes_tokens:
-            self.progress.samples = sample_scores(logits, labels, self._class_names)
+            self.progress.scored_texts = score_first_texts(logits, labels, self._class_names)
 
     # --- the record ---------------------------------------------------------------------------------------------
 
@@ -231,20 +238,22 @@ class RunMeasurements:
         device_mib: float | None = None,
         weights: dict | None = None,
     ) -> dict:
-        """The record of a run that ends now.
+        """Build the record of a run that ends now.
 
-        device_mib: the most memory of its GPU that it held. weights: what `kept_weights.write_weights` returned.
+        diverged, out_of_memory: why the run was ended early, as in the record; None otherwise.
+        device_mib: peak GPU memory.
+        weights: the value returned by `kept_weights.write_weights`.
         """
         progress, job = self.progress, self._job
-        curves = list(progress.curves)  # once: a watching thread may ask for the record while an epoch ends
+        curves = list(progress.curves)  # copied once: the memory watch may build a record in its own thread
         sessions = [dict(session) for session in progress.sessions] or [self._session(1, 0.0)]
         sessions[-1]["held_seconds"] = [job.device_lock.held_from, time.monotonic()]
         if job.device_lock.gpu:
             self.provenance["gpu"] |= {"at_end": nvml.state(job.device_lock.gpu)}
         self._note_peaks(device_mib)
-        self._watch_whole()
+        self._read_watch()
         self.watch.close()
-        phases_seconds, wall_seconds = self.phase_times.close()
+        phases_seconds, wall_seconds = self.phase_times.until_now()
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self._run,
@@ -259,8 +268,8 @@ class RunMeasurements:
             "step_losses": list(progress.step_losses),
             "initial_evaluation": progress.initial_evaluation,
             "counted": dict(progress.counted),
-            "result": result(curves, progress.first_step_seconds, self.samples),
-            "samples": list(progress.samples),
+            "result": result(curves, progress.first_step_seconds, self.training_samples),
+            "scored_texts": list(progress.scored_texts),
             "weights": weights,
             "phases_seconds": phases_seconds,
             "wall_seconds": wall_seconds,

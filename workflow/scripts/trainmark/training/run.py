@@ -1,4 +1,4 @@
-"""The only place that runs a training: from a run's settings and a prepared dataset to its record."""
+"""Trains a run: from its settings and a prepared dataset to its record. Nothing else runs a training."""
 
 import threading
 import time
@@ -29,17 +29,17 @@ from trainmark.training.progress import RunMeasurements
 from trainmark.training.status import divergence
 
 CHECKPOINT_SHARE = 0.05
-"""A checkpoint is written when the last one's cost is at most this share of the time since it."""
+"""A checkpoint is written once the time to write the last one is at most this fraction of the time since then."""
 
-EpochShown = Callable[[dict], None]
-"""Called after each epoch with its entry of the curves."""
+EpochCallback = Callable[[dict], None]
+"""Called after each epoch with its entry in the curves."""
 
-WentOn = Callable[[int], None]
-"""Called with the last epoch of an earlier process, where training goes on from its checkpoint."""
+ResumeCallback = Callable[[int], None]
+"""Called when training resumes from a checkpoint, with the epoch of the checkpoint."""
 
 
 class Training:
-    """One run: `train` trains it and returns its record."""
+    """The training of one run. `train` returns its record."""
 
     def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
         self.run, self.recipe, self.settings, self.job, self.phase_times = run, recipe, settings, job, phase_times
@@ -49,18 +49,20 @@ class Training:
         self._labels: dict[str, np.ndarray] = {}
         self._writing = threading.Lock()
 
-    def train(self, shown: EpochShown, went_on: WentOn) -> dict:
-        """Train from a fresh model, or go on from the newest checkpoint, and return the record.
+    def train(self, on_epoch: EpochCallback, on_resume: ResumeCallback) -> dict:
+        """Train from a fresh model, or resume from the newest checkpoint, and return the record.
 
-        A diverged run, and one that runs out of memory, is a result, not an error. Raises DeviceError where the
-        framework is not installed, does not see the run's device, or trains on another; MeasurementError where the
-        adapter does not wait for its device, or counts other samples, batches or updates than an epoch has; and
-        PrecisionError where it computes in two bytes.
+        Divergence and running out of memory are results and are recorded; they raise nothing. Raises
+
+        DeviceError: the framework is not installed, does not see the run's device, or trains on another one.
+        MeasurementError: the adapter does not wait for its device, or its counts of samples, batches or updates are
+        not those of the epoch.
+        PrecisionError: the framework computes in 16 bits.
         """
         try:
-            remove_weights(self.job.weights_file)  # an earlier run's, which nobody may take for this one's
-            self._prepare(went_on)
-            diverged = self._train_epochs(shown)
+            remove_weights(self.job.weights_file)  # an earlier training's: nobody may take them for this one's
+            self._prepare(on_resume)
+            diverged = self._train_epochs(on_epoch)
             weights = self._keep_weights() if self.job.keep_weights and not diverged else None
         except Exception as error:
             if not (self._loaded.is_out_of_memory(error) if self._loaded else isinstance(error, MemoryError)):
@@ -69,9 +71,9 @@ class Training:
         return self.measurements.record(diverged=diverged, device_mib=self._device_memory_mib(), weights=weights)
 
     def over_limit(self, resident_mib: float) -> dict:
-        """The record of a run whose process was just found to hold more than its limit: for a watching thread.
+        """Return the record of a run whose process exceeds its memory limit. Called by the thread of the memory watch.
 
-        The run writes no checkpoint any more: the watcher is about to remove them. Nor are its weights kept.
+        From now on the run writes neither checkpoints, which the caller is about to delete, nor weights.
         """
         self._writing.acquire()
         remove_weights(self.job.weights_file)
@@ -80,24 +82,24 @@ class Training:
         )
 
     def _out_of_memory(self, resident_mib: float, message: str) -> dict:
-        where = {
-            "phase": self.phase_times.place,
+        details = {
+            "phase": self.phase_times.current_phase,
             "epoch": self.measurements.epoch,
             "resident_mib": resident_mib,
             "message": message,
         }
-        return self.measurements.record(out_of_memory=where, device_mib=self._device_memory_mib())
+        return self.measurements.record(out_of_memory=details, device_mib=self._device_memory_mib())
 
     def _device_memory_mib(self) -> float | None:
-        """None on the CPU, and where a run out of memory can no longer tell."""
+        """Peak GPU memory. None on the CPU, or if the framework can't tell any more after running out of memory."""
         with suppress(Exception):
             return self._loaded.device_memory_mib() if self._loaded else None
         return None
 
     # --- before the first epoch ---------------------------------------------------------------------------------
 
-    def _prepare(self, went_on: WentOn) -> None:
-        """Load the framework and the data, build, compile; put the newest checkpoint's state in where there is one."""
+    def _prepare(self, on_resume: ResumeCallback) -> None:
+        """Load framework and data, build and compile the network, and restore the newest checkpoint if there is one."""
         phase_times, measurements = self.phase_times, self.measurements
         with phase_times.phase("import"):
             adapter = create_adapter(self.run.framework, len(self.job.device_lock.cpus))
@@ -130,11 +132,11 @@ class Training:
         measurements.provenance["thread_pools"] = thread_pools() + adapter.thread_pools()  # all are loaded now
         adapter.set_state(state)
         if checkpoint:
-            measurements.go_on(checkpoint.epoch, checkpoint.progress)
-            went_on(checkpoint.epoch)
+            measurements.resume(checkpoint.epoch, checkpoint.progress)
+            on_resume(checkpoint.epoch)
         else:
             measurements.begin(clock.seconds)
-            if measurements.architecture.has_dropout:  # its training losses depend on each framework's own masks
+            if measurements.architecture.has_dropout:  # its training losses depend on the framework's own masks
                 with phase_times.phase("evaluation", adapter.synchronize):
                     measurements.note_initial_evaluation(*self._evaluate("test"))
 
@@ -148,7 +150,7 @@ class Training:
         return run_seed(self.settings["seed"], self.run.repeat)
 
     def _feed(self, epoch: int) -> EpochFeed:
-        return epoch_feed(self.measurements.samples, self.measurements.batch_size, self._seed, epoch)
+        return epoch_feed(self.measurements.training_samples, self.measurements.batch_size, self._seed, epoch)
 
     def _splits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """(inputs, labels) by split, as the network sees them."""
@@ -160,7 +162,7 @@ class Training:
         }
 
     def _check_device(self) -> None:
-        """DeviceError where the arrays did not come to lie on the run's device."""
+        """Raise DeviceError if the arrays are not on the run's device."""
         provenance = self.measurements.provenance
         provenance["device"] = self._adapter.check_device(self.run.device)
         if self.job.device_lock.gpu:
@@ -169,38 +171,38 @@ class Training:
     # --- checkpoints --------------------------------------------------------------------------------------------
 
     def _identity(self) -> str:
-        """Of the run and its batches: numpy could come to draw others from the same seed."""
+        """Identity of the run, its batches included: another version of numpy might draw others from the same seed."""
         return self.measurements.identity(self._feed(1).sha256())
 
     def _write_checkpoint(self, epoch: int) -> float:
-        """Seconds that it took. A disk that takes none is no reason for a run to fail: the log says it."""
+        """Write a checkpoint and return the seconds it took. If the disk refuses it, log that and train on."""
         with self._writing, self.phase_times.phase("checkpoint") as clock:
             checkpoint = Checkpoint(epoch, self._adapter.state(), self.measurements.snapshot(self._device_memory_mib()))
             try:
                 write_checkpoint(self.job.checkpoint_folder, self._identity(), checkpoint)
             except OSError as error:
-                print(f"no checkpoint was written after epoch {epoch}: {error}; training goes on", flush=True)
+                print(f"no checkpoint was written after epoch {epoch}: {error}; training continues", flush=True)
         return clock.seconds
 
     def _keep_weights(self) -> dict | None:
-        """The record's part on the weights; None where a disk takes none, which the log says."""
+        """Write the trained weights and return `weights` of the record; None, with a line in the log, if that fails."""
         with self._writing, self.phase_times.phase("checkpoint"):
             try:
                 return write_weights(self.job.weights_file, self._adapter.weights())
             except OSError as error:
-                print(f"the trained weights were not kept: {error}", flush=True)
+                print(f"the trained weights were not written: {error}", flush=True)
         return None
 
     # --- training -----------------------------------------------------------------------------------------------
 
-    def _train_epochs(self, shown: EpochShown) -> dict | None:
-        """Train the epochs that are left; return where the loss stopped being finite, which ends it, or None."""
+    def _train_epochs(self, on_epoch: EpochCallback) -> dict | None:
+        """Train the remaining epochs. Stops at a loss that is not finite and returns where that was, else None."""
         first = len(self.measurements.progress.curves) + 1
         written, cost_seconds = time.monotonic(), 0.0
         for epoch in range(first, self.run.epochs + 1):
             self.measurements.epoch = epoch
             entry, diverged = self._train_epoch(epoch, "warm_up" if epoch == first else "steady")
-            shown(entry)
+            on_epoch(entry)
             if epoch == first:
                 self._check_device_memory()
             if diverged:
@@ -212,7 +214,7 @@ class Training:
         return None
 
     def _train_epoch(self, epoch: int, part: str) -> tuple[dict, dict | None]:
-        """(the epoch's entry of the curves, where its loss stopped being finite)."""
+        """Train one epoch. Returns (its entry in the curves, where its loss stopped being finite or None)."""
         adapter, progress = self._adapter, self.measurements.progress
         feed = self._feed(epoch)
         joules = self.measurements.meter.joules()
@@ -227,22 +229,22 @@ class Training:
         return self.measurements.add_epoch(feed, part, clock.seconds, losses, evaluations), diverged
 
     def _evaluate(self, split: str) -> tuple[float, float]:
-        """(mean cross entropy, accuracy) over a split; texts are scored by the same logits."""
+        """Return (mean cross entropy, accuracy) over a split. On the test split, score the record's texts, too."""
         logits, labels = self._adapter.predict(split), self._labels[split]
         self._adapter.check_precision("prediction", {split: logits})
         if split == "test":
-            self.measurements.score_samples(logits, labels)
+            self.measurements.score_texts(logits, labels)
         return cross_entropy_and_accuracy(logits, labels)
 
     def _check_device_memory(self) -> None:
-        """DeviceError where a GPU run's framework holds no memory of the GPU: then it did not train there."""
+        """Raise DeviceError if the framework of a GPU run uses no GPU memory: it did not train on the GPU then."""
         if self.run.device == "cpu":
             return
         held_mib = self._adapter.device_memory_mib()
         if held_mib is None:
             raise DeviceError(
-                f"{self.run.framework} does not tell how much of the GPU's memory it uses, and so can't prove that it "
-                "trains there; unset TF_GPU_ALLOCATOR and XLA_PYTHON_CLIENT_ALLOCATOR, which keep it from telling"
+                f"{self.run.framework} does not report how much GPU memory it uses, so nothing proves that it trains "
+                "on the GPU; unset TF_GPU_ALLOCATOR and XLA_PYTHON_CLIENT_ALLOCATOR, which disable the report"
             )
         if held_mib == 0:
-            raise DeviceError(f"{self.run.framework} was asked for the device gpu and used none of its memory")
+            raise DeviceError(f"{self.run.framework} was told to train on the GPU but uses no GPU memory")

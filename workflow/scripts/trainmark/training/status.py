@@ -1,4 +1,4 @@
-"""How a run ended, from its losses and logits: diverged or not, and scores of sample texts."""
+"""Values of a record that are computed from losses and logits: where a run diverged, and the scored texts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,40 +14,45 @@ Evaluations = Mapping[str, tuple[float, float]]
 def divergence(
     epoch: int, steps_before: int, losses: np.ndarray, last_finite: float | None, evaluations: Evaluations
 ) -> dict | None:
-    """Where an epoch's loss stopped being finite, as the record keeps it, or None where it did not.
+    """Return where the loss of an epoch became NaN or infinite, as the record holds it; None if it stayed finite.
 
-    losses: the epoch's, a step each, (steps,). steps_before: steps of the epochs before it. last_finite: the last loss
-    before the epoch. Where only the evaluation after the epoch is not finite, its last step is named, since that update
-    broke the network.
+    If only the evaluation after the epoch is not finite, the epoch's last step is returned: its update broke the
+    network.
+
+    epoch: number of the epoch, from 1.
+    steps_before: number of steps in the epochs before it.
+    losses: loss of each step of the epoch, (steps,).
+    last_finite: the last loss before the epoch; None before the first one.
+    evaluations: those after the epoch.
     """
-    wrong = np.flatnonzero(~np.isfinite(losses))
-    if len(wrong):
-        step = int(wrong[0])
-        bad, last_finite = [losses[step]], float(losses[step - 1]) if step else last_finite
+    not_finite = np.flatnonzero(~np.isfinite(losses))
+    if len(not_finite):
+        step = int(not_finite[0])
+        bad_losses, last_finite = [losses[step]], float(losses[step - 1]) if step else last_finite
     else:
-        bad = [loss for loss, _ in evaluations.values() if not np.isfinite(loss)]
+        bad_losses = [loss for loss, _ in evaluations.values() if not np.isfinite(loss)]
         step, last_finite = len(losses) - 1, float(losses[-1])
-    if not bad:
+    if not bad_losses:
         return None
-    kind = "nan" if np.isnan(bad).any() else "inf"
+    kind = "nan" if np.isnan(bad_losses).any() else "inf"
     return {"kind": kind, "epoch": epoch, "step": steps_before + step + 1, "last_finite_loss": last_finite}
 
 
-def sample_scores(logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[dict]:
-    """The first test sample of each class with its probability, as the record keeps them (see record.schema.json).
+def score_first_texts(logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[dict]:
+    """Score the first test text of each class, as `scored_texts` of the record holds it (see record.schema.json).
 
-    logits: of the test split, (samples, classes). labels: (samples,).
+    logits: of the test split, (samples, classes). labels: (samples,). class_names: by label.
     """
-    found, indices = np.unique(labels, return_index=True)
-    scored = probabilities(logits[indices])
-    of_class = [1] * len(found) if len(class_names) == 2 else found
+    classes, indices = np.unique(labels, return_index=True)
+    rows = probabilities(logits[indices])
+    scored_classes = [1] * len(classes) if len(class_names) == 2 else classes
     return [
         {
             "split": "test",
             "index": int(index),
             "label": int(label),
             "class_name": class_names[label],
-            "probability": encode_loss(float(row[shown])),
+            "probability": encode_loss(float(row[scored_class])),
         }
-        for index, label, row, shown in zip(indices, found, scored, of_class, strict=True)
+        for index, label, row, scored_class in zip(indices, classes, rows, scored_classes, strict=True)
     ]
