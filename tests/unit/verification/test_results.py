@@ -302,7 +302,7 @@ ATTACKS = {
     "a pipe": (lambda folder: os.mkfifo(folder / "datasets/pipe"), "datasets/pipe is neither a file nor a folder"),
     "a cross-evaluation over another": (
         copy(f"{EVALUATIONS}/chainer/cpu.json", f"{EVALUATIONS}/keras-jax/cpu.json"),
-        "cpu.json was made by chainer on cpu, and not by keras-jax on cpu: it was copied or moved",
+        "cpu.json was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
     ),
     "a run that is not evaluated": (leave_an_evaluation_out, "no other trainer evaluated the weights of the run e/"),
     "a title": (replace(f"{PREPARED}/manifest.json", "Digits", "Letters"), "manifest.json was changed after it was"),

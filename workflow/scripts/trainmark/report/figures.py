@@ -19,7 +19,7 @@ from matplotlib.typing import RcKeyType
 from trainmark.plan.figures import PREFIX
 from trainmark.tables.comparisons import parity_note, read_comparisons
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
-from trainmark.tables.tables import groups, of_group
+from trainmark.tables.tables import groups, select_group
 
 STYLE: dict[RcKeyType, object] = {
     "figure.dpi": 150,
@@ -184,8 +184,8 @@ def save_figure_of(name: str, group: Sequence[str], tables: Path, files: list[Pa
     Below it stands which pairs are not to be ranked, and what the runs do not share. The same tables give the same
     files, to the byte, with the same version of matplotlib.
     """
-    runs = of_group(pd.read_parquet(tables / "runs.parquet"), group)
-    compared = of_group(read_comparisons(tables / "comparisons.csv"), group)
+    runs = select_group(pd.read_parquet(tables / "runs.parquet"), group)
+    compared = select_group(read_comparisons(tables / "comparisons.csv"), group)
     lines = [parity_note(compared), *mixed_calls(runs), *disturbances(runs)]
     save_figure(name, runs, pd.read_parquet(tables / "curves.parquet"), "\n".join(filter(None, lines)), files)
 

@@ -18,7 +18,7 @@ from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.results import Results
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, of_group, rows_of, summary_table
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, select_group, summary_table
 
 IN_WORDS = ("seed", "batch_size", "input")
 """Settings of an experiment that the table of settings tells in words; others stand there as the config gives them."""
@@ -44,9 +44,10 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "energy": energy_gaps(group),
             "samples": sample_scores(group),
             "certificate": certified(results.certificates.get(values)),
-            "comparisons": _comparisons(of_group(results.comparisons, values), numbers),
+            "comparisons": _comparisons(select_group(results.comparisons, values), numbers),
             "agreement": [
-                row | {"cells": agreement_cells(row, numbers)} for row in rows_of(of_group(results.agreement, values))
+                row | {"cells": agreement_cells(row, numbers)}
+                for row in rows_of(select_group(results.agreement, values))
             ],
             "settings": _settings(group, models[values], results.folder),
             "figures": [(_inline_svg(folder / f"{name}.svg"), caption) for name, caption in known_figures().items()],

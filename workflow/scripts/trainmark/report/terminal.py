@@ -11,7 +11,7 @@ from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
-from trainmark.tables.tables import GROUP, METRICS, groups, of_group
+from trainmark.tables.tables import GROUP, METRICS, groups, select_group
 
 SHOWN = ("training_seconds", "test_loss", "test_accuracy")
 """Figures of METRICS that the terminal shows; the report shows all."""
@@ -29,16 +29,16 @@ def terminal_text(
     for values, rows in groups(summary, GROUP):
         experiment, recipe, dataset = values
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
-        here = of_group(runs, values)
+        here = select_group(runs, values)
         parts += mixed_environments(here) + code_differences(certificates.get(values), here)
         if values in certificates:
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
             parts.append("\n".join(["The same network in all? Certified in float64, pair by pair:", *lines]))
-        compared = of_group(comparisons, values)
+        compared = select_group(comparisons, values)
         parts += _refused(compared, certificates.get(values))
         if len(compared):
             parts.append(_comparisons(compared[compared["metric"] == COMPARED[0]]))
-        agreeing = of_group(agreement, values)
+        agreeing = select_group(agreement, values)
         if len(agreeing):
             parts.append(_agreement(agreeing))
     return "\n\n".join(parts) + "\n"
