@@ -201,7 +201,7 @@ def test_runs_of_a_later_call_with_other_threads_are_named_and_not_ranked_nor_jo
     assert "Trained in 2 calls of snakemake: run" in printed
     row = verdicts(folder)["added", 2]
     assert row["verdict"] == "withheld: thread counts differ in 1 of 1 pairs (1 and 2)"
-    assert row["note"].startswith("1 of 1 pairs were trained in different calls of snakemake")
+    assert row["note"].startswith("in 1 of 1 pairs the runs were trained in different calls of snakemake")
     page = (folder / "results" / "report" / "index.html").read_text()
     assert "These runs come from 2 calls of snakemake" in page
     assert "mixed, so that" not in page

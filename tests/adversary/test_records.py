@@ -176,7 +176,7 @@ def test_records_of_unknown_runs_are_trained_again(folder):
     for path, key in zip(paths, ("recipe", "framework", "experiment", "dataset"), strict=True):
         edit(path, {f"run.{key}": "nothing", "run.id": "nothing"})
     assert planned(folder)["train"] == 4
-    assert "record: 4 looked at, 4 wrong" in verify(folder).stdout
+    assert "record: 4 checked, 4 wrong" in verify(folder).stdout
 
 
 def test_records_that_are_none_are_trained_again(folder):
@@ -194,7 +194,7 @@ def test_edited_tables_are_named_and_made_again(folder):
         before = path.stat()
         path.write_bytes(path.read_bytes().replace(old, new))
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert f"{path} is not what the records give" in verify(folder).stdout
+        assert f"{path} is not what this clone computes from the records" in verify(folder).stdout
     assert planned(folder) == AFTER_RECORDS
 
 

@@ -20,8 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     found = verify_results(arguments.folder, arguments.data)
     counts = [
-        f"{kind}: {count['looked at']} looked at, {count['wrong'] or 'none'} wrong"
-        for kind, count in found.counts.items()
+        f"{kind}: {count['checked']} checked, {count['wrong'] or 'none'} wrong" for kind, count in found.counts.items()
     ]
     end = f"{len(found.problems) or 'no'} problem{'' if len(found.problems) == 1 else 's'} in {arguments.folder}"
     for line in [*found.problems, *counts, *found.facts, end]:

@@ -133,7 +133,7 @@ def test_generated_samples_are_taken_in_bounded_blocks(tmp_path, monkeypatch, bl
 def test_objects_are_not_written(tmp_path):
     written = arrays()
     written["test"] = (written["test"][0].astype(object), written["test"][1])
-    with pytest.raises(ValueError, match="would hold objects of Python"):
+    with pytest.raises(ValueError, match="would hold Python objects"):
         write(tmp_path, written)
     assert not (tmp_path / "manifest.json").exists(), "the manifest comes last"
 

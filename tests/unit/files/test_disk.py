@@ -1,4 +1,4 @@
-"""Free disk: asked for before something large is written, and said in words."""
+"""Free disk space is checked before a large file is written, and sizes are written for people."""
 
 import errno
 import os
@@ -22,12 +22,12 @@ def free(monkeypatch):
     return set_free
 
 
-def test_as_much_as_is_free_and_the_reserve_will_do(tmp_path, free):
+def test_the_size_plus_the_reserve_may_equal_the_free_space(tmp_path, free):
     free(5000 + RESERVE_BYTES)
     require_free_disk(tmp_path, 5000, "the store")
 
 
-def test_a_byte_too_many_says_how_much_is_needed_free_and_where(tmp_path, free):
+def test_one_byte_too_many_is_an_error_with_sizes_and_folder(tmp_path, free):
     free(3 << 30)
     needed = (3 << 30) - RESERVE_BYTES + 1
     with pytest.raises(DataError) as caught:
@@ -38,14 +38,14 @@ def test_a_byte_too_many_says_how_much_is_needed_free_and_where(tmp_path, free):
     )
 
 
-def test_the_real_disk_is_asked(tmp_path):
+def test_the_free_space_of_the_real_disk_is_read(tmp_path):
     require_free_disk(tmp_path, 1, "a byte")
     with pytest.raises(DataError, match=r"^everything needs 1024\.0 TiB more and a reserve of "):
         require_free_disk(tmp_path, 1 << 50, "everything")
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [(np.uint8, (300, 1000)), (np.int64, (5,)), (np.int32, (7, 40, 11))])
-def test_a_new_array_has_its_disk_before_it_is_filled(tmp_path, dtype, shape):
+def test_a_new_array_is_allocated_before_it_is_filled(tmp_path, dtype, shape):
     file = tmp_path / "a.npy"
     values = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
     begin = new_array(file, dtype, shape, "the store")
@@ -54,16 +54,16 @@ def test_a_new_array_has_its_disk_before_it_is_filled(tmp_path, dtype, shape):
     with open(file, "r+b") as out:
         out.seek(begin)
         out.write(values)
-    found = np.load(file, allow_pickle=False)
-    assert found.dtype == dtype and np.array_equal(found, values)
+    stored = np.load(file, allow_pickle=False)
+    assert stored.dtype == dtype and np.array_equal(stored, values)
 
 
-def test_a_disk_that_another_process_filled_meanwhile(tmp_path, free, monkeypatch):
+def test_a_disk_that_another_process_fills_meanwhile_is_an_error(tmp_path, free, monkeypatch):
     free(1 << 40)
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(StorageError) as caught:
         new_array(tmp_path / "a.npy", np.uint8, (300, 1000), "the store")
-    assert str(caught.value) == f"the store does not fit on the disk of {tmp_path} (no room); make room"
+    assert str(caught.value) == f"the store does not fit on the disk of {tmp_path} (no room); make room there"
 
 
 def full(*_):

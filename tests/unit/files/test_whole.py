@@ -1,4 +1,4 @@
-"""A file is there as a whole or not at all: the old one stays until the new one is on the disk."""
+"""File writes are atomic: the old file stays until the new one is on disk."""
 
 import os
 
@@ -15,7 +15,7 @@ def file(tmp_path):
     return file
 
 
-def test_the_file_takes_its_name_at_the_end(file):
+def test_the_file_is_renamed_at_the_end(file):
     with written_whole(file) as part:
         part.write_text("new")
         assert (file.read_text(), part) == ("old", part_of(file))
@@ -24,7 +24,7 @@ def test_the_file_takes_its_name_at_the_end(file):
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-def test_what_stops_the_writing_leaves_the_old_file_and_no_part(file, error):
+def test_an_interrupted_write_keeps_the_old_file_and_deletes_the_temporary_one(file, error):
     with pytest.raises(type(error)), written_whole(file) as part:
         part.write_text("ne")
         raise error
@@ -33,7 +33,7 @@ def test_what_stops_the_writing_leaves_the_old_file_and_no_part(file, error):
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_disk_that_fails_in_the_last_step_leaves_the_old_file(file, monkeypatch, step):
+def test_a_disk_that_fails_in_the_last_step_keeps_the_old_file(file, monkeypatch, step):
     def fail(*_):
         raise OSError("disk gone")
 
@@ -44,7 +44,7 @@ def test_a_disk_that_fails_in_the_last_step_leaves_the_old_file(file, monkeypatc
     assert os.listdir(file.parent) == [file.name]
 
 
-def test_the_content_is_on_the_disk_before_it_has_the_name(file, monkeypatch):
+def test_the_content_is_flushed_to_disk_before_the_rename(file, monkeypatch):
     steps, fsync, replace = [], os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda descriptor: (steps.append("fsync"), fsync(descriptor)))
     monkeypatch.setattr(os, "replace", lambda *paths: (steps.append("replace"), replace(*paths)))
@@ -53,14 +53,14 @@ def test_the_content_is_on_the_disk_before_it_has_the_name(file, monkeypatch):
     assert steps == ["fsync", "replace"]
 
 
-def test_a_part_that_a_killed_process_left_is_written_anew(file):
+def test_the_temporary_file_of_a_killed_process_is_overwritten(file):
     part_of(file).write_text("left behind, and longer")
     with written_whole(file) as part:
         part.write_text("new")
     assert file.read_text() == "new"
 
 
-def test_text_is_written_whole_and_in_utf_8(file, monkeypatch):
+def test_text_is_written_atomically_and_in_utf_8(file, monkeypatch):
     write_text(file, "größe\n")
     assert file.read_bytes() == b"gr\xc3\xb6\xc3\x9fe\n"
     monkeypatch.setattr(os, "replace", lambda *_: 1 / 0)

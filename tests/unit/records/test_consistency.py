@@ -94,7 +94,7 @@ def test_an_edit_is_refused_by_the_digest_alone(tmp_path, edit):
     path = tmp_path / "record.json"
     edited = record(changes=EDITED[edit][0]) | {"sha256": record()["sha256"]}
     path.write_text(json.dumps(edited))
-    with pytest.raises(RecordError, match="was changed after it was written: its SHA-256 is not that of its content"):
+    with pytest.raises(RecordError, match="was changed after it was written: its content does not match its SHA-256"):
         read_record(path)
 
 

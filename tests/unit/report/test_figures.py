@@ -1,4 +1,4 @@
-"""Figures: drawn of whatever runs there are, the same each time."""
+"""Figures are drawn whatever runs there are, and are the same each time."""
 
 from unittest import mock
 from xml.etree import ElementTree
@@ -10,7 +10,7 @@ from records_for_tests import disturbed, diverged, out_of_memory, record, reseal
 
 from trainmark.plan.figures import known_figures
 from trainmark.report import figures
-from trainmark.report.figures import NOTE_COLUMNS, NOTHING_LEFT, save_figure
+from trainmark.report.figures import ALL_CENSORED, NOTE_COLUMNS, save_figure
 from trainmark.tables.tables import curves_table
 
 CASES = {
@@ -23,7 +23,7 @@ CASES = {
 
 
 def saved(folder, name, records):
-    """What is written of a figure in each format."""
+    """The content of a figure's file in each format."""
     by_path, runs = written_tables(folder, *records)
     files = [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")]
     save_figure(name, runs, curves_table(by_path), "Parity: rounding", files)
@@ -44,7 +44,7 @@ def test_figures_are_the_same_each_time(tmp_path, name):
 
 @pytest.fixture
 def drawn(tmp_path):
-    """A function that draws a figure of these records; it gives the axes."""
+    """A function that draws a figure of these records and returns its axes."""
 
     def draw(name, *records):
         by_path, runs = written_tables(tmp_path, *records)
@@ -54,7 +54,7 @@ def drawn(tmp_path):
 
 
 @pytest.mark.parametrize("name", known_figures())
-def test_a_note_stands_below_the_axes_folded_to_the_width(tmp_path, name):
+def test_a_note_is_below_the_axes_and_wrapped_to_the_width(tmp_path, name):
     by_path, runs = written_tables(tmp_path, record("a"))
     note = "Not to be ranked:\na on cpu and b on cpu: different, " + "they part in the forward of conv1, " * 9
     file = tmp_path / "figure.svg"
@@ -68,7 +68,7 @@ def test_a_note_stands_below_the_axes_folded_to_the_width(tmp_path, name):
 
 
 @pytest.mark.parametrize("note", ["$5 and $6_a", r"$\nosuch{$ and a_b^c"], ids=["mathematics", "no mathematics"])
-def test_a_note_is_no_mathematics(tmp_path, note):
+def test_a_note_is_not_parsed_as_mathematics(tmp_path, note):
     by_path, runs = written_tables(tmp_path, record("a"))
     files = [tmp_path / f"figure.{kind}" for kind in ("svg", "pdf", "png")]
     with mock.patch.dict(matplotlib.rcParams, {"svg.fonttype": "none"}):  # text as text
@@ -83,12 +83,12 @@ def test_each_figure_has_a_caption():
 
 
 @pytest.mark.parametrize("name", known_figures())
-def test_where_nothing_is_left_a_figure_says_so(drawn, name):
+def test_a_figure_says_if_all_runs_were_censored(drawn, name):
     axes = drawn(name, diverged("a"), out_of_memory("b"))
-    assert NOTHING_LEFT in [text.get_text() for text in axes[0].texts]
+    assert ALL_CENSORED in [text.get_text() for text in axes[0].texts]
 
 
-def test_dots_of_one_setting_lie_beside_each_other(drawn):
+def test_dots_of_one_number_of_epochs_are_close_together(drawn):
     (axis,) = drawn("training_time", *(record(framework, 1) for framework in "abc"))
     places = np.log([float(place) for line in axis.lines for place in line.get_xdata()])
     assert np.ptp(places) < 0.2 * np.ptp(np.log(axis.get_xlim()))
@@ -101,7 +101,7 @@ def test_training_times_are_those_of_the_runs_that_are_ok(drawn):
 
 
 def lines_of(axis):
-    """Epoch settings of each line of an axis that joins some, and is no dot."""
+    """The numbers of epochs that each line of an axis joins; dots are left out."""
     return [
         [round(x) for x in line.get_xdata()]
         for line in axis.lines
@@ -109,7 +109,7 @@ def lines_of(axis):
     ]
 
 
-def test_lines_join_settings_of_one_call_alone(drawn):
+def test_lines_join_only_runs_of_the_same_call(drawn):
     later = {"sessions.0.call": "2025-01-02T00:00:00+00:00"}
     settings = [record("a", 1, epochs=epochs) for epochs in (1, 3, 10)]
     (axis,) = drawn("training_time", *settings)
@@ -127,7 +127,7 @@ def test_disturbed_runs_are_hollow(drawn):
     assert [list(seconds) for seconds in hollow] == [[14.5]]
 
 
-def test_a_cross_stands_where_a_diverged_run_was_last_finite_and_nowhere_else(drawn):
+def test_a_diverged_run_has_a_cross_at_its_last_finite_value(drawn):
     stopped = record("a", 2, epochs=3)
     stopped |= {"status": "diverged", "diverged": {"kind": "nan", "epoch": 3, "step": 30, "last_finite_loss": 0.5}}
     stopped["curves"][2]["evaluations"]["test"]["loss"] = stopped["result"]["test_loss"] = "NaN"

@@ -1,4 +1,4 @@
-"""The networks of the report: operations against published counts, pictures that show all of a graph, tables, text."""
+"""The report's networks: operation counts compared with published ones, pictures of whole graphs, tables and texts."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def as_published(recipe):
 
 
 def small(recipe):
-    """The network as it is certified: smaller images, other classes."""
+    """The network for smaller images and another number of classes, as when it is certified."""
     side = recipe.certified_side
     shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
     return recipe.architecture(shape, 7)
@@ -63,18 +63,18 @@ COUNTS = {
     "Add": ((2, 3, 4), {}, 24),
     "BinaryLogits": ((1,), {}, 0),
 }
-"""Of each op: an input shape, attributes, and the operations that it then counts."""
+"""For each op: an input shape, attributes, and the expected number of operations."""
 
 
 def only_layer(op):
-    """A network of one layer, of the op's own least number of inputs."""
+    """A network of one layer with the smallest number of inputs that its op allows."""
     shape, attributes, _ = COUNTS[op]
     nodes = [Node(f"copy{i}", "ReLU", ("input",)) for i in range(OPS[op].inputs)]
     node = Node("layer", op, tuple(node.name for node in nodes), attributes)
     return layers(Architecture("net", shape, (*nodes, node)))[-1]
 
 
-def test_every_op_has_a_count_here():
+def test_every_op_is_tested_here():
     assert list(COUNTS) == list(OPS)
 
 
@@ -102,12 +102,12 @@ def multiply_adds(network, ops=KERNELS):
     ],
 )
 def test_multiply_adds_are_those_of_the_papers(recipe, published, source):
-    """They round to two digits, and count what they count by hand: within 6 %."""
+    """Papers round to two digits and count slightly different operations, so within 6 %."""
     assert multiply_adds(as_published(RECIPES[recipe])) == pytest.approx(published, rel=0.06), source
 
 
 def test_multiply_adds_of_alexnets_convolutions():
-    """666 million at 227 pixels with groups of two in 2, 4 and 5 (Chen et al. 2016, Eyeriss, ISSCC); ours has none."""
+    """666 million at 227 pixels with two groups in layers 2, 4 and 5 (Chen et al. 2016, Eyeriss, ISSCC); ours: none."""
     of_layer = {row.node.name: row.flops / 2 for row in layers(as_published(RECIPES["imagenet-alex"]))}
     grouped = sum(of_layer[f"conv{i}"] / (2 if i in (2, 4, 5) else 1) for i in range(1, 6))
     assert grouped == pytest.approx(666e6, rel=0.005)
@@ -130,7 +130,7 @@ def test_layers_have_all_parameters_and_shapes(network):
         (7_754_000_000, "7.75 GFLOPs"), (30_274_501, "30.3 MFLOPs"), (12_345_000_000_000, "12.3 TFLOPs"),
     ],
 )  # fmt: skip
-def test_operations_in_three_digits(count, text):
+def test_operations_are_formatted_to_three_digits(count, text):
     assert format_flops(count) == text
 
 
@@ -151,7 +151,7 @@ def test_every_op_has_words():
             "convolution 7x7, 64 filters, stride 2, padding 3, no bias",
         ),
         ("Conv2D", {"filters": 8, "size": 1}, "1x1, 8", "convolution 1x1, 8 filters"),
-        ("Conv1D", {"filters": 250, "size": 3}, "window 3, 250", "convolution over 3 places, 250 filters"),
+        ("Conv1D", {"filters": 250, "size": 3}, "window 3, 250", "convolution over 3 positions, 250 filters"),
         ("MaxPool2D", {"size": 3, "stride": 2}, "max 3x3/2", "max pooling 3x3, stride 2, ceil mode"),
         ("MaxPool2D", {"size": 3, "ceil": 0}, "max 3x3", "max pooling 3x3"),
         ("LRN", {}, "lrn", "local response normalization over 5 channels, k 2, alpha 0.0001, beta 0.75"),
@@ -181,14 +181,14 @@ def test_every_layer_is_in_one_box_and_every_edge_in_one_or_a_line(network):
 
 
 @of_every_network
-def test_boxes_tell_each_of_their_layers(network):
+def test_boxes_name_each_of_their_layers(network):
     for box in boxes(network):
         text = " · ".join(box.lines)
         assert all(in_short(node) in text for node in box.nodes)
-        assert all(f"{node.name}: {in_words(node)}, gives " in box.tip for node in box.nodes)
+        assert all(f"{node.name}: {in_words(node)}, output " in box.tip for node in box.nodes)
 
 
-def test_a_box_holds_what_follows_a_layer_alone():
+def test_a_box_holds_the_simple_layers_that_follow_a_layer():
     resnet = {box.name: box for box in boxes(as_published(RECIPES["imagenet-resnet50"]))}
     assert resnet["conv1"].lines == ("conv1", "7x7/2, 64 · bn", "relu")
     assert resnet["res2a_add"].lines == ("add", "add · relu")
@@ -198,7 +198,7 @@ def test_a_box_holds_what_follows_a_layer_alone():
     assert list(dict.fromkeys(box.group for box in resnet.values() if box.group)) == blocks
 
 
-def test_a_layer_that_feeds_two_ends_its_box():
+def test_a_layer_that_feeds_two_layers_ends_its_box():
     graph = Graph((4,))
     graph.add("dense", "Dense", units=3)
     graph.add("left", "ReLU")
@@ -215,7 +215,7 @@ def test_auxiliary_heads_are_marked_with_their_weight():
     assert not [name for name, box in drawn.items() if "loss" in " ".join(box.lines) and not name.endswith("_fc2")]
 
 
-def test_names_that_begin_alike_far_apart_make_no_group():
+def test_equal_prefixes_of_boxes_far_apart_make_no_group():
     graph = Graph((4,))
     for name in ("a_1", "a_2", "b", "a_3", "a_4"):
         graph.add(name, "Dense", units=3)
@@ -226,7 +226,7 @@ def test_names_that_begin_alike_far_apart_make_no_group():
 
 
 @of_every_network
-def test_boxes_stand_apart_and_inside_the_picture(network):
+def test_boxes_do_not_overlap_and_are_inside_the_picture(network):
     drawn = picture(boxes(network))
     places = [place for _, place in drawn.boxes]
     assert not [pair for pair in combinations(places, 2) if pair[0].overlaps(pair[1])]
@@ -239,14 +239,14 @@ def test_boxes_stand_apart_and_inside_the_picture(network):
 
 @of_every_network
 def test_text_fits_into_boxes(network):
-    """In a monospaced font, whose characters are CHARACTER wide at most; 2 pixels stay free at each side."""
+    """In a monospaced font with characters at most CHARACTER wide, 2 pixels stay free on each side."""
     for box, place in picture(boxes(network)).boxes:
         assert max(map(len, box.lines)) * CHARACTER <= place.width - 4
         assert len(box.lines) * LINE_HEIGHT <= place.height
 
 
 @of_every_network
-def test_a_group_is_in_its_frame_alone(network):
+def test_a_frame_holds_only_its_group(network):
     drawn = picture(boxes(network))
     assert {frame.group for frame in drawn.frames} == {box.group for box, _ in drawn.boxes} - {None}
     for frame in drawn.frames:
@@ -257,7 +257,7 @@ def test_a_group_is_in_its_frame_alone(network):
 
 
 def points(path):
-    """Points along a line: SVG's commands M, H, V and C, absolute."""
+    """Points along a line, from the absolute SVG commands M, H, V and C."""
     x = y = 0.0
     for command, text in re.findall(r"([MHVC])([^MHVC]*)", path):
         numbers = [float(number) for number in text.split()]
@@ -274,7 +274,7 @@ def points(path):
 
 
 @of_every_network
-def test_lines_run_from_box_to_box_and_through_none(network):
+def test_lines_lead_from_box_to_box_and_cross_none(network):
     drawn = picture(boxes(network))
     places = {box.name: place for box, place in drawn.boxes}
     for line in drawn.lines:
@@ -290,7 +290,7 @@ def test_lines_run_from_box_to_box_and_through_none(network):
             assert 0 <= x <= drawn.width and 0 <= y <= drawn.height
 
 
-def test_boxes_follow_those_that_feed_them_downward_or_in_a_later_column():
+def test_boxes_are_below_their_inputs_or_in_a_later_column():
     for network in NETWORKS:
         places = {box.name: place for box, place in picture(boxes(network)).boxes}
         for line in picture(boxes(network)).lines:
@@ -299,7 +299,7 @@ def test_boxes_follow_those_that_feed_them_downward_or_in_a_later_column():
 
 
 def of_dense(*layers, size=4):
-    """A picture of Dense layers, each (name, what feeds it); several feeders go through a Concat named join-<name>."""
+    """A picture of Dense layers, each given as (name, inputs); several inputs go through a Concat named join-<name>."""
     graph = Graph((size,))
     for name, *feeders in layers:
         after = feeders[0] if len(feeders) == 1 else graph.add(f"join-{name}", "Concat", after=tuple(feeders))
@@ -311,13 +311,13 @@ def is_folded(drawn):
     return any("H" in line.path for line in drawn.lines)
 
 
-def test_a_group_with_another_box_in_its_midst_has_no_frame():
+def test_a_group_around_another_box_has_no_frame():
     above = [(name, "input") for name in ("left", "middle", "right")]
     drawn = of_dense(*above, ("g_1", "left"), ("g_2", "right"), ("other", "middle"), ("end", "g_1", "other", "g_2"))
     assert {box.group for box, _ in drawn.boxes} == {None, "g"} and not drawn.frames
 
 
-def test_boxes_stand_below_what_feeds_them_whatever_their_order():
+def test_boxes_are_placed_below_their_inputs_whatever_their_order():
     drawn = of_dense(("a", "input"), ("b", "input"), ("below-b", "b"), ("below-a", "a"), ("end", "below-a", "below-b"))
     x = {box.name: place.x for box, place in drawn.boxes}
     assert x["a"] < x["b"]
@@ -339,7 +339,7 @@ def test_lines_pass_below_higher_neighbours():
 
 
 def test_long_branches_side_by_side_are_not_cut():
-    """Nowhere but at their ends does one box feed all that comes after."""
+    """Only at their ends does a single box feed everything that follows."""
     chains = [[f"{side}{i}" for i in range(40)] for side in "ab"]
     layers = [layer for names in chains for layer in pairwise(["input", *names])]
     assert not is_folded(of_dense(*[(name, before) for before, name in layers], ("end", "a39", "b39")))
@@ -356,13 +356,13 @@ def test_groups_are_not_cut():
         assert [frame.group for frame in drawn.frames if frame.place.overlaps(place)] == [box.group][: bool(box.group)]
 
 
-def test_only_what_is_high_is_folded():
+def test_only_high_networks_are_split_into_columns():
     folded = {recipe.name for recipe in RECIPES.values() if is_folded(picture(boxes(as_published(recipe))))}
     assert folded == {f"imagenet-{name}" for name in ("nin", "googlenet", "googlenetbn", "resnet50")}
 
 
 def test_a_network_that_is_wide_and_high_is_drawn_in_one_column():
-    """Sixteen branches beside one another, over and over: no two columns have room side by side."""
+    """Sixteen parallel branches, repeated: two columns do not fit side by side."""
     graph = Graph((4,))
     last = "input"
     for block in range(15):
@@ -379,7 +379,7 @@ def test_a_network_that_is_wide_and_high_is_drawn_in_one_column():
 
 
 def rows_of(page):
-    """The rows of the page's tables, as texts of cells."""
+    """The rows of the report's tables, each as the texts of its cells."""
     return [["".join(cell.itertext()) for cell in row] for row in page.iter("tr")]
 
 
@@ -388,7 +388,7 @@ def attributes_of(page, name):
 
 
 def written(*shown):
-    """The page's part on these models."""
+    """The report's section on these models."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -421,7 +421,7 @@ def test_page_has_each_layer_each_box_and_the_totals(recipe):
 def test_a_count_that_is_not_the_published_one_is_a_warning():
     recipe = replace(RECIPES["mnist-mlp-flux"], published_parameters=25_451)
     text = written(model(recipe, recipe.input_shape, 10, "model-1"))
-    sentence = "25,450 parameters at 10 classes; published are 25,451 (FluxML model-zoo vision/mnist/mlp.jl)."
+    sentence = "25,450 parameters at 10 classes, but 25,451 are published (FluxML model-zoo vision/mnist/mlp.jl)."
     assert f'<p class="warning">{sentence}</p>' in text
     assert "as published" not in text
 
@@ -430,25 +430,28 @@ def test_counts_are_those_of_the_network_that_is_trained_here():
     text = written(model(RECIPES["imagenet-resnet50"], (3, 64, 64), 16, "model-1"))
     trained = RECIPES["imagenet-resnet50"].architecture((3, 64, 64), 16).parameter_count()
     assert trained < 25_557_096
-    assert f"Here {trained:,} parameters and " in text
+    assert f"As trained here: {trained:,} parameters and " in text
     assert "25,557,096 parameters at 1,000 classes, as published (" in text
     assert "input 3 x 64 x 64, 16 classes" in text
 
 
-def test_auxiliary_heads_cost_apart():
+def test_the_cost_of_auxiliary_heads_is_given_separately():
     recipe = RECIPES["imagenet-googlenet"]
     rows = layers(as_published(recipe))
     evaluated, trained = sum(row.flops for row in rows if not row.auxiliary), sum(row.flops for row in rows)
     text = written(model(recipe, recipe.input_shape, 1000, "model-1"))
-    assert f"{format_flops(evaluated)} a sample forward; with its auxiliary heads {format_flops(trained)}." in text
+    assert (
+        f"{format_flops(evaluated)} per sample in the forward pass ({format_flops(trained)} with its auxiliary heads)."
+        in text
+    )
     shown = rows_of(ElementTree.fromstring(f"<page>{text}</page>"))
     assert [row[0] for row in shown if "(auxiliary head)" in row[1]] == [row.node.name for row in rows if row.auxiliary]
 
 
-def test_the_table_tells_what_feeds_a_layer_where_it_is_not_the_row_before():
+def test_the_table_names_the_inputs_of_a_layer_unless_it_is_the_previous_row():
     rows = {row[0]: row[1] for row in model(RECIPES["imagenet-resnet50"], (3, 224, 224), 10, "a").rows}
-    assert rows["res2a_add"] == "sum, of res2a_conv3_bn, res2a_conv4_bn"
-    assert rows["res2a_conv4"] == "convolution 1x1, 256 filters, no bias, of pool1"
+    assert rows["res2a_add"] == "sum, from res2a_conv3_bn, res2a_conv4_bn"
+    assert rows["res2a_conv4"] == "convolution 1x1, 256 filters, no bias, from pool1"
     assert rows["res2a_relu1"] == "ReLU"
 
 
@@ -456,7 +459,7 @@ def test_the_table_tells_what_feeds_a_layer_where_it_is_not_the_row_before():
 
 
 def runs_of(folder, *described):
-    """Table of runs: (experiment, recipe, dataset, crop) each; and the datasets' manifests."""
+    """Write a table of runs, each given as (experiment, recipe, dataset, crop), and the datasets' manifests."""
     shapes = {
         "digits": ("images", [1, 28, 28], 10),
         "photos": ("image_lists", [3, 256, 256], 16),
@@ -479,7 +482,7 @@ def runs_of(folder, *described):
     return models(runs, folder)
 
 
-def test_a_network_is_shown_once_and_another_crop_is_another(tmp_path):
+def test_a_network_is_shown_once_and_another_crop_makes_another_network(tmp_path):
     found = runs_of(
         tmp_path,
         ("e", "imagenet-nin", "photos", [227, 227]),
@@ -504,7 +507,7 @@ def test_a_network_is_shown_once_and_another_crop_is_another(tmp_path):
     ]
 
 
-def test_a_dataset_without_a_manifest_is_a_sentence(tmp_path):
+def test_a_dataset_without_a_manifest_is_one_error_line(tmp_path):
     _, runs = written_tables(tmp_path / "runs", record())
     with pytest.raises(DataError, match="holds no prepared dataset"):
         models(runs, tmp_path)

@@ -1,4 +1,4 @@
-"""The report's page: every figure comes from records, nothing is blank, and what happened is told."""
+"""The report: every number comes from records, no cell is blank, and censored or disturbed runs are named."""
 
 import copy
 import json
@@ -30,17 +30,17 @@ MEASURED = {"energy": {"training_joules": 12.5, "source": "nvml", "reason": None
 
 
 class Page:
-    """The text of a page, its figures, and the records behind it by the numbers of their runs."""
+    """The text of a report, its numbers, and its records by the numbers of their runs."""
 
     def __init__(self, folder, *records, parities=None):
         by_path, runs = written_tables(folder / "runs", *records)
-        # Trained in another order than the config's: numbers are no places of rows.
+        # Not in the order of the config, so that the number of a run differs from its row.
         order = sorted(runs["id"], key=lambda run_id: run_id[::-1])
         runs = runs_table(by_path, order)
         self.records = {str(i): read_record(folder / "runs" / one / "record.json") for i, one in enumerate(order, 1)}
         comparisons = folder / "comparisons.csv"
         certificates = certificates_of(runs, parities)
-        self.certificates = {"/".join(group) + ".json": found for group, found in certificates.items()}
+        self.certificates = {"/".join(group) + ".json": one for group, one in certificates.items()}
         comparisons.write_text(comparisons_csv(comparisons_table(runs, certificates)))
         self._draw(folder, runs, curves_table(by_path))
         prepared = folder / "datasets" / "digits" / "prepared"
@@ -62,7 +62,7 @@ class Page:
                 save_figure(name, group, curves, "", [figures / f"{name}.svg"])
 
     def number(self, **run):
-        """The number of the one run that is so."""
+        """The number of the only run with these keys."""
         (number,) = [number for number, one in self.records.items() if all(one["run"][key] == run[key] for key in run)]
         return number
 
@@ -89,7 +89,7 @@ def page(tmp_path_factory):
     return Page(tmp_path_factory.mktemp("page"), *experiment(), parities=parities)
 
 
-def test_every_figure_comes_from_records(page):
+def test_every_number_comes_from_records(page):
     shown = check_figures(page.text, page.records, page.certificates)
     assert {cell["data-statistic"] for cell in shown} >= {"median", "min", "max", "value", "largest", *COMPARISON}
     fields = {cell["data-field"] for cell in shown}
@@ -99,10 +99,10 @@ def test_every_figure_comes_from_records(page):
     assert verdicts == {"slower", "not distinguishable", "no pair", "refused: different"}
 
 
-def test_certificate_stands_beside_each_comparison_and_in_full_below(page):
-    """Of four trainers six pairs; the other experiment has one."""
+def test_each_comparison_has_its_parity_class_and_each_certificate_a_table(page):
+    """Four trainers have six pairs; the other experiment has one."""
     rows = re.findall(r'<td title="they are &lt;(\w+)&gt;">(\w+)<', page.text)
-    assert all(told == shown for told, shown in rows)
+    assert all(reason == shown for reason, shown in rows)
     assert {shown for _, shown in rows} == {"rounding", "single", "different"}
     cells = [cell for cell in page.figures.shown if "data-certificate" in cell]
     assert len({cell["data-certificate"] for cell in cells}) == 6 + 1
@@ -120,8 +120,8 @@ def test_a_pair_that_is_different_has_a_warning_and_no_ratio(page):
     assert ratios == ["refused"] * 2
 
 
-def test_header_counts_the_runs_by_how_they_ended(page):
-    assert "33 runs: 29 ok, 3 diverged, 1 out of memory. Every figure" in page.words
+def test_the_header_counts_the_runs_by_status(page):
+    assert "33 runs: 29 ok, 3 diverged, 1 out of memory. Every number" in page.words
 
 
 def test_each_censored_run_has_a_warning(page):
@@ -131,18 +131,18 @@ def test_each_censored_run_has_a_warning(page):
     assert "diverged: its loss is inf at step 1." in page.words
 
 
-def test_a_cell_without_a_figure_has_a_word(page):
+def test_a_cell_without_a_number_has_a_word(page):
     cells = re.findall(r'<td class="figure absent"[^>]*>([^<]*)</td>', page.text)
     assert {"diverged", "out of memory", "not measured", "no pair"} <= set(cells)
     ranges = re.findall(r'<tr class="range">.*?</tr>', page.text, re.DOTALL)
     rest = page.text
-    for cells in ranges:  # below the word of a median that is not there
+    for cells in ranges:  # these stay empty below a median that is missing
         rest = rest.replace(cells, "")
     assert not re.search(r"<t[dh][^>]*>\s*</t[dh]>", rest)
     assert not re.search(r"\b(nan|None|NaN)\b", re.sub(r"\(nan,|loss is nan|NaN or", "", page.words))
 
 
-def test_columns_that_nobody_measured_are_left_out(page):
+def test_columns_without_any_measurement_are_left_out(page):
     first, second = re.findall(r"<section id=\"section-\d\">.*?</section>", page.text, re.DOTALL)
     assert "energy of training, J" in first
     assert "peak GPU memory, MiB" in first
@@ -150,7 +150,7 @@ def test_columns_that_nobody_measured_are_left_out(page):
     assert "train loss" not in page.text
 
 
-def test_numbers_are_the_places_in_the_order_of_training(page):
+def test_run_numbers_are_positions_in_the_order_of_training(page):
     numbers = [int(name.removeprefix("run-")) for name in page.figures.ids if (name or "").startswith("run-")]
     assert numbers == list(range(1, 34))
     for number, one in page.records.items():
@@ -163,7 +163,7 @@ def test_a_resumed_run_says_how_often_and_where(page):
     row = page.text[page.text.index(f'<tbody id="run-{number}">') :]
     row = row[: row.index("</tbody>")]
     assert re.search(r"resumed <span [^>]*>2</span> times", row)
-    assert "It went on on another machine, or another part of it (h, 2 CPUs of Processor and &lt;g&gt;, 2 CPUs" in row
+    assert "It was resumed on different hardware (h, 2 CPUs of Processor and &lt;g&gt;, 2 CPUs" in row
     assert page.text.count("resumed <span") == 1
 
 
@@ -178,27 +178,27 @@ def test_page_works_offline_and_escapes(page):
     assert len(named) == len(set(named))
 
 
-def test_settings_that_no_sentence_tells_stand_as_the_config_gives_them(page):
-    """So a setting that is added is in the report; one that is null is not."""
+def test_other_settings_are_listed_as_in_the_config(page):
+    """A new setting is therefore in the report without further work; one that is null is left out."""
     assert page.words.count("memory_limit_mib 600") == 1
     assert "memory_limit_mib None" not in page.words
     assert page.words.count("architecture mlp-32, 25,450 parameters") == 2
 
 
-def test_settings_lead_to_the_network(page):
-    """Both experiments train the same one: it is shown once."""
+def test_settings_link_to_the_network(page):
+    """Both experiments train the same network, which is shown once."""
     assert page.figures.links.count("#model-1") == 2
     assert page.figures.ids.count("model-1") == 1
     assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 2, "of the picture and above it"
 
 
-def test_few_repeats_say_that_they_bear_no_verdict(page):
+def test_too_few_repeats_for_a_verdict_are_named(page):
     assert "1 repeat: too few for a verdict (6 needed)." in page.words
     assert page.text.count("<details open>") == 1, "the table with verdicts is open, the other is not"
 
 
 def test_sample_reviews_have_a_table_of_scores(tmp_path):
-    """The median over repeats, traceable as every figure; what has no score says why."""
+    """Medians over repeats, traceable like every number; a missing score has its reason."""
     on_texts = {"settings.input": None}
     scored = [
         record("a", repeat, changes=on_texts | {"scored_texts": SCORED_TEXTS, "scored_texts.1.probability": score})
@@ -233,7 +233,7 @@ def test_one_framework_alone_has_a_page(tmp_path):
     assert 'class="warning"' not in alone.text
 
 
-def test_mixtures_of_code_and_machines_are_warned_of(tmp_path):
+def test_different_code_and_machines_have_a_warning(tmp_path):
     other = {"provenance.code.modules": {"trainmark.training.run": "f" * 16}, "provenance.cpu_model": "Other"}
     mixed = Page(tmp_path, record("a", 1), record("a", 2, changes=other))
     warnings = re.findall(r'<p class="warning">(.*?)</p>', mixed.text, re.DOTALL)
@@ -245,12 +245,12 @@ def test_mixtures_of_code_and_machines_are_warned_of(tmp_path):
 NO_COUNTER = "this machine has no energy counter"
 
 
-def test_energy_that_nobody_measured_has_one_sentence(tmp_path):
+def test_energy_that_no_run_measured_has_one_sentence(tmp_path):
     _, runs = written_tables(tmp_path, record("a", 1), record("a", 2))
     assert energy_gaps(runs) == [f"Energy: not measured ({NO_COUNTER})."]
 
 
-def test_energy_of_one_device_alone_is_told_by_the_device(tmp_path):
+def test_energy_that_one_device_lacks_names_the_device(tmp_path):
     _, runs = written_tables(
         tmp_path, record("a", 1), record("a", 2), record("a", 1, device="gpu", changes=MEASURED), record("b", 1)
     )
@@ -271,7 +271,7 @@ def test_energy_that_some_runs_lack_names_them_with_each_reason(tmp_path):
     ]
 
 
-def test_energy_that_all_measured_needs_no_sentence(tmp_path):
+def test_energy_that_all_runs_measured_has_no_sentence(tmp_path):
     _, runs = written_tables(tmp_path, record("a", 1, changes=MEASURED))
     assert energy_gaps(runs) == []
 
@@ -296,14 +296,14 @@ def test_runs_of_one_machine_and_framework_are_one_row_with_all_their_jobs_and_c
 
 
 @pytest.mark.parametrize(
-    ("commit", "clean", "told"),
+    ("commit", "clean", "text"),
     [
         (None, None, "trainmark 0.1.0, outside git"),
         ("0123456789abcdef", True, "trainmark 0.1.0, commit 0123456789ab digest"),
         ("0123456789abcdef", False, "trainmark 0.1.0, commit 0123456789ab with uncommitted changes digest"),
     ],
 )
-def test_machines_tell_the_code_and_whether_it_was_committed(tmp_path, commit, clean, told):
+def test_machines_name_the_code_and_whether_it_was_committed(tmp_path, commit, clean, text):
     page = Page(tmp_path, record("a", changes={"provenance.git_commit": commit, "provenance.git_clean": clean}))
-    assert told in page.words
+    assert text in page.words
     assert f"digest {'c' * 16}" in page.words

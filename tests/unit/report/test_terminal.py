@@ -1,4 +1,4 @@
-"""What ends a workflow in the terminal."""
+"""The summary in the terminal at the end of a workflow."""
 
 import pytest
 from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
@@ -29,7 +29,7 @@ def test_each_section_has_its_medians(printed):
     assert row == ["a", "cpu", "2", "2", "3.50", "0.5000", "75.00", "%"]
 
 
-def test_censored_runs_are_counted_and_words_stand_where_no_figure_is(printed):
+def test_censored_runs_are_counted_and_missing_numbers_have_words(printed):
     text = printed(record("a", 1), diverged("a", 2), out_of_memory("b", 1), diverged("c", 1))
     assert "1 of 2 diverged" in text
     (row,) = [line for line in text.splitlines() if line.startswith("b ")]
@@ -43,7 +43,7 @@ def test_few_repeats_have_one_line_and_no_verdict(printed):
     assert "against" not in text
 
 
-def test_verdicts_are_those_of_the_longest_epoch_setting(printed):
+def test_verdicts_are_those_of_the_largest_number_of_epochs(printed):
     records = [
         record(name, repeat, epochs=epochs, seconds=seconds)
         for repeat in range(1, 7)
@@ -51,19 +51,19 @@ def test_verdicts_are_those_of_the_longest_epoch_setting(printed):
         for name, seconds in (("a", 1.0), ("b", 2.0))
     ]
     text = printed(*records)
-    assert "Ratios of training time at 40 epochs" in text
+    assert "Ratios of training time at 40 epochs, each with its 95 % interval" in text
     (line,) = [line for line in text.splitlines() if "against" in line]
     assert line.split() == ["b", "on", "cpu", "against", "a", "on", "cpu", "1.99", "(1.99", "to", "1.99)", "slower"]
 
 
 def test_each_pair_has_the_line_of_its_certificate(printed):
     text = printed(record("a"), record("b"), record("c", experiment="f"))
-    lines = text[text.index("The same network in all?") :].splitlines()
+    lines = text[text.index("Parity check (float64), per pair of trainers:") :].splitlines()
     assert (
         lines[1]
         == "  a on cpu and b on cpu: they are <rounding>; in whole epochs, in float32, the losses drift by 3.0e-07"
     )
-    assert text.count("The same network in all?") == 1, "one trainer is no pair"
+    assert text.count("Parity check (float64), per pair of trainers:") == 1, "one trainer is no pair"
 
 
 def test_a_pair_that_is_different_is_not_ranked(printed):
@@ -73,13 +73,13 @@ def test_a_pair_that_is_different_is_not_ranked(printed):
     assert line.split() == ["b", "on", "cpu", "against", "a", "on", "cpu", "refused", "refused:", "different"]
 
 
-def test_agreement_has_a_line_a_pair_of_trainers(printed):
+def test_agreement_has_a_line_per_pair_of_trainers(printed):
     text = printed(record("a", changes={"step_losses": [1.0, 1.0]}), record("b", changes={"step_losses": [1.0, 0.75]}))
     assert "the losses of the first 2 steps" in text
     assert "  a on cpu and b on cpu: 2.50e-01 in the median, 2.50e-01 at most" in text
 
 
-def test_mixtures_are_told(printed):
+def test_different_code_and_machines_are_named(printed):
     text = printed(
         record("a", 1),
         record(

@@ -1,4 +1,4 @@
-"""Pairs that a verdict leaves out, and what it says of those that it holds."""
+"""Pairs that a verdict leaves out, verdicts that are withheld, and the notes that a verdict carries."""
 
 import pytest
 from records_for_tests import certificates_of, disturbed, record, written_tables
@@ -48,7 +48,7 @@ def test_a_verdict_is_withheld_where_too_few_undisturbed_pairs_remain(runs_of):
     ("which", "verdict"),
     [([2], "too few pairs (2, needs 6)"), ([1, 2, 3], "withheld: 3 of 3 pairs disturbed (foreign load)")],
 )
-def test_few_repeats_stay_too_few_as_long_as_one_is_left(runs_of, which, verdict):
+def test_few_repeats_are_too_few_unless_all_are_disturbed(runs_of, which, verdict):
     assert verdict_of(runs_of(3, {("b", repeat): disturbed(**FOREIGN) for repeat in which}))["verdict"] == verdict
 
 
@@ -62,8 +62,8 @@ def test_disturbed_runs_are_named_with_their_causes(runs_of):
     changes = {("b", 2): disturbed(**FOREIGN, **STOPPED), ("a", 1): disturbed(**FOREIGN)}
     assert disturbances(runs_of(3, changes)) == [
         "Disturbed: run 1 (other work took 47.0 % of its CPUs, the limit is 5.0 %), run 4 (other work took 47.0 % of "
-        "its CPUs, the limit is 5.0 % and it was stopped for 30.0 % of the time, the limit is 1.0 %). Medians hold "
-        "such runs; verdicts leave out their pairs."
+        "its CPUs, the limit is 5.0 % and it was stopped for 30.0 % of the time, the limit is 1.0 %). Medians include "
+        "these runs; verdicts leave out their pairs."
     ]
     many = runs_of(8, {("b", repeat): disturbed(**FOREIGN) for repeat in range(1, 8)})
     assert disturbances(many)[0].startswith("Disturbed: runs 2, 4, 6, 8, 10, 12, 14 (foreign load). ")
@@ -82,8 +82,8 @@ LATER = {
 def test_runs_of_another_call_are_named_with_day_and_load(runs_of):
     runs = runs_of(3, {("b", 3): LATER})
     assert mixed_calls(runs) == [
-        "Trained in 2 calls of snakemake: runs 1-5 on 2025-01-01 (load 0.5), run 6 on 2025-01-02 (load 2.2). Their "
-        "order was mixed within each call alone."
+        "Trained in 2 calls of snakemake: runs 1-5 on 2025-01-01 (load 0.5), run 6 on 2025-01-02 (load 2.2). The "
+        "order of runs was mixed only within each call."
     ]
     assert mixed_calls(runs_of(3, {})) == []
     over_midnight = runs_of(2, {("b", 2): {"provenance.started": "2025-01-02T00:01:00+00:00"}})
@@ -95,15 +95,16 @@ def test_runs_of_another_call_are_named_with_day_and_load(runs_of):
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        (LATER, "1 of 6 pairs were trained in different calls of snakemake"),
-        ({"provenance.host": "other"}, "1 of 6 pairs were trained on different hosts"),
+        (LATER, "in 1 of 6 pairs the runs were trained in different calls of snakemake"),
+        ({"provenance.host": "other"}, "in 1 of 6 pairs the runs were trained on different hosts"),
         (
             {"provenance.environment.packages_sha256": "1" * 64},
-            "1 of 6 pairs have different packages; the repeats have 2 sets of packages",
+            "in 1 of 6 pairs the runs have different packages; the repeats of one trainer have 2 different sets of "
+            "packages",
         ),
     ],
 )
-def test_a_verdict_says_in_the_same_sentence_what_its_pairs_do_not_share(runs_of, changes, note):
+def test_a_verdict_has_a_note_on_what_the_runs_of_its_pairs_do_not_share(runs_of, changes, note):
     assert format_verdict(verdict_of(runs_of(6, {("b", 3): changes}))) == f"slower ({note})"
 
 

@@ -1,4 +1,4 @@
-"""Two trainers side by side: ratios pair by pair and their verdict, and how far their first losses part."""
+"""Comparisons of two trainers: ratios over pairs of runs, verdicts, and differences between the first losses."""
 
 import pandas as pd
 import pytest
@@ -61,7 +61,7 @@ def pairs(ratios, first="a", second="b", **options):
         ([1.1, 1.2, 1.3, 1.4, 1.5], "too few pairs (5, needs 6)"),
     ],
 )
-def test_verdict_hangs_on_the_side_of_1_that_the_whole_interval_lies_on(compared, ratios, verdict):
+def test_the_verdict_depends_on_the_side_of_1_on_which_the_whole_interval_lies(compared, ratios, verdict):
     (row,) = compared(*pairs(ratios))
     assert (row["first"], row["second"], row["pairs"], row["left_out"]) == ("a on cpu", "b on cpu", len(ratios), 0)
     assert row["verdict"] == verdict
@@ -89,7 +89,7 @@ def test_pairs_of_censored_runs_are_left_out_and_named(compared):
     assert {one.rsplit("-", 1)[1] for one in row["left_out_run_ids"].split()} == {"2", "5"}
 
 
-def test_no_pair_and_no_figure_are_told_apart(compared):
+def test_no_pair_and_no_measurement_have_different_verdicts(compared):
     lost = [record("a", 1), diverged("b", 1)]
     assert [row["verdict"] for row in compared(*lost)] == ["no pair"]
     assert [row["verdict"] for row in compared(record("a", epochs=1), record("b", epochs=1))] == ["not measured"]
@@ -101,10 +101,10 @@ def test_a_time_of_0_has_no_ratio(compared):
     assert row["left_out_reasons"] == "2 with a time of 0"
 
 
-def test_trainers_are_compared_that_differ_in_framework_alone_or_in_device_alone(compared):
+def test_trainers_are_compared_if_only_framework_or_only_device_differs(compared):
     records = [record(framework, device=device) for framework in "ab" for device in ("cpu", "gpu")]
-    found = {(row["first"], row["second"]) for row in compared(*records)}
-    assert found == {
+    trainers = {(row["first"], row["second"]) for row in compared(*records)}
+    assert trainers == {
         ("a on cpu", "b on cpu"), ("a on gpu", "b on gpu"), ("a on cpu", "a on gpu"), ("b on cpu", "b on gpu"),
     }  # fmt: skip
 
@@ -116,7 +116,7 @@ def test_a_pair_that_trains_the_same_network_is_ranked_and_has_its_class(compare
 
 
 @pytest.mark.parametrize("parity", ["different", "not certified"])
-def test_a_pair_that_does_not_is_refused_with_the_reason_and_has_no_ratio(compared, parity):
+def test_a_pair_that_trains_another_network_is_refused_with_the_reason_and_has_no_ratio(compared, parity):
     (row,) = compared(*pairs([1.1] * 6), parities={("a on cpu", "b on cpu"): parity})
     assert (row["verdict"], row["parity"], row["reason"]) == (f"refused: {parity}", parity, f"they are <{parity}>")
     assert (row["ratio"], row["low"], row["high"], row["pairs"]) == (None, None, None, 6)
@@ -131,13 +131,13 @@ def test_a_pair_that_no_certificate_names_is_refused(tables_of):
         assert {row["reason"] for row in rows} == {"not certified: no certificate names this pair"}
 
 
-def test_a_figures_note_names_each_pair_that_is_not_to_be_ranked_once(tables_of, tmp_path):
+def test_a_figures_note_names_each_pair_that_must_not_be_ranked_once(tables_of, tmp_path):
     records = [record(framework, 1, epochs=epochs) for framework in "abc" for epochs in (2, 3)]
     parities = {("a on cpu", "b on cpu"): "rounding", ("a on cpu", "c on cpu"): "different"}
     table = certified_table(tables_of(*records)[1], parities | {("b on cpu", "c on cpu"): "not certified"})
     (tmp_path / "comparisons.csv").write_text(comparisons_csv(table))
-    for found in (table, read_comparisons(tmp_path / "comparisons.csv")):
-        assert parity_note(found).splitlines() == [
+    for comparisons in (table, read_comparisons(tmp_path / "comparisons.csv")):
+        assert parity_note(comparisons).splitlines() == [
             "Not to be ranked:",
             "a on cpu and c on cpu: they are <different>",
             "b on cpu and c on cpu: they are <not certified>",
@@ -152,10 +152,10 @@ def test_a_figures_note_names_each_pair_that_is_not_to_be_ranked_once(tables_of,
         ("single", "bitwise equal or equal to single precision"),
     ],
 )
-def test_a_figures_note_says_the_classes_where_all_are_to_be_ranked(tables_of, second, note):
+def test_a_figures_note_gives_the_classes_if_all_pairs_may_be_ranked(tables_of, second, note):
     parities = {(f"{a} on cpu", f"{b} on cpu"): "bitwise" for a, b in ("ab", "ac")} | {("b on cpu", "c on cpu"): second}
     table = certified_table(tables_of(*(record(framework) for framework in "abc"))[1], parities)
-    assert parity_note(table) == f"Certified in float64, every two that are compared: {note}"
+    assert parity_note(table) == f"Parity of all compared pairs (float64): {note}"
 
 
 def test_a_figure_of_one_trainer_has_no_note(tables_of):
@@ -170,7 +170,7 @@ def test_groups_with_two_trainers_are_to_be_certified(tables_of):
     assert groups_to_certify(runs) == [("e", "mnist-mlp-flux", "digits"), ("g", "mnist-mlp-flux", "digits")]
 
 
-def test_epoch_settings_and_sections_are_compared_each_for_itself(compared):
+def test_each_number_of_epochs_and_each_section_is_compared_by_itself(compared):
     records = [record(name, epochs=epochs) for name in "ab" for epochs in (2, 3)]
     records += [record("a", experiment="f"), record("b", experiment="g"), record("c", recipe="other")]
     assert sorted((row["experiment"], row["epochs"], row["pairs"]) for row in compared(*records)) == [
@@ -227,14 +227,14 @@ def stepped(framework, repeat, losses, **options):
     return record(framework, repeat, changes={"step_losses": losses}, **options)
 
 
-def test_agreement_compares_equal_settings_alone(tables_of):
+def test_agreement_compares_only_equal_settings(tables_of):
     by_path, _ = tables_of(
         stepped("a", 1, [1.0, 1.0]),
         stepped("a", 2, [1.0, 1.0]),
         stepped("b", 1, [1.0, 0.9]),
         stepped("b", 2, [1.0, 0.5]),
         stepped("b", 3, [1.0, 0.1]),  # no partner
-        stepped("b", 1, [1.0, 0.1], epochs=9),  # another epoch setting
+        stepped("b", 1, [1.0, 0.1], epochs=9),  # another number of epochs
     )
     (row,) = agreement_table(by_path).to_dict("records")
     assert (row["first"], row["second"]) == ("a on cpu", "b on cpu")
@@ -252,13 +252,13 @@ def test_agreement_leaves_out_dropout_and_censored_runs(tables_of, left_out):
     assert agreement_table(by_path).empty
 
 
-def test_trainers_without_an_equal_setting_do_not_agree_or_disagree(tables_of):
+def test_trainers_without_a_common_setting_have_no_row_in_the_agreement(tables_of):
     by_path, _ = tables_of(record("a", 1), diverged("a", 2), diverged("b", 1), record("b", 2))
     assert agreement_table(by_path).empty
 
 
 def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tmp_path):
-    """It was upgraded since: its runs are of another library than the one that was compared."""
+    """A framework was upgraded after it was certified."""
     records = pairs([1.1] * 6)
     for one in records:
         if one["run"]["framework"] == "b":
@@ -268,6 +268,6 @@ def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tmp_path
     assert {row["verdict"] for row in rows} == {"refused: not certified"}
     assert {row["ratio"] for row in rows} == {None}
     assert rows[0]["reason"] == (
-        "not certified: b on cpu was certified with b 1.0, and runs have b 2.0; delete the certificate, or those "
-        "records, and run snakemake again"
+        "not certified: b on cpu was certified with b 1.0, but its runs have b 2.0; delete the certificate, or "
+        "those records, and run snakemake again"
     )

@@ -1,4 +1,4 @@
-"""Figures as people read them, and the words in the place of those that are absent."""
+"""Numbers are formatted for people; a missing number has a word in its place."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_why_a_figure_is_absent(statuses, word):
     assert why_absent(statuses) == word
 
 
-def test_a_row_of_the_summary_knows_its_statuses():
+def test_statuses_and_counts_of_a_row_of_the_summary():
     row = {
         "runs": 3,
         "diverged": 1,
@@ -83,7 +83,7 @@ def test_a_row_of_the_summary_knows_its_statuses():
         (["out_of_memory", "ok", "diverged", "out_of_memory"], "1 ok, 1 diverged, 2 out of memory"),
     ],
 )
-def test_counts_tell_the_ok_always_and_the_others_where_there_are_any(statuses, text):
+def test_counts_always_name_the_ok_runs_and_the_others_only_if_there_are_any(statuses, text):
     assert status_counts(statuses) == text
 
 
@@ -96,6 +96,6 @@ def test_counts_tell_the_ok_always_and_the_others_where_there_are_any(statuses, 
         ([10, 9, 12], "9-10, 12", "runs 9-10, 12"),
     ],
 )
-def test_numbers_in_few_words(numbers, ranges, named):
+def test_numbers_as_ranges(numbers, ranges, named):
     assert number_ranges(numbers) == ranges
     assert named_runs(numbers) == named

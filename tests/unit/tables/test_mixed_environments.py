@@ -1,4 +1,4 @@
-"""What stands side by side and is of different code, or of different machines, is named."""
+"""Runs of one table that differ in code or machine are named."""
 
 import pytest
 from records_for_tests import CODE, out_of_memory, record, session, written_tables
@@ -17,7 +17,7 @@ def with_code(framework, repeat, **modules):
     return record(framework, repeat, changes={"provenance.code.modules": CODE | digests})
 
 
-def test_runs_of_the_same_code_are_no_mixture_though_each_framework_has_its_adapter(runs_of):
+def test_adapters_of_different_frameworks_do_not_count_as_different_code(runs_of):
     runs = runs_of(record("a"), record("b"), record("c"))
     assert code_versions(runs) == 1
     assert mixed_code(runs) == []
@@ -30,7 +30,7 @@ def test_runs_of_different_code_are_named_with_the_module(runs_of):
     assert sentence.startswith("Different code trained runs 1-3 and run 4 (trainmark.training.run). ")
 
 
-def test_an_adapter_of_which_two_versions_trained_is_a_mixture(runs_of):
+def test_two_versions_of_one_adapter_are_named(runs_of):
     runs = runs_of(with_code("a", 1, x="1"), with_code("a", 2, x="2"), with_code("b", 1, y="3"))
     (sentence,) = mixed_code(runs)
     assert "run 1 and run 2 (trainmark.x)" in sentence
@@ -68,17 +68,16 @@ def test_gpu_runs_are_told_apart_by_their_gpu_and_not_by_the_cpu_beside_it(runs_
     assert sentence.startswith("The gpu runs")
 
 
-def test_a_cpu_and_a_gpu_run_are_no_mixture_nor_is_a_run_without_a_device(runs_of):
+def test_a_cpu_and_a_gpu_run_or_a_run_without_a_device_are_not_named(runs_of):
     nowhere = out_of_memory("a", 2, device="gpu", changes={"provenance.device": None})
     assert mixed_machines(runs_of(record("a"), record("a", device="gpu"), nowhere)) == []
 
 
-def test_a_run_that_went_on_on_another_machine_is_told(runs_of):
+def test_a_run_that_was_resumed_on_another_machine_is_named(runs_of):
     moved = record("a", 1, changes={"sessions": [session("h"), session("g", cpus=[3])], "resumes": 1})
     stayed = record("a", 2, changes={"sessions": [session("h"), session("h")], "resumes": 1})
     first, second = runs_of(moved, stayed).to_dict("records")
     assert resumed_elsewhere(first) == (
-        "went on on another machine, or another part of it (h, 2 CPUs of Processor and g, 1 CPU of Processor): its "
-        "times mix them."
+        "was resumed on different hardware (h, 2 CPUs of Processor and g, 1 CPU of Processor): its times mix both."
     )
     assert resumed_elsewhere(second) is None

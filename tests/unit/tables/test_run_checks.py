@@ -1,4 +1,4 @@
-"""Runs that do not begin alike, and weights that another framework evaluates otherwise, are not ranked."""
+"""Runs are not ranked if their first losses differ, or if another framework evaluates their weights differently."""
 
 import pytest
 from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
@@ -9,27 +9,27 @@ from trainmark.tables.run_checks import wrong_pairs
 
 @pytest.fixture
 def pairs(tmp_path):
-    """A function: what is wrong with the pairs of these records, of which every two trainers are certified."""
+    """A function that gives the wrong pairs of these records; every two trainers are certified."""
 
-    def found(*records, evaluations=(), certified=2e-8):
+    def wrong_pairs_of(*records, evaluations=(), certified=2e-8):
         by_path, runs = written_tables(tmp_path, *records)
         certificates = certificates_of(runs)
         for certificate in certificates.values():
             certificate["pairs"][0]["float32"] = {"loss": certified}
         return wrong_pairs(by_path, certificates, evaluations)
 
-    return found
+    return wrong_pairs_of
 
 
-def sentence_of(found):
-    """The sentence of the only pair, which stands in both orders."""
-    assert len(found) == 2
-    assert len(set(found.values())) == 1
-    return next(iter(found.values()))
+def sentence_of(wrong):
+    """The sentence of the only wrong pair, which is there in both orders."""
+    assert len(wrong) == 2
+    assert len(set(wrong.values())) == 1
+    return next(iter(wrong.values()))
 
 
 def evaluation(*records, loss=0.0, accuracy=0.0, **changes):
-    """What another framework makes of these runs: so much more than the records say."""
+    """Another framework's evaluation of these runs; loss, accuracy: how much it exceeds the records."""
     return {
         "framework": "other", "device": "cpu", "versions": {},
         "runs": {
@@ -44,25 +44,25 @@ def evaluation(*records, loss=0.0, accuracy=0.0, **changes):
 
 
 @pytest.mark.parametrize("loss", [2.3, 2.3 * (1 + 4e-7)])
-def test_runs_that_begin_alike_but_for_rounding_are_ranked(pairs, loss):
+def test_runs_with_equal_first_losses_but_for_rounding_are_ranked(pairs, loss):
     assert pairs(record("a"), record("b", changes={"step_losses": [loss, 0.9]})) == {}
 
 
 def test_another_first_loss_is_named_with_its_runs(pairs):
-    found = pairs(record("a"), record("b"), record("a", 2), record("b", 2, changes={"step_losses": [2.3001, 0.3]}))
-    sentence = sentence_of(found)
+    wrong = pairs(record("a"), record("b"), record("a", 2), record("b", 2, changes={"step_losses": [2.3001, 0.3]}))
+    sentence = sentence_of(wrong)
     assert sentence.startswith("different: the first losses of the runs e/")
     assert "/a/cpu/epochs-2/repeat-2 and " in sentence
-    assert sentence.endswith("/b/cpu/epochs-2/repeat-2 differ by 4.3e-05, and of the same training by 5e-07 at most")
+    assert sentence.endswith("/b/cpu/epochs-2/repeat-2 differ by 4.3e-05; equal trainings differ by 5e-07 at most")
 
 
-def test_what_the_certificate_found_in_single_batches_is_allowed_three_times(pairs):
+def test_three_times_the_difference_in_the_certificate_is_allowed(pairs):
     records = [record("a"), record("b", changes={"step_losses": [2.3 * (1 + 5e-6), 0.3]})]
     assert pairs(*records)
     assert pairs(*records, certified=2e-6) == {}
 
 
-def test_with_dropout_the_evaluation_before_training_counts_and_the_first_loss_does_not(pairs):
+def test_with_dropout_the_evaluation_before_training_counts_instead_of_the_first_loss(pairs):
     def of(name, first_loss, initial_loss):
         evaluation = {"loss": initial_loss, "accuracy": 0.1}
         losses = {"step_losses": [first_loss, 0.3]}
@@ -73,13 +73,13 @@ def test_with_dropout_the_evaluation_before_training_counts_and_the_first_loss_d
     assert "the test losses before training of the runs" in sentence_of(wrong)
 
 
-def test_a_run_that_is_not_ok_is_compared_with_none(pairs):
+def test_a_censored_run_is_not_checked(pairs):
     assert pairs(record("a"), diverged("b")) == {}
     assert pairs(record("a"), out_of_memory("b")) == {}
 
 
 @pytest.mark.parametrize("apart", [{}, {"loss": 2e-5}, {"accuracy": 1 / 359}])
-def test_weights_that_give_the_records_figures_are_ranked(pairs, apart):
+def test_runs_whose_evaluations_match_their_records_are_ranked(pairs, apart):
     records = [record("a"), record("b")]
     assert pairs(*records, evaluations=[evaluation(*records, **apart)]) == {}
 
@@ -87,15 +87,15 @@ def test_weights_that_give_the_records_figures_are_ranked(pairs, apart):
 @pytest.mark.parametrize(
     "apart", [{"loss": 1e-3}, {"accuracy": 0.01}, {"weights_sha256": "f" * 64}, {"loss": float("inf")}]
 )
-def test_weights_that_give_others_are_named(pairs, apart):
+def test_runs_whose_evaluations_differ_from_their_records_are_named(pairs, apart):
     records = [record("a"), record("b"), record("c")]
-    found = pairs(*records, evaluations=[evaluation(records[0], **apart)])
-    assert {key[3:] for key in found} == {
+    wrong = pairs(*records, evaluations=[evaluation(records[0], **apart)])
+    assert {key[3:] for key in wrong} == {
         (f"{x} on cpu", f"{y} on cpu") for x, y in (("a", "b"), ("b", "a"), ("a", "c"), ("c", "a"))
     }
-    sentence = next(iter(found.values()))
+    sentence = next(iter(wrong.values()))
     assert sentence.startswith(f"different: other evaluates the weights of the run {records[0]['run']['id']} to a test")
-    assert sentence.endswith("and the run's record says 0.5 and 75.00%")
+    assert sentence.endswith("but the run's record says 0.5 and 75.00%")
 
 
 def test_a_wrong_pair_is_refused_whatever_its_certificate_says(tmp_path):

@@ -1,4 +1,4 @@
-"""Records that stand side by side, and their certificates, are of one campaign."""
+"""Records of one table and their certificates must be of one campaign."""
 
 import json
 
@@ -36,14 +36,14 @@ def test_an_honest_campaign_is_not_refused():
         ({"inputs.recipe": {"batch_size": 128}}, "differ in their recipe (optimizer: "),
     ],
 )
-def test_records_of_other_settings_or_data_do_not_stand_in_one_table(changes, says):
+def test_records_with_different_settings_or_data_are_refused(changes, says):
     with pytest.raises(RecordError) as caught:
         check_records(campaign(changes))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_other_settings_of_another_experiment_are_its_own():
+def test_another_experiment_may_have_other_settings():
     others = {"settings.seed": 2, "settings.experiment.seed": 2, "sessions.0.held_seconds": [20.0, 21.0]}
     check_records(campaign() | {"f": record(experiment="f", changes=others)})
 
@@ -58,13 +58,13 @@ def test_one_process_trains_one_run():
 @pytest.mark.parametrize("renewed", [False, True])
 def test_a_record_of_another_run_is_refused_at_its_place(tmp_path, renewed):
     """renewed: the copy's id was edited too, and its digests."""
-    found = record(repeat=2)
-    path = tmp_path / found["run"]["id"] / "record.json"
+    replaced = record(repeat=2)
+    path = tmp_path / replaced["run"]["id"] / "record.json"
     path.parent.mkdir(parents=True)
-    copy = changed(record(), {"run.id": found["run"]["id"]}) if renewed else record()
+    copy = changed(record(), {"run.id": replaced["run"]["id"]}) if renewed else record()
     path.write_text(json.dumps(copy))
     with pytest.raises(RecordError) as caught:
-        read_records(tmp_path, [found["run"]["id"]])
+        read_records(tmp_path, [replaced["run"]["id"]])
     assert f"{path} is the record of another run, {record()['run']['id']}: it was copied or moved" in str(caught.value)
 
 
@@ -87,36 +87,38 @@ def test_a_certificate_of_the_runs_settings_is_not_refused(certified):
 
 def test_a_certificate_of_another_group_is_refused(certified):
     records, certificates, _ = certified
-    (found,) = certificates.values()
+    (certificate,) = certificates.values()
     with pytest.raises(
-        CertificateError, match=r"the certificate of f, .* is that of e, mnist-mlp-flux, digits: it was"
+        CertificateError, match=r"the certificate of f, .* was made for e, mnist-mlp-flux, digits: it was"
     ):
-        check_certificates({("f", "mnist-mlp-flux", "digits"): found}, records.values())
+        check_certificates({("f", "mnist-mlp-flux", "digits"): certificate}, records.values())
 
 
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("experiment", {"seed": 2}, "was made with the seed 2, and the run e/.* was trained with 1; delete results/"),
-        ("experiment", {"batch_size": "full"}, "with the batch_size full, and the run"),
+        ("experiment", {"seed": 2}, "was made with the seed 2, but the run e/.* was trained with 1; delete results/"),
+        ("experiment", {"batch_size": "full"}, "with the batch_size full, but the run"),
         ("optimizer", {"rule": "sgd", "learning_rate": 0.1}, "with the optimizer "),
         ("dataset_sha256", "f" * 64, "with the dataset_sha256 fff"),
     ],
 )
 def test_a_certificate_of_other_settings_or_data_is_refused(certified, key, value, says):
     records, certificates, _ = certified
-    (found,) = certificates.values()
-    found["settings"][key] = value
+    (certificate,) = certificates.values()
+    certificate["settings"][key] = value
     with pytest.raises(CertificateError, match=says):
         check_certificates(certificates, records.values())
 
 
 def test_a_certificate_of_other_code_is_named(certified):
     _, certificates, runs = certified
-    (found,) = certificates.values()
-    found["trainers"][1]["code"] = {"sha256": "0" * 16, "modules": CODE | {"trainmark.training.run": "0" * 16}}
-    (sentence,) = code_differences(found, runs)
-    assert sentence.startswith("b on cpu was certified with other code than trained its runs (trainmark.training.run).")
+    (certificate,) = certificates.values()
+    certificate["trainers"][1]["code"] = {"sha256": "0" * 16, "modules": CODE | {"trainmark.training.run": "0" * 16}}
+    (sentence,) = code_differences(certificate, runs)
+    assert sentence.startswith(
+        "The code that was certified for b on cpu differs from the code that trained its runs (trainmark.training.run)."
+    )
 
 
 FORGED = {
@@ -149,8 +151,8 @@ FORGED = {
 def different(tmp_path):
     """A certificate of a pair that is different."""
     _, runs = written_tables(tmp_path, record("a"), record("b"))
-    (found,) = certificates_of(runs, {("a on cpu", "b on cpu"): "different"}).values()
-    return found
+    (certificate,) = certificates_of(runs, {("a on cpu", "b on cpu"): "different"}).values()
+    return certificate
 
 
 @pytest.mark.parametrize("edit", FORGED)
@@ -171,6 +173,6 @@ def test_an_edited_certificate_is_refused(different, tmp_path, edit):
 @pytest.mark.parametrize("parity", ["bitwise", "rounding", "single", "different", "not certified"])
 def test_a_certificate_of_any_class_is_not_refused(tmp_path, parity):
     _, runs = written_tables(tmp_path, record("a"), record("b"))
-    (found,) = certificates_of(runs, {("a on cpu", "b on cpu"): parity}).values()
-    (tmp_path / "c.json").write_text(json.dumps(found))
-    assert read_certificate(tmp_path / "c.json") == found
+    (certificate,) = certificates_of(runs, {("a on cpu", "b on cpu"): parity}).values()
+    (tmp_path / "c.json").write_text(json.dumps(certificate))
+    assert read_certificate(tmp_path / "c.json") == certificate

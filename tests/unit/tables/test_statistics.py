@@ -1,4 +1,4 @@
-"""Statistics: medians, ranges, how far two sequences part, and an interval that holds as often as it says."""
+"""Statistics: medians, ranges, differences of two sequences, and an interval that has its nominal coverage."""
 
 import math
 
@@ -18,14 +18,14 @@ from trainmark.tables.statistics import (
 
 
 @pytest.mark.parametrize(
-    ("values", "wanted"), [([3.0], (3, 3, 3)), ([1.0, 9.0, 2.0], (2, 1, 9)), ([1.0, 2.0], (1.5, 1, 2))]
+    ("values", "expected"), [([3.0], (3, 3, 3)), ([1.0, 9.0, 2.0], (2, 1, 9)), ([1.0, 2.0], (1.5, 1, 2))]
 )
-def test_median_and_range(values, wanted):
-    assert median_and_range(values) == wanted
+def test_median_and_range(values, expected):
+    assert median_and_range(values) == expected
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "wanted"),
+    ("first", "second", "expected"),
     [
         ([1.0, 2.0], [1.0, 2.0], (0.0, 2)),
         ([1.0, 2.0], [1.0, 1.0, 5.0], (0.5, 2)),
@@ -36,15 +36,15 @@ def test_median_and_range(values, wanted):
         ([], [1.0], (0.0, 0)),
     ],
 )
-def test_largest_relative_difference(first, second, wanted):
-    assert largest_relative_difference(first, second) == wanted
+def test_largest_relative_difference(first, second, expected):
+    assert largest_relative_difference(first, second) == expected
 
 
 # --- the interval of the median -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
-def test_few_values_bear_no_interval(count):
+def test_few_values_have_no_interval(count):
     assert median_interval(list(range(count))) is None
 
 
@@ -69,7 +69,7 @@ def test_interval_holds_the_median_of_a_skewed_distribution_in_95_percent_of_cas
     assert 0.95 <= held < 1
 
 
-# --- verdicts of whole experiments, with runs that a machine disturbs -----------------------------------------------
+# --- verdicts of simulated experiments on a machine with slow moments -----------------------------------------------
 
 
 def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFrame:
@@ -93,7 +93,7 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
 
 
 @pytest.mark.parametrize("repeats", [6, 10])
-def test_equals_are_told_apart_in_5_percent_of_experiments_at_most(repeats):
+def test_equal_frameworks_are_distinguished_in_at_most_5_percent_of_experiments(repeats):
     runs = simulated_runs(120, repeats, factor=1.0)
     compared = comparisons_table(runs, certificates_of(runs))
     verdicts = compared[compared["metric"] == "training_seconds"]["verdict"]
@@ -101,7 +101,7 @@ def test_equals_are_told_apart_in_5_percent_of_experiments_at_most(repeats):
     assert (verdicts != "not distinguishable").mean() <= 0.05
 
 
-def test_a_side_slowed_by_a_tenth_is_called_slower_mostly_and_never_faster_with_an_interval_that_holds_it():
+def test_a_framework_slower_by_a_tenth_is_mostly_called_slower_and_never_faster():
     runs = simulated_runs(60, 10, factor=1.1)
     compared = comparisons_table(runs, certificates_of(runs)).query("metric == 'training_seconds'")
     assert (compared["verdict"] == "slower").mean() >= 0.65, "0.73 of many; 0.77 by the exact interval alone"

@@ -1,4 +1,4 @@
-"""Tables: one row a run, an epoch, a setting; medians over the runs that are ok, words where there is no figure."""
+"""Tables: one row per run, epoch or setting; medians over the runs that are ok, words in place of missing numbers."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ def runs_of(tmp_path):
     return lambda *records: written_tables(tmp_path, *records)[1]
 
 
-# --- one row a run ------------------------------------------------------------------------------------------------
+# --- one row per run ----------------------------------------------------------------------------------------------
 
 
 def test_runs_keep_their_order_and_are_numbered_by_the_order_of_training(tmp_path):
@@ -59,7 +59,7 @@ def test_a_censored_run_says_how_it_ended(runs_of):
     assert second["training_seconds"] is None
 
 
-def test_a_run_that_went_on_elsewhere_names_its_machines(runs_of):
+def test_a_run_that_was_resumed_elsewhere_names_its_machines(runs_of):
     same, host, gpu = runs_of(
         record("a", changes={"sessions": [session("h"), session("h")], "resumes": 1}),
         record("b", changes={"sessions": [session("h"), session("g"), session("h")], "resumes": 2}),
@@ -71,7 +71,7 @@ def test_a_run_that_went_on_elsewhere_names_its_machines(runs_of):
     assert (gpu["machines"], gpu["session_machines"]) == (2, f"h, GPU-1, {cpus} and h, GPU-2, {cpus}")
 
 
-def test_a_run_that_went_on_with_more_cpus_is_a_mixture(runs_of):
+def test_a_run_that_was_resumed_with_more_cpus_has_two_machines(runs_of):
     (run,) = runs_of(
         record("a", changes={"sessions": [session(cpus=[1]), session(cpus=[0, 1])], "resumes": 1}),
     ).to_dict("records")
@@ -90,7 +90,7 @@ def test_a_run_says_where_and_with_what_it_was_trained(runs_of):
 
 
 def test_tables_survive_their_file(tmp_path):
-    """Where no run has a figure too, and in a column of words where none has a word."""
+    """Also if no run has a number, and if no row of a text column has a text."""
     by_path, runs = written_tables(tmp_path, out_of_memory("a"), out_of_memory("b"))
     runs.to_parquet(tmp_path / "runs.parquet")
     tables.curves_table(by_path).to_parquet(tmp_path / "curves.parquet")
@@ -100,10 +100,10 @@ def test_tables_survive_their_file(tmp_path):
     assert list(pd.read_parquet(tmp_path / "curves.parquet").columns) == list(tables.curves_table(by_path).columns)
 
 
-# --- one row a run and epoch --------------------------------------------------------------------------------------
+# --- one row per run and epoch ------------------------------------------------------------------------------------
 
 
-def test_curves_have_a_row_an_epoch_and_none_of_a_run_without_any(tmp_path):
+def test_curves_have_a_row_per_epoch_and_none_for_a_run_without_epochs(tmp_path):
     train = {"loss": 0.25, "accuracy": 1.0}
     results = {"result.train_loss": 0.25, "result.train_accuracy": 1.0}
     trained = changed(record("a", epochs=3), {"curves.2.evaluations.train": train, **results})
@@ -125,7 +125,7 @@ def test_curves_of_runs_without_any_epoch_have_their_columns(tmp_path):
     assert curves["epoch"].dtype == "int64"
 
 
-# --- one row a setting --------------------------------------------------------------------------------------------
+# --- one row per setting ------------------------------------------------------------------------------------------
 
 
 def test_summary_leaves_censored_runs_out_of_medians_and_counts_them(runs_of):
@@ -142,7 +142,7 @@ def test_summary_leaves_censored_runs_out_of_medians_and_counts_them(runs_of):
     assert row["run_numbers"] == "1 2 3 4"
 
 
-def test_a_median_skips_runs_without_the_figure(runs_of):
+def test_a_median_skips_runs_without_the_value(runs_of):
     with_energy = {"energy": {"training_joules": 8.0, "source": "rapl", "reason": None}}
     (row,) = tables.summary_table(runs_of(record("a", 1), record("a", 2, changes=with_energy))).to_dict("records")
     assert row["training_joules_median"] == row["training_joules_min"] == 8.0
@@ -161,7 +161,7 @@ def test_summary_counts_the_versions_of_the_code_of_a_section(runs_of):
     assert list(tables.summary_table(runs)["code_versions"]) == [2, 2, 1, 1]
 
 
-def test_csv_says_why_a_figure_is_absent(runs_of):
+def test_csv_says_why_a_value_is_missing(runs_of):
     runs = runs_of(
         record("a", epochs=1), diverged("b", kind="inf"), out_of_memory("c"), diverged("d", 1), out_of_memory("d", 2)
     )
@@ -174,12 +174,12 @@ def test_csv_says_why_a_figure_is_absent(runs_of):
     assert all(value for row in (ok, inf, memory, both) for value in row.values())
 
 
-def test_of_group_gives_one_section(runs_of):
+def test_select_group_gives_one_section(runs_of):
     runs = runs_of(record("a"), record("a", experiment="f"), record("a", dataset="other"))
-    assert list(tables.of_group(runs, ["f", "mnist-mlp-flux", "digits"])["experiment"]) == ["f"]
+    assert list(tables.select_group(runs, ["f", "mnist-mlp-flux", "digits"])["experiment"]) == ["f"]
 
 
-def test_rows_have_none_for_what_is_not_there(runs_of):
+def test_rows_have_none_for_missing_values(runs_of):
     (row,) = tables.rows_of(runs_of(record("a")))
     assert row["train_loss"] is row["diverged_step"] is row["scheduler"] is row["gpu"] is None
     assert row["number"] == 1

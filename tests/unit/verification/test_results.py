@@ -1,4 +1,4 @@
-"""verify.py over a results folder: whole, it says so; each edit is named, in one line, and never a traceback."""
+"""verify.py on a results folder: an unchanged one has no problems; each edit is named in one line, no traceback."""
 
 import json
 import os
@@ -49,9 +49,9 @@ PREPARED = "datasets/digits/prepared"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def untouched(tmp_path_factory):
     """A results folder as a workflow leaves it."""
-    folder = tmp_path_factory.mktemp("whole") / "results"
+    folder = tmp_path_factory.mktemp("untouched") / "results"
     arrays = {
         split: (np.arange(count * 64, dtype=np.uint32).astype(np.uint8).reshape(count, 1, 8, 8), np.arange(count) % 10)
         for split, count in zip(SPLITS, (1438, 360), strict=True)
@@ -87,7 +87,7 @@ def whole(tmp_path_factory):
 
 
 def remake(folder):
-    """Tables and a page of what lies there, as `snakemake` would make them."""
+    """Write tables, figures and report from the records in the folder, as `snakemake` would."""
     plan = json.loads((folder / "plan.json").read_text())
     made, made_of = collected(plan, folder / "runs", folder / "certificates", folder / "evaluations")
     write_tables(made, made_of, plan, folder / "tables")
@@ -106,39 +106,39 @@ def write_json(path, document):
 
 
 @pytest.fixture
-def folder(whole, tmp_path):
-    return shutil.copytree(whole, tmp_path / "results")
+def folder(untouched, tmp_path):
+    return shutil.copytree(untouched, tmp_path / "results")
 
 
-def test_a_folder_that_is_as_it_was_written(whole):
-    found = verify_results(whole, data=True)
+def test_an_unchanged_folder_has_no_problems(untouched):
+    found = verify_results(untouched, data=True)
     assert found.problems == []
-    looked_at = {kind: count["looked at"] for kind, count in found.counts.items()}
-    assert looked_at == {
+    checked = {kind: count["checked"] for kind, count in found.counts.items()}
+    assert checked == {
         "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 6,
         "figure": 4, "report": 1,
     }  # fmt: skip
 
 
-def test_it_says_by_which_code_and_config(whole):
-    trained, certified = verify_results(whole, data=False).facts
+def test_code_and_config_of_runs_and_certificates_are_told(untouched):
+    trained, certified = verify_results(untouched, data=False).facts
     assert trained.startswith(
         "4 records of experiment e (seed: 1, batch_size: recipe, input: {}, step_losses: 2, memory_limit_mib: None), "
-        "by other code than this clone's (train, trainmark, trainmark.datasets and "
+        "by code that differs from this clone's (train, trainmark, trainmark.datasets and "
     )
     assert trained.endswith("more), outside git")
-    assert certified.startswith("1 certificate compared by other code than this clone's (")
+    assert certified.startswith("1 certificate compared by code that differs from this clone's (")
 
 
 def test_a_kept_record_of_an_earlier_config_is_no_problem(folder):
     earlier = record("chainer", 3, changes={"settings.seed": 5, "settings.experiment.seed": 5, "weights": None})
     write_json(folder / RUNS / "chainer/cpu/epochs-2/repeat-3/record.json", earlier)
     found = verify_results(folder, data=False)
-    assert "1 record is of no run of plan.json, and in no table" in found.facts
+    assert "1 record is not of a run in plan.json, and in no table" in found.facts
     assert found.problems == []
 
 
-def test_what_cannot_be_compared_is_said(folder):
+def test_what_cannot_be_compared_is_told(folder):
     """A figure that another matplotlib drew, and a report whose datasets were not sent along."""
     figure = folder / FIGURES / "curves.png"
     figure.write_bytes(figure.read_bytes().replace(matplotlib.__version__.encode(), b"0.1"))
@@ -146,13 +146,13 @@ def test_what_cannot_be_compared_is_said(folder):
     found = verify_results(folder, data=True)
     assert found.problems == []
     assert found.facts[:2] == [
-        "1 of 4 figures: drawn by another version of matplotlib, not compared",
-        "the report was not compared, since it also shows the datasets, which are not here",
+        "not compared: 1 of 4 figures, drawn by another version of matplotlib",
+        "the report was not compared: it also shows the datasets, and this folder has none",
     ]
 
 
 def edit(changes, renewed=True, path=f"{ONE}/record.json"):
-    """An attack that edits a JSON file. renewed: its digests are made anew."""
+    """An attack that edits a JSON file. renewed: its digests are recomputed."""
 
     def attack(folder):
         document = json.loads((folder / path).read_text())
@@ -180,7 +180,7 @@ def delete(path):
 
 
 def leave_a_run_out(folder):
-    """Of plan and results, tables made anew: the runs of one repeat of one framework."""
+    """Remove one run from plan and results, and remake the tables."""
     plan = json.loads((folder / "plan.json").read_text())
     left_out = ONE.removeprefix("runs/")
     shutil.rmtree(folder / ONE)
@@ -192,14 +192,14 @@ def leave_a_run_out(folder):
 
 
 def leave_an_evaluation_out(folder):
-    """Of one run's weights."""
+    """Remove the evaluation of one run's weights."""
     path = folder / EVALUATIONS / "keras-jax/cpu.json"
     found = json.loads(path.read_text())
     write_json(path, sealed(found | {"runs": {ONE.removeprefix("runs/"): found["runs"][ONE.removeprefix("runs/")]}}))
 
 
 def edit_arrays(folder):
-    """An array, its SHA-256 in the manifest, and nothing else."""
+    """Edit an array and its SHA-256 in the manifest, and nothing else."""
     file = folder / PREPARED / "train_images.npy"
     np.save(file, 255 - np.load(file))
     manifest = json.loads((folder / PREPARED / "manifest.json").read_text())
@@ -208,7 +208,7 @@ def edit_arrays(folder):
 
 
 def copy_and_remake(folder):
-    """A record over another, its run's parts and digests edited; tables made anew is what it fails at."""
+    """Copy a record over another, with its run's id, repeat and digests edited."""
     document = json.loads((folder / ONE / "record.json").read_text())
     document["run"] |= {"id": OTHER.removeprefix("runs/"), "repeat": 2}
     write_json(folder / OTHER / "record.json", resealed(document))
@@ -216,26 +216,37 @@ def copy_and_remake(folder):
 
 
 RECORD_EDITED = "record.json was changed after it was written"
+
+
+def leave_out_a_run(folder):
+    """As if a call had failed; tables and page are made of the other runs, as a forger would."""
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["missing"] = {plan["runs"].pop(): "bad luck"}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    remake(folder)
+
+
 ATTACKS = {
     "accuracy": (edit({"result.test_accuracy": 0.99}, renewed=False), RECORD_EDITED),
     "accuracy, digest renewed": (edit({"result.test_accuracy": 0.99}), "itself: result.test_accuracy is 0.99, but"),
     "phases": (edit({"phases_seconds.steady": 0.1}), "contradicts itself: its phases sum to"),
     "a record over another": (copy(f"{ONE}/record.json", f"{OTHER}/record.json"), "is the record of another run"),
     "a record over another, edited": (copy_and_remake, "say that one process trained both"),
-    "a record deleted": (delete(f"{ONE}/record.json"), "plan.json names this run, and it has no record"),
+    "a record deleted": (delete(f"{ONE}/record.json"), "missing record of a run in plan.json"),
     "a record cut off": (write(f"{ONE}/record.json", b'{"run": '), "is not a JSON file"),
     "a record of nested lists": (write(f"{ONE}/record.json", b"[" * 100_000), "is not a JSON file"),
     "a record that is none": (write(f"{ONE}/record.json", b"[]"), "is not a record of this version"),
     "other versions of the schema": (edit({"schema_version": 5}), "schema_version: 6 was expected"),
     "another seed": (
-        edit({"settings.seed": 2, "settings.experiment.seed": 2}), "was trained with seed: 2, and plan.json asks for 1",
+        edit({"settings.seed": 2, "settings.experiment.seed": 2}),
+        "was trained with seed: 2, but plan.json has seed: 1",
     ),
     "an unknown recipe": (edit({"run.recipe": "nothing"}), "is the record of another run, e/nothing/digits/"),
     "an unknown framework": (edit({"run.framework": "nothing"}), "is the record of another run, e/mnist-mlp-flux/"),
     "an unknown experiment": (edit({"run.experiment": "nothing"}), "is the record of another run, nothing/"),
     "steps of a terminal": (edit({"run.id": "\x1b[2J\nfine"}), "is the record of another run"),
     "another dataset": (edit({"dataset.content_sha256": "0" * 64}), "differ in their dataset (content_sha256: "),
-    "weights": (copy(f"{ONE}/weights.npz", f"{OTHER}/weights.npz"), "its SHA-256 is not its record's"),
+    "weights": (copy(f"{ONE}/weights.npz", f"{OTHER}/weights.npz"), "its SHA-256 is not the one in the record"),
     "weights deleted": (delete(f"{ONE}/weights.npz"), "the trained weights of a run, is missing"),
     "a certificate's class": (
         edit({"pairs.0.parity": "bitwise"}, renewed=False, path=CERTIFICATE), "digits.json was changed after it was",
@@ -258,7 +269,7 @@ ATTACKS = {
             {"runs": {ONE.removeprefix("runs/"): {"weights_sha256": "0" * 64, "loss": 0.5, "accuracy": 0.75}}},
             path=f"{EVALUATIONS}/keras-jax/cpu.json",
         ),
-        "cpu.json evaluates other weights than the run e/",
+        "cpu.json was made from other weights than those of the run e/",
     ),
     "an evaluation": (
         edit({"framework": "x"}, renewed=False, path=f"{EVALUATIONS}/keras-jax/cpu.json"), "cpu.json was changed after",
@@ -280,20 +291,20 @@ ATTACKS = {
     "a certificate of an adapter that errs": (
         edit({"trainers.0.checks": {"order": "has another loss"}}, path=CERTIFICATE), "are rounding, and one of them",
     ),
-    "summary.csv": (replace("tables/summary.csv", "0.75", "0.85"), "summary.csv is not what the records give"),
-    "comparisons.csv": (replace("tables/comparisons.csv", "too few", "faster"), "comparisons.csv is not what the"),
-    "summary.txt": (replace("tables/summary.txt", "75.00 %", "99.00 %"), "summary.txt is not what the records give"),
-    "runs.parquet": (copy("tables/curves.parquet", "tables/runs.parquet"), "runs.parquet is not what the records give"),
+    "summary.csv": (replace("tables/summary.csv", "0.75", "0.85"), "summary.csv is not what this clone computes from"),
+    "comparisons.csv": (replace("tables/comparisons.csv", "too few", "faster"), "comparisons.csv is not what this"),
+    "summary.txt": (replace("tables/summary.txt", "75.00 %", "99.00 %"), "summary.txt is not what this clone computes"),
+    "runs.parquet": (copy("tables/curves.parquet", "tables/runs.parquet"), "runs.parquet is not what this clone"),
     "no parquet": (write("tables/runs.parquet", b"nonsense"), "runs.parquet: can't be read as a table"),
     "a table deleted": (delete("tables/agreement.csv"), "agreement.csv: can't be read as a table"),
     "the page": (
-        replace("report/index.html", "too few for a verdict", "2.0 times faster"), "index.html is not what records,",
+        replace("report/index.html", "too few for a verdict", "2.0 times faster"), "index.html is not what this clone",
     ),
-    "a figure": (replace(f"{FIGURES}/curves.svg", "path", "g"), "curves.svg is not what the tables give by the code"),
+    "a figure": (replace(f"{FIGURES}/curves.svg", "path", "g"), "curves.svg is not what this clone draws from"),
     "a figure over another": (
-        copy(f"{FIGURES}/curves.png", f"{FIGURES}/training_time.png"), "training_time.png is not what the tables give",
+        copy(f"{FIGURES}/curves.png", f"{FIGURES}/training_time.png"), "training_time.png is not what this clone draws",
     ),
-    "a figure of one's own": (write(f"{FIGURES}/faster.png", b"PNG"), "faster.png is none of trainmark's figures"),
+    "a figure of one's own": (write(f"{FIGURES}/faster.png", b"PNG"), "faster.png is not a figure of trainmark"),
     "a device in place of a record": (
         lambda folder: (delete(f"{ONE}/record.json")(folder), (folder / ONE / "record.json").symlink_to("/dev/zero")),
         "record.json is neither a file nor a folder",
@@ -301,13 +312,17 @@ ATTACKS = {
     "a pipe": (lambda folder: os.mkfifo(folder / "datasets/pipe"), "datasets/pipe is neither a file nor a folder"),
     "a cross-evaluation over another": (
         copy(f"{EVALUATIONS}/chainer/cpu.json", f"{EVALUATIONS}/keras-jax/cpu.json"),
-        "cpu.json was made by chainer on cpu, and not by keras-jax on cpu: it was copied or moved",
+        "cpu.json was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
     ),
     "a run that is not evaluated": (leave_an_evaluation_out, "no other trainer evaluated the weights of the run e/"),
     "a title": (replace(f"{PREPARED}/manifest.json", "Digits", "Letters"), "manifest.json was changed after it was"),
-    "a run left out": (leave_a_run_out, "plan.json: its runs are not those that its config asks for"),
-    "no plan": (delete("plan.json"), "plan.json holds no plan"),
-    "a plan that is none": (write("plan.json", b'{"config": 1, "runs": 2, "order": 3}'), "can't be read as a plan"),
+    "a run left out": (leave_a_run_out, "plan.json: its runs are not the runs of its config"),
+    "no plan": (delete("plan.json"), "there is no plan"),
+    "a plan that is none": (write("plan.json", b'{"config": 1, "runs": 2, "order": 3}'), "is not a plan of this"),
+    "a plan of wrong types": (
+        write("plan.json", b'{"config": 1, "runs": 2, "order": 3, "missing": {}}'), "can't be read as a plan",
+    ),
+    "a run that is called missing": (leave_out_a_run, "Missing: 1 of 4 runs."),
     "the mean image": (
         lambda folder: np.save(folder / "datasets/digits/mean.npy", np.ones((1, 8, 8))),
         "mean.npy is not the mean image that the run e/",
@@ -321,7 +336,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_is_named(folder, attack):
+def test_each_attack_is_a_named_problem(folder, attack):
     do, says = ATTACKS[attack]
     do(folder)
     found = verify_results(folder, data=True)
@@ -333,11 +348,11 @@ def run_verify(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_script_ends_with_0_only_where_all_is_as_written(folder):
-    whole = run_verify(folder)
-    assert (whole.returncode, whole.stderr) == (0, "")
-    assert whole.stdout.splitlines()[1] == "record: 4 looked at, none wrong"
-    assert whole.stdout.splitlines()[-1] == f"no problems in {folder}"
+def test_the_exit_status_is_0_only_without_problems(folder):
+    untouched = run_verify(folder)
+    assert (untouched.returncode, untouched.stderr) == (0, "")
+    assert untouched.stdout.splitlines()[1] == "record: 4 checked, none wrong"
+    assert untouched.stdout.splitlines()[-1] == f"no problems in {folder}"
     ATTACKS["steps of a terminal"][0](folder)
     tampered = run_verify(folder)
     assert (tampered.returncode, tampered.stderr) == (1, "")
@@ -346,11 +361,11 @@ def test_the_script_ends_with_0_only_where_all_is_as_written(folder):
     assert tampered.stdout.splitlines()[-1] == f"1 problem in {folder}"
 
 
-def test_no_results_folder_is_a_sentence(tmp_path):
+def test_a_folder_without_results_is_one_error_line(tmp_path):
     refused = run_verify(tmp_path / "nowhere")
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"DataError: {tmp_path / 'nowhere'} is no results folder: it holds neither runs, certificates, tables nor "
+        f"DataError: {tmp_path / 'nowhere'} is not a results folder: it holds no runs, certificates, tables or "
         "datasets\n"
     )
 

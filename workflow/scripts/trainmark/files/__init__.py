@@ -1,1 +1,1 @@
-"""Files that are there as a whole or not at all, checksums, free disk, and JSON against a schema."""
+"""Atomic file writes, checksums, free disk space, and JSON files that are checked against a schema."""

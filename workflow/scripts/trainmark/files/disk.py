@@ -1,4 +1,4 @@
-"""Free disk, asked for before something large is written, and arrays that reach the disk."""
+"""Checks for free disk space before a large file is written, and functions that write numpy arrays to files."""
 
 import os
 import shutil
@@ -12,15 +12,18 @@ from numpy.typing import ArrayLike, DTypeLike
 from trainmark.errors import DataError
 
 RESERVE_BYTES = 64 << 20
-"""What is to stay free beside a large file: logs, tables and everybody else's small files."""
+"""Disk space that a large file must leave free, for logs, tables and other small files."""
 
 
 class StorageError(DataError):
-    """A file cannot be stored on this machine: it would not help to get it from another place."""
+    """A file cannot be stored on this machine. Another download source would not help."""
 
 
 def require_free_disk(folder: Path, needed_bytes: int, what: str) -> None:
-    """Raise StorageError where `folder` has less free disk than `what` still needs."""
+    """Raise StorageError if the disk of `folder` has less free space than `needed_bytes` plus RESERVE_BYTES.
+
+    what: the name of the file, for the message.
+    """
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < needed_bytes + RESERVE_BYTES:
         raise StorageError(
@@ -31,15 +34,16 @@ def require_free_disk(folder: Path, needed_bytes: int, what: str) -> None:
 
 
 def new_array(file: Path, dtype: DTypeLike, shape: tuple[int, ...], what: str) -> int:
-    """Make an .npy file with all of its disk taken, to be filled in; return the byte at which its values begin.
+    """Create an .npy file with its full size allocated on disk; return the byte offset at which its values begin.
 
-    It is filled by writing, not by memory-mapping: mapped pages count as the job's memory, and one that finds no disk
-    ends the process. Raises StorageError where the disk is too small, and ValueError for objects, which would have to
-    be pickled.
+    The caller writes the values into the file. It does not memory-map the file, because mapped pages count as the
+    job's memory, and a page that cannot be stored on a full disk kills the process.
+
+    Raises StorageError if the disk is too small, and ValueError for a dtype of Python objects, which would need pickle.
     """
     dtype = np.dtype(dtype)
     if dtype.hasobject:
-        raise ValueError(f"{what} would hold objects of Python")
+        raise ValueError(f"{what} would hold Python objects, which an .npy file cannot store without pickle")
     size_bytes = prod(shape) * dtype.itemsize
     require_free_disk(file.parent, size_bytes, what)
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
@@ -51,19 +55,19 @@ def new_array(file: Path, dtype: DTypeLike, shape: tuple[int, ...], what: str) -
             os.posix_fallocate(stream.fileno(), 0, begin + size_bytes)
         except OSError as error:
             raise StorageError(
-                f"{what} does not fit on the disk of {file.parent} ({error.strerror}); make room"
+                f"{what} does not fit on the disk of {file.parent} ({error.strerror}); make room there"
             ) from error
     return begin
 
 
 def write_arrays(file: Path, arrays: Mapping[str, ArrayLike]) -> None:
-    """Write arrays by name as an .npz file. Raises OSError, and ValueError for an array of Python objects."""
+    """Write named arrays to an .npz file. Raises OSError, and ValueError for an array of Python objects."""
     with open(file, "wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
 
 
 def format_bytes(size_bytes: int) -> str:
-    """A size for people: 1.5 GiB."""
+    """Format a number of bytes for people: "1.5 GiB"."""
     size = float(size_bytes)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:

@@ -1,4 +1,4 @@
-"""Our own JSON files: checked against their schemas, on write and on read, and on read against their digests."""
+"""trainmark's own JSON files: checked against a schema on write and on read, and against their SHA-256 on read."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from trainmark.files.seal import is_sealed, sealed
 from trainmark.files.whole import write_text
 
 MESSAGE_LENGTH = 200
-"""Most characters of what JSON Schema says: it may quote a whole document."""
+"""Longest validation message shown, in characters: jsonschema may quote a whole document."""
 
 
 @cache
@@ -21,7 +21,7 @@ def _validator(schema_file: Path) -> jsonschema.Draft202012Validator:
 
 
 def violation(document: object, schema_file: Path) -> str | None:
-    """Where a document breaks its schema first, and how: "run.epochs: 0 is less than ..."; None where it does not."""
+    """Describe the most relevant schema error of a document: "run.epochs: 0 is less than ..."; None if it is valid."""
     error = jsonschema.exceptions.best_match(_validator(schema_file).iter_errors(document))
     if error is None:
         return None
@@ -32,7 +32,13 @@ def violation(document: object, schema_file: Path) -> str | None:
 
 @dataclass(frozen=True)
 class JsonFiles:
-    """Files of one schema. name: what one is called. error: what is raised. again: how a person comes by another."""
+    """Reads and writes the files of one schema.
+
+    name: what a file is called in messages.
+    schema_file: the JSON schema.
+    error: the exception class to raise.
+    again: how a user gets a new file; ends every message about a bad one.
+    """
 
     name: str
     schema_file: Path
@@ -40,11 +46,11 @@ class JsonFiles:
     again: str
 
     def write(self, document: dict, path: Path) -> None:
-        """Write a file, with its digest, as a whole or not at all. Raises `error` where it does not fit the schema."""
+        """Add a document's SHA-256 and write it to a file, atomically. Raises `error` if it does not fit the schema."""
         write_text(path, self._text(sealed(document), path))
 
     def read(self, path: Path) -> dict:
-        """Read a file. Raises `error` where it is not there, no JSON, does not fit the schema, or was changed."""
+        """Read a file. Raises `error` if it is missing, is no JSON, does not fit the schema, or was changed."""
         try:
             document: dict = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -56,12 +62,12 @@ class JsonFiles:
         self._text(document, path)
         if not is_sealed(document):
             raise self.error(
-                f"{path} was changed after it was written: its SHA-256 is not that of its content; {self.again}"
+                f"{path} was changed after it was written: its content does not match its SHA-256; {self.again}"
             )
         return document
 
     def _text(self, document: dict, path: Path) -> str:
-        """The text of a document. Python's json would write NaN and Infinity, and reads them: both are no JSON."""
+        """The JSON text of a document. Rejects NaN and Infinity, which are not JSON but pass Python's json module."""
         broken = violation(document, self.schema_file)
         try:
             text = json.dumps(document, indent=1, allow_nan=False) + "\n"

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, whatever stops their writing."""
+"""Atomic file writes: an interrupted write leaves the old file, or none, but never half a file."""
 
 import contextlib
 import os
@@ -8,15 +8,16 @@ from pathlib import Path
 
 
 def part_of(path: Path) -> Path:
-    """Where a file lies until it is whole; a process that is killed leaves it there."""
+    """The temporary path of a file until it is complete. A killed process leaves this file behind."""
     return path.with_name(f"{path.name}.part")
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A file beside `path` for the body to write, which takes its place at the end; it goes when anything is raised.
+    """Yield a temporary path next to `path` for the body to write.
 
-    Its folder is made.
+    On success the file is flushed to disk and then renamed to `path`; on an exception it is deleted. Missing parent
+    folders are created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = part_of(path)
@@ -30,19 +31,19 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8 as a whole."""
+    """Write a text file in UTF-8, atomically."""
     with written_whole(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def give_name(part: Path, path: Path) -> None:
-    """Rename a file once its content is on the disk: a rename can reach it before the data do."""
+    """Flush a file to disk, then rename it. The flush comes first: a rename can become durable before the data."""
     sync(part)
     os.replace(part, path)
 
 
 def sync(path: Path) -> None:
-    """Have a file's content, or a folder's list of files, on the disk."""
+    """Flush a file's content, or a folder's list of files, to disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

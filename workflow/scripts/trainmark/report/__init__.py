@@ -1,1 +1,1 @@
-"""What people look at: figures, the report's page, network pictures and the terminal's summary."""
+"""Output for people: figures, the report, its pictures of networks, and the summary in the terminal."""

@@ -1,4 +1,4 @@
-"""A figure in a table of the report: its text, and from which runs it comes."""
+"""The cells of the report's tables: each number with its text and the runs that it comes from."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,14 @@ from trainmark.tables.formatting import format_figure, format_ratio, summary_fig
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure in a table, traceable to its runs; `value` None where there is none, and `text` says why.
+    """One number in a table, traceable to its runs.
 
-    certificate: of a figure that comes from no run, the file and the number of the pair that it comes from.
+    text: what the page shows; for a missing number, the reason.
+    runs: numbers of the runs that it comes from, separated by spaces.
+    field: the name of the quantity, such as "training_seconds".
+    statistic: how it was computed from the runs, such as "median".
+    value: the full value; None if the number is missing.
+    certificate: file and number of the pair, for a number that comes from a certificate instead of runs.
     """
 
     text: str
@@ -31,7 +36,7 @@ def _value(value: float) -> float | None:
 def summary_cells(
     row: Mapping, metrics: Iterable[str], statistics: Iterable[str] = ("median", "min", "max")
 ) -> Iterator[Cell]:
-    """Figures of a row of the summary: each of these statistics of each metric."""
+    """The cells of a row of the summary: each of these statistics of each metric."""
     for metric in metrics:
         for statistic in statistics:
             text, value = summary_figure(row, metric, statistic), row[f"{metric}_{statistic}"]
@@ -39,16 +44,16 @@ def summary_cells(
 
 
 def run_cell(run: Mapping, field: str) -> Cell:
-    """A figure of one run, a row of the table of runs."""
+    """The cell of one value of a run. run: a row of the table of runs."""
     value = _value(run[field])
     text = why_absent([run["status"]]) if value is None else format_figure(field, value)
     return Cell(text, str(run["number"]), field, "value", value)
 
 
 def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell]:
-    """The figures of a row of the table of comparisons, by their column; their runs stand pair by pair.
+    """The cells of a row of the table of comparisons, by column; their runs are listed pair by pair.
 
-    numbers: of the runs, by id.
+    numbers: the number of each run, by its id.
     """
     metric, word = row["metric"], absent_word(row["verdict"])
     runs, left_out = (_numbers(row[ids], numbers) for ids in ("run_ids", "left_out_run_ids"))
@@ -64,7 +69,7 @@ def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell
 
 
 def agreement_cells(row: Mapping, numbers: Mapping[str, int]) -> list[Cell]:
-    """The figures of a row of the table of agreement; their runs stand pair by pair."""
+    """The cells of a row of the table of agreement; their runs are listed pair by pair."""
     runs = _numbers(row["run_ids"], numbers)
     texts = {name: str(row[name]) for name in ("steps", "pairs")}
     texts |= {name: f"{row[name]:.2e}" for name in ("median", "largest")}

@@ -1,4 +1,4 @@
-"""The tables of a results folder, made of its records and certificates: what collect_records writes."""
+"""Makes the tables of a results folder from its records and certificates, for the rule collect_records."""
 
 import json
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ from trainmark.tables.missing import missing_lines
 from trainmark.tables.run_checks import wrong_pairs
 
 Table = pd.DataFrame | str
-"""What a file holds: rows of a .parquet, or the text of any other."""
+"""The content of a file: a table for .parquet, a text for any other format."""
 
 
 def collected(
     plan: Mapping, runs_folder: Path, certificates_folder: Path, evaluations_folder: Path
 ) -> tuple[dict[str, Table], dict[str, str]]:
-    """(tables by the names of their files, digests of the files that they are made of, by file).
+    """Make all tables; return (tables by file name, SHA-256 of the source files by file).
 
-    Raises RecordError or CertificateError where one can't be read, or does not fit the others.
+    Raises RecordError or CertificateError if a source file can't be read or does not fit the others.
     """
     records = tables.read_records(runs_folder, plan["runs"])
     check_records(records)
@@ -44,7 +44,7 @@ def collected(
     wrong = wrong_pairs(records, certificates, evaluations.values())
     compared = comparisons.comparisons_table(runs, certificates, wrong)
     agreement = comparisons.agreement_table(records)
-    made: dict[str, Table] = {
+    content: dict[str, Table] = {
         "runs.parquet": runs,
         "curves.parquet": tables.curves_table(records),
         "summary.csv": tables.csv_text(summary),
@@ -53,29 +53,29 @@ def collected(
         "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
         + terminal_text(runs, summary, compared, agreement, certificates),
     }
-    made_of = {
+    sources = {
         **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},
-        **{f"certificates/{CERTIFICATE_FILE.format(**found)}": found["sha256"] for found in certificates.values()},
-        **{f"evaluations/{file}": found["sha256"] for file, found in evaluations.items()},
+        **{f"certificates/{CERTIFICATE_FILE.format(**one)}": one["sha256"] for one in certificates.values()},
+        **{f"evaluations/{file}": evaluation["sha256"] for file, evaluation in evaluations.items()},
     }
-    return made, made_of
+    return content, sources
 
 
-def write_tables(made: Mapping[str, Table], made_of: Mapping[str, str], plan: Mapping, folder: Path) -> None:
-    """Write the tables, and beside them a manifest: of which files they are made, and their own SHA-256."""
+def write_tables(content: Mapping[str, Table], sources: Mapping[str, str], plan: Mapping, folder: Path) -> None:
+    """Write the tables, and a manifest with the SHA-256 of their source files and of the tables themselves."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, table in made.items():
+    for name, table in content.items():
         if isinstance(table, str):
             (folder / name).write_text(table)
         else:
             table.to_parquet(folder / name, index=False)
-    digests = {name: sha256_of(folder / name) for name in made}
-    manifest = {"order": plan["order"], "made_of": dict(made_of), "tables": digests}
+    digests = {name: sha256_of(folder / name) for name in content}
+    manifest = {"order": plan["order"], "made_of": dict(sources), "tables": digests}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 def differing(table: Table, file: Path) -> bool:
-    """Whether a file holds another table than this one."""
+    """Whether the table in a file differs from this one."""
     if isinstance(table, str):
         return file.read_bytes() != table.encode()
     stream = BytesIO()

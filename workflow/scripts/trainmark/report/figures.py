@@ -1,6 +1,7 @@
-"""The figures. Each function `draw_<name>(runs, curves)` is one, and its docstring the caption (plan/figures.py).
+"""The figures. Each function `draw_<name>(runs, curves)` draws one, and its docstring is the caption (plan/figures.py).
 
-runs: the rows of one experiment, recipe and dataset. curves: the table of curves, of all.
+runs: the rows of one experiment, recipe and dataset in the table of runs.
+curves: the whole table of curves.
 """
 
 import textwrap
@@ -19,7 +20,7 @@ from matplotlib.typing import RcKeyType
 from trainmark.plan.figures import PREFIX
 from trainmark.tables.comparisons import parity_note, read_comparisons
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
-from trainmark.tables.tables import groups, of_group
+from trainmark.tables.tables import groups, select_group
 
 STYLE: dict[RcKeyType, object] = {
     "figure.dpi": 150,
@@ -31,23 +32,23 @@ STYLE: dict[RcKeyType, object] = {
     "grid.color": "#e6e6e6",
     "axes.axisbelow": True,
     "legend.frameon": False,
-    "svg.hashsalt": "trainmark",  # the same figure gives the same file
-    "pdf.fonttype": 42,  # TrueType: journals refuse Type 3
+    "svg.hashsalt": "trainmark",  # so that drawing a figure again gives the same file
+    "pdf.fonttype": 42,  # TrueType, because journals refuse Type 3 fonts
 }
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's palette, which colour-blind readers can tell apart; one colour a framework."""
+"""Okabe and Ito's palette, which colour-blind readers can distinguish; one colour per framework."""
 
 LINE_WIDTHS = (4.5, 2.6, 1.2)
-"""Points, framework by framework: thick lines first, so that curves that coincide can all be seen."""
+"""In points, by framework. Thick lines are drawn first, so that curves that coincide stay visible."""
 
 DEVICE_STYLES = {"cpu": ("-", "o"), "gpu": ("--", "^")}
 """Line and marker of each device."""
 
 NOTE_COLUMNS = 130
-"""Characters of a line of a note at the font's size of 7 points, across a figure's 7.2 inches."""
+"""Characters per line of a note, in a font of 7 points across a figure of 7.2 inches."""
 
-NOTHING_LEFT = "every run diverged or ran out of memory"
+ALL_CENSORED = "every run diverged or ran out of memory"
 
 
 def _looks(runs: pd.DataFrame) -> dict[str, tuple[str, float]]:
@@ -63,9 +64,9 @@ def _label(framework: str, device: str) -> str:
 
 
 def draw_curves(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Test loss and accuracy by epoch; line: median over repeats, band: their range, cross: a run diverged after this
-    epoch; dotted: mean loss over the batches of training. Each line is that of the longest epoch setting; the shorter
-    ones are its beginning.
+    """Test loss and test accuracy after each epoch. Line: median over repeats; band: range over repeats; cross: last
+    finite value of a run that diverged; dotted line: mean loss over the training batches. Only the runs with the
+    largest number of epochs are drawn, because shorter runs follow the same curves.
     """
     figure = Figure(figsize=(7.2, 3.0))
     axes = figure.subplots(1, 2, sharex=True)
@@ -73,13 +74,13 @@ def draw_curves(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     curves = curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan)
     longest = runs[runs["epochs"] == runs.groupby(["framework", "device"])["epochs"].transform("max")]
     for (framework, device), group in groups(longest, ["framework", "device"]):
-        of_group = curves[curves["id"].isin(group["id"])]
+        group_curves = curves[curves["id"].isin(group["id"])]
         colour, width = looks[framework]
         look = {"color": colour, "linestyle": DEVICE_STYLES[device][0], "linewidth": width}
         for axis, column in zip(axes, ("test_loss", "test_accuracy"), strict=True):
-            _draw_band(axis, of_group, column, look, _label(framework, device))
-            _mark_divergence(axis, of_group, group[group["status"] == "diverged"], column, colour)
-        batch_loss = of_group.groupby("epoch")["batch_loss"].median()
+            _draw_band(axis, group_curves, column, look, _label(framework, device))
+            _mark_divergence(axis, group_curves, group[group["status"] == "diverged"], column, colour)
+        batch_loss = group_curves.groupby("epoch")["batch_loss"].median()
         axes[0].plot(batch_loss.index, batch_loss, color=colour, linestyle=":", linewidth=width / 2)
     for axis, title in zip(axes, ("test loss (dotted: training batches)", "test accuracy"), strict=True):
         axis.set(xlabel="epoch", title=title)
@@ -87,15 +88,15 @@ def draw_curves(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     if (curves["test_loss"] > 0).any():
         axes[0].set_yscale("log")
     else:
-        _say(axes[0], NOTHING_LEFT)
-    if curves.empty:  # no run came to the end of an epoch
-        _say(axes[1], NOTHING_LEFT)
+        _write_message(axes[0], ALL_CENSORED)
+    if curves.empty:  # no run completed an epoch
+        _write_message(axes[1], ALL_CENSORED)
     axes[1].legend(loc="lower right")
     return figure
 
 
-def _say(axis: Axes, text: str) -> None:
-    """A sentence in place of curves."""
+def _write_message(axis: Axes, text: str) -> None:
+    """Write a sentence into an axis that has no curves."""
     axis.text(0.5, 0.5, text, ha="center", transform=axis.transAxes)
     axis.set_yticks([])
     if not axis.has_data():
@@ -111,7 +112,7 @@ def _draw_band(axis: Axes, curves: pd.DataFrame, column: str, look: dict, label:
 
 
 def _mark_divergence(axis: Axes, curves: pd.DataFrame, diverged: pd.DataFrame, column: str, colour: str) -> None:
-    """A cross where a diverged run was last finite."""
+    """Draw a cross at the last finite value of each diverged run."""
     for run_id in diverged["id"]:
         finite = curves[(curves["id"] == run_id) & curves[column].notna()]
         if len(finite):
@@ -119,25 +120,25 @@ def _mark_divergence(axis: Axes, curves: pd.DataFrame, diverged: pd.DataFrame, c
 
 
 def draw_training_time(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Training time by epoch setting, compilation included; every dot is a run, hollow where it was disturbed; lines
-    join the medians of settings that were trained in the same call of snakemake.
+    """Training time by number of epochs, including compilation. Each dot is a run; hollow dots are disturbed runs.
+    Lines join the medians of runs that were trained in the same call of snakemake.
     """
     figure = Figure(figsize=(7.2, 3.2))
     axis = figure.subplots()
     looks = _looks(runs)
-    runs = runs[runs["status"] == "ok"]  # another stopped before its last epoch: its time is not that of its setting
+    runs = runs[runs["status"] == "ok"]  # censored runs stopped early, so their times do not count
     if runs.empty:
-        _say(axis, NOTHING_LEFT)
+        _write_message(axis, ALL_CENSORED)
         return figure
     pairs = list(groups(runs, ["framework", "device"]))
     for i, ((framework, device), group) in enumerate(pairs):
         line, marker = DEVICE_STYLES[device]
-        shift = 1.03 ** (i - (len(pairs) - 1) / 2)  # so that dots of equal settings do not hide one another
+        shift = 1.03 ** (i - (len(pairs) - 1) / 2)  # so that dots of different trainers do not overlap
         label, (colour, _) = _label(framework, device), looks[framework]
         axis.plot([], [], color=colour, linestyle=line, linewidth=1, label=label)
-        calls = group.groupby("epochs")["calls"].agg(lambda of_setting: " ".join(sorted(set(of_setting))))
-        for _, together in groups(group.assign(calls=group["epochs"].map(calls)), ["calls"]):
-            median = together.groupby("epochs")["training_seconds"].median()
+        calls = group.groupby("epochs")["calls"].agg(lambda calls_of_runs: " ".join(sorted(set(calls_of_runs))))
+        for _, same_calls in groups(group.assign(calls=group["epochs"].map(calls)), ["calls"]):
+            median = same_calls.groupby("epochs")["training_seconds"].median()
             axis.plot(median.index * shift, median, color=colour, linestyle=line, linewidth=1)
         for disturbed, dots in group.groupby(group["disturbed"] != ""):
             fill, seconds = "none" if disturbed else colour, dots["training_seconds"]
@@ -145,7 +146,7 @@ def draw_training_time(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     settings = sorted(runs["epochs"].unique())
     axis.set(xscale="log", yscale="log", xlabel="epochs", ylabel="training time, s")
     axis.set_xticks(settings, [str(setting) for setting in settings], minor=False)
-    axis.set_xlim(settings[0] / 1.3, settings[-1] * 1.3)  # else dots of one setting fill the width, like several
+    axis.set_xlim(settings[0] / 1.3, settings[-1] * 1.3)  # otherwise the dots of a single setting would fill the width
     axis.yaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
     axis.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     axis.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, position: f"{value:g}"))
@@ -155,23 +156,23 @@ def draw_training_time(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
 
 def _add_note(figure: Figure, note: str) -> None:
-    """Below the axes, each line of it folded to the figure's width; the figure grows by its height."""
+    """Write a note below the axes, wrapped to the figure's width; the figure grows by the height of the note."""
     lines = [part for line in note.splitlines() for part in textwrap.wrap(line, NOTE_COLUMNS, subsequent_indent="    ")]
     if lines:
         width, height = figure.get_size_inches()
         figure.set_size_inches(width, height + 0.14 * len(lines))
-        text = "\n".join(lines)  # a name in it may hold a $, which would begin mathematics
+        text = "\n".join(lines)  # not parsed as mathematics, because a name may contain a $
         figure.supxlabel(text, x=0.01, ha="left", fontsize=7, color="#444444", parse_math=False)
 
 
 def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, files: list[Path]) -> None:
-    """Draw a figure from the runs of one group, into a file for each format.
+    """Draw a figure from the runs of one group, into one file per format.
 
-    note: what stands below it, line by line.
+    note: the text below the figure; its lines are kept.
     """
     with matplotlib.rc_context(STYLE):
         for file in files:
-            # Drawn for each: the layout moves a little whenever it is saved.
+            # The figure is drawn again for each file, because saving it changes its layout slightly.
             figure = globals()[f"{PREFIX}{name}"](runs, curves)
             _add_note(figure, note)
             dated = {"svg": "Date", "pdf": "CreationDate"}.get(file.suffix[1:])
@@ -179,19 +180,21 @@ def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, 
 
 
 def save_figure_of(name: str, group: Sequence[str], tables: Path, files: list[Path]) -> None:
-    """Draw a figure of a group (experiment, recipe, dataset) from the tables in a folder, into a file for each format.
+    """Draw a figure of a group from the tables in a folder, into one file per format.
 
-    Below it stands which pairs are not to be ranked, and what the runs do not share. The same tables give the same
-    files, to the byte, with the same version of matplotlib.
+    The note below the figure names the pairs that must not be ranked, the calls of snakemake and the disturbed runs.
+    With the same version of matplotlib, the same tables give the same files, byte for byte.
+
+    group: experiment, recipe and dataset.
     """
-    runs = of_group(pd.read_parquet(tables / "runs.parquet"), group)
-    compared = of_group(read_comparisons(tables / "comparisons.csv"), group)
+    runs = select_group(pd.read_parquet(tables / "runs.parquet"), group)
+    compared = select_group(read_comparisons(tables / "comparisons.csv"), group)
     lines = [parity_note(compared), *mixed_calls(runs), *disturbances(runs)]
     save_figure(name, runs, pd.read_parquet(tables / "curves.parquet"), "\n".join(filter(None, lines)), files)
 
 
 def figure_differs(name: str, group: Sequence[str], tables: Path, file: Path) -> bool:
-    """Whether a file holds another figure than the tables give."""
+    """Whether the figure in a file differs from the one drawn now from the tables."""
     with TemporaryDirectory() as folder:
         again = Path(folder, file.name)
         save_figure_of(name, group, tables, [again])
@@ -199,5 +202,5 @@ def figure_differs(name: str, group: Sequence[str], tables: Path, file: Path) ->
 
 
 def drawn_by_this_matplotlib(file: Path) -> bool:
-    """Whether a figure says that it was drawn by the version of matplotlib that is here."""
+    """Whether the installed version of matplotlib drew this figure, according to the file's metadata."""
     return matplotlib.__version__.encode() in file.read_bytes()

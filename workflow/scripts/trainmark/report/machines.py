@@ -1,4 +1,4 @@
-"""On which machines, with which software and by which code the runs were trained."""
+"""The report's table of the machines, software and code that trained the runs."""
 
 from collections.abc import Iterable
 
@@ -10,13 +10,15 @@ SAME = (
     "framework", "device", "host", "cpu_model", "gpu", "threads", "versions", "environment", "python", "platform",
     "trainmark", "git_commit", "git_clean", "code_sha256",
 )  # fmt: skip
-"""What the runs of one row of the table have in common."""
+"""Columns whose values are equal for all runs of one row."""
 
 
 def machines(runs: pd.DataFrame) -> list[dict]:
-    """A row for each machine, framework and state of software and code; `runs` holds the numbers of its runs.
+    """One row per machine, framework and state of software and code. Besides the columns of SAME, a row has:
 
-    cpus: the sets of CPUs that these runs held, jobs: the scheduler's jobs that trained them.
+    runs: the numbers of its runs.
+    cpus: the sets of CPUs that these runs held.
+    jobs: the scheduler's jobs that trained them.
     """
     return [
         row | {"runs": " ".join(map(str, sorted(group["number"]))), "cpus": _each(group["cpus"]), "jobs": _jobs(group)}
@@ -26,7 +28,7 @@ def machines(runs: pd.DataFrame) -> list[dict]:
 
 
 def _jobs(runs: pd.DataFrame) -> str:
-    """Scheduler and jobs, as "slurm 101, 102"; "" for runs outside of a scheduler."""
+    """Scheduler and jobs: "slurm 101, 102"; "" for runs without a scheduler."""
     jobs = runs.dropna(subset=["scheduler"]).groupby("scheduler", sort=False)["job_id"]
     return "; ".join(f"{scheduler} {', '.join(dict.fromkeys(job_ids))}" for scheduler, job_ids in jobs)
 

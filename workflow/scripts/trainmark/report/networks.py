@@ -1,4 +1,4 @@
-"""The networks of the report: for each its picture, its parameters beside the published count, and its layers."""
+"""The report's section on networks: their pictures, layers, and parameter counts compared with published ones."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +17,22 @@ from trainmark.report.network_picture.picture import Picture, picture
 from trainmark.tables.tables import GROUP, groups
 
 PREFIXES = ("", "k", "M", "G", "T")
-"""SI's, of the powers of 1000."""
+"""SI prefixes of the powers of 1000."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A recipe's network as it is trained in this report, and what the page says of it.
+    """A recipe's network, for the input shape and number of classes that it is trained with here.
 
-    anchor: id of its place in the page. published: a sentence on the recipe's published parameter count. cost:
-    floating-point operations of the forward pass, in words. rows: a row of texts for each layer (name, op, output
-    shape, parameters, FLOPs); totals: of the last two columns.
+    anchor: its HTML id in the page.
+    title: its heading in the page.
+    parameters: its number of trainable parameters.
+    published: a sentence that compares the recipe's parameter count with the published one.
+    agrees: whether these two counts are equal.
+    cost: floating-point operations of the forward pass, in words.
+    picture: its drawing.
+    rows: for each layer its texts (name, op, output shape, parameters, FLOPs).
+    totals: the sums of the last two columns.
     """
 
     anchor: str
@@ -41,26 +47,26 @@ class Model:
 
 
 def models(runs: pd.DataFrame, folder: Path) -> dict[tuple[str, ...], Model]:
-    """The network of each experiment, recipe and dataset of the runs; what is the same network is one Model.
+    """The network of each group (experiment, recipe, dataset); groups with the same network share one Model.
 
-    folder: of the results. Raises RecordError or DataError where a record or a dataset's manifest can't be read.
+    folder: the results folder. Raises RecordError or DataError if a record or a dataset's manifest can't be read.
     """
-    found: dict[tuple, Model] = {}
-    of_group = {}
+    distinct: dict[tuple, Model] = {}
+    by_group = {}
     for values, group in groups(runs, GROUP):
         _, recipe, dataset = values
         manifest = read_manifest(folder / "datasets" / dataset / "prepared")
         transform = read_record(folder / group["record"].iloc[0])["settings"]["input"]
         seen = seen_shape(InputTransform(**transform) if transform else None, manifest["sample_shape"])
         key = (recipe, seen, manifest["classes"])
-        if key not in found:
-            found[key] = model(RECIPES[recipe], key[1], key[2], f"model-{len(found) + 1}")
-        of_group[values] = found[key]
-    return of_group
+        if key not in distinct:
+            distinct[key] = model(RECIPES[recipe], key[1], key[2], f"model-{len(distinct) + 1}")
+        by_group[values] = distinct[key]
+    return by_group
 
 
 def model(recipe: Recipe, input_shape: Shape, classes: int, anchor: str) -> Model:
-    """What the page says of a recipe's network for inputs of a shape and a number of classes."""
+    """Describe a recipe's network. input_shape: of one sample; anchor: its HTML id."""
     architecture = recipe.architecture(tuple(input_shape), classes)
     rows = layers(architecture)
     parameters = sum(row.parameters for row in rows)
@@ -73,29 +79,29 @@ def model(recipe: Recipe, input_shape: Shape, classes: int, anchor: str) -> Mode
         agrees=agrees,
         cost=_cost(rows),
         picture=picture(boxes(architecture)),
-        rows=tuple(_row(row, before) for row, before in zip(rows, _before(architecture), strict=True)),
+        rows=tuple(_row(row, previous) for row, previous in zip(rows, _previous_names(architecture), strict=True)),
         totals=(f"{parameters:,}", f"{sum(row.flops for row in rows):,}"),
     )
 
 
 def _published(recipe: Recipe) -> tuple[str, bool]:
-    """A sentence on the parameters at the published classes and input shape; and whether they are the published."""
+    """(a sentence on the parameter count for the published input shape and classes, whether it is as published)."""
     counted = recipe.architecture(recipe.input_shape, recipe.published_classes).parameter_count()
     count = f"{counted:,} parameters at {recipe.published_classes:,} classes"
     if counted == recipe.published_parameters:
         return f"{count}, as published ({recipe.source}).", True
-    return f"{count}; published are {recipe.published_parameters:,} ({recipe.source}).", False
+    return f"{count}, but {recipe.published_parameters:,} are published ({recipe.source}).", False
 
 
 def _cost(rows: tuple[Layer, ...]) -> str:
-    """The FLOPs of evaluation, and with auxiliary heads, where there are any."""
+    """The FLOPs of an evaluation and, if the network has auxiliary heads, those including the heads."""
     evaluated, all_layers = sum(row.flops for row in rows if not row.auxiliary), sum(row.flops for row in rows)
-    heads = f"; with its auxiliary heads {format_flops(all_layers)}" if any(row.auxiliary for row in rows) else ""
-    return f"{format_flops(evaluated)} a sample forward{heads}"
+    heads = f" ({format_flops(all_layers)} with its auxiliary heads)" if any(row.auxiliary for row in rows) else ""
+    return f"{format_flops(evaluated)} per sample in the forward pass{heads}"
 
 
 def format_flops(count: int) -> str:
-    """A number of floating-point operations to 3 digits: "7.75 GFLOPs"."""
+    """Format a number of floating-point operations to 3 digits: "7.75 GFLOPs"."""
     rounded = float(f"{count:.3g}")
     power = min((len(f"{rounded:.0f}") - 1) // 3, len(PREFIXES) - 1)
     scaled = rounded / 1000**power
@@ -103,16 +109,16 @@ def format_flops(count: int) -> str:
     return f"{digits} {PREFIXES[power]}FLOPs"
 
 
-def _before(architecture: Architecture) -> list[str]:
+def _previous_names(architecture: Architecture) -> list[str]:
     return ["input", *(node.name for node in architecture.nodes[:-1])]
 
 
-def _row(layer: Layer, before: str) -> tuple[str, ...]:
-    """A layer's texts; what feeds it is told where it isn't the layer of the row before."""
+def _row(layer: Layer, previous: str) -> tuple[str, ...]:
+    """A layer's texts for the table. Its inputs are named unless the layer of the previous row is the only one."""
     node = layer.node
-    words = in_words(node) + _sources(node, before) + (" (auxiliary head)" if layer.auxiliary else "")
+    words = in_words(node) + _sources(node, previous) + (" (auxiliary head)" if layer.auxiliary else "")
     return node.name, words, format_shape(layer.output_shape), f"{layer.parameters:,}", f"{layer.flops:,}"
 
 
-def _sources(node: Node, before: str) -> str:
-    return "" if node.inputs == (before,) else f", of {', '.join(node.inputs)}"
+def _sources(node: Node, previous: str) -> str:
+    return "" if node.inputs == (previous,) else f", from {', '.join(node.inputs)}"

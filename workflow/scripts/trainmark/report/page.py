@@ -1,7 +1,7 @@
-"""The report: one HTML file that holds everything it shows, and works offline.
+"""The report: one self-contained HTML file that works offline.
 
-Every figure in a table carries the numbers of the runs it comes from (data-runs), the name of the figure
-(data-field), how it was made of them (data-statistic) and its full value (data-value); every run names its record.
+Every number in a table has attributes with the runs that it comes from (data-runs), its name (data-field), how it was
+computed from them (data-statistic) and its full value (data-value). Every run in the list of runs links to its record.
 """
 
 import base64
@@ -33,13 +33,15 @@ RUN_FIGURES = (
     "test_accuracy",
     "wall_seconds",
 )
-"""What the list of runs shows of each."""
+"""The columns of the list of runs."""
 
 
 def render(results: Results, plan: Mapping) -> str:
-    """The whole page. plan: see `plan_file.read_plan`.
+    """Render the report as HTML.
 
-    Raises RecordError where a record of a run can't be read, DataError where a dataset's manifest can't.
+    plan: see `plan_file.read_plan`.
+
+    Raises RecordError if a record can't be read, and DataError if a dataset's manifest can't be read.
     """
     config = plan["config"]
     runs, datasets_folder = results.runs, results.folder / "datasets"
@@ -70,13 +72,13 @@ def render(results: Results, plan: Mapping) -> str:
 
 
 def _run(run: dict) -> dict:
-    """A run of the list of runs."""
+    """A run with its cells, for the list of runs."""
     cells = [run_cell(run, field) for field in RUN_FIGURES]
     return run | {"cells": cells, "resumes": run_cell(run, "resumes"), "elsewhere": resumed_elsewhere(run)}
 
 
 def _dataset(folder: Path) -> dict:
-    """A dataset's manifest, with its mean picture where it has one (texts have none)."""
+    """A dataset's manifest, with its mean image as base64 if it has one (texts have none)."""
     manifest = read_manifest(folder / "prepared")
     picture = folder / "mean.png"
     encoded = None if manifest["kind"] == "tokens" else base64.b64encode(picture.read_bytes()).decode()

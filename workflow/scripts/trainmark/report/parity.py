@@ -1,4 +1,4 @@
-"""What the report says of a certificate: a row a pair of trainers, each figure traceable to the pair in its file."""
+"""The report's table of a certificate: one row per pair of trainers, with each number traceable to the certificate."""
 
 from collections.abc import Mapping
 
@@ -13,23 +13,23 @@ from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss
 from trainmark.report.cells import Cell
 
-DRIFTS = {"losses": "losses of whole epochs, float32", "weights": "weights after them, float32"}
+DRIFTS = {"losses": "losses in whole epochs, float32", "weights": "weights after whole epochs, float32"}
 
 
-def certified(found: Mapping | None) -> dict | None:
-    """What the template shows of a group's certificate; None where there is none, since one trainer is no pair."""
-    if found is None:
+def certified(certificate: Mapping | None) -> dict | None:
+    """The values for the template from a group's certificate; None if a group has none, because it has one trainer."""
+    if certificate is None:
         return None
-    file = CERTIFICATE_FILE.format(**{key: found[key] for key in GROUP_KEYS})
-    shown = [stage for stage in STAGE_TITLES if any(stage in pair["stages"] for pair in found["pairs"])]
+    file = CERTIFICATE_FILE.format(**{key: certificate[key] for key in GROUP_KEYS})
+    shown = [stage for stage in STAGE_TITLES if any(stage in pair["stages"] for pair in certificate["pairs"])]
     return {
         "file": file,
-        "settings": found["settings"],
+        "settings": certificate["settings"],
         "headings": [STAGE_TITLES[stage] for stage in shown] + list(DRIFTS.values()),
         "pairs": [
             {key: pair[key] for key in ("first", "second", "parity", "sentence")}
             | {"refused": pair["parity"] in REFUSED, "cells": _cells(pair, f"{file} {number}", shown)}
-            for number, pair in enumerate(found["pairs"])
+            for number, pair in enumerate(certificate["pairs"])
         ],
     }
 
@@ -40,7 +40,7 @@ def _largest(differences: Mapping) -> float:
 
 
 def _cells(pair: Mapping, certificate: str, stages: list[str]) -> list[Cell]:
-    """The largest difference of each stage, and those of DRIFTS."""
+    """The cells of a pair: the largest difference of each stage, and the differences of DRIFTS."""
     values: dict[tuple[str, str], float | None] = {}
     for stage in stages:
         differences = pair["stages"].get(stage)

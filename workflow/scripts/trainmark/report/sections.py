@@ -1,4 +1,4 @@
-"""What the report says of each experiment, recipe and dataset."""
+"""The report's sections, one per experiment, recipe and dataset."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,17 +18,17 @@ from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.results import Results
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, of_group, rows_of, summary_table
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, select_group, summary_table
 
 IN_WORDS = ("seed", "batch_size", "input")
-"""Settings of an experiment that the table of settings tells in words; others stand there as the config gives them."""
+"""Settings that the table of settings describes in words. The other settings are listed there as in the config."""
 
 ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
-"""Columns that a table has even where every run diverged, to say so; others are left out where nobody measured them."""
+"""Metrics that are shown even if all runs were censored. Other metrics are left out if no run measured them."""
 
 
 def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...], Model]) -> Iterator[dict]:
-    """What the page's template shows of each section, in the order of the config; models: from `networks.models`."""
+    """Yield the values for the template of each section, in the order of the config. models: from `networks.models`."""
     runs = results.runs
     numbers = dict(zip(runs["id"], runs["number"], strict=True))
     for values, group in groups(runs, GROUP):
@@ -44,9 +44,10 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "energy": energy_gaps(group),
             "scored_texts": scored_texts_table(group),
             "certificate": certified(results.certificates.get(values)),
-            "comparisons": _comparisons(of_group(results.comparisons, values), numbers),
+            "comparisons": _comparisons(select_group(results.comparisons, values), numbers),
             "agreement": [
-                row | {"cells": agreement_cells(row, numbers)} for row in rows_of(of_group(results.agreement, values))
+                row | {"cells": agreement_cells(row, numbers)}
+                for row in rows_of(select_group(results.agreement, values))
             ],
             "settings": _settings(group, models[values], results.folder),
             "figures": [(_inline_svg(folder / f"{name}.svg"), caption) for name, caption in known_figures().items()],
@@ -54,7 +55,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
 
 
 def _summaries(runs: pd.DataFrame) -> dict:
-    """The section's metrics with their headings, and the rows of its tables of medians and of phases."""
+    """The section's metrics with their headings, and the rows of its tables of medians and phases."""
     summary = summary_table(runs)
     medians = [
         row
@@ -71,7 +72,7 @@ def _summaries(runs: pd.DataFrame) -> dict:
 
 
 def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
-    """Rows of the table, and how many repeats there are where they are too few for any verdict (else None)."""
+    """The rows of the table of comparisons. too_few: the number of repeats if too small for a verdict, else None."""
     rows = [
         row | {"heading": METRICS[row["metric"]], "cells": comparison_cells(row, numbers)}
         for row in rows_of(comparisons)
@@ -81,21 +82,21 @@ def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
 
 
 def energy_gaps(runs: pd.DataFrame) -> list[str]:
-    """A sentence for each reason why energy was not measured; it says of which runs, where it is not that of all."""
+    """A sentence for each reason why energy was not measured; it names the runs unless it applies to all."""
     missing = runs[runs["training_joules"].isna()]
-    reasons = missing["energy_reason"].fillna("no reason is told")
+    reasons = missing["energy_reason"].fillna("no reason given")
     if len(missing) == len(runs) and reasons.nunique() == 1:
         return [f"Energy: not measured ({reasons.iloc[0]})."]
     sentences = []
     for (device, reason), group in missing.groupby(["device", reasons], sort=False):
-        whole = len(group) == (runs["device"] == device).sum()
-        whose = f"the {device} runs" if whole else named_runs(group["number"])
+        all_of_device = len(group) == (runs["device"] == device).sum()
+        whose = f"the {device} runs" if all_of_device else named_runs(group["number"])
         sentences.append(f"Energy of {whose}: not measured ({reason}).")
     return sentences
 
 
 def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, object]:
-    """What all runs of a section have in common, for its table of settings. folder: of the results."""
+    """The settings that all runs of a section share, for its table of settings. folder: the results folder."""
     first = read_record(folder / runs["record"].iloc[0])["settings"]
     optimizer = dict(first["optimizer"])
     recipe = RECIPES[runs["recipe"].iloc[0]]
@@ -103,10 +104,10 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
         "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">picture and layers</a>').format(
             first["architecture"], first["parameters"], recipe.source, model.anchor
         ),
-        "initial weights": f"kernels {first['initializer']}, the rest as Chainer or Keras begins it, by numpy from the "
-        f"seed {first['seed']} and the repeat",
+        "initial weights": f"kernels by {first['initializer']}, other parameters as initialised by Chainer or Keras; "
+        f"drawn by numpy from the seed {first['seed']} and the number of the repeat",
         "optimizer": f"{optimizer.pop('rule')}, " + ", ".join(f"{name} {value:g}" for name, value in optimizer.items()),
-        "batch size": f"{first['batch_size']} samples, in an order drawn by numpy, the same in all frameworks",
+        "batch size": f"{first['batch_size']} samples; their order is drawn by numpy and is the same in all frameworks",
         "input": _input(first["input"]),
         "arithmetic": first["dtype"],
         "dropout": "each framework draws its own masks" if first["dropout"] else "none",
@@ -117,18 +118,20 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
 
 
 def _input(transform: Mapping | None) -> str:
-    """What was done to stored samples, in words."""
+    """The input transform in words."""
     if transform is None:
         return "token ids, as they are stored"
     crop = "whole image" if transform["crop"] is None else f"centred window of {transform['crop']} pixels"
     mean = (
-        f"minus the mean image ({transform['mean_window']} window)" if transform["subtract_mean"] else "mean image kept"
+        f"minus the mean image ({transform['mean_window']} window)"
+        if transform["subtract_mean"]
+        else "mean image not subtracted"
     )
     return f"{crop}, {mean}, times {transform['scale']:.6g}"
 
 
 def _inline_svg(path: Path) -> Markup:
-    """The <svg> element of a file that this workflow wrote; ids are made its own, since a page has one id space."""
+    """The <svg> element of a figure's file. Its ids get a prefix, because ids must be unique in the page."""
     text = path.read_text()
     text = text[text.index("<svg") :]
     prefix = "-".join(path.parts[-4:]).replace(".svg", "")

@@ -1,4 +1,4 @@
-"""The tables that end a workflow in the terminal."""
+"""The summary that is printed in the terminal at the end of a workflow."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
-from trainmark.tables.tables import GROUP, METRICS, groups, of_group
+from trainmark.tables.tables import GROUP, METRICS, groups, select_group
 
 SHOWN = ("training_seconds", "test_loss", "test_accuracy")
-"""Figures of METRICS that the terminal shows; the report shows all."""
+"""The metrics shown in the terminal; the report shows all."""
 
 
 def terminal_text(
@@ -24,21 +24,21 @@ def terminal_text(
     agreement: pd.DataFrame,
     certificates: Certificates,
 ) -> str:
-    """Section by section: medians over repeats, what is mixed, parity, who is faster, and how far frameworks agree."""
+    """The summary, section by section: medians, mixed environments, parity, comparisons, and agreement of losses."""
     parts = []
     for values, rows in groups(summary, GROUP):
         experiment, recipe, dataset = values
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
-        here = of_group(runs, values)
-        parts += mixed_environments(here) + code_differences(certificates.get(values), here)
+        section_runs = select_group(runs, values)
+        parts += mixed_environments(section_runs) + code_differences(certificates.get(values), section_runs)
         if values in certificates:
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
-            parts.append("\n".join(["The same network in all? Certified in float64, pair by pair:", *lines]))
-        compared = of_group(comparisons, values)
+            parts.append("\n".join(["Parity check (float64), per pair of trainers:", *lines]))
+        compared = select_group(comparisons, values)
         parts += _refused(compared, certificates.get(values))
         if len(compared):
             parts.append(_comparisons(compared[compared["metric"] == COMPARED[0]]))
-        agreeing = of_group(agreement, values)
+        agreeing = select_group(agreement, values)
         if len(agreeing):
             parts.append(_agreement(agreeing))
     return "\n\n".join(parts) + "\n"
@@ -54,7 +54,7 @@ def _medians(summary: pd.DataFrame) -> str:
 
 
 def _comparisons(comparisons: pd.DataFrame) -> str:
-    """A line a pair of trainers at the longest epoch setting; one for all where repeats are too few for any verdict."""
+    """A line per pair of trainers at the largest number of epochs; only one if repeats are too few for a verdict."""
     repeats = (comparisons["pairs"] + comparisons["left_out"]).max()
     if repeats < LEAST_FOR_INTERVAL:
         repeated = f"{repeats} repeat{'s' if repeats > 1 else ''}"
@@ -65,14 +65,14 @@ def _comparisons(comparisons: pd.DataFrame) -> str:
         for row in comparisons[comparisons["epochs"] == epochs].to_dict("records")
     ]
     heading = (
-        f"Ratios of training time at {epochs} epoch{'s' if epochs > 1 else ''}, each with its interval at 95 % "
-        "(all of them: see the report):"
+        f"Ratios of training time at {epochs} epoch{'s' if epochs > 1 else ''}, each with its 95 % interval "
+        "(all comparisons are in the report):"
     )
     return "\n".join([heading, tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)])
 
 
 def _refused(comparisons: pd.DataFrame, certificate: Mapping | None) -> list[str]:
-    """Which trainers are not ranked for what their runs show, one paragraph; none for what the certificate says."""
+    """A paragraph on the trainers that are not ranked because of their runs, not because of their certificate."""
     certified = {pair["sentence"] for pair in (certificate or {"pairs": []})["pairs"]}
     lines = not_ranked(comparisons[~comparisons["reason"].isin(certified)])
     return ["\n  ".join(lines)] if lines else []
@@ -85,5 +85,5 @@ def _agreement(agreement: pd.DataFrame) -> str:
     ]
     steps = agreement["steps"].max()
     return "\n".join(
-        [f"Largest relative difference between the losses of the first {steps} steps, by pair of runs:", *rows]
+        [f"Largest relative difference between the losses of the first {steps} steps of two paired runs:", *rows]
     )

@@ -1,4 +1,4 @@
-"""Which pairs of runs may enter a verdict, and what a verdict on them has to say."""
+"""Selects the pairs of runs that may enter a verdict, and says what a reader must know about them."""
 
 from collections import Counter
 
@@ -8,15 +8,20 @@ CENSORED_PAIR = "diverged or out of memory"
 NO_TIME = "with a time of 0"
 DISTURBED = "disturbed"
 
-FACTS = ("status", "disturbed", "device", "calls", "host", "cpu_model", "threads", "environment", "packages_sha256")
-"""Columns of the table of runs that this looks at, beside the times. Of pairs they end in _first and _second."""
+RUN_COLUMNS = (
+    "status", "disturbed", "device", "calls", "host", "cpu_model", "threads", "environment", "packages_sha256",
+)  # fmt: skip
+"""Columns of the table of runs that are used here. In a table of pairs, their names end in _first and _second."""
 
 REPEATED = {"cpu_model": "processors", "threads": "thread counts", "packages_sha256": "sets of packages"}
-"""Columns in which all repeats of a trainer should be equal, in words."""
+"""Columns that should be equal in all repeats of a trainer, each with its plural in words."""
 
 
-def left_out(pairs: pd.DataFrame, metric: str) -> pd.Series:
-    """Why each pair is left out of the comparison of a time; "" for one that is not."""
+def exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
+    """For each pair, why it is left out of the comparison of a time; "" if it is not left out.
+
+    metric: the name of the time, such as "training_seconds".
+    """
 
     def of_pair(pair: pd.Series) -> str:
         if (pair["status_first"], pair["status_second"]) != ("ok", "ok"):
@@ -29,13 +34,21 @@ def left_out(pairs: pd.DataFrame, metric: str) -> pd.Series:
     return pairs.apply(of_pair, axis=1).astype("str")
 
 
-def counted(reasons: pd.Series) -> str:
-    """How many pairs are left out for which reason: "2 disturbed (foreign load); 1 with a time of 0"; "" for none."""
+def count_reasons(reasons: pd.Series) -> str:
+    """Count the pairs left out for each reason: "2 disturbed (foreign load); 1 with a time of 0"; "" for none."""
     return "; ".join(f"{count} {reason}" for reason, count in Counter(filter(None, reasons)).items())
 
 
-def too_many_disturbed(reasons: pd.Series, measured: int, needed: int) -> str | None:
-    """Why a verdict is withheld where the pairs would have been enough without disturbance, or none is left."""
+def withheld_for_disturbance(reasons: pd.Series, measured: int, needed: int) -> str | None:
+    """Say that a verdict is withheld because of disturbed pairs; None if it is not.
+
+    A verdict is withheld if the undisturbed pairs are too few but all pairs would have been enough, or if no
+    undisturbed pair remains.
+
+    reasons: from `exclusion_reasons`.
+    measured: number of pairs that may enter the verdict.
+    needed: number of pairs that a verdict needs.
+    """
     disturbed = [reason for reason in reasons if reason.startswith(DISTURBED)]
     pairs = measured + len(disturbed)
     if not disturbed or measured >= needed or (measured and pairs < needed):
@@ -44,35 +57,37 @@ def too_many_disturbed(reasons: pd.Series, measured: int, needed: int) -> str | 
     return f"withheld: {len(disturbed)} of {pairs} pairs disturbed ({', '.join(causes)})"
 
 
-def other_machines(pairs: pd.DataFrame) -> str | None:
-    """Why a verdict is withheld where the runs of a pair were trained on unlike machines; else None.
+def withheld_for_machines(pairs: pd.DataFrame) -> str | None:
+    """Say that a verdict is withheld because the runs of a pair had different machines; None if it is not.
 
-    A GPU run holds its GPU's share of the cores: its threads are not held against those of a CPU run.
+    Thread counts are not compared between a CPU run and a GPU run, which holds its GPU's share of the cores.
     """
     for column in ("cpu_model", "threads"):
-        held = ~_differ(pairs, "device") | (column != "threads")
-        unlike = pairs[_differ(pairs, column) & held]
+        comparable = ~_differ(pairs, "device") | (column != "threads")
+        unlike = pairs[_differ(pairs, column) & comparable]
         if len(unlike):
             values = sorted({*unlike[f"{column}_first"], *unlike[f"{column}_second"]})
-            found = " and ".join(map(str, values))
-            return f"withheld: {REPEATED[column]} differ in {len(unlike)} of {len(pairs)} pairs ({found})"
+            named = " and ".join(map(str, values))
+            return f"withheld: {REPEATED[column]} differ in {len(unlike)} of {len(pairs)} pairs ({named})"
     return None
 
 
 def notes(pairs: pd.DataFrame) -> list[str]:
-    """What else the runs of the pairs do not share: the call of snakemake, the host, the packages."""
-    same_environment = ~_differ(pairs, "environment")  # of others the packages differ by intention
-    unlike = {
+    """Sentences on what else the runs of the pairs do not share: the call of snakemake, the host, the packages."""
+    same_environment = ~_differ(pairs, "environment")  # between environments packages differ intentionally
+    differences = {
         "were trained in different calls of snakemake": _differ(pairs, "calls"),
         "were trained on different hosts": _differ(pairs, "host"),
         "have different packages": _differ(pairs, "packages_sha256") & same_environment,
     }
-    told = [f"{which.sum()} of {len(pairs)} pairs {what}" for what, which in unlike.items() if which.any()]
+    sentences = [
+        f"in {which.sum()} of {len(pairs)} pairs the runs {what}" for what, which in differences.items() if which.any()
+    ]
     for column, name in REPEATED.items():
         count = max(pairs[f"{column}_{side}"].nunique() for side in ("first", "second"))
         if count > 1:
-            told.append(f"the repeats have {count} {name}")
-    return told
+            sentences.append(f"the repeats of one trainer have {count} different {name}")
+    return sentences
 
 
 def _differ(pairs: pd.DataFrame, column: str) -> pd.Series:

@@ -1,8 +1,8 @@
-"""Two trainers side by side: did they train the same thing, and is one of them faster?
+"""Compares trainers pair by pair: did they train the same network, and is one of them faster?
 
-A trainer is a framework on a device. Runs are paired by repeat: the same initial weights and the same batches, trained
-near each other in an order in which repeats are blocks, so that a machine that drifts favours neither side. Only a pair
-whose certificate says that it trains the same network is ranked.
+A trainer is a framework on a device. Runs are paired by repeat. The two runs of a pair have the same initial weights
+and the same batches. They are also trained close in time, because each repeat is a block in the order of training; so a
+machine that slows down favours neither. A pair is ranked only if its certificate shows that it trains the same network.
 """
 
 import re
@@ -20,12 +20,12 @@ from trainmark.plan.matrix import certified_groups
 from trainmark.plan.run import trainer_name
 from trainmark.tables.comparability import (
     CENSORED_PAIR,
-    FACTS,
-    counted,
-    left_out,
+    RUN_COLUMNS,
+    count_reasons,
+    exclusion_reasons,
     notes,
-    other_machines,
-    too_many_disturbed,
+    withheld_for_disturbance,
+    withheld_for_machines,
 )
 from trainmark.tables.formatting import format_ratio, format_versions
 from trainmark.tables.serial import ratio_interval
@@ -37,41 +37,48 @@ from trainmark.tables.statistics import (
 from trainmark.tables.tables import GROUP, groups
 
 COMPARED = ("training_seconds", "steady_epoch_seconds")
-"""Figures of METRICS that get a verdict."""
+"""The metrics that get a verdict; keys of METRICS."""
 
 SIDES = ("first", "second")
 SUFFIXES = ("_first", "_second")
 
 INTERVAL = ("ratio", "low", "high")
-"""Figures of a comparison that there are not always."""
+"""Columns that may be missing (NaN) in a comparison."""
 
 Certificates = Mapping[tuple[str, str, str], Mapping]
 """Certificates by (experiment, recipe, dataset)."""
 
 
 def groups_to_certify(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """(experiment, recipe, dataset) of each group of runs that has two trainers at the least."""
+    """(experiment, recipe, dataset) of each group of runs that has at least two trainers."""
     return list(certified_groups(runs.itertuples()))
 
 
 def comparisons_table(
     runs: pd.DataFrame, certificates: Certificates, wrong: Mapping[tuple[str, ...], str] = MappingProxyType({})
 ) -> pd.DataFrame:
-    """Is the second trainer slower or faster than the first? One row an epoch setting, pair of trainers and metric.
+    """Compare trainers: is the second slower or faster than the first?
 
-    Pairs of trainers differ in their framework alone or in their device alone. ratio: the median over the pairs of runs
-    of second / first; low, high: its interval at 95 % (`serial.ratio_interval`); NaN where there is none. left_out
-    counts the pairs of which a run is censored, disturbed or without a time; left_out_reasons says why. The ids of the
-    runs stand pair by pair. note: what a reader of the verdict has to know. parity, reason: the class of the pair of
-    trainers and what its certificate says of it. verdict: see `_verdict` and comparability.py; where the class is one
-    of REFUSED, or the machines are unlike, there is no ratio either. wrong: of
-    `run_checks.wrong_pairs`.
+    The table has one row per number of epochs, pair of trainers and metric. The trainers of a pair differ either in
+    their framework or in their device, not in both. wrong: from `run_checks.wrong_pairs`.
+
+    Columns of the result, besides those that identify the row:
+
+    pairs: number of pairs of runs that enter the ratio.
+    left_out: number of pairs left out because a run is censored, is disturbed or has a time of 0.
+    left_out_reasons: how many pairs were left out for which reason.
+    ratio: the median over the pairs of second / first; missing without pairs, or if parity or machines forbid it.
+    low, high: the 95 % interval of the ratio (`serial.ratio_interval`); also missing if there are too few pairs.
+    verdict: see `_verdict` and comparability.py.
+    parity, reason: the parity class of the two trainers, and the sentence of their certificate.
+    note: what a reader of the verdict must know about the runs.
+    run_ids, left_out_run_ids: ids of the runs, pair by pair.
     """
     rows = []
     for values, group in groups(runs, [*GROUP, "epochs"]):
         by_trainer = {
-            trainer: figures[["repeat", "id", *FACTS, *COMPARED]]
-            for trainer, figures in groups(group, ["framework", "device"])
+            trainer: trainer_runs[["repeat", "id", *RUN_COLUMNS, *COMPARED]]
+            for trainer, trainer_runs in groups(group, ["framework", "device"])
         }
         certificate = certificates.get(values[: len(GROUP)])
         for first, second in combinations(by_trainer, 2):
@@ -81,8 +88,8 @@ def comparisons_table(
                     zip([*GROUP, "epochs", *SIDES], [*values, trainer_name(*first), trainer_name(*second)], strict=True)
                 )
                 parity = (
-                    _wrong(wrong.get((*values[: len(GROUP)], names["first"], names["second"])))
-                    or _outdated(certificate, group, (first, second))
+                    _wrong_runs(wrong.get((*values[: len(GROUP)], names["first"], names["second"])))
+                    or _other_packages(certificate, group, (first, second))
                     or _parity(pair_of(certificate, names["first"], names["second"]))
                 )
                 rows += [
@@ -100,44 +107,46 @@ def _differ_in_one(first: tuple[str, str], second: tuple[str, str]) -> bool:
 
 
 def _parity(pair: Mapping | None) -> dict[str, str]:
-    """Class and reason of a pair of a certificate; None where there is none."""
+    """Parity class and reason of a certified pair. pair: its entry in the certificate; None if it has none."""
     if pair is None:
         return {"parity": NOT_CERTIFIED, "reason": MISSING}
     return {"parity": pair["parity"], "reason": pair["sentence"]}
 
 
-def _wrong(sentence: str | None) -> dict[str, str] | None:
-    """Class and reason of two trainers whose runs themselves are wrong."""
+def _wrong_runs(sentence: str | None) -> dict[str, str] | None:
+    """Parity class and reason of two trainers whose runs themselves contradict the certificate; else None."""
     return {"parity": "different", "reason": sentence} if sentence else None
 
 
-def _outdated(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterable[tuple[str, str]]) -> dict | None:
-    """What is said of two trainers where one was certified with other packages than its runs have; else None."""
+def _other_packages(
+    certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterable[tuple[str, str]]
+) -> dict | None:
+    """Parity class and reason if a trainer was certified with other package versions than its runs have; else None."""
     certified = {(one["framework"], one["device"]): one["versions"] for one in (certificate or {}).get("trainers", [])}
     for framework, device in trainers:
         ran = runs[(runs["framework"] == framework) & (runs["device"] == device) & (runs["status"] == "ok")]["versions"]
-        wanted = format_versions(certified.get((framework, device), {}))
-        others = sorted(set(ran) - {wanted})
-        if wanted and others:
+        certified_versions = format_versions(certified.get((framework, device), {}))
+        others = sorted(set(ran) - {certified_versions})
+        if certified_versions and others:
             reason = (
-                f"{NOT_CERTIFIED}: {trainer_name(framework, device)} was certified with {wanted}, and runs have "
-                f"{' or '.join(others)}; delete the certificate, or those records, and run snakemake again"
+                f"{NOT_CERTIFIED}: {trainer_name(framework, device)} was certified with {certified_versions}, but its "
+                f"runs have {' or '.join(others)}; delete the certificate, or those records, and run snakemake again"
             )
             return {"parity": NOT_CERTIFIED, "reason": reason}
     return None
 
 
 def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:
-    """The figures of one pair of trainers from its pairs of runs, in the order of their repeats."""
-    reasons = left_out(pairs, metric)
+    """Compare one pair of trainers by its pairs of runs, in the order of their repeats (see serial.py)."""
+    reasons = exclusion_reasons(pairs, metric)
     uncensored = pairs[reasons != CENSORED_PAIR]
-    kept = pairs[reasons == ""].sort_values("repeat")
-    measured = kept[kept[[f"{metric}_first", f"{metric}_second"]].notna().all(axis=1)]
+    included = pairs[reasons == ""].sort_values("repeat")
+    measured = included[included[[f"{metric}_first", f"{metric}_second"]].notna().all(axis=1)]
     ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
-    refused = f"refused: {parity}" if parity in REFUSED else other_machines(uncensored)
+    refused = f"refused: {parity}" if parity in REFUSED else withheld_for_machines(uncensored)
     interval, widened = (None, "") if refused else ratio_interval(ratios.tolist())
     low, high = interval or (None, None)
-    withheld = too_many_disturbed(reasons, len(measured), LEAST_FOR_INTERVAL)
+    withheld = withheld_for_disturbance(reasons, len(measured), LEAST_FOR_INTERVAL)
     return {
         "pairs": len(measured),
         "left_out": int((reasons != "").sum()),
@@ -148,7 +157,7 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:
         "note": "; ".join(filter(None, (*notes(measured if len(measured) else uncensored), widened))),
         "run_ids": _ids(measured),
         "left_out_run_ids": _ids(pairs[reasons != ""]),
-        "left_out_reasons": counted(reasons),
+        "left_out_reasons": count_reasons(reasons),
     }
 
 
@@ -157,7 +166,7 @@ def _ids(pairs: pd.DataFrame) -> str:
 
 
 def _verdict(pairs: int, any_ok: bool, interval: tuple[float, float] | None) -> str:
-    """What the interval of second / first says of the second trainer; two-sided, at 5 %."""
+    """The verdict on the second trainer from the interval of second / first: a two-sided test at 5 %."""
     if interval:
         low, high = interval
         return "slower" if low > 1 else "faster" if high < 1 else "not distinguishable"
@@ -167,17 +176,17 @@ def _verdict(pairs: int, any_ok: bool, interval: tuple[float, float] | None) -> 
 
 
 def format_verdict(row: Mapping) -> str:
-    """The verdict, and in the same sentence what a reader of it has to know."""
+    """The verdict with its note: "slower (in 1 of 6 pairs ...)"."""
     return f"{row['verdict']} ({row['note']})" if row["note"] else row["verdict"]
 
 
 def absent_word(verdict: str) -> str:
-    """What stands in place of a ratio or an end of its interval that is not there: "too few pairs", "refused", ..."""
+    """The text shown in place of a missing ratio or interval: "too few pairs", "refused", ..."""
     return re.split(r" \(|:", verdict)[0]
 
 
 def format_comparison(row: dict) -> str:
-    """Ratio and interval as people read them: "1.10 (1.08 to 1.13)"; the ratio alone where there is no interval."""
+    """Format ratio and interval: "1.10 (1.08 to 1.13)"; only the ratio if there is no interval."""
     if pd.isna(row["ratio"]):
         return absent_word(row["verdict"])
     if pd.isna(row["low"]):
@@ -186,26 +195,26 @@ def format_comparison(row: dict) -> str:
 
 
 def not_ranked(comparisons: pd.DataFrame) -> list[str]:
-    """A heading, and a line for each two trainers that are not to be ranked; nothing where there are none."""
+    """A heading, then a line for each pair of trainers that must not be ranked; empty if there is none."""
     refused = comparisons[comparisons["parity"].isin(REFUSED)].drop_duplicates([*SIDES, "parity", "reason"])
     lines = [f"{row['first']} and {row['second']}: {row['reason']}" for row in refused.to_dict("records")]
     return ["Not to be ranked:", *lines] if lines else []
 
 
 def parity_note(comparisons: pd.DataFrame) -> str:
-    """What a figure of one group has to say of its trainers, a line a sentence; empty where none are compared.
+    """The note on parity below a figure of one group; empty if no trainers are compared.
 
-    A figure leaves the report, and shows trainers side by side all the same: which ones are not to be ranked stands in
-    it, and otherwise the classes of all pairs.
+    The note names the pairs that must not be ranked. If there are none, it gives the parity classes of all pairs. It is
+    part of the figure because figures are used outside the report.
     """
     if lines := not_ranked(comparisons):
         return "\n".join(lines)
     classes = [words for name, words in EQUAL.items() if name in set(comparisons["parity"])]
-    return f"Certified in float64, every two that are compared: {' or '.join(classes)}" if classes else ""
+    return f"Parity of all compared pairs (float64): {' or '.join(classes)}" if classes else ""
 
 
 def comparisons_csv(comparisons: pd.DataFrame) -> str:
-    """The table as CSV, with a word in each cell that has no figure."""
+    """Write the table as CSV, with a word in each cell that has no number."""
     table = comparisons.astype(object)
     for column in INTERVAL:
         table[column] = table[column].where(comparisons[column].notna(), comparisons["verdict"].map(absent_word))
@@ -213,7 +222,7 @@ def comparisons_csv(comparisons: pd.DataFrame) -> str:
 
 
 def read_comparisons(path: Path) -> pd.DataFrame:
-    """The table back from the CSV file that `comparisons_csv` was written to, NaN where there is no figure."""
+    """Read the table from a CSV file made by `comparisons_csv`; cells without a number become NaN."""
     table = pd.read_csv(path, keep_default_na=False)
     for column in INTERVAL:
         table[column] = pd.to_numeric(table[column], errors="coerce").astype("float64")
@@ -222,12 +231,13 @@ def read_comparisons(path: Path) -> pd.DataFrame:
 
 
 def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
-    """How far the first steps' losses part between every two frameworks (or devices) that trained the same thing.
+    """How far the losses of the first steps differ between trainers.
 
-    Runs are compared that differ in framework and device alone: same initial weights, same batches. One row for each
-    experiment, recipe, dataset and pair of trainers: the largest relative difference over the steps, as the median and
-    the largest over the pairs of runs. `run_ids` lists the runs, pair by pair. Recipes with dropout are left out, since
-    each framework draws its own masks, and so are runs that diverged or ran out of memory.
+    Compared are runs that differ only in framework and device, and so have the same initial weights and batches. The
+    table has one row per experiment, recipe, dataset and pair of trainers. Of each pair of runs it takes the largest
+    relative difference over the steps; "median" and "largest" are taken over the pairs of runs. `run_ids` lists the
+    runs, pair by pair. Runs with dropout are left out, because each framework draws its own masks; so are runs that
+    diverged or ran out of memory.
     """
     trainers: dict[tuple, dict[str, dict[tuple, tuple[str, list[float]]]]] = {}
     for record in records.values():
@@ -248,7 +258,7 @@ def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
 
 
 def _agreement(first: dict[tuple, tuple[str, list[float]]], second: dict[tuple, tuple[str, list[float]]]) -> dict:
-    """Figures of one pair of trainers from their (run id, step losses) by (epochs, repeat)."""
+    """Compare two trainers by their runs. first, second: (run id, step losses) by (epochs, repeat)."""
     common = [key for key in first if key in second]
     compared = [largest_relative_difference(first[key][1], second[key][1]) for key in common]
     median, _, largest = median_and_range([difference for difference, _ in compared])

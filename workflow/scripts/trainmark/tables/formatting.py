@@ -1,4 +1,4 @@
-"""How figures are shown to people: rounded, or the word in the place of one that is absent."""
+"""Formats numbers for people, and gives the word that stands in place of a missing number."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 CENSORED = {"diverged": "diverged", "out_of_memory": "out of memory"}
-"""The words of each status whose runs are counted, and enter no median."""
+"""The statuses of censored runs, which are counted but enter no median, each in words."""
 
 
 def _three_digits(value: float) -> str:
@@ -21,16 +21,16 @@ _FORMATS = (
     (r"phases\..*", lambda value: _three_digits(value) if value >= 0.1 else f"{value:.3f}"),  # most are near 0
     (r".*", _three_digits),  # seconds, joules, samples a second
 )
-"""How a figure is written, by a pattern of its name: the first that fits."""
+"""How a number is formatted, by a pattern of its metric's name; the first pattern that matches counts."""
 
 
 def format_figure(metric: str, value: float) -> str:
-    """A figure as people read it: times and huge losses to 3 or 4 digits, percent, losses to 4 decimals."""
+    """Format a value of a metric: times to 3 digits, accuracies in percent, losses to 4 decimals (or 4 digits)."""
     return next(form(value) for pattern, form in _FORMATS if re.fullmatch(pattern, metric))
 
 
 def format_ratio(value: float) -> str:
-    """A ratio to 3 digits; to more where else it would be shown as 1 and is not: a verdict hangs on its side of 1."""
+    """Format a ratio to 3 digits, or to more if it would be rounded to 1: a verdict depends on the side of 1."""
     texts = [f"{value:#.{digits}g}" for digits in range(3, 8)]
     return (
         _three_digits(value) if value >= 99.95 else next((t for t in texts if float(t) != 1 or value == 1), texts[-1])
@@ -38,22 +38,24 @@ def format_ratio(value: float) -> str:
 
 
 def format_range(values: Iterable[float]) -> str:
-    """Values by their range: "0.5", "0.1 to 2.3"."""
-    found = list(values)
-    return " to ".join(dict.fromkeys((f"{min(found):.1f}", f"{max(found):.1f}")))
+    """The range of some values: "0.5", "0.1 to 2.3"."""
+    numbers = list(values)
+    return " to ".join(dict.fromkeys((f"{min(numbers):.1f}", f"{max(numbers):.1f}")))
 
 
 def why_absent(statuses: Iterable[str]) -> str:
-    """What stands in place of a figure of these runs that is not there: why they have none, or "not measured"."""
-    found = set(statuses)
-    return "not measured" if "ok" in found else " or ".join(CENSORED[status] for status in CENSORED if status in found)
+    """The text in place of a missing number: why all of these runs are censored, or "not measured" if one is ok."""
+    occurring = set(statuses)
+    if "ok" in occurring:
+        return "not measured"
+    return " or ".join(word for status, word in CENSORED.items() if status in occurring)
 
 
 def status_counts(statuses: Iterable[str]) -> str:
-    """How many runs ended how: "47 ok, 2 diverged"; the ok are always told."""
-    found = list(statuses)
-    counts = [f"{found.count(status)} {word}" for status, word in CENSORED.items() if status in found]
-    return ", ".join([f"{found.count('ok')} ok", *counts])
+    """Count the runs of each status: "47 ok, 2 diverged". The ok ones are always named, the others only if any."""
+    listed = list(statuses)
+    counts = [f"{listed.count(status)} {word}" for status, word in CENSORED.items() if status in listed]
+    return ", ".join([f"{listed.count('ok')} ok", *counts])
 
 
 def statuses_of(row: Mapping) -> list[str]:
@@ -63,20 +65,20 @@ def statuses_of(row: Mapping) -> list[str]:
 
 
 def summary_figure(row: Mapping, metric: str, statistic: str) -> str:
-    """A figure of the summary as people read it, or the word in its place."""
+    """Format a number of the summary, or give the word in its place. statistic: "median", "min" or "max"."""
     value = row[f"{metric}_{statistic}"]
     return why_absent(statuses_of(row)) if pd.isna(value) else format_figure(metric, value)
 
 
 def censored_counts(row: Mapping) -> str:
-    """How many runs of a row of the summary are disturbed, or not ok: "1 of 3 diverged"; "" where there are none."""
+    """Count the censored and disturbed runs of a row of the summary: "1 of 3 diverged"; "" if there are none."""
     words = CENSORED | {"disturbed": "disturbed"}
     counts = [f"{row[status]} of {row['runs']} {word}" for status, word in words.items() if row[status]]
     return ", ".join(counts)
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
-    """Whole numbers in few words: "1-3, 7"."""
+    """Format integers as ranges: "1-3, 7"."""
     ordered = sorted(set(numbers))
     starts = [number for number in ordered if number - 1 not in set(ordered)]
     ends = [number for number in ordered if number + 1 not in set(ordered)]
@@ -86,11 +88,11 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 
 def named_runs(numbers: Iterable[int]) -> str:
-    """Runs by their numbers: "run 3", "runs 1-3, 7"."""
+    """Name runs by their numbers: "run 3", "runs 1-3, 7"."""
     text = number_ranges(numbers)
     return f"run {text}" if text.isdigit() else f"runs {text}"
 
 
 def format_versions(versions: Mapping[str, str]) -> str:
-    """Versions of packages in words: "chainer 7.8.1, numpy 2.4.6"."""
+    """Format package versions: "chainer 7.8.1, numpy 2.4.6"."""
     return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -1,4 +1,4 @@
-"""Where runs that stand side by side differ in what nobody wanted to compare: in their code, or in their machine."""
+"""Reports differences between runs of one table that are not part of the comparison: their code, machine or load."""
 
 import json
 from collections import defaultdict
@@ -9,13 +9,13 @@ import pandas as pd
 from trainmark.tables.formatting import format_range, named_runs
 
 MANY = 6
-"""More disturbed runs than this are told by their cause alone, without its figures."""
+"""If more runs than this were disturbed, only their causes are named, without the measured values."""
 
 
 def _numbers_by_digest(runs: pd.DataFrame) -> dict[str, dict[str, list[int]]]:
-    """For each module of the code, the numbers of the runs that have it, by its digest, in the order of the runs.
+    """For each module of the code, the numbers of the runs that used it, by its digest, in the order of the runs.
 
-    Frameworks have adapters of their own: a run says nothing of a module that it has not.
+    A run does not count for modules that it did not use, such as the adapters of other frameworks.
     """
     numbers: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, modules in sorted(zip(runs["number"], runs["code_modules"], strict=True)):
@@ -25,28 +25,29 @@ def _numbers_by_digest(runs: pd.DataFrame) -> dict[str, dict[str, list[int]]]:
 
 
 def code_versions(runs: pd.DataFrame) -> int:
-    """In how many versions one module occurs among these runs, at most: 1 where the same code trained them all."""
+    """The largest number of versions of any module among these runs: 1 if the same code trained all of them."""
     return max((len(by_digest) for by_digest in _numbers_by_digest(runs).values()), default=1)
 
 
 def mixed_code(runs: pd.DataFrame) -> list[str]:
-    """A sentence for each way in which modules of different versions part these runs; none where all are the same."""
-    modules_by_parts: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    """A sentence for each way in which changed modules divide these runs; empty if one code trained all of them."""
+    modules_by_division: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for module, by_digest in _numbers_by_digest(runs).items():
         if len(by_digest) > 1:
-            parts = tuple(named_runs(numbers) for numbers in by_digest.values())
-            modules_by_parts[parts].append(module)
+            division = tuple(named_runs(numbers) for numbers in by_digest.values())
+            modules_by_division[division].append(module)
     return [
-        f"Different code trained {' and '.join(parts)} ({', '.join(modules)}). To compare them, delete their records "
-        "and call snakemake again, which trains them anew."
-        for parts, modules in modules_by_parts.items()
+        f"Different code trained {' and '.join(division)} ({', '.join(modules)}). To make them comparable, delete "
+        "their records and run snakemake again, which retrains them."
+        for division, modules in modules_by_division.items()
     ]
 
 
 def mixed_machines(runs: pd.DataFrame) -> list[str]:
-    """A sentence for each device whose runs were trained on different processors, or with different numbers of threads.
+    """A sentence for each device whose runs were trained on different processors or with different thread counts.
 
-    Their times then compare machines as well. A run whose device is not known (memory ran out before) is left out.
+    Differences between their times then include differences between machines. A run whose device is not known, because
+    it ran out of memory before, is left out.
     """
     sentences = []
     for device, group in runs.groupby("device", sort=False):
@@ -54,18 +55,19 @@ def mixed_machines(runs: pd.DataFrame) -> list[str]:
         threads = group["threads"].map(lambda count: f"{count} thread{'s' if count > 1 else ''}")
         parts = group.groupby([processor, threads], sort=False)["number"]
         if len(parts) > 1:
-            told = [f"{name}, {count} ({named_runs(numbers)})" for (name, count), numbers in parts]
+            machines = [f"{name}, {count} ({named_runs(numbers)})" for (name, count), numbers in parts]
             sentences.append(
-                f"The {device} runs were trained on different machines: {' and '.join(told)}. Their times compare "
-                "these as well."
+                f"The {device} runs were trained on different machines: {' and '.join(machines)}. Their times "
+                "also differ by the machine."
             )
     return sentences
 
 
 def mixed_calls(runs: pd.DataFrame) -> list[str]:
-    """A sentence where runs were trained in several calls of snakemake, or on several days: which, when, at which load.
+    """A sentence if runs were trained in several calls of snakemake or on several days, with the load of each day.
 
-    Only within one call are all runs mixed: a machine that was slower in another favours what was trained in this one.
+    The order of runs is mixed only within one call. If the machine was slower during one call, the runs of the other
+    calls are favoured.
     """
     calls = runs["calls"].nunique()
     if calls == 1 and runs["day"].nunique() == 1:
@@ -75,27 +77,30 @@ def mixed_calls(runs: pd.DataFrame) -> list[str]:
         for (_, day), group in runs.groupby(["calls", "day"], sort=True)
     ]
     where = f"in {calls} calls of snakemake" if calls > 1 else "on several days"
-    mixed = ". Their order was mixed within each call alone" if calls > 1 else ""
+    mixed = ". The order of runs was mixed only within each call" if calls > 1 else ""
     return [f"Trained {where}: {', '.join(parts)}{mixed}."]
 
 
 def disturbances(runs: pd.DataFrame) -> list[str]:
-    """A sentence that names the disturbed runs and what disturbed them; none where none was."""
+    """A sentence that names the disturbed runs and the causes; empty if no run was disturbed."""
     disturbed = runs[runs["disturbed"] != ""].sort_values("number")
     if disturbed.empty:
         return []
     by = "disturbance" if len(disturbed) <= MANY else "disturbed"
     parts = [f"{named_runs(group['number'])} ({why})" for why, group in disturbed.groupby(by, sort=False)]
-    return [f"Disturbed: {', '.join(parts)}. Medians hold such runs; verdicts leave out their pairs."]
+    return [f"Disturbed: {', '.join(parts)}. Medians include these runs; verdicts leave out their pairs."]
 
 
 def mixed_environments(runs: pd.DataFrame) -> list[str]:
-    """Every sentence on runs that stand side by side: their code, machines and calls, and which were disturbed."""
+    """All sentences on the runs of one table: differences in code, machines and calls, and disturbed runs."""
     return mixed_code(runs) + mixed_machines(runs) + mixed_calls(runs) + disturbances(runs)
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:
-    """A sentence where a run (a row of the table of runs) went on on another machine, or on more CPUs; else None."""
+    """The end of a sentence if a run was resumed on another machine, GPU or number of CPUs; else None.
+
+    run: a row of the table of runs.
+    """
     if run["machines"] == 1:
         return None
-    return f"went on on another machine, or another part of it ({run['session_machines']}): its times mix them."
+    return f"was resumed on different hardware ({run['session_machines']}): its times mix both."

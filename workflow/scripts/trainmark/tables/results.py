@@ -1,4 +1,4 @@
-"""What the report is made of, read from a results folder."""
+"""Reads the tables and certificates that the report shows from a results folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from trainmark.tables.comparisons import Certificates, groups_to_certify, read_c
 
 @dataclass(frozen=True)
 class Results:
-    """The tables of a campaign, and its certificates. folder: where the figures and the datasets lie, too."""
+    """The tables and certificates of a campaign. folder: the results folder, which also holds figures and datasets."""
 
     folder: Path
     runs: pd.DataFrame
@@ -21,7 +21,7 @@ class Results:
 
 
 def read_results(folder: Path) -> Results:
-    """Read tables and certificates. Raises CertificateError where one can't be read."""
+    """Read the tables and certificates of a results folder. Raises CertificateError if a certificate can't be read."""
     tables = folder / "tables"
     runs = pd.read_parquet(tables / "runs.parquet")
     return Results(

@@ -1,4 +1,4 @@
-"""Do the runs themselves say that two trainers train the same? By what each should share with the other."""
+"""Checks on the runs themselves that two trainers train the same network, by values that their runs must share."""
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations
@@ -10,26 +10,27 @@ from trainmark.records.record import decode_loss
 from trainmark.tables.tables import GROUP
 
 FIRST_LOSS_ALLOWED = 5e-7
-"""How far the losses of two runs may be apart before they are trained, relative. Same training: some 1e-7."""
+"""Largest relative difference allowed between the losses of two untrained runs. Equal trainings show about 1e-7."""
 
 OF_CERTIFIED = 3.0
-"""Or this many times as far as the certificate found the losses of single batches apart in float32."""
+"""Or this many times the difference that the certificate measured between float32 losses of single batches."""
 
 LOSS_ALLOWED, LEAST_LOSS_ALLOWED = 1e-4, 1e-5
-"""How far two evaluations of the same weights may be apart in the loss: relative, and in any case."""
+"""Largest difference allowed between the losses of two evaluations of the same weights: relative, and a minimum."""
 
 SAMPLES_ALLOWED = 1e-3
-"""And in accuracy: the share of the test samples whose two best classes may be too near to each other; one at least."""
+"""Share of the test samples that two evaluations may classify differently (near ties); always at least one sample."""
 
 Pairs = dict[tuple[str, ...], str]
-"""Sentences by (experiment, recipe, dataset, first trainer, second trainer), in both orders."""
+"""Sentences by (experiment, recipe, dataset, first trainer, second trainer), in both orders of the trainers."""
 
 
 def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluations: Iterable[Mapping]) -> Pairs:
-    """Why two trainers are not to be ranked by their runs, whatever their certificate says.
+    """For each pair of trainers whose runs show different trainings, a sentence that says why.
 
-    Before they are trained, two runs of a repeat have the same loss, of the first batch, or with dropout of the test
-    split. And the weights that a run kept give the loss and the accuracy of its record in the other framework too.
+    These pairs are not ranked, whatever their certificate says. Two checks are made. Before training, two runs of the
+    same repeat must have the same loss: that of the first batch or, with dropout, that of the test split. And another
+    framework must compute from the kept weights of a run the loss and accuracy of its record.
     """
     trainers: dict[tuple, dict[str, list[Mapping]]] = {}
     for record in records.values():
@@ -37,67 +38,67 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
         group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
         group.setdefault(trainer_name(run["framework"], run["device"]), []).append(record)
     wrong_runs = _wrong_evaluations({record["run"]["id"]: record for record in records.values()}, evaluations)
-    found: Pairs = {}
+    sentences: Pairs = {}
     for values, group in trainers.items():
         for first, second in combinations(group, 2):
             pair = pair_of(certificates.get(values), first, second)
             wrong = wrong_runs.get((values, first)) or wrong_runs.get((values, second))
-            sentence = _other_start(group[first], group[second], pair) or wrong
+            sentence = _different_start(group[first], group[second], pair) or wrong
             if sentence:
-                found[*values, first, second] = found[*values, second, first] = f"different: {sentence}"
-    return found
+                sentences[*values, first, second] = sentences[*values, second, first] = f"different: {sentence}"
+    return sentences
 
 
-def _other_start(first: list[Mapping], second: list[Mapping], pair: Mapping | None) -> str | None:
-    """Of two trainers' runs of the same repeats, which two do not begin alike; None: all do."""
+def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping | None) -> str | None:
+    """Name the first two runs of one repeat whose losses differ before training; None if there are none."""
     certified = decode_loss(pair["float32"]["loss"]) if pair and pair["float32"] else None
     allowed = max(FIRST_LOSS_ALLOWED, OF_CERTIFIED * (certified or 0.0))
     others = {(record["run"]["epochs"], record["run"]["repeat"]): record for record in second}
     for record in first:
         other = others.get((record["run"]["epochs"], record["run"]["repeat"]))
-        losses = _starts(record, other) if other else None
-        if other and losses and (apart := scalar_difference(*losses)) > allowed:
+        losses = _initial_losses(record, other) if other else None
+        if other and losses and (difference := scalar_difference(*losses)) > allowed:
             what = "test losses before training" if record["settings"]["dropout"] else "first losses"
             return (
-                f"the {what} of the runs {record['run']['id']} and {other['run']['id']} differ by {apart:.1e}, and of "
-                f"the same training by {allowed:.0e} at most"
+                f"the {what} of the runs {record['run']['id']} and {other['run']['id']} differ by "
+                f"{difference:.1e}; equal trainings differ by {allowed:.0e} at most"
             )
     return None
 
 
-def _starts(*records: Mapping) -> tuple[float, float] | None:
-    """The losses of two finished runs before any update; None where one has none."""
-    found = []
+def _initial_losses(*records: Mapping) -> tuple[float, float] | None:
+    """The losses of two runs before any update; None unless both runs are ok and have one."""
+    initial = []
     for record in records:
         dropout = record["settings"]["dropout"]
         losses = [record["initial_evaluation"]["loss"]] if dropout else record["step_losses"]
-        found += [float(loss) for loss in losses[:1] if record["status"] == "ok"]
-    return (found[0], found[1]) if len(found) == 2 else None
+        initial += [float(loss) for loss in losses[:1] if record["status"] == "ok"]
+    return (initial[0], initial[1]) if len(initial) == 2 else None
 
 
 def _wrong_evaluations(records: Mapping[str, Mapping], evaluations: Iterable[Mapping]) -> dict[tuple, str]:
-    """By (group, trainer), which of its runs is evaluated otherwise by another framework."""
+    """By (group, trainer), a sentence on the first of its runs that another framework evaluates differently."""
     wrong: dict[tuple, str] = {}
     for evaluation in evaluations:
-        for run_id, found in evaluation["runs"].items():
+        for run_id, evaluated in evaluation["runs"].items():
             record = records.get(run_id)
-            if record is None or record["weights"] is None or _same_evaluation(record, found):
+            if record is None or record["weights"] is None or _same_evaluation(record, evaluated):
                 continue
             run, result = record["run"], record["result"]
             wrong.setdefault(
                 (tuple(run[key] for key in GROUP), trainer_name(run["framework"], run["device"])),
                 f"{evaluation['framework']} evaluates the weights of the run {run_id} to a test loss of "
-                f"{found['loss']:.6g} and an accuracy of {found['accuracy']:.2%}, and the run's record says "
+                f"{evaluated['loss']:.6g} and an accuracy of {evaluated['accuracy']:.2%}, but the run's record says "
                 f"{result['test_loss']:.6g} and {result['test_accuracy']:.2%}",
             )
     return wrong
 
 
-def _same_evaluation(record: Mapping, found: Mapping) -> bool:
+def _same_evaluation(record: Mapping, evaluated: Mapping) -> bool:
     result, samples = record["result"], record["dataset"]["samples"]["test"]
-    if found["weights_sha256"] != record["weights"]["sha256"]:
+    if evaluated["weights_sha256"] != record["weights"]["sha256"]:
         return False
-    loss, other = float(result["test_loss"]), float(found["loss"])
-    flipped = abs(result["test_accuracy"] - found["accuracy"]) * samples
+    loss, other = float(result["test_loss"]), float(evaluated["loss"])
+    flipped = abs(result["test_accuracy"] - evaluated["accuracy"]) * samples
     same_loss = abs(loss - other) <= max(LEAST_LOSS_ALLOWED, LOSS_ALLOWED * abs(loss))
     return same_loss and flipped <= max(1.5, SAMPLES_ALLOWED * samples)

@@ -1,4 +1,4 @@
-"""The few statistics that the tables are made of."""
+"""Statistics used by the tables."""
 
 import math
 from collections.abc import Sequence
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 import numpy as np
 
 LEAST_FOR_INTERVAL = 6
-"""Fewer values bear no interval of the median at 95 %: of 5, all lie on one side of it in 2 / 2**5 = 6 % of cases."""
+"""Fewer values allow no 95 % interval of the median: 5 values all lie on one side of it in 2 / 2**5 = 6 % of cases."""
 
 
 def median_and_range(values: Sequence[float]) -> tuple[float, float, float]:
-    """(median, smallest, largest) of at least one value. Few repeats bear no finer spread than their range."""
+    """(median, smallest, largest) of at least one value. Repeats are too few for a finer measure of spread."""
     return float(np.median(values)), float(np.min(values)), float(np.max(values))
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """(low, high): an interval that holds the median of where the values come from, in 95 % of cases at least.
+    """(low, high): an exact interval for the median of the values' distribution, with a coverage of at least 95 %.
 
-    None with fewer than LEAST_FOR_INTERVAL values. Exact and free of any assumption but that the values are
-    independent: its ends are two of the values, chosen by the binomial distribution (Thompson 1936, Annals of
-    Mathematical Statistics 7(3), 122-128, as scipy.stats.quantile_test has it).
+    None for fewer than LEAST_FOR_INTERVAL values. The only assumption is that the values are independent. The ends are
+    two of the values, chosen by the binomial distribution (Thompson 1936, Annals of Mathematical Statistics 7(3),
+    122-128, as implemented in scipy.stats.quantile_test).
     """
-    from scipy.stats import quantile_test  # half a second, which those who read a table alone need not wait for
+    from scipy.stats import quantile_test  # imported here because it takes half a second
 
     if len(values) < LEAST_FOR_INTERVAL:
         return None
@@ -30,9 +30,9 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def largest_relative_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, int]:
-    """(largest |a - b| / max(|a|, |b|), number of pairs) over two sequences, as far as the shorter one goes.
+    """(largest |a - b| / max(|a|, |b|), number of pairs) over two sequences, cut to the length of the shorter one.
 
-    Two zeros differ by 0; a value that is not finite differs infinitely from any other.
+    Two zeros differ by 0. If any value is not finite, the difference is infinite.
     """
     steps = min(len(first), len(second))
     a, b = np.asarray(first[:steps], float), np.asarray(second[:steps], float)

@@ -1,4 +1,4 @@
-"""From records to tables: one row a run, one a run and epoch, one a setting."""
+"""Makes tables from records, with one row per run, per run and epoch, or per setting."""
 
 import hashlib
 import json
@@ -17,10 +17,10 @@ from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.statistics import median_and_range
 
 GROUP = ["experiment", "recipe", "dataset"]
-"""What a section of the report, and a figure, is about."""
+"""The columns that identify a section of the report, and a figure."""
 
 SETTING = [*GROUP, "framework", "device", "epochs"]
-"""What runs have in common that differ in their repeat alone."""
+"""The columns that identify a setting. Runs of one setting differ only in their repeat."""
 
 COLUMNS = {
     "training_seconds": ("training, s", "result.training_seconds"),
@@ -35,20 +35,21 @@ COLUMNS = {
     "peak_device_mib": ("peak GPU memory, MiB", "memory.peak_device_mib"),
     "training_joules": ("energy of training, J", "energy.training_joules"),
 }
-"""The columns of the summary: what is summed up over repeats, by name: its heading, and its place in a record."""
+"""The metrics of the summary. For each name: its heading, and the path of its value in a record."""
 
 METRICS = {name: heading for name, (heading, _) in COLUMNS.items()}
+"""The heading of each metric of the summary."""
 
 PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES} | {"wall_seconds": "wall time"}
-"""Where a run's wall time went, in seconds, with their heading."""
+"""The heading of each phase of a run, and of its wall time; all in seconds."""
 
-CURVE_FIGURES = ["seconds", "batch_loss", "test_loss", "test_accuracy", "train_loss", "train_accuracy"]
+CURVE_COLUMNS = ["seconds", "batch_loss", "test_loss", "test_accuracy", "train_loss", "train_accuracy"]
 
 
 def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
-    """The records of these runs, by the path they were read from, in the order given.
+    """Read the records of these runs; return them by path, in the given order.
 
-    Raises RecordError where one can't be read, or is of another run than its path says.
+    Raises RecordError if a record can't be read, or belongs to another run than its path says.
     """
     paths = {run_id: runs_folder / run_id / "record.json" for run_id in run_ids}
     return {str(path): _record_of(run_id, path) for run_id, path in paths.items()}
@@ -66,18 +67,20 @@ def _record_of(run_id: str, path: Path) -> dict:
 
 
 def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
-    """One row a run: its place in the matrix, settings, figures, and the record that they stand in, with its hash.
+    """Make the table of runs: one row per run, in the order of `records`.
 
-    order: the ids in the order in which the runs are trained; a run's number is its place in it, from 1. Rows keep the
-    order of `records`. "record" is a path from the results folder.
+    A row holds the run's keys, settings, results, machine and disturbances, and the path (relative to the results
+    folder) and SHA-256 of its record.
+
+    order: the run ids in the order of training; a run's number is its position in it, from 1.
     """
     numbers = {run_id: number for number, run_id in enumerate(order, start=1)}
     rows = [
         {
             "number": numbers[record["run"]["id"]],
             **record["run"],
-            **_outcome(record),
-            **_figures(record),
+            **_status(record),
+            **_measurements(record),
             **{key: record["settings"][key] for key in ("parameters", "batch_size", "seed", "dropout")},
             **_machine(record),
             **_disturbance(record),
@@ -87,12 +90,12 @@ def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
         }
         for path, record in records.items()
     ]
-    whole = dict.fromkeys(["diverged_step", "out_of_memory_epoch"], "Int64")
-    return pd.DataFrame(rows).astype(whole | dict.fromkeys(METRICS, "float64"))
+    integers = dict.fromkeys(["diverged_step", "out_of_memory_epoch"], "Int64")
+    return pd.DataFrame(rows).astype(integers | dict.fromkeys(METRICS, "float64"))
 
 
-def _outcome(record: Mapping) -> dict:
-    """How the run ended, and how often it went on from a checkpoint."""
+def _status(record: Mapping) -> dict:
+    """How the run ended, and how often it was resumed from a checkpoint."""
     diverged = record["diverged"] or {"kind": None, "step": None}
     out_of_memory = record["out_of_memory"] or {"phase": None, "epoch": None, "message": None}
     return {
@@ -106,28 +109,27 @@ def _outcome(record: Mapping) -> dict:
     }
 
 
-def _figures(record: Mapping) -> dict:
-    """What METRICS and PHASE_METRICS name."""
+def _measurements(record: Mapping) -> dict:
+    """The values of METRICS and PHASE_METRICS."""
     return {
         "epochs_trained": record["result"]["epochs_trained"],
-        **{name: decode_loss(_value_at(record, place)) for name, (_, place) in COLUMNS.items()},
+        **{name: decode_loss(_value_at(record, path)) for name, (_, path) in COLUMNS.items()},
         "energy_reason": record["energy"]["reason"],
         **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
         "wall_seconds": record["wall_seconds"],
     }
 
 
-def _value_at(record: Mapping, place: str) -> Any:
-    for key in place.split("."):
+def _value_at(record: Mapping, path: str) -> Any:
+    for key in path.split("."):
         record = record[key]
     return record
 
 
 def _machine(record: Mapping) -> dict:
-    """Where, with what and by which code the last process of the run trained; and on what the earlier ones did."""
+    """Machine, software and code of the last process that trained the run, and the machines of all its processes."""
     provenance, environment = record["provenance"], record["provenance"]["environment"]
     scheduler = provenance["scheduler"] or {"name": None, "job_id": None}
-    # What a session says of its machine: two on one host may have had two GPUs.
     machines = [_machine_of(session) for session in record["sessions"]]
     return {
         **{key: provenance[key] for key in ("host", "cpu_model", "threads", "python", "platform", "trainmark")},
@@ -147,7 +149,7 @@ def _machine(record: Mapping) -> dict:
 
 
 def _disturbance(record: Mapping) -> dict:
-    """What disturbed the run; when, in which calls of snakemake and under which load it was trained."""
+    """What disturbed the run; also its day, its calls of snakemake, its load and the digest of its packages."""
     causes = (record["disturbed"] or {"causes": []})["causes"]
     calls = [session["call"] or "by hand" for session in record["sessions"]]
     return {
@@ -161,7 +163,7 @@ def _disturbance(record: Mapping) -> dict:
 
 
 def _machine_of(session: Mapping) -> str:
-    """What a process was timed on, in words: two of one host may have had two GPUs, or more CPUs."""
+    """The hardware of one process in words: its host, GPU and CPUs, which may differ between processes of one host."""
     count = len(session["cpus"])
     parts = (session["host"], session["gpu"], f"{count} CPU{'s' if count > 1 else ''} of {session['cpu_model']}")
     return ", ".join(filter(None, parts))
@@ -174,35 +176,37 @@ _GPU_FACTS = {
     "memory_mib": "{} MiB",
     "reason": "{}",
 }
-"""What stays the same of a GPU between runs, and how it is written; `reason` says why nothing else is told."""
+"""The properties of a GPU that do not change between runs, and their format; `reason` says why others are unknown."""
 
 
 def _gpu(facts: Mapping) -> str | None:
-    """A GPU in words, as far as it tells about itself; None for a CPU run."""
+    """The known properties of a GPU in words; None for a CPU run."""
     return ", ".join(form.format(facts[key]) for key, form in _GPU_FACTS.items() if facts.get(key) is not None) or None
 
 
 def curves_table(records: dict[str, dict]) -> pd.DataFrame:
-    """One row a run and epoch: warm-up or steady, seconds of training, losses and accuracies."""
+    """Make the table of curves: one row per run and epoch. part: "warm_up" or "steady"; seconds: of training."""
     rows = []
     for record in records.values():
         for entry in record["curves"]:
             row = {"id": record["run"]["id"], **{key: entry[key] for key in ("epoch", "part", "seconds")}}
             row["batch_loss"] = decode_loss(entry["batch_loss"])
-            for split, figures in entry["evaluations"].items():
-                row[f"{split}_loss"] = decode_loss(figures["loss"])
-                row[f"{split}_accuracy"] = figures["accuracy"]
+            for split, evaluation in entry["evaluations"].items():
+                row[f"{split}_loss"] = decode_loss(evaluation["loss"])
+                row[f"{split}_accuracy"] = evaluation["accuracy"]
             rows.append(row)
-    table = pd.DataFrame(rows, columns=["id", "epoch", "part", *CURVE_FIGURES])
-    return table.astype({"id": "str", "part": "str", "epoch": "int64", **dict.fromkeys(CURVE_FIGURES, "float64")})
+    table = pd.DataFrame(rows, columns=["id", "epoch", "part", *CURVE_COLUMNS])
+    return table.astype({"id": "str", "part": "str", "epoch": "int64", **dict.fromkeys(CURVE_COLUMNS, "float64")})
 
 
 def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -> pd.DataFrame:
-    """One row a setting: how many runs, how many of them censored, and median, min and max of each metric of the rest.
+    """Make the summary: one row per setting, with counts of runs and with median, min and max of each metric.
 
-    Censored is a run that diverged or ran out of memory. A disturbed run is counted, and enters the figures all the
-    same. `code_versions` counts the versions of the code that trained the row's whole section (GROUP); `run_numbers`
-    names the rows of `runs` that the figures come from. A figure that no run has is NaN; `csv_text` says why.
+    Censored runs (diverged or out of memory) are counted but do not enter medians. Disturbed runs are counted and do
+    enter them. A value that no run has is NaN; `csv_text` says why.
+
+    code_versions: the number of versions of the code that trained the section (GROUP) of the row.
+    run_numbers: the numbers of the runs of the row, in the table of runs.
     """
     metrics = list(metrics)
     versions = {values: code_versions(group) for values, group in groups(runs, GROUP)}
@@ -215,31 +219,31 @@ def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -
         row["code_versions"] = versions[values[: len(GROUP)]]
         for metric in metrics:
             present = finished[metric].dropna()
-            figures = median_and_range(present.tolist()) if len(present) else (None, None, None)
-            row |= {f"{metric}_{name}": figure for name, figure in zip(("median", "min", "max"), figures, strict=True)}
+            values_of_metric = median_and_range(present.tolist()) if len(present) else (None, None, None)
+            row |= dict(zip((f"{metric}_{name}" for name in ("median", "min", "max")), values_of_metric, strict=True))
         row["run_numbers"] = " ".join(str(number) for number in sorted(group["number"]))
         rows.append(row)
     return pd.DataFrame(rows).astype({f"{metric}_median": "float64" for metric in metrics})
 
 
 def groups(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """(values, rows) of each group of rows that are equal in these columns, in the order of their first rows."""
+    """Yield (values, rows) for each group of rows with equal values in these columns, in order of first appearance."""
     yield from table.groupby(columns, sort=False)
 
 
-def of_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
-    """The rows of one experiment, recipe and dataset: `values`, in the order of GROUP."""
+def select_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
+    """Select the rows of one group. values: experiment, recipe and dataset, in the order of GROUP."""
     return table[(table[GROUP] == list(values)).all(axis=1)]
 
 
 def rows_of(table: pd.DataFrame) -> list[dict]:
-    """The rows of a table as dicts, with None, and no NaN, for what is not there."""
+    """The rows of a table as dicts, with None instead of NaN for missing values."""
     plain = table.astype(object)
     return plain.where(table.notna(), None).to_dict("records")
 
 
 def csv_text(summary: pd.DataFrame) -> str:
-    """The summary as CSV, with a word in each cell that has no figure."""
+    """Write the summary as CSV, with a word in each cell that has no number."""
     rows = [
         {key: why_absent(statuses_of(row)) if pd.isna(value) else value for key, value in row.items()}
         for row in summary.to_dict("records")

@@ -1,1 +1,1 @@
-"""Verifying: is a results folder, maybe somebody else's, what was written?"""
+"""Verification of a results folder, also one from somebody else."""

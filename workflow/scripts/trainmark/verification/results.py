@@ -1,6 +1,6 @@
-"""Is each file of a results folder what was written, and does it fit the others? By which code and config?
+"""Checks that each file of a results folder is unchanged and fits the others, and tells which code and config made it.
 
-A folder may be somebody else's: what is in it is read, and nothing of it is trusted.
+The folder may come from somebody else: its files are read, and none of them is trusted.
 """
 
 from collections import Counter, defaultdict
@@ -26,142 +26,161 @@ from trainmark.report.collected import Table, collected, differing
 from trainmark.report.figures import drawn_by_this_matplotlib, figure_differs
 from trainmark.report.page import render
 from trainmark.tables.consistency import check_certificates, check_records
+from trainmark.tables.missing import missing_lines
 from trainmark.tables.results import read_results
 from trainmark.tables.tables import read_records
 
 BROKEN = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, AssertionError)
-"""What reading a file that somebody tampered with may raise besides a TrainmarkError."""
+"""Exceptions, besides TrainmarkError, that reading a tampered file may raise."""
 
 
 @dataclass
 class Verified:
-    """What was found. counts: files looked at, and wrong, by kind. problems, facts: a sentence each."""
+    """The result of a verification.
+
+    counts: for each kind of file, how many were checked and how many are wrong.
+    problems: a sentence for each problem.
+    facts: a sentence for each fact that is no problem, such as the code of the runs.
+    """
 
     counts: dict[str, Counter] = field(default_factory=lambda: defaultdict(Counter))
     problems: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
 
-    def check(self, kind: str, file: Path, look: Callable, *arguments: Any, counted: bool = True) -> Any:
-        """What a look at a file gives; None where it raises, which is a problem. counted: as one more file."""
+    def check(self, kind: str, file: Path, check_file: Callable, *arguments: Any, counted: bool = True) -> Any:
+        """Return what `check_file(*arguments)` returns. If it raises, note a problem and return None.
+
+        counted: count this as one more file of its kind; False for a second check of the same file.
+        """
         try:
-            found, problem = look(*arguments), None
+            value, problem = check_file(*arguments), None
         except TrainmarkError as error:
-            found, problem = None, str(error)
+            value, problem = None, str(error)
         except BROKEN as error:
-            found, problem = None, f"{file}: can't be read as a {kind} ({type(error).__name__}: {error})"
-        self.counts[kind]["looked at"] += counted
+            value, problem = None, f"{file}: can't be read as a {kind} ({type(error).__name__}: {error})"
+        self.counts[kind]["checked"] += counted
         if problem:
             self.counts[kind]["wrong"] += 1
             self.problems.append(problem)
-        return found
+        return value
 
 
 def verify_results(folder: Path, data: bool) -> Verified:
-    """Look at everything in a results folder; data: at prepared arrays, too. Raises DataError where it is none."""
+    """Check everything in a results folder. Raises DataError if it is not one.
+
+    data: also read the prepared arrays of the datasets, which may be large.
+    """
     if not any((folder / name).is_dir() for name in ("runs", "certificates", "tables", "datasets")):
-        raise DataError(f"{folder} is no results folder: it holds neither runs, certificates, tables nor datasets")
-    found = Verified()
-    if special := [path for path in folder.rglob("*") if not (path.is_file() or path.is_dir())]:  # never to be opened
-        found.problems += [
-            f"{path} is neither a file nor a folder, and leads to neither; delete it" for path in special
+        raise DataError(f"{folder} is not a results folder: it holds no runs, certificates, tables or datasets")
+    verified = Verified()
+    # Pipes, devices and broken links must never be opened: reading them could block or never end.
+    if special := [path for path in folder.rglob("*") if not (path.is_file() or path.is_dir())]:
+        verified.problems += [
+            f"{path} is neither a file nor a folder, nor a link to one; delete it" for path in special
         ]
-        return found
-    plan = found.check("plan", folder / "plan.json", _plan, folder / "plan.json")
-    records = _records(found, folder, plan)
+        return verified
+    plan = verified.check("plan", folder / "plan.json", _read_checked_plan, folder / "plan.json")
+    records = _check_runs(verified, folder, plan)
     planned = plan["runs"] if plan else list(records)
     campaign = {run_id: records[run_id] for run_id in planned if run_id in records}
-    _together(found, folder, planned, campaign)
-    _datasets(found, folder, campaign, data)
-    certificates = _certificates(found, folder, campaign)
+    _check_campaign(verified, folder, planned, campaign)
+    _check_datasets(verified, folder, campaign, data)
+    certificates = _check_certificates(verified, folder, campaign)
     for path in sorted((folder / "evaluations").rglob("*.json")):
-        found.check("cross-evaluation", path, _evaluation, path, campaign)
+        verified.check("cross-evaluation", path, _check_evaluation, path, campaign)
     if others := len(records) - len(campaign):
-        found.facts.append(f"{others} record{'s are' if others > 1 else ' is'} of no run of plan.json, and in no table")
-    if found.problems:
-        found.facts.append("tables and report were not compared with the records, since something else is wrong")
+        verified.facts.append(
+            f"{others} record{'s are' if others > 1 else ' is'} not of a run in plan.json, and in no table"
+        )
+    if verified.problems:
+        verified.facts.append(
+            "tables, figures and report were not checked against the records, because of the problems above"
+        )
     else:
-        _tables(found, folder, plan)
-    found.facts += [*_trained_by(records.values()), *_certified_by(certificates)]
-    return found
+        _check_tables(verified, folder, plan)
+    if plan:
+        verified.problems += missing_lines(plan)
+    verified.facts += [*_code_of_runs(records.values()), *_code_of_certificates(certificates)]
+    return verified
 
 
-def _plan(path: Path) -> dict:
-    """The plan. DataError where its runs are not those of its config: one may have been left out."""
+def _read_checked_plan(path: Path) -> dict:
+    """Read the plan. Raises DataError if its runs are not those of its config: a run may have been left out."""
     plan = read_plan(path)
     runs = expand_runs(plan["config"])
     order = [run.id for run in trained_order(runs, plan["config"])]
-    if [run.id for run in runs] != plan["runs"] or order != plan["order"]:
-        raise DataError(
-            f"{path}: its runs are not those that its config asks for; call snakemake, which writes it anew"
-        )
+    if [run.id for run in runs if run.id not in plan["missing"]] != plan["runs"] or order != plan["order"]:
+        raise DataError(f"{path}: its runs are not the runs of its config; run snakemake, which rewrites it")
     return plan
 
 
 # --- records ------------------------------------------------------------------------------------------------------
 
 
-def _records(found: Verified, folder: Path, plan: dict | None) -> dict[str, dict]:
-    """The records that can be read, by the ids that their places say, and their weights."""
+def _check_runs(verified: Verified, folder: Path, plan: dict | None) -> dict[str, dict]:
+    """Check all records and their weights; return the readable records by run id, taken from the path of each."""
     records = {}
     for path in sorted((folder / "runs").rglob("record.json")):
         run_id = path.parent.relative_to(folder / "runs").as_posix()
-        read = found.check("record", path, read_records, folder / "runs", [run_id])
-        if not read:
+        records_read = verified.check("record", path, read_records, folder / "runs", [run_id])
+        if not records_read:
             continue
-        (record,) = read.values()
+        (record,) = records_read.values()
         records[run_id] = record
         if plan:
-            found.check("record", path, _as_planned, path, record, plan, counted=False)
+            verified.check("record", path, _check_settings, path, record, plan, counted=False)
         if record["weights"]:
             file = path.with_name(record["weights"]["file"])
-            found.check("weights", file, _weights, file, record)
+            verified.check("weights", file, _check_weights, file, record)
     return records
 
 
-def _as_planned(path: Path, record: Mapping, plan: Mapping) -> None:
+def _check_settings(path: Path, record: Mapping, plan: Mapping) -> None:
     if record["run"]["id"] not in plan["runs"]:
-        return  # of an earlier config: it stands in no table
-    asked = plan["config"]["experiments"][record["run"]["experiment"]]
+        return  # the record of an earlier config, which is in no table
+    experiment = plan["config"]["experiments"][record["run"]["experiment"]]
     for key, value in record["settings"]["experiment"].items():
-        if asked.get(key) != value:
-            raise DataError(f"{path} was trained with {key}: {value}, and plan.json asks for {asked.get(key)}; {AGAIN}")
+        if experiment.get(key) != value:
+            raise DataError(
+                f"{path} was trained with {key}: {value}, but plan.json has {key}: {experiment.get(key)}; {AGAIN}"
+            )
 
 
-def _weights(file: Path, record: Mapping) -> None:
+def _check_weights(file: Path, record: Mapping) -> None:
     if not file.is_file():
         raise DataError(
-            f"{file}, the trained weights of a run, is missing; delete its record, and snakemake trains it again"
+            f"{file}, the trained weights of a run, is missing; delete the run's record, and snakemake trains it again"
         )
     if sha256_of(file) != record["weights"]["sha256"]:
         raise DataError(
-            f"{file} was changed, or is of another run: its SHA-256 is not its record's; delete the record, and "
-            "snakemake trains the run again"
+            f"{file} was changed, or belongs to another run: its SHA-256 is not the one in the record; delete the "
+            "record, and snakemake trains the run again"
         )
 
 
-def _missing(path: Path) -> None:
-    raise DataError(f"{path}: plan.json names this run, and it has no record; snakemake trains it")
+def _refuse_missing(path: Path) -> None:
+    raise DataError(f"{path}: missing record of a run in plan.json; run snakemake, which trains it")
 
 
-def _together(found: Verified, folder: Path, planned: Iterable[str], campaign: Mapping[str, dict]) -> None:
-    """Whether the records of a campaign fit each other, and none is missing."""
-    there = {str(folder / "runs" / run_id / "record.json"): record for run_id, record in campaign.items()}
-    found.check("record", folder, check_records, there, counted=False)
+def _check_campaign(verified: Verified, folder: Path, planned: Iterable[str], campaign: Mapping[str, dict]) -> None:
+    """Check that the records of a campaign fit each other and that none is missing."""
+    by_path = {str(folder / "runs" / run_id / "record.json"): record for run_id, record in campaign.items()}
+    verified.check("record", folder, check_records, by_path, counted=False)
     for run_id in planned:
         path = folder / "runs" / run_id / "record.json"
         if not path.exists():
-            found.check("record", path, _missing, path, counted=False)
+            verified.check("record", path, _refuse_missing, path, counted=False)
 
 
 # --- datasets, certificates, tables -------------------------------------------------------------------------------
 
 
-def _datasets(found: Verified, folder: Path, records: Mapping[str, dict], data: bool) -> None:
+def _check_datasets(verified: Verified, folder: Path, records: Mapping[str, dict], data: bool) -> None:
     for path in sorted((folder / "datasets").glob("*/prepared")):
-        found.check("dataset", path, _dataset, path, records, data)
+        verified.check("dataset", path, _check_dataset, path, records, data)
 
 
-def _dataset(folder: Path, records: Mapping[str, dict], data: bool) -> None:
+def _check_dataset(folder: Path, records: Mapping[str, dict], data: bool) -> None:
     manifest, mean = read_manifest(folder), folder.parent / "mean.npy"
     if data and manifest["kind"] in ARRAY_KINDS:
         read_splits(folder)
@@ -171,114 +190,128 @@ def _dataset(folder: Path, records: Mapping[str, dict], data: bool) -> None:
             continue
         for key in ("content_sha256", "samples"):
             if record["dataset"][key] != manifest[key]:
-                raise DataError(f"{folder} is not the dataset that the run {run_id} was trained on: another {key}")
+                raise DataError(f"{folder} is not the dataset that the run {run_id} was trained on: its {key} differs")
         if mean_sha256 != (record["inputs"]["mean_sha256"] or mean_sha256):
-            raise DataError(f"{mean} is not the mean image that the run {run_id} was trained with: another SHA-256")
+            raise DataError(f"{mean} is not the mean image that the run {run_id} was trained with: its SHA-256 differs")
 
 
-def _certificates(found: Verified, folder: Path, records: Mapping[str, dict]) -> list[dict]:
+def _check_certificates(verified: Verified, folder: Path, records: Mapping[str, dict]) -> list[dict]:
     paths = sorted((folder / "certificates").rglob("*.json"))
-    read = [found.check("certificate", path, _certificate, path, folder / "certificates", records) for path in paths]
-    return list(filter(None, read))
+    checked = [
+        verified.check("certificate", path, _check_certificate, path, folder / "certificates", records)
+        for path in paths
+    ]
+    return [certificate for certificate in checked if certificate]
 
 
-def _certificate(path: Path, folder: Path, records: Mapping[str, dict]) -> dict:
+def _check_certificate(path: Path, folder: Path, records: Mapping[str, dict]) -> dict:
     certificate = read_certificate(path)
     experiment, recipe, dataset = path.relative_to(folder).with_suffix("").parts
     check_certificates({(experiment, recipe, dataset): certificate}, records.values())
     return certificate
 
 
-def _evaluation(path: Path, records: Mapping[str, dict]) -> None:
+def _check_evaluation(path: Path, records: Mapping[str, dict]) -> None:
     for run_id, evaluated in read_evaluation(path)["runs"].items():
         weights = records[run_id]["weights"] if run_id in records else None
         if weights and weights["sha256"] != evaluated["weights_sha256"]:
-            raise DataError(f"{path} evaluates other weights than the run {run_id} has; delete it, and call snakemake")
+            raise DataError(
+                f"{path} was made from other weights than those of the run {run_id}; delete it and run snakemake again"
+            )
 
 
-def _tables(found: Verified, folder: Path, plan: dict) -> None:
-    """Whether tables, figures and report are what the records give."""
+def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
+    """Check that tables, figures and report are those that this clone makes from the records."""
     tables, page = folder / "tables", folder / "report" / "index.html"
     sources = (plan, folder / "runs", folder / "certificates", folder / "evaluations")
-    made = found.check("table", tables, collected, *sources, counted=False)
-    if not made:
+    computed = verified.check("table", tables, collected, *sources, counted=False)
+    if not computed:
         return
-    for name, table in made[0].items():
-        found.check("table", tables / name, _table, table, tables / name)
-    if found.problems:
+    for name, table in computed[0].items():
+        verified.check("table", tables / name, _check_table, table, tables / name)
+    if verified.problems:
         return
-    drawn = {path: found.check("figure", path, _figure, path, folder) for path in (folder / "figures").rglob("*.*")}
+    drawn = {
+        path: verified.check("figure", path, _check_figure, path, folder) for path in (folder / "figures").rglob("*.*")
+    }
     if others := list(drawn.values()).count(False):
-        found.facts.append(f"{others} of {len(drawn)} figures: drawn by another version of matplotlib, not compared")
+        verified.facts.append(f"not compared: {others} of {len(drawn)} figures, drawn by another version of matplotlib")
     if not (folder / "datasets").is_dir():
-        found.facts.append("the report was not compared, since it also shows the datasets, which are not here")
+        verified.facts.append("the report was not compared: it also shows the datasets, and this folder has none")
     elif page.exists():
-        found.check("report", page, _page, page, folder, plan["config"])
+        verified.check("report", page, _check_page, page, folder, plan)
 
 
-def _table(table: Table, file: Path) -> None:
+def _check_table(table: Table, file: Path) -> None:
     if differing(table, file):
         raise DataError(
-            f"{file} is not what the records give by the code of this clone; delete it, and snakemake makes it again"
+            f"{file} is not what this clone computes from the records; delete it, and snakemake makes it again"
         )
 
 
-def _figure(path: Path, folder: Path) -> bool:
-    """Whether this matplotlib draws the figure so; DataError where it is not what the tables give."""
+def _check_figure(path: Path, folder: Path) -> bool:
+    """Whether the figure is as this clone draws it; False if it differs because another version of matplotlib drew it.
+
+    Raises DataError if it differs although this version of matplotlib drew it, or if it is no figure of trainmark.
+    """
     *group, name = path.relative_to(folder / "figures").with_suffix("").parts
     if name not in known_figures() or path.suffix[1:] not in FIGURE_FORMATS:
-        raise DataError(f"{path} is none of trainmark's figures")
+        raise DataError(f"{path} is not a figure of trainmark")
     differs = figure_differs(name, group, folder / "tables", path)
     if differs and drawn_by_this_matplotlib(path):
-        raise DataError(
-            f"{path} is not what the tables give by the code of this clone; delete it, and snakemake draws it again"
-        )
+        raise DataError(f"{path} is not what this clone draws from the tables; delete it, and snakemake draws it again")
     return not differs
 
 
-def _page(page: Path, folder: Path, config: Mapping) -> None:
-    if page.read_text(encoding="utf-8") != render(read_results(folder), config):
+def _check_page(page: Path, folder: Path, plan: Mapping) -> None:
+    if page.read_text(encoding="utf-8") != render(read_results(folder), plan):
         raise DataError(
-            f"{page} is not what records, figures and datasets give by the code of this clone; delete it, and "
+            f"{page} is not what this clone writes from records, figures and datasets; delete it, and "
             "snakemake writes it again"
         )
 
 
-# --- by which code and config -------------------------------------------------------------------------------------
+# --- code and config ----------------------------------------------------------------------------------------------
 
 
-def _trained_by(records: Iterable[Mapping]) -> Iterator[str]:
-    """A line for each experiment, settings and state of the code: of how many records."""
+def _code_of_runs(records: Iterable[Mapping]) -> Iterator[str]:
+    """A line for each experiment, its settings and the code that trained it, with the number of records."""
     counts: Counter[str] = Counter()
     for record in records:
         run, provenance = record["run"], record["provenance"]
         settings = ", ".join(f"{key}: {value}" for key, value in record["settings"]["experiment"].items())
-        starts = _code_of(run["recipe"], run["framework"])
-        code = f"{_whose(starts, provenance['code'])}, {_commit(provenance)}"
+        starts = _training_code(run["recipe"], run["framework"])
+        code = f"{_code_in_words(starts, provenance['code'])}, {_commit(provenance)}"
         counts[f"experiment {run['experiment']} ({settings}), by {code}"] += 1
     for line, count in sorted(counts.items()):
         yield f"{count} record{'s' if count > 1 else ''} of {line}"
 
 
-def _certified_by(certificates: Iterable[Mapping]) -> Iterator[str]:
-    counts = Counter(_whose(("certify",), found["code"]) for found in certificates)
+def _code_of_certificates(certificates: Iterable[Mapping]) -> Iterator[str]:
+    counts = Counter(_code_in_words(("certify",), certificate["code"]) for certificate in certificates)
     for line, count in sorted(counts.items()):
         yield f"{count} certificate{'s' if count > 1 else ''} compared by {line}"
 
 
-def _code_of(recipe: str, framework: str) -> tuple[str, ...] | None:
+def _training_code(recipe: str, framework: str) -> tuple[str, ...] | None:
+    """The modules from which this clone computes the code digest of a run; None for an unknown recipe or framework."""
     known = recipe in RECIPES and framework in known_frameworks()
     return training_code(RECIPES[recipe], framework) if known else None
 
 
-def _whose(starts: tuple[str, ...] | None, code: Mapping) -> str:
-    """Whether code is that of this clone, and which modules are not."""
+def _code_in_words(starts: tuple[str, ...] | None, code: Mapping) -> str:
+    """Say whether recorded code is the code of this clone, and which modules differ.
+
+    starts: the modules from which this clone's digest is computed.
+    """
     if starts is None:
-        return "code for a recipe or framework that this clone has not"
+        return "code for a recipe or framework that this clone does not have"
     own = digests(*starts)
     others = sorted(name for name in {**own, **code["modules"]} if own.get(name) != code["modules"].get(name))
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    return f"other code than this clone's ({', '.join(others[:3])}{more})" if others else "the code of this clone"
+    return (
+        f"code that differs from this clone's ({', '.join(others[:3])}{more})" if others else "the code of this clone"
+    )
 
 
 def _commit(provenance: Mapping) -> str:

@@ -1,4 +1,4 @@
-"""Layers in words, and the boxes that a picture of a network has: a layer with those that follow it alone."""
+"""Describes layers in words, and groups them into the boxes of a network's picture."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Node, Shape
 
 FOLLOWERS = {"BatchNorm", "ReLU", "LRN", "Dropout", "Flatten", "BinaryLogits"}
-"""Ops that stand in the box of the layer before them, where nothing else takes that layer's output."""
+"""Ops that are drawn in the box of the layer before them, if no other layer uses that layer's output."""
 
 WORDS = {
     "Flatten": ("flatten", "flatten"),
-    "Dense": ("dense {units}", "dense layer, {units} wide"),
+    "Dense": ("dense {units}", "dense layer, {units} units"),
     "Conv2D": ("{size}x{size}{over}, {filters}", "convolution {size}x{size}, {filters} filters"),
-    "Conv1D": ("window {size}{over}, {filters}", "convolution over {size} places, {filters} filters"),
+    "Conv1D": ("window {size}{over}, {filters}", "convolution over {size} positions, {filters} filters"),
     "Embedding": ("embed {vocabulary}, {units}", "embedding of {vocabulary} tokens, {units} values each"),
     "BatchNorm": ("bn", "batch normalization, epsilon {epsilon:g}, decay {decay:g}"),
     "LRN": ("lrn", "local response normalization over {n} channels, k {k:g}, alpha {alpha:g}, beta {beta:g}"),
@@ -28,7 +28,7 @@ WORDS = {
     "Add": ("add", "sum"),
     "BinaryLogits": ("logits 0, z", "the two logits 0 and z of one logit z"),
 }
-"""Each op in short, for the picture, and in full, for the table; with its attributes, and `over` for "/stride"."""
+"""For each op a short text for the picture and a full one for the table, with its attributes; {over} is "/stride"."""
 
 UNUSUAL = {
     "stride": (1, ", stride {}"),
@@ -36,19 +36,24 @@ UNUSUAL = {
     "ceil": (0, ", ceil mode"),
     "bias": (1, ", no bias"),
 }
-"""Attributes that are told in full only where they have another value than this."""
+"""Attributes that the full text mentions only if their value is not this usual one, and the words for them."""
 
 LINE = 16
-"""Characters that a line in a box has, unless a single word is longer."""
+"""Longest line in a box, in characters; a single longer word is not broken."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """Layers that follow one another, drawn as one. inputs: boxes that feed it. lines: its text, the name first.
+    """Consecutive layers that are drawn as one box.
 
-    group: what the names of several boxes begin with, as "inception3a" in "inception3a_1x1"; None for a box alone.
-    kind: "input", "learned" (it holds parameters), "join" (of several boxes) or "plain". auxiliary: whether it is of
-    an auxiliary head. tip: each of its layers, with output shapes.
+    name: the name of its first layer, or "input".
+    inputs: names of the boxes that feed it.
+    nodes: its layers.
+    group: the common prefix of the names of several boxes, as "inception3a" of "inception3a_1x1"; None without a group.
+    kind: "input", "learned" (has parameters), "join" (has several inputs) or "plain".
+    auxiliary: whether it belongs to an auxiliary head.
+    lines: its text, the name first.
+    tip: the text that appears under the pointer: each of its layers, with output shapes.
     """
 
     name: str
@@ -62,13 +67,13 @@ class Box:
 
 
 def in_short(node: Node) -> str:
-    """A layer for the picture: "7x7/2, 64"."""
+    """The short text of a layer: "7x7/2, 64"."""
     stride = node.attributes.get("stride", 1)
     return WORDS[node.op][0].format(**node.attributes, over=f"/{stride}" if stride != 1 else "")
 
 
 def in_words(node: Node) -> str:
-    """A layer's op with its attributes: "convolution 7x7, 64 filters, stride 2, padding 3"."""
+    """The full text of a layer: "convolution 7x7, 64 filters, stride 2, padding 3"."""
     unusual = [
         text.format(node.attributes[key])
         for key, (usual, text) in UNUSUAL.items()
@@ -78,17 +83,17 @@ def in_words(node: Node) -> str:
 
 
 def format_shape(shape: Shape) -> str:
-    """A shape as people read it: "3 x 224 x 224"."""
+    """Format a shape: "3 x 224 x 224"."""
     return " x ".join(map(str, shape))
 
 
 def format_input(architecture: Architecture) -> str:
-    """What a network takes: "3 x 224 x 224", "400 token ids"."""
+    """Format the input of a network: "3 x 224 x 224", "400 token ids"."""
     return format_shape(architecture.input_shape) + (" token ids" if architecture.takes_tokens else "")
 
 
 def boxes(architecture: Architecture) -> tuple[Box, ...]:
-    """The boxes of a network, each after those that feed it; first the input's. Every layer is in one of them."""
+    """The boxes of a network, with every layer in exactly one. The input comes first, and each box after its inputs."""
     chains = _chains(architecture)
     box_of = {"input": "input"} | {node.name: name for name, nodes in chains.items() for node in nodes}
     groups = _groups(list(chains))
@@ -113,19 +118,20 @@ def boxes(architecture: Architecture) -> tuple[Box, ...]:
 
 
 def _chains(architecture: Architecture) -> dict[str, list[Node]]:
-    """The layers of each box by its name: its first layer's, or "input" for what follows the input."""
+    """The layers of each box, by the box's name: that of its first layer, or "input" for layers joined to the input."""
     consumers = Counter(source for node in architecture.nodes for source in node.inputs)
     chains: dict[str, list[Node]] = {"input": []}
     box_of = {"input": "input"}
     for node in architecture.nodes:
-        before = node.inputs[0]
-        box_of[node.name] = box_of[before] if node.op in FOLLOWERS and consumers[before] == 1 else node.name
+        previous = node.inputs[0]
+        joined = node.op in FOLLOWERS and consumers[previous] == 1
+        box_of[node.name] = box_of[previous] if joined else node.name
         chains.setdefault(box_of[node.name], []).append(node)
     return chains
 
 
 def _groups(names: list[str]) -> set[str]:
-    """The prefixes that several boxes have, one after the other, and no others."""
+    """The prefixes that several consecutive boxes share, and no box elsewhere."""
     runs = [list(run) for _, run in groupby(names, _prefix)]
     times = Counter(_prefix(run[0]) for run in runs)
     return {_prefix(run[0]) for run in runs if len(run) > 1 and times[_prefix(run[0])] == 1}
@@ -153,7 +159,7 @@ def _lines(name: str, group: str | None, nodes: list[Node], architecture: Archit
 
 
 def _wrapped(words: list[str]) -> list[str]:
-    """The words in as few lines as hold them."""
+    """Join the words into as few lines as possible."""
     lines = [words[0]]
     for word in words[1:]:
         longer = f"{lines[-1]} · {word}"
@@ -165,5 +171,5 @@ def _wrapped(words: list[str]) -> list[str]:
 
 
 def _tip(name: str, nodes: list[Node], shapes: Mapping[str, Shape]) -> str:
-    told = [f"{node.name}: {in_words(node)}, gives {format_shape(shapes[node.name])}" for node in nodes]
-    return "\n".join(([f"input: {format_shape(shapes['input'])}"] if name == "input" else []) + told)
+    lines = [f"{node.name}: {in_words(node)}, output {format_shape(shapes[node.name])}" for node in nodes]
+    return "\n".join(([f"input: {format_shape(shapes['input'])}"] if name == "input" else []) + lines)

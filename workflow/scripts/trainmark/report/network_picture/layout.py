@@ -1,9 +1,9 @@
-"""Where the boxes of a network's picture stand.
+"""Computes the positions of the boxes in a network's picture.
 
-A layered layout (Sugiyama et al. 1981) in its plainest form: a box's rank is its longest path from the input; within a
-rank, boxes stand in the order of the mean place of those that feed them, as near to it as they can; a line over several
-ranks has a place of its own in each. Auxiliary heads stand to the right of the network. A long network is folded into
-columns, cut where a single box feeds all that comes after.
+This is a simple layered layout (Sugiyama et al. 1981). The rank of a box is the length of its longest path from the
+input. Within a rank, boxes are ordered by the mean position of their inputs and placed as close to it as possible. A
+line across several ranks gets a slot in each of them. Auxiliary heads are placed to the right of the network. A long
+network is split into columns, at points where a single box feeds everything that follows.
 
 Lengths are CSS pixels; y grows downward.
 """
@@ -17,35 +17,40 @@ from typing import NamedTuple
 from trainmark.report.network_picture.boxes import Box
 
 CHARACTER = 6.1
-"""Width of a character: at most .61 of the 10 pixels that the fonts named in page.css have."""
+"""Width of a character: at most 0.61 of the 10-pixel font size in page.css."""
 
 LINE_HEIGHT = 13
 PADDING = 6
-"""From a box's text to its sides."""
+"""Distance from a box's text to its sides."""
 
 GAP_X, GAP_Y = 10, 26
-"""From one place to the next in a rank, and from rank to rank."""
+"""Horizontal distance between slots of a rank, and vertical distance between ranks."""
 
 LINE_ROOM = 12
-"""Width of the place of a line that runs beside boxes."""
+"""Width of the slot of a line that passes beside boxes."""
 
 FRAME, FRAME_NAME = 5, 15
-"""From a group's boxes to its frame, and room for its name to their left."""
+"""Distance from a group's boxes to its frame, and width of the group's name on the left."""
 
 GUTTER = 26
-"""Between columns, for the line from one to the next."""
+"""Space between columns, for the line from one to the next."""
 
 MARGIN = 8
 COLUMN_HEIGHT, LEAST_COLUMN, PAGE_WIDTH = 1000, 300, 1270
-"""A network higher than this is folded, into columns no lower than this, together no wider than this."""
+"""A network higher than COLUMN_HEIGHT is split into columns at least LEAST_COLUMN high that fit into PAGE_WIDTH."""
 
 
 @dataclass(eq=False)
 class Slot:
-    """A place in a rank: a box's, or, where `box` is None, that of a line on its way to a box.
+    """A place in a rank: for a box or, if `box` is None, for a line that passes this rank.
 
-    before: the slots that its lines come from. x: of its middle, from the middle of the network in its column. y: of
-    its upper side.
+    rank: counted from 0 at the input.
+    group: the group of its box; for a line, of the box that it leads to.
+    auxiliary: whether it belongs to an auxiliary head.
+    before: the slots that its lines come from.
+    column: the number of its column.
+    x: of its middle, measured from the middle of the network in its column.
+    y: of its upper side.
     """
 
     rank: int
@@ -62,7 +67,12 @@ class Slot:
 
 @dataclass
 class Column:
-    """Some ranks, one below the other. middle: x of the network's middle; right: of its side; top, bottom: y."""
+    """Consecutive ranks, drawn one below the other.
+
+    middle: x of the network's middle.
+    right: x of the right side.
+    top, bottom: y of the upper and lower side.
+    """
 
     ranks: list[list[Slot]]
     middle: float = 0.0
@@ -72,7 +82,7 @@ class Column:
 
 
 def layout(boxes: Sequence[Box]) -> list[Column]:
-    """Every box, and every line between ranks, at its place; each box must come after those that feed it."""
+    """Compute the position of every box and of every line between ranks. Each box must come after its inputs."""
     ranks = _ranks(boxes)
     for rank in ranks:
         _spread([slot for slot in rank if not slot.auxiliary], alone=0.0)
@@ -84,7 +94,7 @@ def layout(boxes: Sequence[Box]) -> list[Column]:
 
 
 def _ranks(boxes: Sequence[Box]) -> list[list[Slot]]:
-    """The slots of each rank, and of all lines that pass it."""
+    """The slots of each rank: for its boxes and for the lines that pass it."""
     width = max(len(line) for box in boxes for line in box.lines) * CHARACTER + 2 * PADDING
     slots: dict[str, Slot] = {}
     passing: list[Slot] = []
@@ -93,9 +103,9 @@ def _ranks(boxes: Sequence[Box]) -> list[list[Slot]]:
         height = len(box.lines) * LINE_HEIGHT + PADDING
         slot = slots[box.name] = Slot(rank, width, height, box.group, box.auxiliary, box)
         for source in box.inputs:
-            way = _way(slots[source], slot)
-            passing += way
-            slot.before.append(way[-1] if way else slots[source])
+            line_slots = _line_slots(slots[source], slot)
+            passing += line_slots
+            slot.before.append(line_slots[-1] if line_slots else slots[source])
     ranks: list[list[Slot]] = [[] for _ in range(1 + max(slot.rank for slot in slots.values()))]
     for slot in (*slots.values(), *passing):
         ranks[slot.rank].append(slot)
@@ -105,29 +115,32 @@ def _ranks(boxes: Sequence[Box]) -> list[list[Slot]]:
     return ranks
 
 
-def _way(source: Slot, target: Slot) -> list[Slot]:
-    """The places of a line in the ranks between two boxes; as high as their ranks, which are not known yet."""
-    way: list[Slot] = []
+def _line_slots(source: Slot, target: Slot) -> list[Slot]:
+    """The slots of a line in the ranks between two boxes. Their height is set later, to that of their ranks."""
+    slots: list[Slot] = []
     for rank in range(source.rank + 1, target.rank):
-        before = way[-1] if way else source
-        way.append(Slot(rank, LINE_ROOM, 0, target.group, target.auxiliary, before=[before]))
-    return way
+        before = slots[-1] if slots else source
+        slots.append(Slot(rank, LINE_ROOM, 0, target.group, target.auxiliary, before=[before]))
+    return slots
 
 
 def _spread(slots: list[Slot], alone: float | None) -> None:
-    """Set x, from left to right, as near as can be to the mean of where the lines come from. alone: where one stands.
+    """Assign x positions to the slots of a rank, from left to right.
 
-    The sum of the squared distances is the least that there is without overlaps: isotonic regression, by pooling.
+    Each slot is placed as close as possible to the mean position of its inputs. The positions minimise the sum of the
+    squared distances, subject to no overlap (isotonic regression by the pool-adjacent-violators algorithm).
+
+    alone: x of a slot that has its rank to itself; None to place it like the others.
     """
-    wanted = {
+    desired = {
         slot: fmean([before.x for before in slot.before if before.auxiliary == slot.auxiliary] or [0.0])
         for slot in slots
     }
-    slots.sort(key=wanted.__getitem__)
+    slots.sort(key=desired.__getitem__)
     offsets = list(accumulate((_distance(*pair) for pair in pairwise(slots)), initial=0.0))
     pools: list[list[float]] = []
     for slot, offset in zip(slots, offsets, strict=False):
-        pools.append([wanted[slot] - offset])
+        pools.append([desired[slot] - offset])
         while len(pools) > 1 and fmean(pools[-2]) > fmean(pools[-1]):
             pools[-2:] = [pools[-2] + pools[-1]]
     starts = [fmean(pool) for pool in pools for _ in pool]
@@ -138,7 +151,7 @@ def _spread(slots: list[Slot], alone: float | None) -> None:
 
 
 def _distance(left: Slot, right: Slot) -> float:
-    """Between the middles of neighbours; frames of two groups need room."""
+    """Distance between the middles of two neighbours, including the frames between different groups."""
     frames = 2 * FRAME + FRAME_NAME if left.group != right.group else 0
     return (left.width + right.width) / 2 + GAP_X + frames
 
@@ -147,7 +160,7 @@ def _distance(left: Slot, right: Slot) -> float:
 
 
 def _columns(ranks: list[list[Slot]]) -> list[Column]:
-    """The ranks in columns."""
+    """Split the ranks into columns, and set all positions."""
     ends = list(accumulate((max(slot.height for slot in rank) + GAP_Y for rank in ranks), initial=0.0))
     cuts = [i for i, (above, below) in enumerate(pairwise(ranks), start=1) if _may_cut(above, below)]
 
@@ -161,39 +174,53 @@ def _columns(ranks: list[list[Slot]]) -> list[Column]:
 
 
 def _folds(ends: list[int], size: Callable[[int, int], tuple[float, float]]) -> tuple[int, ...]:
-    """Where columns begin and end: as low as can be within the page's width, but no lower than COLUMN_HEIGHT.
+    """Choose the ranks at which columns begin and end.
 
-    ends: where a column may end, the last of all included. size: height and width of a column from one to another.
-    For each end, the ways to it of which no other is both lower and narrower (dynamic programming).
+    The columns are as low as possible within PAGE_WIDTH, but need not be lower than COLUMN_HEIGHT. Dynamic programming:
+    for each possible end, it keeps the splits for which no other split is both lower and narrower.
+
+    ends: the ranks before which a column may end, including the end of the network.
+    size: height and width of a column, from its first rank to the rank before which it ends.
     """
-    ways: dict[int, list[_Way]] = {0: [_Way(COLUMN_HEIGHT, 2 * MARGIN - GUTTER, 0, (0,))]}
+    splits: dict[int, list[_Split]] = {0: [_Split(COLUMN_HEIGHT, 2 * MARGIN - GUTTER, 0, (0,))]}
     for last in ends:
-        found = []
-        for first, before in ways.items():
-            high, wide = size(first, last)
-            if high >= LEAST_COLUMN:
-                found += [way.longer(last, high, wide) for way in before]
-        lowest = sorted(way for way in found if way.width <= PAGE_WIDTH)
-        ways[last] = [way for i, way in enumerate(lowest) if all(way.width < lower.width for lower in lowest[:i])]
-    return ways[ends[-1]][0].edges if ways[ends[-1]] else (0, ends[-1])
+        candidates = []
+        for first, shorter in splits.items():
+            column_height, column_width = size(first, last)
+            if column_height >= LEAST_COLUMN:
+                candidates += [split.extended(last, column_height, column_width) for split in shorter]
+        lowest = sorted(split for split in candidates if split.width <= PAGE_WIDTH)
+        splits[last] = [
+            split for i, split in enumerate(lowest) if all(split.width < lower.width for lower in lowest[:i])
+        ]
+    return splits[ends[-1]][0].edges if splits[ends[-1]] else (0, ends[-1])
 
 
-class _Way(NamedTuple):
-    """Columns side by side, the better the less. height: that of the highest, or COLUMN_HEIGHT where that is more."""
+class _Split(NamedTuple):
+    """A split of ranks into columns. Splits compare as tuples: the smaller one is better.
+
+    height: the height of the highest column, but at least COLUMN_HEIGHT.
+    width: of all columns together, with margins and gutters.
+    highest: the height of the highest column.
+    edges: the ranks at which columns begin and end.
+    """
 
     height: float
     width: float
     highest: float
     edges: tuple[int, ...]
 
-    def longer(self, last: int, high: float, wide: float) -> "_Way":
-        """With one more column."""
-        height, highest = max(self.height, high), max(self.highest, high)
-        return _Way(height, self.width + GUTTER + wide, highest, (*self.edges, last))
+    def extended(self, last: int, column_height: float, column_width: float) -> "_Split":
+        """The split with one more column."""
+        height, highest = max(self.height, column_height), max(self.highest, column_height)
+        return _Split(height, self.width + GUTTER + column_width, highest, (*self.edges, last))
 
 
 def _may_cut(above: Iterable[Slot], below: Iterable[Slot]) -> bool:
-    """Whether one box of the network itself feeds all that comes after, and no group lies on both sides."""
+    """Whether a column may end between two ranks.
+
+    It may if a single box outside auxiliary heads feeds everything below, and no group has boxes on both sides.
+    """
     sources = {before for slot in below for before in slot.before}
     groups = [{slot.group for slot in rank} - {None} for rank in (above, below)]
     single = len(sources) == 1 and all(slot.box and not slot.auxiliary for slot in sources)
@@ -202,7 +229,12 @@ def _may_cut(above: Iterable[Slot], below: Iterable[Slot]) -> bool:
 
 @dataclass(frozen=True)
 class _Sides:
-    """How far ranks reach: frames and their names; left and right of the network's middle; auxiliary heads."""
+    """The horizontal extent of some ranks.
+
+    frame, frame_name: distance of the frames, and width of their names; 0 without groups.
+    network: left and right side of the network, from its middle.
+    heads: left and right side of the auxiliary heads, from their middle; None without heads.
+    """
 
     frame: float
     frame_name: float
@@ -219,18 +251,18 @@ class _Sides:
 
     @property
     def middle(self) -> float:
-        """From the left side to the network's middle."""
+        """Distance from the left side to the network's middle."""
         return self.frame + self.frame_name - self.network[0]
 
     @property
     def shift(self) -> float:
-        """From the network's middle to that of the heads, which stand beside its widest rank."""
+        """Distance from the network's middle to that of the heads, which are drawn beside its widest rank."""
         low = self.heads[0] if self.heads else 0
         return self.network[1] + self.frame + GAP_X + self.frame + self.frame_name - low
 
     @property
     def width(self) -> float:
-        """From side to side."""
+        """Width from side to side."""
         return self.middle + self.frame + (self.shift + self.heads[1] if self.heads else self.network[1])
 
 
@@ -240,7 +272,7 @@ def _extent(slots: Iterable[Slot]) -> tuple[float, float]:
 
 
 def _place_across(columns: list[Column]) -> None:
-    """Set where columns stand, and auxiliary heads in them."""
+    """Set the horizontal positions of the columns, and of auxiliary heads in them."""
     left: float = MARGIN
     for i, column in enumerate(columns):
         sides = _Sides.of(column.ranks)

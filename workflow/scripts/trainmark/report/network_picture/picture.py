@@ -1,4 +1,4 @@
-"""A network drawn: the rectangles of its boxes, the lines between them, the frames of its groups (see layout.py)."""
+"""Makes the picture of a network: rectangles of boxes, lines between them and frames of groups (see layout.py)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from trainmark.report.network_picture.boxes import Box
 from trainmark.report.network_picture.layout import FRAME, FRAME_NAME, GAP_Y, GUTTER, MARGIN, Column, Slot, layout
 
 TURN = 2 * FRAME
-"""How far below a column the line to the next one runs."""
+"""Distance from the bottom of a column to the line that leads to the next column."""
 
 
 @dataclass(frozen=True)
 class Rectangle:
-    """A rectangle by its left upper corner, in pixels; y grows downward."""
+    """A rectangle in pixels. x, y: its upper left corner; y grows downward."""
 
     x: float
     y: float
@@ -30,14 +30,19 @@ class Rectangle:
         return self.y + self.height
 
     def overlaps(self, other: "Rectangle") -> bool:
-        """Whether they have more than a side in common."""
+        """Whether the two rectangles share more than a side."""
         across = self.x < other.right and other.x < self.right
         return across and self.y < other.bottom and other.y < self.bottom
 
 
 @dataclass(frozen=True)
 class Line:
-    """From a box to one that it feeds. path: as SVG has it; tip: the point where it ends."""
+    """A line from a box to one that it feeds.
+
+    source, target: the names of the two boxes.
+    path: in the syntax of SVG.
+    tip: the point where it ends.
+    """
 
     source: str
     target: str
@@ -47,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Frame:
-    """Around the boxes of one group."""
+    """The frame around the boxes of one group."""
 
     group: str
     place: Rectangle
@@ -56,7 +61,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Picture:
-    """Boxes with their places, lines and frames, in a picture of this width and height."""
+    """A picture of this width and height: boxes with their rectangles, lines and frames."""
 
     width: float
     height: float
@@ -66,7 +71,7 @@ class Picture:
 
 
 def picture(boxes: Sequence[Box]) -> Picture:
-    """The picture of a network's boxes, in the order of `boxes.boxes`."""
+    """Draw a network. boxes: from `boxes.boxes`, in its order."""
     columns = layout(boxes)
     slots = [slot for column in columns for rank in column.ranks for slot in rank]
     places = {slot: _place(slot, columns) for slot in slots}
@@ -87,22 +92,22 @@ def _place(slot: Slot, columns: Sequence[Column]) -> Rectangle:
 def _lines(slots: Sequence[Slot], columns: Sequence[Column]) -> Iterator[Line]:
     for target in slots:
         for before in target.before if target.box else ():
-            way = [target, before]
-            while way[-1].box is None:
-                way += way[-1].before
-            source = way.pop()
+            slots_on_way = [target, before]
+            while slots_on_way[-1].box is None:
+                slots_on_way += slots_on_way[-1].before
+            source = slots_on_way.pop()
             assert source.box and target.box
             tip = round(columns[target.column].middle + target.x, 1), round(target.y, 1)
-            yield Line(source.box.name, target.box.name, _path(source, way[::-1], columns), tip)
+            yield Line(source.box.name, target.box.name, _path(source, slots_on_way[::-1], columns), tip)
 
 
-def _path(source: Slot, way: Sequence[Slot], columns: Sequence[Column]) -> str:
-    """Down from a box's lower side; curved between ranks, straight beside boxes, and around the end of a column."""
+def _path(source: Slot, slots_on_way: Sequence[Slot], columns: Sequence[Column]) -> str:
+    """The SVG path of a line from a box through slots: curved between ranks, and led around the end of a column."""
     column = columns[source.column]
     x, y = column.middle + source.x, source.y + source.height
     parts = [f"M{x:.1f} {y:.1f}"]
     y = _lower_side(source, column)
-    for slot in way:
+    for slot in slots_on_way:
         if columns[slot.column] is not column:
             parts.append(f"V{column.bottom + TURN:.1f}H{column.right + GUTTER / 2:.1f}")
             column = columns[slot.column]
@@ -115,13 +120,13 @@ def _path(source: Slot, way: Sequence[Slot], columns: Sequence[Column]) -> str:
 
 
 def _lower_side(slot: Slot, column: Column) -> float:
-    """The y below all boxes of a slot's rank, where a line may turn."""
+    """The y just below all boxes of a slot's rank, where a line may turn."""
     (rank,) = [rank for rank in column.ranks if slot in rank]
     return max(other.y + other.height for other in rank)
 
 
 def _frames(places: dict[Slot, Rectangle]) -> Iterator[Frame]:
-    """A frame for each group, but none that would hold a box of another."""
+    """A frame for each group, unless the frame would overlap a box of another group."""
     for group in dict.fromkeys(slot.group for slot in places if slot.group):
         inside = [place for slot, place in places.items() if slot.group == group]
         left, top = min(place.x for place in inside), min(place.y for place in inside)
