@@ -63,7 +63,11 @@ def _why_no_weights(record: dict) -> str:
         "diverged": "the run diverged; take one whose status is ok",
         "out_of_memory": "the run ran out of memory; take one whose status is ok",
     }
-    return reasons.get(record["status"], "keep_weights was false, or the disk was full; set it and train the run again")
+    return reasons.get(
+        record["status"],
+        "keep_weights was false, or the disk was full; set keep_weights: true, delete the record, and run "
+        "snakemake again",
+    )
 
 
 def _results_folder(file: Path, record: dict) -> Path:

@@ -10,6 +10,7 @@ from trainmark.tables.comparisons import COMPARED, Certificates, format_comparis
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
+from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, groups, of_group
 
@@ -30,7 +31,7 @@ def terminal_text(
         experiment, recipe, dataset = values
         parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
         here = of_group(runs, values)
-        parts += mixed_environments(here) + code_differences(certificates.get(values), here)
+        parts += mixed_environments(here) + code_differences(certificates.get(values), here) + evaluation_gaps(here)
         if values in certificates:
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
             parts.append("\n".join(["The same network in all? Certified in float64, pair by pair:", *lines]))

@@ -11,7 +11,7 @@ class Job:
     """What a run is given besides its settings.
 
     mean_file: the dataset's mean image; None for texts, which have none. checkpoint_seconds: the least time between two
-    checkpoints. weights_file: where the trained weights go. keep_weights: whether they do.
+    checkpoints. weights_file: where the trained weights go. keep_weights: whether they are written.
     call: when the workflow was started, None for a run that somebody started by hand.
     order: the run's place in the workflow's order, as the record keeps it. code: digests of modules, as it keeps them.
     """

@@ -20,7 +20,7 @@ from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.records.evaluation import read_evaluation
+from trainmark.records.evaluation import agrees, read_evaluation, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
 from trainmark.report.collected import Table, collected, differing
 from trainmark.report.figures import drawn_by_this_matplotlib, figure_differs
@@ -102,7 +102,7 @@ def _plan(path: Path) -> dict:
 
 def _records(found: Verified, folder: Path, plan: dict | None) -> dict[str, dict]:
     """The records that can be read, by the ids that their places say, and their weights."""
-    records = {}
+    records, removed = {}, 0
     for path in sorted((folder / "runs").rglob("record.json")):
         run_id = path.parent.relative_to(folder / "runs").as_posix()
         read = found.check("record", path, read_records, folder / "runs", [run_id])
@@ -114,7 +114,9 @@ def _records(found: Verified, folder: Path, plan: dict | None) -> dict[str, dict
             found.check("record", path, _as_planned, path, record, plan, counted=False)
         if record["weights"]:
             file = path.with_name(record["weights"]["file"])
-            found.check("weights", file, _weights, file, record)
+            removed += found.check("weights", file, _weights, path, file, record) or 0
+    if removed:
+        found.facts.append(f"weights of {removed} run{'s' if removed > 1 else ''} removed after their evaluation")
     return records
 
 
@@ -127,8 +129,15 @@ def _as_planned(path: Path, record: Mapping, plan: Mapping) -> None:
             raise DataError(f"{path} was trained with {key}: {value}, and plan.json asks for {asked.get(key)}; {AGAIN}")
 
 
-def _weights(file: Path, record: Mapping) -> None:
+def _weights(record_file: Path, file: Path, record: Mapping) -> bool:
+    """Whether a run's weights were removed after an evaluation that agrees with its record.
+
+    DataError where they are missing otherwise, or are not the record's.
+    """
     if not file.is_file():
+        entry = read_evaluation_of_removed(record_file, record)
+        if entry and agrees(record, entry):
+            return True
         raise DataError(
             f"{file}, the trained weights of a run, is missing; delete its record, and snakemake trains it again"
         )
@@ -137,6 +146,7 @@ def _weights(file: Path, record: Mapping) -> None:
             f"{file} was changed, or is of another run: its SHA-256 is not its record's; delete the record, and "
             "snakemake trains the run again"
         )
+    return False
 
 
 def _missing(path: Path) -> None:
