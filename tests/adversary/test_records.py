@@ -21,6 +21,7 @@ from trainmark.files.seal import sealed
 pytestmark = pytest.mark.adversary
 
 EXPERIMENT = {
+    "keep_weights": True,  # the default removes them once they are evaluated
     "recipes": ["mnist-mlp-flux"],
     "frameworks": ["chainer", "keras-jax"],
     "devices": ["cpu"],
@@ -99,6 +100,7 @@ def test_an_honest_campaign_is_verified_and_nothing_is_to_be_done(finished, fold
     assert "4 records of experiment victim (" in found.stdout and "by the code of this clone" in found.stdout
     assert planned(without_metadata(folder)) == {}, "without Snakemake's metadata neither"
     tables_alone = {"collect_records": 1, "plot_figure": 2, "report": 1}
+    assert planned(folder, config={"keep_weights": "needed"}) == {}, "no run is trained again for its weights"
     assert planned(folder, config={"keep_weights": False}) == tables_alone, "which hold no cross-evaluations then"
 
 

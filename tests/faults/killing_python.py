@@ -1,8 +1,8 @@
-"""Stands before `python` on a workflow's PATH: kills trainings at random moments of the phases that a plan names.
+"""Stands before `python` on a workflow's PATH: kills jobs at random moments of the phases that a plan names.
 
-The folder KILLS holds a file for each record that is to be written, with a line for each kill that is still to come:
-signal and phase, and in which call of the phase's function where that is not left to chance. Functions are wrapped in
-the training's own process, so that a kill falls where it is meant to.
+The folder KILLS holds a file for each record or cross-evaluation that is to be written, with a line for each kill that
+is still to come: signal and phase, and in which call of the phase's function where that is not left to chance.
+Functions are wrapped in the job's own process, so that a kill falls where it is meant to.
 """
 
 import os
@@ -18,7 +18,7 @@ ADAPTER_FUNCTIONS = {"training": "train_epoch", "evaluation": "predict"}
 
 
 def plan_of(record):
-    """The file of the kills of the run that writes this record."""
+    """The file of the kills of the job that writes this record or cross-evaluation."""
     return Path(os.environ["KILLS"]) / str(record).replace("/", "+")
 
 
@@ -56,7 +56,7 @@ def kill_inside(owner, name, call, signal_name, note):
 
 
 def arm(signal_name, phase, call=None, *, note):
-    """Have this process killed in a phase: start, training, evaluation or checkpoint."""
+    """Have this process killed in a phase: start, training, evaluation or checkpoint, or removal of weights."""
     from trainmark.frameworks import registry
 
     create_adapter = registry.create_adapter
@@ -66,6 +66,9 @@ def arm(signal_name, phase, call=None, *, note):
         if phase == "checkpoint":
             module = sys.modules["trainmark.training.run"]
             kill_inside(module, "write_checkpoint", int(call or random.randint(1, 2)), signal_name, note)
+        elif phase == "removal":
+            module = sys.modules["trainmark.training.cross_evaluation"]
+            kill_inside(module, "write_evaluation", int(call), signal_name, note)
         else:
             kill_inside(adapter, ADAPTER_FUNCTIONS[phase], int(call or random.randint(1, 8)), signal_name, note)
         return adapter
@@ -77,10 +80,10 @@ def arm(signal_name, phase, call=None, *, note):
 
 
 def main():
-    """Run the command as python would; a train.py with a kill first."""
+    """Run the command as python would; a train.py or evaluate.py with a kill first."""
     arguments = sys.argv[1:]
     os.environ["PATH"] = os.environ["PATH"].partition(os.pathsep)[2]  # without the folder of this stand-in
-    if not arguments or Path(arguments[0]).name != "train.py":
+    if not arguments or Path(arguments[0]).name not in ("train.py", "evaluate.py"):
         os.execvp("python", ["python", *arguments])
     sys.argv = arguments
     sys.path[0] = str(Path(arguments[0]).parent.resolve())

@@ -38,7 +38,7 @@ rule train:
 
 
 rule evaluate_weights:
-    """Evaluate the kept weights of another trainer's runs: they give what the records say, or are not ranked."""
+    """Evaluate the trained weights of another trainer's runs; pairs whose results differ from the records are not ranked."""
     input:
         records=CAMPAIGN.evaluated,
         dataset="results/datasets/{dataset}/prepared",
@@ -50,6 +50,7 @@ rule evaluate_weights:
         mean=lambda wildcards, input: option("--mean", input.mean),
         recipe=CAMPAIGN.recipe,
         code=CAMPAIGN.evaluating_code,
+        plan=PLAN_FILE,
         script=f"{SCRIPTS}/evaluate.py",
     log:
         "results/logs/evaluate_weights/{experiment}/{recipe}/{dataset}/{framework}/{device}.log",
@@ -61,6 +62,7 @@ rule evaluate_weights:
         runtime=60,
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
     shell:
-        "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q} {params.mean}"
+        "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
+        " --dataset-folder {input.dataset:q} {params.mean} --plan {params.plan:q}"
         " --framework {wildcards.framework} --device {wildcards.device} --records {input.records:q}"
         " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.evaluation:q}"

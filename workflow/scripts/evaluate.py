@@ -1,4 +1,7 @@
-"""Evaluate the kept weights of a trainer's runs with another framework: do they give what the records say?"""
+"""Evaluate the trained weights of a trainer's runs with another framework: does it get the results of their records?
+
+Where the plan says `keep_weights: needed`, weights that only this command reads are removed after it.
+"""
 
 import argparse
 from pathlib import Path
@@ -8,36 +11,43 @@ from trainmark.errors import failing_in_one_sentence
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
+from trainmark.plan.plan_file import experiment_of, plan_if_there, removes_weights
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 
 
 def parse_arguments() -> argparse.Namespace:
     """The command line of one cross-evaluation."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--experiment", required=True, help="name of the experiment that the runs belong to")
     parser.add_argument("--records", required=True, type=Path, nargs="+", help="of the runs; their weights lie beside")
+    parser.add_argument("--plan", type=Path, help="the workflow's plan.json; without it no weights are removed")
     parser.add_argument("--out", required=True, type=Path, help="the cross-evaluation to write")
     return parse_with_trainer(parser)
 
 
 def evaluate(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
-    """Hold a device, as runs do, so that no timed one is disturbed; evaluate; write."""
+    """Hold a device, as runs do, so that no timed run is disturbed; evaluate; write; remove what nobody reads again."""
+    recipe = RECIPES[arguments.recipe]
+    experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before
         from trainmark.records.evaluation import write_evaluation
-        from trainmark.training.cross_evaluation import cross_evaluation
+        from trainmark.training.cross_evaluation import cross_evaluation, remove_evaluated_weights
 
-        found = cross_evaluation(
+        evaluation = cross_evaluation(
             create_adapter(arguments.framework, len(device_lock.cpus)),
             arguments.device,
-            RECIPES[arguments.recipe],
+            recipe,
             arguments.settings,
             arguments.dataset_folder,
             arguments.mean,
             arguments.records,
         )
-        write_evaluation(found, arguments.out)
+        write_evaluation(evaluation, arguments.out)
+        if removes_weights(experiment, on_texts=recipe.input is None):
+            remove_evaluated_weights(evaluation, arguments.records)
 
 
 def main() -> None:

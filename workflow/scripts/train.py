@@ -12,7 +12,7 @@ from trainmark.console import redirect_output
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device, run_lock
 from trainmark.plan.dependencies import code_record, training_code
-from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order
+from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
@@ -81,7 +81,7 @@ def train(
             arguments.checkpoint_seconds,
             order,
             arguments.out.with_name(FILE_NAME),
-            experiment_of(run, plan).get("keep_weights", True),
+            writes_weights(experiment_of(run.experiment, plan), on_texts=recipe.input is None),
             plan.get("call"),
         )
         training = Training(run, recipe, arguments.settings, job, phase_times)

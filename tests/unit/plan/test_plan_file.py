@@ -5,7 +5,15 @@ import json
 import pytest
 
 from trainmark.errors import DataError
-from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, read_plan, write_plan
+from trainmark.plan.plan_file import (
+    experiment_of,
+    plan_if_there,
+    position_in_order,
+    read_plan,
+    removes_weights,
+    write_plan,
+    writes_weights,
+)
 from trainmark.plan.run import Run
 
 RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
@@ -37,7 +45,7 @@ def test_a_plan_that_can_not_be_read_is_no_reason_to_fail(tmp_path, content):
     plan = tmp_path / "plan.json"
     plan.write_text(content)
     assert position_in_order(RUN, plan_if_there(plan)) is None
-    assert experiment_of(RUN, plan_if_there(plan)) == {}
+    assert experiment_of("e", plan_if_there(plan)) == {}
 
 
 def test_no_plan(tmp_path):
@@ -67,4 +75,34 @@ def test_what_is_written_is_read(tmp_path):
     write_plan(tmp_path / "plan.json", config, [RUN.id], [RUN.id])
     assert "key" not in (tmp_path / "plan.json").read_text().replace("keep", ""), "a mirror's address may hold one"
     assert read_plan(tmp_path / "plan.json")["config"]["experiments"] == config["experiments"]
-    assert experiment_of(RUN, plan_if_there(tmp_path / "plan.json")) == {"keep_weights": False}
+    assert experiment_of("e", plan_if_there(tmp_path / "plan.json")) == {"keep_weights": False}
+
+
+@pytest.mark.parametrize(
+    ("keep", "frameworks", "on_texts", "written", "removed"),
+    [
+        ("needed", ["a", "b"], False, True, True),
+        ("needed", ["a", "b"], True, True, False),
+        ("needed", ["a"], False, False, True),
+        ("needed", ["a"], True, True, False),
+        (True, ["a"], False, True, False),
+        (True, ["a", "b"], False, True, False),
+        (False, ["a", "b"], True, False, False),
+    ],
+)
+def test_weights_are_written_where_somebody_reads_them_and_removed_after_the_last_reader(
+    keep, frameworks, on_texts, written, removed
+):
+    experiment = {"keep_weights": keep, "frameworks": frameworks, "devices": ["cpu"]}
+    assert writes_weights(experiment, on_texts) == written
+    assert removes_weights(experiment, on_texts) == removed
+
+
+def test_one_framework_on_two_devices_is_two_trainers():
+    experiment = {"keep_weights": "needed", "frameworks": ["a"], "devices": ["cpu", "gpu"]}
+    assert writes_weights(experiment, on_texts=False)
+
+
+def test_without_a_plan_weights_are_written_and_stay():
+    assert writes_weights({}, on_texts=False)
+    assert not removes_weights({}, on_texts=False)

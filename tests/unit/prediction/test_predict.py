@@ -221,7 +221,8 @@ def test_a_record_of_a_framework_that_is_not_known(results):
         (out_of_memory, {}, "the run ran out of memory; choose one whose status is ok"),
         (
             record, {"changes": {"weights": None}},
-            "keep_weights was false, or the disk was full; set it to true and train the run again",
+            "keep_weights was false, or the disk was full; set keep_weights: true, delete the record, and run "
+            "snakemake again",
         ),
     ],
 )  # fmt: skip

@@ -1,10 +1,17 @@
 """Runs are not ranked if their first losses differ, or if another framework evaluates their weights differently."""
 
 import pytest
-from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
+from records_for_tests import (
+    certificates_of,
+    diverged,
+    evaluation_entry,
+    out_of_memory,
+    record,
+    written_tables,
+)
 
 from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.run_checks import wrong_pairs
+from trainmark.tables.run_checks import evaluation_gaps, wrong_pairs
 
 
 @pytest.fixture
@@ -29,18 +36,12 @@ def sentence_of(wrong):
 
 
 def evaluation(*records, loss=0.0, accuracy=0.0, **changes):
-    """Another framework's evaluation of these runs; loss, accuracy: how much it exceeds the records."""
-    return {
-        "framework": "other", "device": "cpu", "versions": {},
-        "runs": {
-            one["run"]["id"]: {
-                "weights_sha256": one["weights"]["sha256"],
-                "loss": one["result"]["test_loss"] + loss,
-                "accuracy": one["result"]["test_accuracy"] + accuracy,
-            } | changes
-            for one in records
-        },
-    }  # fmt: skip
+    """What another framework makes of these runs: so much more than the records say."""
+    entries = {}
+    for one in records:
+        results = {"loss": one["result"]["test_loss"] + loss, "accuracy": one["result"]["test_accuracy"] + accuracy}
+        entries[one["run"]["id"]] = evaluation_entry(one, **results | changes)
+    return {"framework": "other", "device": "cpu", "runs": entries}
 
 
 @pytest.mark.parametrize("loss", [2.3, 2.3 * (1 + 4e-7)])
@@ -95,7 +96,7 @@ def test_runs_whose_evaluations_differ_from_their_records_are_named(pairs, apart
     }
     sentence = next(iter(wrong.values()))
     assert sentence.startswith(f"different: other evaluates the weights of the run {records[0]['run']['id']} to a test")
-    assert sentence.endswith("but the run's record says 0.5 and 75.00%")
+    assert sentence.endswith("but its record says 0.5 and 75.00%")
 
 
 def test_a_wrong_pair_is_refused_whatever_its_certificate_says(tmp_path):
@@ -108,3 +109,41 @@ def test_a_wrong_pair_is_refused_whatever_its_certificate_says(tmp_path):
     assert row["reason"] == next(iter(wrong.values()))
     (row, _) = comparisons_table(runs, certificates).to_dict("records")
     assert row["parity"] == "rounding"
+
+
+def test_a_loss_that_is_not_finite_is_named_too(pairs):
+    """As it stands in the file: JSON has no such number."""
+    one, other = record("a"), record("b")
+    evaluated = {"framework": "other", "device": "cpu", "runs": {one["run"]["id"]: evaluation_entry(one, loss="NaN")}}
+    assert "to a test loss of nan and" in sentence_of(pairs(one, other, evaluations=[evaluated]))
+
+
+# --- weights that nobody evaluated, or by other code ----------------------------------------------------------------
+
+
+def gaps(folder, *records, evaluations=()):
+    return evaluation_gaps(written_tables(folder, *records, evaluations=evaluations)[1])
+
+
+def test_where_another_trainer_evaluated_all_runs_nothing_is_said(tmp_path):
+    records = [record("a"), record("b"), diverged("b", 2)]
+    assert gaps(tmp_path, *records, evaluations=[evaluation(*records[:2])]) == []
+    assert gaps(tmp_path, record("a"), record("a", 2)) == [], "one trainer has no other"
+
+
+def test_runs_whose_weights_nobody_evaluated_are_named(tmp_path):
+    records = [record("a"), record("a", 2, changes={"weights": None}), record("b"), record("b", 2)]
+    assert gaps(tmp_path, *records, evaluations=[evaluation(records[0]), evaluation(*records[2:])]) == [
+        "No other trainer evaluated the trained weights of run 2. To have them evaluated, set keep_weights to needed "
+        "or true, delete these records and call snakemake again."
+    ]
+
+
+def test_runs_that_other_code_evaluated_are_named(tmp_path):
+    records = [record("a"), record("a", 2), record("b")]
+    outdated = evaluation(*records[:2], current_code=False)
+    assert gaps(tmp_path, *records, evaluations=[outdated, evaluation(records[2])]) == [
+        "The trained weights of runs 1-2 were evaluated by code that has changed since. They were not evaluated again, "
+        "since they were removed; keep_weights: true keeps weights. To have them evaluated again, delete these records "
+        "and call snakemake again."
+    ]

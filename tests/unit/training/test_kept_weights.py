@@ -60,8 +60,8 @@ def test_what_can_not_be_written_leaves_no_part(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_removing_takes_a_part_too(tmp_path):
-    for name in ("weights.npz", "weights.npz.part", "record.json"):
+def test_removing_takes_a_partial_file_and_the_evaluation_of_removed_weights_too(tmp_path):
+    for name in ("weights.npz", "weights.npz.part", "evaluation.json", "record.json"):
         (tmp_path / name).write_bytes(b"x")
     remove_weights(tmp_path / "weights.npz")
     remove_weights(tmp_path / "weights.npz")

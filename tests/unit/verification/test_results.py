@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 import pytest
 from harness import REPOSITORY
-from records_for_tests import certificate_of, changed, disturbed, record, resealed
+from records_for_tests import certificate_of, changed, disturbed, evaluation_entry, record, resealed
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
@@ -33,7 +33,7 @@ CONFIG = {
             "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["chainer", "keras-jax"],
             "devices": ["cpu"], "epochs": [2], "repeats": 2,
             "seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 2, "memory_limit_mib": None,
-            "keep_weights": True, "description": "",
+            "keep_weights": "needed", "description": "",
         }
     },
     "prepare": [],
@@ -74,12 +74,13 @@ def untouched(tmp_path_factory):
     certificate = certificate_of(("e", "mnist-mlp-flux", "digits"), [("chainer", "cpu"), ("keras-jax", "cpu")], {})
     write_json(folder / CERTIFICATE, changed(certificate, {"settings.dataset_sha256": manifest["content_sha256"]}))
     for evaluator, evaluated in (("chainer", "keras-jax"), ("keras-jax", "chainer")):
-        weights = {run.id: folder / "runs" / run.id / "weights.npz" for run in runs if run.framework == evaluated}
-        found = {
-            run_id: {"weights_sha256": sha256_of(file), "loss": 0.5, "accuracy": 0.75}
-            for run_id, file in weights.items()
+        records = [json.loads((folder / "runs" / run.id / "record.json").read_text()) for run in runs]
+        entries = {
+            one["run"]["id"]: evaluation_entry(one, framework=evaluator)
+            for one in records
+            if one["run"]["framework"] == evaluated
         }
-        about = {"framework": evaluator, "device": "cpu", "versions": {}, "runs": found}
+        about = {"framework": evaluator, "device": "cpu", "runs": entries}
         write_evaluation(about, folder / EVALUATIONS / f"{evaluator}/cpu.json")
     write_plan(folder / "plan.json", CONFIG, [run.id for run in runs], [run.id for run in trained_order(runs, CONFIG)])
     remake(folder)
@@ -198,6 +199,21 @@ def leave_an_evaluation_out(folder):
     write_json(path, sealed(found | {"runs": {ONE.removeprefix("runs/"): found["runs"][ONE.removeprefix("runs/")]}}))
 
 
+def remove_weights(folder, run=ONE, **changes):
+    """Remove a run's weights as the trainer does that evaluated them. changes: of the entry that it leaves."""
+    run_id = run.removeprefix("runs/")
+    evaluation = json.loads((folder / EVALUATIONS / "keras-jax/cpu.json").read_text())
+    left = {**evaluation, "runs": {run_id: evaluation["runs"][run_id] | changes}}
+    write_evaluation(left, folder / run / "evaluation.json")
+    (folder / run / "weights.npz").unlink()
+
+
+def remove_weights_with_the_entry_of_another_run(folder):
+    remove_weights(folder)
+    shutil.copy(folder / ONE / "evaluation.json", folder / OTHER / "evaluation.json")
+    (folder / OTHER / "weights.npz").unlink()
+
+
 def edit_arrays(folder):
     """Edit an array and its SHA-256 in the manifest, and nothing else."""
     file = folder / PREPARED / "train_images.npy"
@@ -248,6 +264,19 @@ ATTACKS = {
     "another dataset": (edit({"dataset.content_sha256": "0" * 64}), "differ in their dataset (content_sha256: "),
     "weights": (copy(f"{ONE}/weights.npz", f"{OTHER}/weights.npz"), "its SHA-256 is not the one in the record"),
     "weights deleted": (delete(f"{ONE}/weights.npz"), "the trained weights of a run, is missing"),
+    "weights deleted, of which an entry says something else": (
+        lambda folder: remove_weights(folder, loss=0.6), "the trained weights of a run, is missing",
+    ),
+    "weights deleted, with an entry of other weights": (
+        lambda folder: remove_weights(folder, weights_sha256="0" * 64), "the trained weights of a run, is missing",
+    ),
+    "weights deleted, with the entry of another run": (
+        remove_weights_with_the_entry_of_another_run, "repeat-2/weights.npz, the trained weights of a run, is missing",
+    ),
+    "weights deleted, with an edited entry": (
+        lambda folder: (remove_weights(folder), replace(f"{ONE}/evaluation.json", "0.75", "0.85")(folder)),
+        "evaluation.json was changed after it was written",
+    ),
     "a certificate's class": (
         edit({"pairs.0.parity": "bitwise"}, renewed=False, path=CERTIFICATE), "digits.json was changed after it was",
     ),
@@ -266,7 +295,7 @@ ATTACKS = {
     ),
     "an evaluation of other weights": (
         edit(
-            {"runs": {ONE.removeprefix("runs/"): {"weights_sha256": "0" * 64, "loss": 0.5, "accuracy": 0.75}}},
+            {"runs": {ONE.removeprefix("runs/"): evaluation_entry(record(), weights_sha256="0" * 64)}},
             path=f"{EVALUATIONS}/keras-jax/cpu.json",
         ),
         "cpu.json was made from other weights than those of the run e/",
@@ -341,6 +370,26 @@ def test_each_attack_is_a_named_problem(folder, attack):
     do(folder)
     found = verify_results(folder, data=True)
     assert any(says in problem for problem in found.problems), found.problems
+
+
+def test_weights_that_were_removed_after_their_evaluation_are_no_problem(folder):
+    """Also where keep_weights was changed since, and where no cross-evaluation names the run any more."""
+    remove_weights(folder)
+    found = verify_results(folder, data=True)
+    assert found.problems == []
+    assert "weights of 1 run removed after their evaluation" in found.facts
+    shutil.rmtree(folder / EVALUATIONS)
+    assert not [problem for problem in verify_results(folder, data=True).problems if "weights.npz" in problem]
+
+
+def test_a_forger_of_an_entry_hides_no_more_than_one_who_says_that_no_weights_were_kept(folder):
+    """A limit (docs/measuring.md): weights can be withheld, whatever an entry says, by a record that names none."""
+    forged = evaluation_entry(json.loads((folder / ONE / "record.json").read_text()), framework="keras-jax")
+    remove_weights(folder, **forged)
+    edit({"weights": None}, path=f"{OTHER}/record.json")(folder)
+    (folder / OTHER / "weights.npz").unlink()
+    remake(folder)
+    assert verify_results(folder, data=True).problems == []
 
 
 def run_verify(*arguments):

@@ -82,7 +82,7 @@ class Campaign:
 
     @property
     def evaluations(self) -> list[str]:
-        """The cross-evaluations of each group that has two trainers or more, and keeps its weights: one a trainer."""
+        """The cross-evaluations of each group that has two trainers or more and writes its weights: one a trainer."""
         return [f"{EVALUATIONS}/{file}" for file in evaluation_files(self.config, self._trainers)]
 
     @property

@@ -68,12 +68,29 @@ def plan_if_there(path: Path | None) -> dict:
     return plan if isinstance(plan, dict) else {}
 
 
-def experiment_of(run: Run, plan: Mapping) -> dict:
-    """The settings of a run's experiment; none where no plan names it, as for a run that somebody starts by hand."""
+def experiment_of(experiment: str, plan: Mapping) -> dict:
+    """The settings of an experiment; none where no plan names it, as for a run that somebody starts by hand."""
     found: Any = plan
-    for key in ("config", "experiments", run.experiment):
+    for key in ("config", "experiments", experiment):
         found = found.get(key) if isinstance(found, Mapping) else None
     return found or {}
+
+
+def writes_weights(experiment: Mapping, on_texts: bool) -> bool:
+    """Whether a run of an experiment writes its trained weights (key `keep_weights`); by hand it does.
+
+    `needed` means that somebody reads them: `predict`, those of recipes on texts, or another trainer of the experiment,
+    which evaluates them. on_texts: whether the recipe is on texts.
+    """
+    keep = experiment.get("keep_weights", True)
+    if keep == "needed":
+        return on_texts or len(experiment["frameworks"]) * len(experiment["devices"]) > 1
+    return bool(keep)
+
+
+def removes_weights(experiment: Mapping, on_texts: bool) -> bool:
+    """Whether the trainer that evaluates the weights of an experiment's runs then removes them."""
+    return experiment.get("keep_weights") == "needed" and not on_texts
 
 
 def position_in_order(run: Run, plan: Mapping) -> dict | None:

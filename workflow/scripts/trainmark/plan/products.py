@@ -35,7 +35,7 @@ FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
 
 
 def evaluation_files(config: Mapping, trainers: Trainers) -> list[str]:
-    """The cross-evaluations of the groups that keep their weights, each by its place in their folder: one a trainer."""
+    """The cross-evaluations of the groups that write their weights, by their places in their folder: one a trainer."""
     return [
         EVALUATION.format(experiment=experiment, recipe=recipe, dataset=dataset, framework=framework, device=device)
         for (experiment, recipe, dataset), found in trainers.items()

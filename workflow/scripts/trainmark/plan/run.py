@@ -11,7 +11,7 @@ CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
 
 
 EVALUATION = "{experiment}/{recipe}/{dataset}/{framework}/{device}.json"
-"""Where what a trainer made of the kept weights of another one's runs lies under results/evaluations."""
+"""Where the evaluation by one trainer of the weights of another's runs lies under results/evaluations."""
 
 
 def trainer_name(framework: str, device: str) -> str:

@@ -70,8 +70,11 @@ def _why_no_weights(record: dict) -> str:
         "diverged": "the run diverged; choose one whose status is ok",
         "out_of_memory": "the run ran out of memory; choose one whose status is ok",
     }
-    not_kept = "keep_weights was false, or the disk was full; set it to true and train the run again"
-    return reasons.get(record["status"], not_kept)
+    return reasons.get(
+        record["status"],
+        "keep_weights was false, or the disk was full; set keep_weights: true, delete the record, and run "
+        "snakemake again",
+    )
 
 
 def _results_folder(file: Path, record: dict) -> Path:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 
@@ -32,15 +33,15 @@ def collected(
     """
     records = tables.read_records(runs_folder, plan["runs"])
     check_records(records)
-    runs = tables.runs_table(records, plan["order"])
-    summary = tables.summary_table(runs)
-    certified = certified_groups(runs.itertuples())
+    certified = certified_groups(SimpleNamespace(**record["run"]) for record in records.values())
     certificates = read_certificates(certificates_folder, certified)
     check_certificates(certificates, records.values())
     evaluations = {
         file: read_evaluation(evaluations_folder / file) for file in evaluation_files(plan["config"], certified)
     }
     check_evaluations(evaluations, records.values())
+    runs = tables.runs_table(records, plan["order"], evaluations.values())
+    summary = tables.summary_table(runs)
     wrong = wrong_pairs(records, certificates, evaluations.values())
     compared = comparisons.comparisons_table(runs, certificates, wrong)
     agreement = comparisons.agreement_table(records)

@@ -17,6 +17,7 @@ from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.results import Results
+from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, select_group, summary_table
 
@@ -39,7 +40,11 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "experiment": experiment,
             "description": config["experiments"][experiment]["description"],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
-            "mixed_environments": mixed_environments(group) + code_differences(results.certificates.get(values), group),
+            "mixed_environments": [
+                *mixed_environments(group),
+                *code_differences(results.certificates.get(values), group),
+                *evaluation_gaps(group),
+            ],
             **_summaries(group),
             "energy": energy_gaps(group),
             "scored_texts": scored_texts_table(group),

@@ -3,10 +3,14 @@
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
+import pandas as pd
+
 from trainmark.parity.certificate import pair_of
 from trainmark.parity.sketches import scalar_difference
 from trainmark.plan.run import trainer_name
+from trainmark.records.evaluation import agrees
 from trainmark.records.record import decode_loss
+from trainmark.tables.formatting import named_runs
 from trainmark.tables.tables import GROUP
 
 FIRST_LOSS_ALLOWED = 5e-7
@@ -14,12 +18,6 @@ FIRST_LOSS_ALLOWED = 5e-7
 
 OF_CERTIFIED = 3.0
 """Or this many times the difference that the certificate measured between float32 losses of single batches."""
-
-LOSS_ALLOWED, LEAST_LOSS_ALLOWED = 1e-4, 1e-5
-"""Largest difference allowed between the losses of two evaluations of the same weights: relative, and a minimum."""
-
-SAMPLES_ALLOWED = 1e-3
-"""Share of the test samples that two evaluations may classify differently (near ties); always at least one sample."""
 
 Pairs = dict[tuple[str, ...], str]
 """Sentences by (experiment, recipe, dataset, first trainer, second trainer), in both orders of the trainers."""
@@ -47,6 +45,27 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
             if sentence:
                 sentences[*values, first, second] = sentences[*values, second, first] = f"different: {sentence}"
     return sentences
+
+
+def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
+    """Which runs of a group of several trainers no other one evaluated, or only by code that has changed since."""
+    if len(runs[["framework", "device"]].drop_duplicates()) == 1:
+        return []
+    finished = runs[runs["status"] == "ok"]
+    gaps = [
+        (
+            finished["evaluated_by"] == "",
+            "No other trainer evaluated the trained weights of {}. To have them evaluated, set keep_weights to needed "
+            "or true, delete these records and call snakemake again.",
+        ),
+        (
+            finished["evaluated_by_other_code"],
+            "The trained weights of {} were evaluated by code that has changed since. They were not evaluated again, "
+            "since they were removed; keep_weights: true keeps weights. To have them evaluated again, delete these "
+            "records and call snakemake again.",
+        ),
+    ]
+    return [sentence.format(named_runs(finished["number"][which])) for which, sentence in gaps if which.any()]
 
 
 def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping | None) -> str | None:
@@ -82,23 +101,13 @@ def _wrong_evaluations(records: Mapping[str, Mapping], evaluations: Iterable[Map
     for evaluation in evaluations:
         for run_id, evaluated in evaluation["runs"].items():
             record = records.get(run_id)
-            if record is None or record["weights"] is None or _same_evaluation(record, evaluated):
+            if record is None or record["weights"] is None or agrees(record, evaluated):
                 continue
             run, result = record["run"], record["result"]
             wrong.setdefault(
                 (tuple(run[key] for key in GROUP), trainer_name(run["framework"], run["device"])),
-                f"{evaluation['framework']} evaluates the weights of the run {run_id} to a test loss of "
-                f"{evaluated['loss']:.6g} and an accuracy of {evaluated['accuracy']:.2%}, but the run's record says "
+                f"{evaluated['framework']} evaluates the weights of the run {run_id} to a test loss of "
+                f"{float(evaluated['loss']):.6g} and an accuracy of {evaluated['accuracy']:.2%}, but its record says "
                 f"{result['test_loss']:.6g} and {result['test_accuracy']:.2%}",
             )
     return wrong
-
-
-def _same_evaluation(record: Mapping, evaluated: Mapping) -> bool:
-    result, samples = record["result"], record["dataset"]["samples"]["test"]
-    if evaluated["weights_sha256"] != record["weights"]["sha256"]:
-        return False
-    loss, other = float(result["test_loss"]), float(evaluated["loss"])
-    flipped = abs(result["test_accuracy"] - evaluated["accuracy"]) * samples
-    same_loss = abs(loss - other) <= max(LEAST_LOSS_ALLOWED, LOSS_ALLOWED * abs(loss))
-    return same_loss and flipped <= max(1.5, SAMPLES_ALLOWED * samples)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
-from trainmark.plan.run import RUN_FOLDER
+from trainmark.plan.run import RUN_FOLDER, trainer_name
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.formatting import format_versions, number_ranges, statuses_of, why_absent
 from trainmark.tables.mixed_environments import code_versions
@@ -66,14 +66,16 @@ def _record_of(run_id: str, path: Path) -> dict:
     return record
 
 
-def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
+def runs_table(records: dict[str, dict], order: Sequence[str], evaluations: Iterable[Mapping] = ()) -> pd.DataFrame:
     """Make the table of runs: one row per run, in the order of `records`.
 
     A row holds the run's keys, settings, results, machine and disturbances, and the path (relative to the results
     folder) and SHA-256 of its record.
 
     order: the run ids in the order of training; a run's number is its position in it, from 1.
+    evaluations: cross-evaluations of the runs' weights.
     """
+    evaluated = {run_id: entry for evaluation in evaluations for run_id, entry in evaluation["runs"].items()}
     numbers = {run_id: number for number, run_id in enumerate(order, start=1)}
     rows = [
         {
@@ -84,6 +86,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str]) -> pd.DataFrame:
             **{key: record["settings"][key] for key in ("parameters", "batch_size", "seed", "dropout")},
             **_machine(record),
             **_disturbance(record),
+            **_evaluation(evaluated.get(record["run"]["id"])),
             "scored_texts": json.dumps(record["scored_texts"]),
             "record": f"runs/{record['run']['id']}/record.json",
             "record_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
@@ -106,6 +109,14 @@ def _status(record: Mapping) -> dict:
         "out_of_memory_epoch": out_of_memory["epoch"],
         "out_of_memory_message": out_of_memory["message"],
         "resumes": record["resumes"],
+    }
+
+
+def _evaluation(entry: Mapping | None) -> dict:
+    """Which trainer evaluated the run's weights, "" for none, and whether its code has changed since."""
+    return {
+        "evaluated_by": trainer_name(entry["framework"], entry["device"]) if entry else "",
+        "evaluated_by_other_code": bool(entry and not entry["current_code"]),
     }
 
 

@@ -1,4 +1,4 @@
-"""The kept weights of a trainer's runs, evaluated by another trainer: do they give what the records say?"""
+"""Evaluate the trained weights of a trainer's runs with another framework: does it get the results of their records?"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,10 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from trainmark.datasets import prepared
+from trainmark.files.whole import sync
 from trainmark.frameworks.adapter import Adapter
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.plan.code_digests import digest
+from trainmark.plan.dependencies import evaluating_code
 from trainmark.recipes import input_transform
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import DTYPE, Recipe, merged_input, seen_shape
+from trainmark.records.evaluation import REMOVED_FILE, agrees, read_evaluation_of_removed, write_evaluation
 from trainmark.records.record import encode_loss, read_record
 from trainmark.training.kept_weights import read_weights
 
@@ -23,21 +28,34 @@ def cross_evaluation(
     mean_file: Path | None,
     record_files: Iterable[Path],
 ) -> dict:
-    """What the adapter makes of the weights of these runs on the test split, as `records.evaluation` keeps it.
+    """Evaluate the weights of these runs on the test split; return the cross-evaluation (see `records.evaluation`).
 
-    Runs that kept no weights are left out. Raises RecordError where weights are not those that a record names, and
-    DeviceError where the framework does not see the device.
+    Runs without weights are left out. A run whose weights were removed keeps the entry of its earlier evaluation, with
+    `current_code` brought up to date. Raises RecordError where weights are missing otherwise or are not the record's,
+    and DeviceError where the framework does not see the device.
     """
     transform = merged_input(recipe, settings["input"])
     manifest = prepared.read_manifest(dataset_folder)
     architecture = recipe.architecture(seen_shape(transform, manifest["sample_shape"]), manifest["classes"])
     mean = np.load(mean_file, allow_pickle=False) if mean_file else None
     stored, labels = prepared.read_split(dataset_folder, "test")
+    evaluator = {
+        "framework": adapter.framework,
+        "device": device,
+        "versions": adapter.versions(),
+        "code_sha256": digest(*evaluating_code(recipe, adapter.framework)),
+        "current_code": True,
+    }
     built = False
     runs = {}
     for file in record_files:
         record = read_record(file)
         if record["weights"] is None:
+            continue
+        weights_there = file.with_name(record["weights"]["file"]).exists()
+        earlier = None if weights_there else read_evaluation_of_removed(file, record)
+        if earlier:
+            runs[record["run"]["id"]] = {**earlier, "current_code": _is_current_code(earlier, recipe)}
             continue
         weights = read_weights(file, record, architecture)
         if built:
@@ -52,8 +70,34 @@ def cross_evaluation(
             built = True
         loss, accuracy = cross_entropy_and_accuracy(adapter.predict("test"), labels)
         runs[record["run"]["id"]] = {
+            **evaluator,
             "weights_sha256": record["weights"]["sha256"],
             "loss": encode_loss(loss),
             "accuracy": accuracy,
         }
-    return {"framework": adapter.framework, "device": device, "versions": adapter.versions(), "runs": runs}
+    return {"framework": adapter.framework, "device": device, "runs": runs}
+
+
+def _is_current_code(entry: Mapping, recipe: Recipe) -> bool:
+    """Whether this clone's code for the entry's framework is the code that evaluated; False without such an adapter."""
+    framework = entry["framework"]
+    return framework in known_frameworks() and entry["code_sha256"] == digest(*evaluating_code(recipe, framework))
+
+
+def remove_evaluated_weights(evaluation: Mapping, record_files: Iterable[Path]) -> None:
+    """Remove the weights of each run whose evaluation agrees with its record; keep the entry beside the record.
+
+    Weights that don't agree stay: whoever looks for the cause needs them. The entry is on the disk before the weights
+    go, so that a process that is killed here leaves the one or the other. evaluation: already written to its own file.
+    """
+    for file in record_files:
+        record = read_record(file)
+        run_id = record["run"]["id"]
+        entry = evaluation["runs"].get(run_id)
+        if entry is None or not agrees(record, entry):
+            continue
+        weights_file = file.with_name(record["weights"]["file"])
+        if weights_file.exists():
+            write_evaluation({**evaluation, "runs": {run_id: entry}}, file.with_name(REMOVED_FILE))
+            sync(file.parent)
+            weights_file.unlink()

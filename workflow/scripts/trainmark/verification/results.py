@@ -20,7 +20,7 @@ from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.records.evaluation import read_evaluation
+from trainmark.records.evaluation import agrees, read_evaluation, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
 from trainmark.report.collected import Table, collected, differing
 from trainmark.report.figures import drawn_by_this_matplotlib, figure_differs
@@ -119,7 +119,7 @@ def _read_checked_plan(path: Path) -> dict:
 
 def _check_runs(verified: Verified, folder: Path, plan: dict | None) -> dict[str, dict]:
     """Check all records and their weights; return the readable records by run id, taken from the path of each."""
-    records = {}
+    records, removed = {}, 0
     for path in sorted((folder / "runs").rglob("record.json")):
         run_id = path.parent.relative_to(folder / "runs").as_posix()
         records_read = verified.check("record", path, read_records, folder / "runs", [run_id])
@@ -131,7 +131,9 @@ def _check_runs(verified: Verified, folder: Path, plan: dict | None) -> dict[str
             verified.check("record", path, _check_settings, path, record, plan, counted=False)
         if record["weights"]:
             file = path.with_name(record["weights"]["file"])
-            verified.check("weights", file, _check_weights, file, record)
+            removed += verified.check("weights", file, _check_weights, path, file, record) or 0
+    if removed:
+        verified.facts.append(f"weights of {removed} run{'s' if removed > 1 else ''} removed after their evaluation")
     return records
 
 
@@ -146,8 +148,15 @@ def _check_settings(path: Path, record: Mapping, plan: Mapping) -> None:
             )
 
 
-def _check_weights(file: Path, record: Mapping) -> None:
+def _check_weights(record_file: Path, file: Path, record: Mapping) -> bool:
+    """Whether a run's weights were removed after an evaluation that agrees with its record.
+
+    Raises DataError if they are missing for another reason, or are not the record's.
+    """
     if not file.is_file():
+        entry = read_evaluation_of_removed(record_file, record)
+        if entry and agrees(record, entry):
+            return True
         raise DataError(
             f"{file}, the trained weights of a run, is missing; delete the run's record, and snakemake trains it again"
         )
@@ -156,6 +165,7 @@ def _check_weights(file: Path, record: Mapping) -> None:
             f"{file} was changed, or belongs to another run: its SHA-256 is not the one in the record; delete the "
             "record, and snakemake trains the run again"
         )
+    return False
 
 
 def _refuse_missing(path: Path) -> None:
