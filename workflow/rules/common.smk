@@ -1,16 +1,23 @@
 # The checked config and the campaign that it asks for, in which the rules look up what their jobs depend on.
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import RerunTrigger
 
+# Found from this file, since under `module` workflow.basedir is the folder of the main Snakefile.
 # Relative to the working directory: an absolute path in a rule would make every result stale in a moved copy.
-SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
+SCRIPTS = os.path.relpath(workflow.current_basedir.join("../scripts").get_path_or_uri(secret_free=True))
+if not os.path.isdir(SCRIPTS):
+    raise WorkflowError(
+        "trainmark's scripts are not on this machine: clone the repository, and give the module the path of the clone's"
+        ' Snakefile (snakefile: "<clone>/Snakefile")'
+    )
 sys.path.append(SCRIPTS)
 
-from trainmark.config.load import load_config
+from trainmark.config.load import default_config, load_config
 from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import products
@@ -33,9 +40,19 @@ def or_refuse(function, *arguments, **options):
         raise WorkflowError(f"{heading}{error}") from None
 
 
-CONFIG, CATALOGUE = or_refuse(
-    load_config, workflow.overwrite_configfiles or ["config/config.yaml"], workflow.config_settings.config
-)
+MODULE = workflow.modifier.namespace  # its name in a workflow that uses this one as a module, else None
+DEFAULT_CONFIG = str(default_config())
+if workflow.modifier.path_modifier.replace_prefix(PLAN_FILE) != PLAN_FILE:
+    raise WorkflowError(
+        f"the module {MODULE} has a prefix or replace_prefix, which trainmark does not support;"
+        " leave it out, and choose the folder with snakemake --directory"
+    )
+if workflow.modifier.skip_configfile:  # a module with `config:`
+    CONFIG, CATALOGUE = or_refuse(load_config, [], config, f"config of the module {MODULE}")
+else:
+    CONFIG, CATALOGUE = or_refuse(
+        load_config, workflow.overwrite_configfiles or [DEFAULT_CONFIG], workflow.config_settings.config
+    )
 if workflow.is_main_process:
     GPU_FOUND = bool(find_gpus())
     PLANNED = with_devices(CONFIG, GPU_FOUND)
@@ -68,6 +85,7 @@ def made_anew(changes, file):
     """
 
     def look(wildcards):
+        start_first()  # again: the main Snakefile may define its onstart handler after the module
         if workflow.is_main_process:  # a job that reads the Snakefile anew was asked for already
             if changed := changes(wildcards, RerunTrigger.PARAMS in workflow.rerun_triggers):
                 path = file.format_map(wildcards)
@@ -80,6 +98,8 @@ def made_anew(changes, file):
 
 def start():
     """Before the first job. What this imports is not there in a dry run, which needs Snakemake alone."""
+    if HELD:  # the workflow that uses this module calls its onstart too
+        return
     from trainmark.plan.hooks import print_stale, start_workflow
 
     HELD.append(or_refuse(start_workflow, CAMPAIGN, CONFIG, gpu_found=GPU_FOUND, local=workflow.local_exec))
@@ -91,3 +111,18 @@ def finish():
     from trainmark.plan.hooks import print_results
 
     print_results(CAMPAIGN, sys.stderr)
+
+
+def start_then(handler, log):
+    """The onstart handler of a workflow that uses this one as a module: start(), then that workflow's own handler."""
+    start()
+    handler(log)
+
+
+def start_first():
+    """Make Snakemake call start() in a module too: by itself it calls the onstart handler of the main Snakefile only."""
+    if MODULE and getattr(workflow._onstart, "func", None) is not start_then:
+        workflow._onstart = partial(start_then, workflow._onstart)
+
+
+start_first()
