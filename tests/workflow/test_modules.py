@@ -125,7 +125,7 @@ def test_a_module_takes_its_part_of_the_config(tmp_path):
             f'{CONFIG}\n    prefix: "mine"',
             "the module trainmark has a prefix or replace_prefix, which trainmark does not",
         ),
-        (f'{CONFIG}\n    replace_prefix: {{"results": "mine"}}', "the module trainmark has a prefix or replace_prefix"),
+        (f'{CONFIG}\n    replace_prefix: {{"results/runs": "mine"}}', "trainmark has a prefix or replace_prefix"),
     ],
     ids=["unknown key", "empty", "prefix", "replace_prefix"],
 )

@@ -42,7 +42,8 @@ def or_refuse(function, *arguments, **options):
 
 MODULE = workflow.modifier.namespace  # its name in a workflow that uses this one as a module, else None
 DEFAULT_CONFIG = str(default_config())
-if workflow.modifier.path_modifier.replace_prefix(PLAN_FILE) != PLAN_FILE:
+PATHS = workflow.modifier.path_modifier
+if PATHS.modifies_prefixes or PATHS.replace_prefix(PLAN_FILE) != PLAN_FILE:
     raise WorkflowError(
         f"the module {MODULE} has a prefix or replace_prefix, which trainmark does not support;"
         " leave it out, and choose the folder with snakemake --directory"
