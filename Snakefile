@@ -3,13 +3,14 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
-if not workflow.overwrite_configfiles:
-
-    # A file given with --configfile takes the place of this one; they are not mixed.
-    configfile: "config/config.yaml"
-
 
 include: "workflow/rules/common.smk"
+
+
+if not workflow.overwrite_configfiles:
+
+    # Files given with --configfile replace this one; the two are not merged.
+    configfile: DEFAULT_CONFIG
 
 
 rule all:

@@ -80,7 +80,7 @@ NO_RESULT = {
         "learning_rate, variable.dtype) * ops",
         "learning_rate, variable.dtype) / ops",
     ),
-    "terminal": (f"{LIBRARY}/training/display.py", '"done, test loss', '"done: test loss'),
+    "terminal": (f"{LIBRARY}/training/display.py", "stopped by {signal_name}", "was stopped by {signal_name}"),
     "a source": (
         f"{LIBRARY}/recipes/catalogue.py",
         'source="keras examples/mnist',

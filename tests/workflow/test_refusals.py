@@ -45,13 +45,13 @@ def test_shipped_configs_plan(tmp_path, name):
     [
         (
             {"experiments": {"one": {"framworks": ["chainer"]}}},
-            "experiment.yaml: experiments.one.framworks: unknown key; allowed: description, recipes, datasets,"
+            "experiment.yaml, line 3: experiments.one.framworks: unknown key; allowed: description, recipes, datasets,"
             " frameworks, devices, epochs, repeats, seed, batch_size, step_losses, memory_limit_mib, keep_weights,"
             " input; did you mean frameworks?",
         ),
         (
             run_config({"epochs": [-1]}),
-            "experiment.yaml: experiments.one.epochs[0]: found -1 (a whole number); allowed",
+            "experiment.yaml, line 4: experiments.one.epochs[0]: found -1 (a whole number); allowed",
         ),
         (run_config({"recipes": ["mnist-mlp-kears"]}), "did you mean mnist-mlp-keras?"),
     ],
@@ -94,17 +94,18 @@ def test_gpu_runs_ask_for_one_gpu_and_cpu_runs_for_none(tmp_path):
     assert "gpu" not in resources["cpu"]
 
 
-def test_one_failing_run_leaves_the_others_alone(tmp_path):
-    """A framework that is not installed fails its own run with a sentence; the other run is kept."""
+def test_a_framework_that_is_not_installed_stops_before_any_job(tmp_path):
     if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
         pytest.skip("torch is installed here: nothing is missing")
     name = write_config(tmp_path, run_config({"devices": ["cpu"], "frameworks": ["keras-torch", "chainer"]}))
-    runs = "results/runs/one/mnist-mlp-flux/digits"
-    records = [f"{runs}/{framework}/cpu/epochs-1/repeat-1/record.json" for framework in ("keras-torch", "chainer")]
-    failed = snakemake(tmp_path, *records, "--cores", "2", "--configfile", name)
-    assert failed.returncode == 1
-    assert "the framework keras-torch needs the package torch, which this environment lacks" in failed.printed
-    assert [(tmp_path / record).exists() for record in records] == [False, True]
+    refused = snakemake(tmp_path, "--cores", "2", "--configfile", name)
+    assert refused.returncode == 1
+    assert refused.printed.splitlines()[-1] == (
+        "the framework keras-torch needs the package torch, which is not installed; `make torch` installs it in .venv, "
+        "--sdm conda gives each framework an environment of its own, or take keras-torch out of the experiment's "
+        "frameworks"
+    )
+    assert not (tmp_path / "results" / "datasets").exists()
 
 
 def test_damaged_record_is_refused(tiny, tmp_path):

@@ -1,16 +1,22 @@
 # The checked config and the campaign that it asks for, in which the rules look up what their jobs depend on.
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import RerunTrigger
 
+# Found from this file, since under `module` workflow.basedir is the folder of the main Snakefile.
 # Relative to the working directory: an absolute path in a rule would make every result stale in a moved copy.
-SCRIPTS = os.path.relpath(Path(workflow.basedir) / "workflow" / "scripts")
+SCRIPTS = os.path.relpath(workflow.current_basedir.join("../scripts").get_path_or_uri(secret_free=True))
+if not os.path.isdir(SCRIPTS):
+    sys.exit(
+        "trainmark's scripts are not on this machine: clone the repository, and give the module the path of the clone's"
+        ' Snakefile (snakefile: "<clone>/Snakefile")'
+    )
 sys.path.append(SCRIPTS)
 
-from trainmark.config.load import load_config
+from trainmark.config.load import default_config, load_config
 from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import products
@@ -34,9 +40,20 @@ def or_refuse(function, *arguments, **options):
         sys.exit(f"{heading}{error}")  # a WorkflowError would be followed by lines of a traceback
 
 
-CONFIG, CATALOGUE = or_refuse(
-    load_config, workflow.overwrite_configfiles or ["config/config.yaml"], workflow.config_settings.config
-)
+MODULE = workflow.modifier.namespace  # its name in a workflow that uses this one as a module, else None
+DEFAULT_CONFIG = str(default_config())
+PATHS = workflow.modifier.path_modifier
+if PATHS.modifies_prefixes or PATHS.replace_prefix(PLAN_FILE) != PLAN_FILE:
+    sys.exit(
+        f"the module {MODULE} has a prefix or replace_prefix, which trainmark does not support;"
+        " leave it out, and choose the folder with snakemake --directory"
+    )
+if workflow.modifier.skip_configfile:  # a module with `config:`
+    CONFIG, CATALOGUE = or_refuse(load_config, [], config, f"config of the module {MODULE}")
+else:
+    CONFIG, CATALOGUE = or_refuse(
+        load_config, workflow.overwrite_configfiles or [DEFAULT_CONFIG], workflow.config_settings.config
+    )
 if workflow.is_main_process:
     GPU_FOUND = bool(find_gpus())
     PLANNED = or_refuse(with_devices, CONFIG, GPU_FOUND)
@@ -49,7 +66,7 @@ CAMPAIGN = Campaign(PLANNED, CATALOGUE, MISSING)
 if workflow.is_main_process:
     AGAIN = CONFIG["rerun_disturbed"] and not PARTIAL
     CAMPAIGN.attempts = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, sys.stderr)
-    DISPLAY = show_workflow(CAMPAIGN.order, workflow)
+    DISPLAY = None if MODULE else show_workflow(CAMPAIGN.order, workflow)
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
 STALE = {}  # what of a record or a certificate is not as asked, by its path
@@ -74,6 +91,7 @@ def made_anew(changes, file):
     """
 
     def look(wildcards):
+        start_first()  # again: the main Snakefile may define its onstart handler after the module
         if workflow.is_main_process:  # a job that reads the Snakefile anew was asked for already
             if changed := changes(wildcards, RerunTrigger.PARAMS in workflow.rerun_triggers):
                 path = file.format_map(wildcards)
@@ -86,6 +104,8 @@ def made_anew(changes, file):
 
 def start():
     """Before the first job. What this imports is not there in a dry run, which needs Snakemake alone."""
+    if HELD:  # the workflow that uses this module calls its onstart too
+        return
     from trainmark.plan.hooks import print_stale, start_workflow
 
     jobs = list(workflow.dag.needrun_jobs())
@@ -102,7 +122,8 @@ def start():
         )
     )
     print_stale(STALE, sys.stderr)
-    DISPLAY.start(job.wildcards_dict for job in jobs if job.rule.name == "train")
+    if DISPLAY:
+        DISPLAY.start(job.wildcards_dict for job in jobs if job.rule.name == "train")
 
 
 def finish():
@@ -124,3 +145,18 @@ def fail():
     if not (interrupted or part or PARTIAL):
         HELD.pop().close()
         finish_without(CAMPAIGN, missing_runs(CAMPAIGN, DISPLAY.failures, DISPLAY.not_trained()), sys.stderr)
+
+
+def start_then(handler, log):
+    """The onstart handler of a workflow that uses this one as a module: start(), then that workflow's own handler."""
+    start()
+    handler(log)
+
+
+def start_first():
+    """Make Snakemake call start() in a module too: by itself it calls the onstart handler of the main Snakefile only."""
+    if MODULE and getattr(workflow._onstart, "func", None) is not start_then:
+        workflow._onstart = partial(start_then, workflow._onstart)
+
+
+start_first()

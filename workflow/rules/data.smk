@@ -1,10 +1,6 @@
 # From the catalogue to arrays and their mean image.
 
 
-localrules:
-    download_dataset,
-
-
 rule download_dataset:
     """Fetch a dataset's files by address and SHA-256, on the submitting host: compute nodes often have no network."""
     output:
@@ -16,6 +12,7 @@ rule download_dataset:
     log:
         "results/logs/download_dataset/{dataset}.log",
     priority: BEFORE_RUNS
+    localrule: True
     conda:
         "../../envs/data.yaml"
     threads: 1

@@ -1,10 +1,6 @@
 # From records to what people read.
 
 
-localrules:
-    collect_records,
-
-
 rule collect_records:
     """Check every record and put them into tables."""
     input:
@@ -27,6 +23,7 @@ rule collect_records:
         script=f"{SCRIPTS}/collect.py",
     log:
         "results/logs/collect_records.log",
+    localrule: True
     conda:
         "../../envs/report.yaml"
     threads: 1

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from trainmark.config.keys_page import keys_page
-from trainmark.config.load import load_config
+from trainmark.config.load import default_config, load_config
 from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan.matrix import expand_runs, with_devices
@@ -13,7 +13,7 @@ from trainmark.plan.matrix import expand_runs, with_devices
 def main() -> None:
     """Check the files together, as snakemake --configfile would take them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", nargs="*", type=Path, default=[Path("config/config.yaml")], help="config files")
+    parser.add_argument("config", nargs="*", type=Path, default=[default_config()], help="config files")
     parser.add_argument("--keys", action="store_true", help="print every key, with its meaning, unit and default")
     arguments = parser.parse_args()
     if arguments.keys:

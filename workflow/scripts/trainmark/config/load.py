@@ -58,10 +58,19 @@ def keys_that_decide(what: Iterable[str]) -> list[str]:
     return sorted(key for key, part in keys.items() if part["decides"] in what)
 
 
-def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tuple[dict, dict]:
+def default_config() -> Path:
+    """Return config/config.yaml of the working directory or, if it has none, of this repository."""
+    file = Path("config", "config.yaml")
+    return file if file.exists() else REPOSITORY / file
+
+
+def load_config(
+    files: Iterable[Path], overrides: Mapping | None = None, overrides_name: str | None = None
+) -> tuple[dict, dict]:
     """(config with defaults, dataset catalogue with the config's own entries), both checked.
 
-    files: config files; a later one is put over an earlier one. overrides: values of the command line, put over all.
+    files: config files; a later one is put over an earlier one. overrides: values put over all files.
+    overrides_name: what error messages call them; None means --config.
     Raises ConfigError, one line for each thing that is wrong.
     """
     from trainmark.config.catalogue_check import check_own_datasets
@@ -70,8 +79,8 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
 
     schema, shipped = shipped_files()
     documents = {str(file): read_yaml(Path(file)) for file in files}
-    if overrides:
-        documents["--config"] = plain(overrides)
+    if overrides or overrides_name:
+        documents[overrides_name or "--config"] = plain(overrides)
     merged: dict = {}
     for document in documents.values():
         merged = merge(merged, document)
