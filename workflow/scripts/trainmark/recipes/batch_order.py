@@ -42,12 +42,13 @@ class EpochFeed:
         return replace(self, order=None if self.order is None else self.order[:count], samples=count)
 
     def wrong_counts(self, counted: Mapping[str, int], updates: int) -> str | None:
-        """What a framework counted otherwise than this epoch has it: "counted 20 batches of 21"; None: nothing.
+        """Return a phrase such as "counted 20 batches instead of 21" if a framework's counts are wrong, otherwise None.
 
-        counted: by `Adapter.counted` after the epoch. updates: due since the initial weights.
+        counted: return value of `Adapter.counted` after the epoch.
+        updates: the expected number of updates since the initial weights.
         """
-        due = {"samples": self.samples, "batches": self.steps, "updates": updates}
-        wrong = [f"{counted[what]} {what} of {due[what]}" for what in due if counted[what] != due[what]]
+        expected = {"samples": self.samples, "batches": self.steps, "updates": updates}
+        wrong = [f"{counted[what]} {what} instead of {due}" for what, due in expected.items() if counted[what] != due]
         return f"counted {' and '.join(wrong)}" if wrong else None
 
     def sha256(self) -> str:

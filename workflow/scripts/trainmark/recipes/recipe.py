@@ -125,7 +125,7 @@ def seen_shape(transform: InputTransform | None, sample_shape: Shape) -> Shape:
     return transform.output_shape(tuple(sample_shape)) if transform else tuple(sample_shape)
 
 
-def asked_batch_size(recipe: Recipe, asked: str) -> int | None:
+def resolve_batch_size(recipe: Recipe, asked: str) -> int | None:
     """Samples a step, None for the whole training set; asked: a config's batch_size: "recipe", "full" or a number."""
     sizes = {"recipe": recipe.batch_size, "full": None}
     return sizes[asked] if asked in sizes else int(asked)
