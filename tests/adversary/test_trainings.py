@@ -47,7 +47,7 @@ FOUND = {
     ("chainer", "float16 inputs"): IMPRECISE + "input (other samples or another order)",
     ("chainer", "float16 gradients"): IMPRECISE + "update of dense",
     ("keras-jax", "bfloat16 products"): IMPRECISE + "forward pass of dense1 (Dense)",
-    ("chainer", "two-byte predictions"): "different: chainer gives the prediction of dense3 in float16",
+    ("chainer", "two-byte predictions"): "different: chainer returns the prediction of dense3 in float16",
     (
         "chainer",
         "counts one update too few",

@@ -101,7 +101,7 @@ def test_any_other_error_is_raised():
 
 
 def test_arrays_on_another_device_are_an_error():
-    with pytest.raises(DeviceError, match="fake was asked for the device gpu and put its arrays on"):
+    with pytest.raises(DeviceError, match="fake was asked for the device gpu but put its arrays on"):
         trace(FakeAdapter(), fake_training(), "gpu")
 
 

@@ -521,7 +521,7 @@ def test_any_other_error_fails(train):
 
 def test_a_run_that_is_not_where_it_should_be_fails(train):
     """No silent fall-back: arrays on another device than the one asked for are an error."""
-    with pytest.raises(DeviceError, match="was asked for the device gpu and put its arrays on"):
+    with pytest.raises(DeviceError, match="was asked for the device gpu but put its arrays on"):
         train(FakeAdapter(GOOD, kind="cpu"), run=GPU_RUN)
 
 
