@@ -134,7 +134,7 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     common = [stage for stage in first.stages if stage in second.stages]
     layers = _Layers(architecture)
     all_steps = max(len(first.stages[stage].losses) for stage in common)
-    # The larger number of the two: a trainer that computes in float32 diverges from its copy at once, which says
+    # Use the larger number of the two: a trainer that computes in float32 diverges from its copy at once, which says
     # nothing about the training.
     comparable_steps = max(
         filter(None, (layers.comparable_steps(trace) for trace in (first, second))), default=all_steps
@@ -142,7 +142,7 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     sides = {
         stage: (first.stages[stage].until(steps), second.stages[stage].until(steps))
         for stage in DECIDING_STAGES
-        for steps in [all_steps if stage == "network" else comparable_steps]  # its steps do not follow each other
+        for steps in [all_steps if stage == "network" else comparable_steps]  # its steps are independent
         if stage in common
     }
     if diverged := [stage for stage, pair in sides.items() if not any(np.isfinite(side.losses).all() for side in pair)]:

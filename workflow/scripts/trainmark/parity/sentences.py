@@ -50,8 +50,8 @@ _EPOCH_CUT = "; the epoch of several batches is not compared"
 _DIVERGENCE = {
     ("single", True): "computed in float32: {location}",
     ("different", True): "they diverge in {location}",
-    ("single", False): "rounding grew step by step, first seen in {location}",
-    ("different", False): "they diverge step by step, first seen in {location}",
+    ("single", False): "rounding grew gradually, first seen in {location}",
+    ("different", False): "they diverge gradually, first seen in {location}",
 }
 """Where two trainers diverge, by their class and by whether there are causes."""
 

@@ -46,9 +46,8 @@ def apply(images: np.ndarray, mean_image: np.ndarray | None, transform: InputTra
         assert mean_image is not None
         mean_top, mean_left = (top, left) if transform.mean_window == "same" else (0, 0)
         mean = mean_image[:, mean_top : mean_top + height, mean_left : mean_left + width]
-    for start in range(
-        0, len(window), 4096
-    ):  # in blocks, because a float64 copy of a whole dataset may not fit into memory
+    # In blocks, because a float64 copy of a whole dataset may not fit into memory.
+    for start in range(0, len(window), 4096):
         block = slice(start, start + 4096)
         out[block] = (window[block] - mean) * transform.scale
     return out
