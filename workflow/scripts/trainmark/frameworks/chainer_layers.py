@@ -1,6 +1,6 @@
 """Builds an architecture with Chainer: each layer type, and the network of them.
 
-Chainer's own layers are used where the originals ran them; docs/frameworks.md lists the differences.
+Where the originals ran a layer of Chainer's own, it is used unchanged; docs/frameworks.md lists the differences.
 """
 
 import warnings
