@@ -1,92 +1,93 @@
-"""A template of an adapter: copy it to workflow/scripts/trainmark/frameworks/<library>_adapter.py and fill it in.
+"""A template of an adapter. Copy it to workflow/scripts/trainmark/frameworks/<library>_adapter.py and fill it in.
 
-Required methods come first, in the order in which a training calls them; optional ones follow, with their defaults.
-`trainmark.frameworks.adapter.Adapter` says of each what it takes, returns and raises. `pytest tests/contract` runs the
-contract suite over every adapter that it finds.
+Required methods come first, in the order in which a training calls them. Optional ones follow, with their defaults.
+`trainmark.frameworks.adapter.Adapter` documents the arguments, return values and errors of each. Run the contract suite
+over every adapter with `pytest tests/contract`.
 """
 
-# Import the framework here and nowhere else: this module is imported by the job that trains with it, and by no other.
+# Import the framework here and nowhere else. Only jobs that train with it import this module.
 from trainmark.frameworks.adapter import Adapter
 
-# Read without being run, so only literals. packages: what must be importable, the framework's own package first.
-# environment: variables that are set before this module is imported.
+# This table is read without running the module, so it may contain only literals.
+# packages: packages that must be importable, the framework's own package first.
+# environment: environment variables to set before this module is imported.
 FRAMEWORKS = {"my-framework": {"packages": ["my_framework"], "environment": {}}}
 
 
 def create(framework, threads):
-    """Return the adapter of one of FRAMEWORKS, which computes with so many threads."""
+    """Return the adapter of one of FRAMEWORKS, limited to this number of threads."""
     return TemplateAdapter(framework, threads)
 
 
 class TemplateAdapter(Adapter):
-    """Every batch order, weight and constant comes from outside: an adapter draws nothing but dropout masks."""
+    """An adapter draws only dropout masks; batch order, weights and constants come from outside."""
 
     # --- required ---------------------------------------------------------------------------------------------------
 
     def build(self, *, architecture, weights, optimizer, device, dtype, observed_batch=None):
-        """Build the network from the nodes of `architecture`, in their order, and put `weights` in.
+        """Build the network from the nodes of `architecture`, in their order, with these `weights`.
 
-        A table of ops (as LAYERS in keras_layers.py) keeps this short: one entry for each type in networks/ops.py.
-        Raise DeviceError if `device` is not there. Never fall back to another device.
+        A table with one entry for each op of networks/ops.py keeps this short (see LAYERS in keras_layers.py). Raise
+        DeviceError if the device does not exist. Never fall back to another device.
         """
 
     def load(self, *, split, inputs, labels):
-        """Keep a split where the framework trains from. Images come as (samples, channels, height, width)."""
+        """Store a split where the framework trains from. Images are (samples, channels, height, width)."""
 
     def train_epoch(self, feed):
-        """Train on the batches of `feed`, the last and shorter one too; return each step's loss before its update."""
+        """Train on all batches of `feed`, including a shorter last one; return each step's loss before its update."""
 
     def predict(self, split):
-        """Return the logits of a split in its stored order, with dropout off and with running statistics."""
+        """Return the logits of a split in its stored order, without dropout and with running statistics."""
 
     def weights(self):
-        """Return copies of the weights, in the names and layout of `architecture.arrays()`."""
+        """Return copies of the weights, with the names and layout of `architecture.arrays()`."""
 
     def set_weights(self, weights):
-        """Put these weights in, and leave the optimizer's state."""
+        """Replace the weights. The optimizer's state stays as it is."""
 
     def counted(self):
-        """Return what the framework counted: samples and batches of the last epoch, updates since `build`."""
+        """Return the framework's own counts: samples and batches of the last epoch, updates since `build`."""
 
     def activations(self, split, indices, *, training):
-        """Return every layer's output for some samples: what the parity certificate compares first."""
+        """Return every layer's output for some samples. The parity certificate compares them."""
 
     def gradients(self):
-        """Return the gradients of the last step."""
+        """Return the gradients of the last step. The parity certificate compares them."""
 
     def set_masks(self, masks):
-        """Multiply by these masks in place of the framework's own dropout, from the next step on."""
+        """Use these masks instead of the framework's own dropout, from the next step on."""
 
     def state(self):
-        """Return all that the next epoch depends on, as numpy arrays: optimizer state and random state included."""
+        """Return everything that the next epoch depends on as numpy arrays, including optimizer and random state."""
 
     def set_state(self, state):
-        """Put back what `state` returned: a run that goes on from a checkpoint must end equal to the last bit."""
+        """Restore what `state` returned. A resumed run must end equal to the last bit."""
 
     def synchronize(self):
-        """Wait until the device has done its work. Every run checks that the clock stops after this, and not before."""
+        """Wait until the device has finished its work. Every run checks that no work is left after this."""
 
     def describe_device(self):
-        """Return where the arrays really lie: {"kind": "cpu" or "gpu", "name": ...}."""
+        """Return the device on which the arrays actually are: {"kind": "cpu" or "gpu", "name": ...}."""
 
     def versions(self):
         """Return the versions of the packages that train, by name."""
 
     def device_memory_mib(self):
-        """Return the peak of the GPU memory that the framework held; None on the CPU."""
+        """Return the framework's peak GPU memory in MiB; None on the CPU."""
 
     # --- optional: each has a default that fits most frameworks -----------------------------------------------------
 
     out_of_memory_texts = {}
-    """By the name of an exception's class, the texts of which one must be in its message: memory ran out."""
+    """Out-of-memory exceptions: for each class name, texts of which the message must contain one."""
 
     float32_ops = ()
-    """Ops that the framework computes in float32 in a network of float64, each shown by a test."""
+    """Ops that the framework computes in float32 even in a float64 network; each is shown by a test."""
 
     def compile(self, feed):
-        """Compile ahead what training will call. The default trains one step of each batch size."""
+        """Compile what training needs. The default trains one step of each batch size."""
         return super().compile(feed)
 
     def thread_pools(self):
-        """Return the framework's own thread pools, where it tells."""
+        """Return the framework's own thread pools, if it reports them."""
         return super().thread_pools()

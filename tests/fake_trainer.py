@@ -1,4 +1,4 @@
-"""A small adapter in numpy that errs where it is told to, and a network and a plan for it: for the tests of certify."""
+"""A small adapter in numpy with injectable errors, and a network and a training for it; for the tests of parity."""
 
 from copy import deepcopy
 
@@ -7,7 +7,7 @@ import numpy as np
 from trainmark.errors import ShapeError
 from trainmark.frameworks.adapter import Adapter
 from trainmark.networks.graph import chain
-from trainmark.parity.certified_steps import Plan
+from trainmark.parity.certified_steps import CertifiedTraining
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
@@ -29,8 +29,8 @@ ARCHITECTURE = chain(
 MOMENTUM = Optimizer("momentum_sgd", 0.05, (("momentum", 0.9),))
 
 
-def plan(**changes):
-    """Ten steps of 4 samples of the fake network."""
+def fake_training(**changes):
+    """Ten steps of 4 samples with the fake network."""
     generator = np.random.default_rng(7)
     splits = {
         split: (generator.normal(size=(samples, 1, 3, 3)), generator.integers(0, 4, samples))
@@ -45,7 +45,7 @@ def plan(**changes):
         "seed": (1, 1),
         "settings": {"seed": 1},
     }
-    return Plan(**values | changes)
+    return CertifiedTraining(**values | changes)
 
 
 def untouched(what, step, name, array):
@@ -54,9 +54,9 @@ def untouched(what, step, name, array):
 
 
 class FakeAdapter(Adapter):
-    """A network of Flatten, Dense, ReLU, Dropout, and a BatchNorm that scales, shifts and counts means alone.
+    """A network of Flatten, Dense, ReLU, Dropout, and a BatchNorm that only scales, shifts and tracks means.
 
-    spoil(what, step, name, array) is given all that the network computes and gives it back as it likes.
+    spoil(what, step, name, array) receives every array that the network computes and returns it, changed or not.
     """
 
     def __init__(self, framework="fake", spoil=untouched, float32_ops=("Dense", "BatchNorm", "ReLU", "Dropout")):
@@ -183,20 +183,20 @@ class FakeAdapter(Adapter):
 
 
 def spoiling(what, name, factor, step=None, dtype="float64"):
-    """A `spoil` that multiplies one thing, in one step or in all; 0 there stays 0."""
+    """A `spoil` that multiplies one array by 1 + factor, in one step or in all."""
 
-    def spoil(found, at, of, array):
-        hit = (found, of) == (what, name) and step in (None, at) and np.asarray(array).dtype == dtype
+    def spoil(kind, at, of, array):
+        hit = (kind, of) == (what, name) and step in (None, at) and np.asarray(array).dtype == dtype
         return array * (1 + factor) if hit else array
 
     return spoil
 
 
 def failing(what, name, error):
-    """A `spoil` that raises an error at one thing."""
+    """A `spoil` that raises an error at one array."""
 
-    def spoil(found, at, of, array):
-        if (found, of) == (what, name):
+    def spoil(kind, at, of, array):
+        if (kind, of) == (what, name):
             raise error
         return array
 

@@ -259,12 +259,12 @@ def certificate_of(group, trainers, parities):
         "settings": {
             "seed": 1, "architecture": "mlp-32", "parameters": 25450, "classes": 10, "initializer": "glorot_uniform",
             "optimizer": {"rule": "adam", "learning_rate": 0.001}, "input_shape": [1, 28, 28],
-            "trained_input_shape": [1, 28, 28], "dataset_sha256": "0" * 64, "steps": 10, "samples": 16,
+            "trained_input_shape": [1, 28, 28], "dataset_sha256": "0" * 64, "steps": 10, "batch_size": 16,
             "evaluation_samples": 16, "epochs": {"batches": [15, 15], "samples": [1438, 1438], "batch_size": 100},
             "experiment": {"seed": 1, "batch_size": "recipe", "input": {}}, "recipe": RECIPE,
         },
         "code": CODE_RECORD,
-        "classes": {"rounding": 1e-9},
+        "parity_classes": {"rounding": 1e-9},
         "trainers": [
             {
                 "framework": name, "device": device, "versions": {name: "1.0"}, "code": CODE_RECORD, "failure": None,
@@ -282,8 +282,8 @@ def certificate_of(group, trainers, parities):
 def _certified_pair(first, second, parity):
     size = {"bitwise": 0.0, "rounding": 2e-14, "single": 2e-7, "different": 0.25, "not certified": 0.0}[parity]
     differences = {"losses": size / 2, "gradients": size, "weights": size / 4, "evaluation": size / 8}
-    place = {"stage": "steps", "step": 2, "layer": "dense1", "op": "Dense", "what": "backward", "difference": size}
-    places = [place] if parity in ("single", "different") else []
+    location = {"stage": "steps", "step": 2, "layer": "dense1", "op": "Dense", "what": "backward", "difference": size}
+    locations = [location] if parity in ("single", "different") else []
     stages = {stage: {"parity": parity, "steps": 2, **differences, "updates": 1e-17} for stage in ("network", "steps")}
     stages["steps"]["evaluation"] = None
     failed = parity == "not certified"
@@ -291,7 +291,7 @@ def _certified_pair(first, second, parity):
         "first": first, "second": second, "parity": parity, "stages": {} if failed else stages,
         "float32": None if failed else {"loss": 2e-8}, "epochs": None, "reasons": [],
         "drift": None if failed else {"losses": 3e-7, "weights": "Infinity", "evaluation": 1e-7},
-        "place": places[0] if places else None, "causes": places, "sentence": f"they are <{parity}>",
+        "location": locations[0] if locations else None, "causes": locations, "sentence": f"they are <{parity}>",
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A network of Flatten, Dense and ReLU in plain numpy, float64: what every adapter must compute."""
+"""A network of Flatten, Dense and ReLU in plain numpy, float64: the reference that every adapter must match."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Reference:
         return x
 
     def loss(self, images, labels):
-        """(mean cross entropy, accuracy), from the definition: -log of the softmax, without any trick."""
+        """(mean cross entropy, accuracy) by the definition, -log of the softmax, without any reformulation."""
         logits = self.logits(images)
         probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         self.probabilities = probabilities
@@ -40,7 +40,7 @@ class Reference:
         return -np.log(probabilities[rows, labels]).mean(), (logits.argmax(axis=1) == labels).mean()
 
     def train_step(self, images, labels):
-        """One update; returns the loss before it."""
+        """Make one update and return the loss before it."""
         loss, _ = self.loss(images, labels)
         delta = self.probabilities.copy()
         delta[np.arange(len(labels)), labels] -= 1

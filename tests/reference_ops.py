@@ -1,4 +1,4 @@
-"""Each layer type from its definition, in plain numpy and plain loops: what every adapter must compute.
+"""Each layer type by its definition, in plain numpy and plain loops: the reference that every adapter must match.
 
 `forward(node, inputs, weights)` takes batches in the canonical layout, channels first, and returns one; float64.
 """
@@ -9,38 +9,38 @@ import numpy as np
 
 
 def _windows(node, x, fill):
-    """(place, window of the padded input, windows along each axis) for each place; what reaches over the end is cut."""
-    size, stride, padding = (node.whole(name) for name in ("size", "stride", "padding"))
+    """Yield (position, window of the padded input, number of windows per axis); windows are cut at the end."""
+    size, stride, padding = (node.integer(name) for name in ("size", "stride", "padding"))
     axes = x.ndim - 2
     padded = np.pad(x, ((0, 0), (0, 0), *((padding, padding),) * axes), constant_values=fill)
     room = [side - size for side in padded.shape[2:]]
     ceil = node.attributes.get("ceil")
     counts = [(-(-left // stride) if ceil else left // stride) + 1 for left in room]
-    for place in product(*(range(count) for count in counts)):
-        yield place, padded[(..., *(slice(at * stride, at * stride + size) for at in place))], counts
+    for position in product(*(range(count) for count in counts)):
+        yield position, padded[(..., *(slice(at * stride, at * stride + size) for at in position))], counts
 
 
-def _pool(node, x, fill, take):
-    found = None
-    for place, window, counts in _windows(node, x, fill):
-        found = np.empty((*x.shape[:2], *counts)) if found is None else found
-        found[(..., *place)] = take(window)
-    return found
+def _pool(node, x, fill, reduce):
+    output = None
+    for position, window, counts in _windows(node, x, fill):
+        output = np.empty((*x.shape[:2], *counts)) if output is None else output
+        output[(..., *position)] = reduce(window)
+    return output
 
 
 def _convolution(node, x, weights):
     kernel = weights[f"{node.name}.kernel"]
     bias = weights.get(f"{node.name}.bias", 0.0)
-    found = None
-    for place, window, counts in _windows(node, x, 0.0):
-        found = np.empty((len(x), kernel.shape[-1], *counts)) if found is None else found
+    output = None
+    for position, window, counts in _windows(node, x, 0.0):
+        output = np.empty((len(x), kernel.shape[-1], *counts)) if output is None else output
         axes = list(range(2, x.ndim))
-        found[(..., *place)] = np.tensordot(window, kernel, ([*axes, 1], list(range(x.ndim - 1)))) + bias
-    return found
+        output[(..., *position)] = np.tensordot(window, kernel, ([*axes, 1], list(range(x.ndim - 1)))) + bias
+    return output
 
 
 def _batch_norm(node, x, weights):
-    """With the statistics of the batch: biased variance."""
+    """Normalise with the statistics of the batch (biased variance)."""
     axes = (0, *range(2, x.ndim))
     mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
     shape = (1, -1) + (1,) * (x.ndim - 2)
@@ -49,8 +49,8 @@ def _batch_norm(node, x, weights):
 
 
 def _local_response_norm(node, x, weights):
-    """Krizhevsky et al. 2012, section 3.3: over n channels, the middle one among them; alpha not divided by n."""
-    half, channels = node.whole("n") // 2, x.shape[1]
+    """Krizhevsky et al. 2012, section 3.3: over n channels centred on each; alpha is not divided by n."""
+    half, channels = node.integer("n") // 2, x.shape[1]
     k, alpha, beta = (node.attributes[name] for name in ("k", "alpha", "beta"))
     found = np.empty_like(x)
     for i in range(channels):
@@ -75,7 +75,7 @@ FORWARD = {
     "Add": lambda node, *inputs: sum(inputs[:-1]),
     "BinaryLogits": lambda node, x, weights: np.concatenate([np.zeros_like(x), x], axis=1),
 }
-"""Of every op but Dropout, which is the mask's business."""
+"""Functions of every op except Dropout, which multiplies by its mask."""
 
 
 def forward(node, inputs, weights):
@@ -84,7 +84,7 @@ def forward(node, inputs, weights):
 
 
 def activations(architecture, inputs, weights, masks):
-    """The output of every layer, by node, "input" first, while training."""
+    """The output of every layer in training, by node, "input" first."""
     found = {"input": inputs}
     for node in architecture.nodes:
         if node.op == "Dropout":
@@ -95,7 +95,7 @@ def activations(architecture, inputs, weights, masks):
 
 
 def loss(architecture, inputs, labels, weights, masks):
-    """Mean cross entropy of a training step from the definition, auxiliary heads weighted in."""
+    """Mean cross entropy of a training step by the definition, plus the weighted auxiliary heads."""
     found = activations(architecture, inputs, weights, masks)
     total = 0.0
     for name, weight in ((architecture.output, 1.0), *architecture.auxiliary):

@@ -1,7 +1,7 @@
-"""Trainings that are wrong where a certificate of a few small steps would not look: none of them is ranked.
+"""Wrong trainings that a certificate of a few small steps would not reveal: none of them is ranked.
 
-Each error is planted in an adapter, and the commands of the workflow certify it: trace_training.py, then certify.py
-beside the trace of another framework without an error.
+Each fault is injected into an adapter, and the commands of the workflow certify it: trace_training.py, then certify.py
+with the trace of another framework without a fault.
 """
 
 import json
@@ -9,8 +9,8 @@ import re
 import subprocess
 import sys
 
+import faulty_trainings
 import pandas as pd
-import planted
 import pytest
 from harness import REPOSITORY, copy_of_repository, environment, snakemake, write_config
 
@@ -26,8 +26,8 @@ EXPERIMENT = {
     "epochs": [2],
     "repeats": 1,
 }
-EPOCHS = "different: trained as runs are, in float32 and full batches, the "
-LESS = "different: less than float32, or another training, in the "
+EPOCHS = "different: trained in float32 and full batches, as runs are, the "
+IMPRECISE = "different: less precise than float32, or another computation, in the "
 
 FOUND = {
     ("chainer", "first 1,024 samples"): EPOCHS + "loss of step 2 of whole epochs",
@@ -44,35 +44,38 @@ FOUND = {
     ("chainer", "gradients clipped"): EPOCHS,
     ("chainer", "weight decay"): EPOCHS,
     ("chainer", "evaluation on 100 samples"): EPOCHS + "evaluation before training",
-    ("chainer", "float16 inputs"): LESS + "input: other samples, or the same in another order",
-    ("chainer", "float16 gradients"): LESS + "update of dense",
-    ("keras-jax", "bfloat16 products"): LESS + "forward of dense1 (Dense)",
-    ("chainer", "two-byte predictions"): "different: chainer gives the prediction of dense3 in float16",
+    ("chainer", "float16 inputs"): IMPRECISE + "input (other samples or another order)",
+    ("chainer", "float16 gradients"): IMPRECISE + "update of dense",
+    ("keras-jax", "bfloat16 products"): IMPRECISE + "forward pass of dense1 (Dense)",
+    ("chainer", "two-byte predictions"): "different: chainer returns the prediction of dense3 in float16",
     (
         "chainer",
         "counts one update too few",
-    ): "different: chainer on cpu counted 14 updates of 15 in epoch 1 of the",
+    ): "different: chainer on cpu counted 14 updates instead of 15 in epoch 1 of the",
 }
-"""What the certificate says of each error, by framework and name, on a recipe without dropout."""
+"""The beginning of the certificate's sentence for each fault, by framework and name, on a recipe without dropout."""
 
 IN_LONG_EPOCHS = ["half of each long epoch", "reshuffled from epoch 2", "optimizer reset each epoch"]
-"""Found at 1/1000 of the learning rate: in 360 steps of RMSprop an epoch, rounding hides them otherwise."""
+"""Faults that are found at 1/1000 of the learning rate only: in 360 steps of RMSprop per epoch, rounding hides them."""
+
+SCALES = "different: chainer on cpu scales the values that dropout keeps by "
+DEPENDENT = "different: chainer on cpu does not draw dropout masks independently for "
 
 FOUND_WITH_DROPOUT = {
-    "dropout scaled 1 % wrong": "different: chainer on cpu scales what dropout keeps by 1.2625, where 1.2500 keeps the",
-    "dropout rate .205": "different: chainer on cpu scales what dropout keeps by 1.2579, where 1.2500 keeps",
-    "one mask for a batch": "different: chainer on cpu drops the same for the samples of a batch: 100.0 % are alike",
-    "dropout in evaluation": "different: chainer on cpu drops units in evaluation too",
-    "same masks each epoch": "different: chainer on cpu drops the same for the epochs of a run: 100.0 % are alike",
-    "other masks for the same seed": "different: chainer on cpu draws other masks for the same seed where dropout is",
-    "no dropout": "different: chainer on cpu scales what dropout keeps by ",
+    "dropout scaled 1 % wrong": SCALES + "1.2625 instead of 1.2500",
+    "dropout rate .205": SCALES + "1.2579 instead of 1.2500",
+    "one mask for a batch": DEPENDENT + "the samples of a batch: 100.0 % of neighbouring draws are equal",
+    "dropout in evaluation": "different: chainer on cpu applies dropout in evaluation too",
+    "same masks each epoch": DEPENDENT + "the epochs of a run: 100.0 % of neighbouring draws are equal",
+    "other masks for the same seed": "different: chainer on cpu draws different dropout masks for the same seed",
+    "no dropout": SCALES,
 }
-"""The same of Chainer, on a recipe with dropout."""
+"""The same for Chainer on a recipe with dropout."""
 
 
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory):
-    """A function: the pair of the certificate of a recipe, where one framework has an error and another has none."""
+    """A function that certifies a recipe with a fault in one framework and returns the certificate's pair."""
     folder = tmp_path_factory.mktemp("certified")
     config = write_config(folder, {"experiments": {"victim": EXPERIMENT}})
     data = folder / "results" / "datasets" / "digits"
@@ -85,7 +88,7 @@ def certified(tmp_path_factory):
         arguments = ["--recipe", recipe, "--framework", framework, "--device", "cpu", "--threads", "2"]
         arguments += ["--dataset-folder", data / "prepared", "--mean", data / "mean.npy"]
         arguments += ["--settings", json.dumps(SETTINGS | settings), "--log", folder / "log", "--out", out]
-        command([planted.__file__, name, SCRIPTS / "trace_training.py", *arguments])
+        command([faulty_trainings.__file__, name, SCRIPTS / "trace_training.py", *arguments])
         return out
 
     def command(arguments):
@@ -99,11 +102,11 @@ def certified(tmp_path_factory):
         right = recipe, other, *settings.items()
         if right not in traces:
             traces[right] = traced(recipe, other, "nothing", settings)
-        traces["planted"] = traced(recipe, framework, name, settings)
+        traces["faulty"] = traced(recipe, framework, name, settings)
         group = ["--experiment", "e", "--recipe", recipe, "--dataset", "digits"]
-        files = ["--traces", traces[right], traces["planted"], "--out", folder / "certificate.json"]
+        files = ["--traces", traces[right], traces["faulty"], "--out", folder / "certificate.json"]
         command([SCRIPTS / "certify.py", *group, *files])
-        traces["planted"].unlink()
+        traces["faulty"].unlink()
         (found,) = json.loads((folder / "certificate.json").read_text())["pairs"]
         return found
 
@@ -128,13 +131,13 @@ def test_a_wrong_training_is_refused_and_named(certified, framework, name):
     print(f"{framework}, {name}: {pair['sentence']}")
 
 
-def test_what_begins_after_the_certified_epochs_is_a_limit_that_the_documentation_states(tmp_path):
-    """Losses of repeats differ as much as those of the wrong training and the right one: only curves show it."""
+def test_an_error_that_begins_after_the_certified_epochs_is_a_documented_limit(tmp_path):
+    """The losses differ no more than those of two repeats do; only the curves show this fault."""
     process = ran_with(tmp_path, "half of each epoch from epoch 4", epochs=[20])
     assert process.returncode == 0, process.printed[-3000:]
     assert not re.search("refused|Not to be ranked", process.printed)
     limits = (REPOSITORY / "docs" / "parity.md").read_text().split("## What is not seen")[1]
-    assert "An error that begins after the epochs that are certified, and that lies about its counts" in limits
+    assert "An error that begins after the certified epochs and reports false counts" in limits
 
 
 @pytest.mark.parametrize("name", ["nothing", *IN_LONG_EPOCHS])
@@ -161,19 +164,19 @@ import sys as _sys
 from pathlib import Path as _Path
 
 if _Path(_sys.argv[0]).name == "train.py":
-    from planted import PLANTS as _PLANTS
+    from faulty_trainings import FAULTS as _FAULTS
 
     _create = create
 
     def create(framework, threads):
         adapter = _create(framework, threads)
-        _PLANTS[{name!r}](adapter)
+        _FAULTS[{name!r}](adapter)
         return adapter
 """
 
 
 def ran_with(folder, name, recipe="mnist-mlp-flux", **changes):
-    """A workflow whose Chainer has an error in train.py alone; certificates see none of it."""
+    """Run a workflow whose Chainer has a fault only in train.py, where no certificate can see it."""
     copy_of_repository(folder)
     adapter = folder / "workflow/scripts/trainmark/frameworks/chainer_adapter.py"
     adapter.write_text(adapter.read_text() + IN_RUNS_ALONE.format(name=name))
@@ -193,7 +196,7 @@ def ran_with(folder, name, recipe="mnist-mlp-flux", **changes):
         ("inputs 1 % larger", "mnist-mlp-keras", "different: the test losses before training of the runs victim/"),
     ],
 )
-def test_what_is_wrong_in_runs_alone_is_refused_by_the_runs(tmp_path, name, recipe, reason):
+def test_an_error_in_runs_only_is_refused_by_comparing_the_runs(tmp_path, name, recipe, reason):
     process = ran_with(tmp_path, name, recipe)
     assert process.returncode == 0, process.printed[-3000:]
     table = pd.read_csv(tmp_path / "results/tables/comparisons.csv")
@@ -204,9 +207,9 @@ def test_what_is_wrong_in_runs_alone_is_refused_by_the_runs(tmp_path, name, reci
     assert f"Not to be ranked:\n  chainer on cpu and keras-jax on cpu: {table['reason'][0]}" in process.printed
 
 
-def test_a_run_that_counts_otherwise_fails_with_a_sentence(tmp_path):
+def test_a_run_with_wrong_counts_fails_with_a_sentence(tmp_path):
     process = ran_with(tmp_path, "counts one update too few")
     assert process.returncode != 0
     assert "failed: the framework counted" in process.printed
-    assert "updates of" in process.printed
+    assert "updates instead of" in process.printed
     assert not list(tmp_path.glob("results/runs/victim/mnist-mlp-flux/digits/chainer/**/record.json"))

@@ -1,4 +1,4 @@
-"""How near do right trainings come to what a certificate allows in whole epochs? A line each: the five nearest seeds.
+"""Measures how close correct trainings come to the limits of whole epochs in a certificate.
 
 Run: make bench-epochs. Chainer and Keras on JAX train the default experiment's recipe.
 """
@@ -11,7 +11,7 @@ from harness import REPOSITORY, snakemake
 
 from trainmark.frameworks.registry import create_adapter
 from trainmark.parity import whole_epochs
-from trainmark.parity.certified_steps import certified_plan
+from trainmark.parity.certified_steps import certified_training
 from trainmark.parity.epoch_check import compare_epochs
 from trainmark.recipes.catalogue import RECIPES
 
@@ -22,8 +22,8 @@ SETTINGS = {"batch_size": "recipe", "input": {"subtract_mean": True}}
 
 
 def main() -> None:
-    """Print a line for each thing that is compared: differences by what is allowed, the largest last."""
-    whole_epochs.LONG = 0  # at the small learning rate too
+    """Print a line for each quantity: the five seeds closest to its limit, as shares of the limit, the largest last."""
+    whole_epochs.LONG_TRAINING_STEPS = 0  # at the small learning rate too
     adapters = [create_adapter(framework, threads=2) for framework in FRAMEWORKS]
     shares = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
@@ -31,12 +31,13 @@ def main() -> None:
         prepared.check_returncode()
         data = Path(folder) / "results" / "datasets" / "digits"
         for seed in range(1, SEEDS + 1):
-            plan = certified_plan(RECIPES[RECIPE], SETTINGS | {"seed": seed}, data / "prepared", data / "mean.npy")
-            traces = [whole_epochs.train_epochs(adapter, plan.epochs, "cpu") for adapter in adapters]
-            for apart in compare_epochs(*traces, [one.name for one in plan.architecture.parameters()]):
-                shares[apart.what].append((apart.excess, apart.difference, seed))
-    for what, found in shares.items():
-        nearest = [f"{share:.2g} ({difference:.1e}, seed {seed})" for share, difference, seed in sorted(found)[-5:]]
+            settings = SETTINGS | {"seed": seed}
+            training = certified_training(RECIPES[RECIPE], settings, data / "prepared", data / "mean.npy")
+            traces = [whole_epochs.train_epochs(adapter, training.epochs, "cpu") for adapter in adapters]
+            for one in compare_epochs(*traces, [one.name for one in training.architecture.parameters()]):
+                shares[one.what].append((one.excess, one.difference, seed))
+    for what, by_seed in shares.items():
+        nearest = [f"{share:.2g} ({difference:.1e}, seed {seed})" for share, difference, seed in sorted(by_seed)[-5:]]
         print(f"{what}: {', '.join(nearest)}")
 
 

@@ -1,4 +1,4 @@
-"""What every adapter must do. Run for one framework: pytest tests/contract/contract_suite.py --framework chainer."""
+"""Tests that every adapter must pass. For one: pytest tests/contract/contract_suite.py --framework chainer."""
 
 import sys
 from dataclasses import replace
@@ -30,15 +30,15 @@ OPTIMIZERS = {
     "rmsprop": Optimizer("rmsprop", 1e-2, (("rho", 0.9), ("epsilon", 1e-8))),
 }
 TOLERANCE = {"float64": {"rtol": 1e-12, "atol": 1e-13}, "float32": {"rtol": 2e-5, "atol": 2e-6}}
-"""float64: rounding alone; a framework that computed anything in float32 would miss it by five digits."""
+"""In float64 only rounding is allowed; a framework that computes anything in float32 exceeds this by five digits."""
 
 
 COMPUTES_IN_FLOAT32 = {"keras-torch"}
-"""Keras on torch takes the product of two float64 matrices in float32 (its result type of two float64 is float32)."""
+"""Keras on torch multiplies float64 matrices in float32: its result type of two float64 arrays is float32."""
 
 
 IMPORTS_ITSELF = {"keras-tensorflow": {"jax"}, "keras-torch": {"jax"}}
-"""`import keras` imports jax where it is installed (for a checkpoint format): part of the import phase."""
+"""`import keras` imports jax if it is installed, for a checkpoint format; that counts as part of the import phase."""
 
 
 OUT_OF_MEMORY = {
@@ -62,7 +62,7 @@ OUT_OF_MEMORY = {
         ("CURANDError", "CURAND_STATUS_ALLOCATION_FAILED"),
     ],
 }
-"""Class and text of what the frameworks raise where memory runs out; Keras's backends all in one table."""
+"""Class names and messages of the frameworks' out-of-memory exceptions; all backends of Keras share a table."""
 
 OTHER_ERRORS = [
     ("ValueError", "RESOURCE_EXHAUSTED"),
@@ -77,7 +77,7 @@ OTHER_ERRORS = [
 
 
 def network(dropout=0.0):
-    """Two hidden layers, with dropout between them where asked for."""
+    """A network of two hidden layers, with dropout between them if the rate is not 0."""
     middle = [("dropout1", "Dropout", {"rate": dropout})] if dropout else []
     layers = [
         ("flatten", "Flatten", {}),
@@ -98,7 +98,7 @@ def samples(count, dtype, seed=0):
 
 
 def feed(order, batch_size, dropout_seed=1):
-    """A feed in this order of indices."""
+    """A feed with this order of indices."""
     return EpochFeed(np.asarray(order), batch_size, len(order), dropout_seed)
 
 
@@ -109,48 +109,48 @@ def framework(request):
 
 @pytest.fixture
 def tolerance(framework):
-    """Of a dtype: how near to the reference this framework must come."""
+    """A function that returns the tolerances of this framework for a dtype."""
     return lambda dtype: TOLERANCE["float32" if framework in COMPUTES_IN_FLOAT32 else dtype]
 
 
 @pytest.fixture(scope="session")
-def in_first_state(framework):
-    """A function that gives an adapter built with these arguments: an earlier test's in its first state, or a new one.
+def in_initial_state(framework):
+    """A function that returns an adapter built with these arguments, in its initial state.
 
-    What the frameworks compile for a network takes most of the suite's time. A test whose subject is what building does
-    asks for a fresh one.
+    Adapters of earlier tests are reused, because compiling networks takes most of the suite's time. `fresh` builds a
+    new one, for tests of building itself.
     """
-    kept = {}
+    adapters = {}
 
     def build(fresh=False, **arguments):
         key = repr({name: value for name, value in arguments.items() if name != "weights"})
-        if fresh or key not in kept:
+        if fresh or key not in adapters:
             adapter = create_adapter(framework, threads=2)
             adapter.build(device="cpu", **arguments)
             if fresh:
                 return adapter
-            kept[key] = adapter, adapter.state()
-        else:  # the frameworks keep the dtype of the last build for all
+            adapters[key] = adapter, adapter.state()
+        else:  # the frameworks use the dtype of the last build for all networks
             one = chain("one", (1,), [("dense", "Dense", {"units": 1})])
             create_adapter(framework, threads=2).build(
                 architecture=one, weights=draw_initial_weights(one, "glorot_uniform", (1, 1)),
                 optimizer=OPTIMIZERS["sgd"], device="cpu", dtype=arguments["dtype"],
             )  # fmt: skip
-        adapter, first = kept[key]
-        adapter.set_state(first)
+        adapter, initial_state = adapters[key]
+        adapter.set_state(initial_state)
         return adapter
 
     return build
 
 
 @pytest.fixture
-def built(in_first_state):
-    """A function that gives an adapter with a loaded training split, and its initial weights."""
+def built(in_initial_state):
+    """A function that returns (adapter with a loaded training split, initial weights, reference, images, labels)."""
 
     def build(dtype="float64", rule="adam", architecture=None, fresh=False):
         architecture = architecture or network()
         weights = draw_initial_weights(architecture, "glorot_uniform", (1, 1))
-        adapter = in_first_state(
+        adapter = in_initial_state(
             fresh, architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], dtype=dtype
         )
         images, labels = samples(10, dtype)
@@ -164,7 +164,7 @@ both_dtypes = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
 
 @both_dtypes
-def test_weights_in_are_weights_out(built, dtype):
+def test_weights_are_returned_as_set(built, dtype):
     adapter, weights, *_ = built(dtype, fresh=True)
     out = adapter.weights()
     assert out.keys() == weights.keys()
@@ -173,7 +173,7 @@ def test_weights_in_are_weights_out(built, dtype):
         np.testing.assert_array_equal(out[name], array.astype(dtype))
 
 
-def test_weights_are_a_copy_that_training_leaves_alone(built):
+def test_weights_are_a_copy_that_training_does_not_change(built):
     adapter, weights, *_ = built()
     before = adapter.weights()
     adapter.train_epoch(feed(range(10), 5))
@@ -188,33 +188,33 @@ def test_same_weights_give_the_reference_logits(built, dtype, tolerance):
 
 
 @both_dtypes
-def test_evaluation_is_numpys(built, dtype, tolerance):
-    """Over several evaluation batches, the last one cut short."""
+def test_evaluation_equals_numpy(built, dtype, tolerance):
+    """Over several evaluation batches, with a shorter last one."""
     adapter, _, reference, *_ = built(dtype)
     images, labels = samples(2 * EVALUATION_BATCH_SIZE + 7, dtype, seed=5)
     adapter.load(split="test", inputs=images, labels=labels)
     loss, accuracy = cross_entropy_and_accuracy(adapter.predict("test"), labels)
-    wanted_loss, wanted_accuracy = reference.loss(images, labels)
-    np.testing.assert_allclose(loss, wanted_loss, **tolerance(dtype))
-    assert accuracy == wanted_accuracy
+    expected_loss, expected_accuracy = reference.loss(images, labels)
+    np.testing.assert_allclose(loss, expected_loss, **tolerance(dtype))
+    assert accuracy == expected_accuracy
 
 
 @both_dtypes
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_losses_and_weights_after_steps_are_the_references(built, dtype, rule, tolerance):
-    """Three steps of unequal size, in an order that is not the stored one."""
+def test_losses_and_weights_after_steps_equal_the_reference(built, dtype, rule, tolerance):
+    """Three steps of unequal size, in an order other than the stored one."""
     adapter, _, reference, images, labels = built(dtype, rule)
     order = [7, 2, 9, 0, 4, 1, 8, 3, 6, 5]
     losses = adapter.train_epoch(feed(order, 4))
-    wanted = [reference.train_step(images[batch], labels[batch]) for batch in (order[:4], order[4:8], order[8:])]
+    expected = [reference.train_step(images[batch], labels[batch]) for batch in (order[:4], order[4:8], order[8:])]
     assert losses.dtype == np.float64
-    np.testing.assert_allclose(losses, wanted, **tolerance(dtype))
+    np.testing.assert_allclose(losses, expected, **tolerance(dtype))
     for name, array in adapter.weights().items():
         near = tolerance(dtype) if tolerance(dtype) == TOLERANCE["float64"] else {"rtol": 1e-3, "atol": 1e-4}
         np.testing.assert_allclose(array, reference.weights[name], err_msg=name, **near)
 
 
-def test_many_epochs_keep_to_the_reference(built, tolerance):
+def test_many_epochs_match_the_reference(built, tolerance):
     """Optimizer state carries over from epoch to epoch, and from one epoch length to another."""
     adapter, _, reference, images, labels = built()
     for epoch in range(12):
@@ -222,24 +222,24 @@ def test_many_epochs_keep_to_the_reference(built, tolerance):
         batch_size = 5 if epoch < 8 else 3
         losses = adapter.train_epoch(feed(order, batch_size))
         batches = [order[start : start + batch_size] for start in range(0, 10, batch_size)]
-        wanted = [reference.train_step(images[batch], labels[batch]) for batch in batches]
-        np.testing.assert_allclose(losses, wanted, **tolerance("float64"))
+        expected = [reference.train_step(images[batch], labels[batch]) for batch in batches]
+        np.testing.assert_allclose(losses, expected, **tolerance("float64"))
 
 
-def test_the_order_decides(built):
-    """One swapped pair of samples between two batches shows in the first loss already."""
+def test_losses_depend_on_the_order(built):
+    """Two samples swapped between two batches change the first loss."""
     first = built()[0].train_epoch(feed([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 5))
     swapped = built()[0].train_epoch(feed([0, 1, 2, 3, 5, 4, 6, 7, 8, 9], 5))
     assert abs(first[0] - swapped[0]) > 1e-6
 
 
 @pytest.mark.parametrize("batch_size", [5, 10])
-def test_without_an_order_samples_come_as_they_are_stored(built, tolerance, batch_size):
+def test_without_an_order_samples_are_used_as_stored(built, tolerance, batch_size):
     adapter, _, reference, images, labels = built()
     losses = adapter.train_epoch(EpochFeed(None, batch_size, 10, 1))
     batches = [slice(start, start + batch_size) for start in range(0, 10, batch_size)]
-    wanted = [reference.train_step(images[batch], labels[batch]) for batch in batches]
-    np.testing.assert_allclose(losses, wanted, **tolerance("float64"))
+    expected = [reference.train_step(images[batch], labels[batch]) for batch in batches]
+    np.testing.assert_allclose(losses, expected, **tolerance("float64"))
 
 
 def test_dropout_is_seeded_by_the_feed(built):
@@ -257,8 +257,8 @@ def test_dropout_is_off_in_evaluation(built, tolerance):
     np.testing.assert_allclose(adapter.predict("train"), reference.logits(images), **tolerance("float64"))
 
 
-def test_dropout_scales_up_what_it_keeps(framework):
-    """Inverted dropout: the mean of many dropped inputs of 1 stays 1, so the loss tells of a sum near 1."""
+def test_dropout_scales_the_kept_values(framework):
+    """Inverted dropout: the mean of many inputs of 1 stays near 1, which the loss shows."""
     inputs = 40_000
     architecture = chain(
         "dropped",
@@ -279,8 +279,8 @@ def test_dropout_scales_up_what_it_keeps(framework):
     assert mean_of_kept != 1
 
 
-def test_dropout_drops_the_share_that_the_graph_says(framework):
-    """A fifth of 40,000 inputs: the gradient of one that is kept is half its scaled value, that of another 0."""
+def test_dropout_drops_the_share_of_its_rate(framework):
+    """A fifth of 40,000 inputs: the gradient of a kept input is half its scaled value, that of a dropped one 0."""
     inputs, rate = 40_000, 0.2
     layers = [("f", "Flatten", {}), ("drop", "Dropout", {"rate": rate}), ("d", "Dense", {"units": 2})]
     adapter = create_adapter(framework, threads=2)
@@ -306,22 +306,22 @@ def test_training_is_deterministic_to_the_last_bit(built):
 
 
 @pytest.mark.parametrize("rule", ["adam", "rmsprop"])
-def test_a_state_goes_on_to_the_last_bit(built, rule, tmp_path):
-    """A fresh adapter that is given the state goes on as the one that was never stopped, with dropout too."""
+def test_training_resumes_from_a_state_to_the_last_bit(built, rule, tmp_path):
+    """A fresh adapter with the state continues like one that was never stopped, also with dropout."""
     adapter = built("float32", rule, network(dropout=0.2))[0]
     adapter.train_epoch(feed(range(10), 3, 1))
     write_checkpoint(tmp_path, "run", Checkpoint(1, adapter.state(), {}))
-    wanted = [adapter.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)]
+    expected = [adapter.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)]
     fresh = built("float32", rule, network(dropout=0.2), fresh=True)[0]
     fresh.set_state(newest_checkpoint(tmp_path, "run").state)
-    np.testing.assert_array_equal([fresh.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)], wanted)
+    np.testing.assert_array_equal([fresh.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)], expected)
     for name, array in adapter.weights().items():
         np.testing.assert_array_equal(fresh.weights()[name], array)
 
 
 @pytest.mark.parametrize("rule", list(OPTIMIZERS))
-def test_compiling_leaves_no_trace_once_the_state_is_put_back(built, rule):
-    """The state holds all that a step changes, already before the first one."""
+def test_compiling_has_no_effect_after_the_state_is_restored(built, rule):
+    """Even before the first step the state contains everything that a step changes."""
     order = np.random.default_rng(3).permutation(10)
     plain, compiled = (built("float32", rule, network(dropout=0.2), fresh)[0] for fresh in (False, True))
     state = compiled.state()
@@ -343,32 +343,32 @@ def test_a_state_is_a_copy(built):
         np.testing.assert_array_equal(array, kept[name])
 
 
-def test_a_run_on_the_cpu_holds_no_memory_of_a_gpu(built):
+def test_a_run_on_the_cpu_reports_no_gpu_memory(built):
     assert built("float32")[0].device_memory_mib() is None
 
 
-def test_threads_are_those_that_were_given(built):
-    """Of every pool that the framework tells about."""
+def test_thread_pools_have_the_given_number_of_threads(built):
+    """Every pool that the framework reports."""
     adapter = built("float32")[0]
     adapter.train_epoch(feed(range(10), 3))
     assert {pool["threads"] for pool in adapter.thread_pools()} <= {2}
 
 
-def test_memory_that_ran_out_is_told_from_other_errors(framework):
-    """By errors of the same class name and text: the real ones take a GPU, or more memory than there is."""
+def test_out_of_memory_is_distinguished_from_other_errors(framework):
+    """With errors of the same class names and messages: real ones would need a GPU or exhaust the memory."""
 
-    def taken_for_it(errors):
+    def recognised(errors):
         return [(name, text) for name, text in errors if adapter.is_out_of_memory(type(name, (Exception,), {})(text))]
 
     adapter = create_adapter(framework, threads=2)
     assert adapter.is_out_of_memory(MemoryError())
     ran_out = OUT_OF_MEMORY[framework.partition("-")[0]]
-    assert taken_for_it(ran_out) == ran_out
-    assert taken_for_it(OTHER_ERRORS) == []
+    assert recognised(ran_out) == ran_out
+    assert recognised(OTHER_ERRORS) == []
 
 
 def test_a_diverging_training_returns_its_losses(framework):
-    """NaN and infinity are results: nothing raises, neither in training nor in evaluation."""
+    """NaN and infinity are results: neither training nor evaluation raises."""
     architecture = network()
     weights = draw_initial_weights(architecture, "glorot_uniform", (1, 1))
     adapter = create_adapter(framework, threads=2)
@@ -390,7 +390,7 @@ def test_device_is_described_from_the_arrays(built):
     assert device["name"]
 
 
-def test_a_gpu_that_is_not_there_is_refused(framework):
+def test_a_missing_gpu_is_refused(framework):
     adapter = create_adapter(framework, threads=2)
     architecture = network()
     with pytest.raises(DeviceError, match="sees no GPU"):
@@ -401,7 +401,7 @@ def test_a_gpu_that_is_not_there_is_refused(framework):
 
 
 def test_no_other_framework_is_imported(built, framework):
-    """Another framework's import, seconds long, would count as this one's time."""
+    """Importing another framework takes seconds, which would count as this one's time."""
     adapter = built("float32", architecture=network(dropout=0.2))[0]
     adapter.train_epoch(feed(range(10), 5))
     adapter.predict("train")
@@ -417,15 +417,15 @@ def test_versions_name_the_frameworks_packages(framework):
         assert versions[package][0].isdigit()
 
 
-# --- every layer type, and what certify asks for ------------------------------------------------------------------
+# --- every layer type, and the methods for certificates -----------------------------------------------------------
 
 
 def observed_inputs(architecture, seed=0):
-    """Inputs and labels of ten samples, weights away from their first values, and masks of the first five samples."""
+    """Inputs and labels of ten samples, weights that differ from initial ones, and masks for five samples."""
     generator = np.random.default_rng(seed)
     if architecture.takes_tokens:
         inputs = generator.integers(0, 11, (10, *architecture.input_shape)).astype(np.int32)
-        inputs[:, :4] = 0  # padding: windows that are equal, and words that come several times
+        inputs[:, :4] = 0  # padding: equal windows, and words that occur several times
     else:
         inputs = generator.normal(size=(10, *architecture.input_shape))
     weights = {
@@ -439,14 +439,14 @@ def observed_inputs(architecture, seed=0):
 
 
 @pytest.fixture(params=NETWORKS)
-def observed(request, in_first_state):
-    """A function that gives an adapter that is looked into, five samples a step, and what it was given."""
+def observed(request, in_initial_state):
+    """A function that returns an adapter with an `observed_batch` of 5, its network, data, weights and masks."""
     architecture = NETWORKS[request.param]
 
     def build(rule="sgd", masked=True):
         inputs, labels, weights, masks = observed_inputs(architecture)
-        adapter = in_first_state(
-            fresh=not masked,  # masks are no part of the state
+        adapter = in_initial_state(
+            fresh=not masked,  # masks are not part of the state
             architecture=architecture, weights=weights, optimizer=OPTIMIZERS[rule], dtype="float64", observed_batch=5,
         )  # fmt: skip
         adapter.load(split="train", inputs=inputs, labels=labels)
@@ -457,7 +457,7 @@ def observed(request, in_first_state):
     return build
 
 
-def test_the_networks_hold_every_layer_type():
+def test_the_networks_contain_every_layer_type():
     assert {node.op for network in NETWORKS.values() for node in network.nodes} == set(OPS)
 
 
@@ -465,20 +465,20 @@ def test_every_layer_computes_its_definition(observed, tolerance):
     adapter, architecture, inputs, _, weights, masks = observed()
     indices = [3, 9, 0, 4, 4]
     found = adapter.activations("train", indices, training=True)
-    wanted = reference_ops.activations(architecture, inputs[indices], weights, masks)
+    expected = reference_ops.activations(architecture, inputs[indices], weights, masks)
     assert list(found) == ["input", *(node.name for node in architecture.nodes)]
     shapes = architecture.shapes()
     for name, array in found.items():
         assert array.shape == (5, *shapes[name])
-        np.testing.assert_allclose(array, wanted[name], err_msg=name, **tolerance("float64"))
+        np.testing.assert_allclose(array, expected[name], err_msg=name, **tolerance("float64"))
 
 
-def test_a_steps_loss_and_gradients_are_the_definitions(observed, tolerance):
-    """Gradients along random directions, against central differences of the loss from the definition."""
+def test_a_steps_loss_and_gradients_match_their_definitions(observed, tolerance):
+    """Gradients along random directions are compared with central differences of the loss by its definition."""
     adapter, architecture, inputs, labels, weights, masks = observed()
     batch = [3, 9, 0, 4, 1]
-    wanted = reference_ops.loss(architecture, inputs[batch], labels[batch], weights, masks)
-    np.testing.assert_allclose(adapter.train_epoch(feed(batch, 5)), [wanted], **tolerance("float64"))
+    expected = reference_ops.loss(architecture, inputs[batch], labels[batch], weights, masks)
+    np.testing.assert_allclose(adapter.train_epoch(feed(batch, 5)), [expected], **tolerance("float64"))
     gradients = adapter.gradients()
     assert list(gradients) == [parameter.name for parameter in architecture.parameters()]
     generator = np.random.default_rng(1)
@@ -492,25 +492,25 @@ def test_a_steps_loss_and_gradients_are_the_definitions(observed, tolerance):
 
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_updates_are_the_rules_of_the_gradients(observed, rule, tolerance):
-    """Over three steps, by the adapter's own gradients; and what is no gradient's business stays or follows its law."""
+def test_updates_follow_the_rule(observed, rule, tolerance):
+    """Over three steps, with the adapter's own gradients."""
     adapter, architecture, _, _, weights, _ = observed(rule)
     constants = OPTIMIZERS[rule].as_dict()
     update, states = UPDATE_RULES[constants.pop("rule")], {name: {} for name in weights}
-    wanted = dict(weights)
+    expected = dict(weights)
     for step in (1, 2, 3):
         adapter.train_epoch(feed(np.arange(5) + step, 5))
         for name, gradient in adapter.gradients().items():
-            wanted[name] = update(wanted[name], gradient, states[name], step, **constants)
+            expected[name] = update(expected[name], gradient, states[name], step, **constants)
     found = adapter.weights()
     for parameter in architecture.parameters():
         np.testing.assert_allclose(
-            found[parameter.name], wanted[parameter.name], err_msg=parameter.name, **tolerance("float64")
+            found[parameter.name], expected[parameter.name], err_msg=parameter.name, **tolerance("float64")
         )
 
 
 def test_running_statistics_are_chainers(observed, tolerance):
-    """The unbiased variance of the batch, and a decay that the graph says."""
+    """With the unbiased variance of the batch and the decay of the graph."""
     adapter, architecture, *_, weights, _ = observed()
     found = adapter.activations("train", range(5), training=True)
     adapter.train_epoch(feed(range(5), 5))
@@ -520,11 +520,11 @@ def test_running_statistics_are_chainers(observed, tolerance):
         decay = node.attributes["decay"]
         for role, batch in (("moving_mean", x.mean(axis=1)), ("moving_variance", x.var(axis=1, ddof=1))):
             name = f"{node.name}.{role}"
-            wanted = decay * weights[name] + (1 - decay) * batch
-            np.testing.assert_allclose(after[name], wanted, err_msg=name, **tolerance("float64"))
+            expected = decay * weights[name] + (1 - decay) * batch
+            np.testing.assert_allclose(after[name], expected, err_msg=name, **tolerance("float64"))
 
 
-def test_evaluation_goes_by_running_statistics_without_dropout_and_heads(observed, tolerance):
+def test_evaluation_uses_running_statistics_without_dropout_and_auxiliary_heads(observed, tolerance):
     adapter, architecture, _, _, weights, _ = observed()
     found = adapter.activations("train", range(10), training=False)
     assert list(found) == ["input", *(node.name for node in architecture.inference_nodes())]
@@ -539,11 +539,11 @@ def test_evaluation_goes_by_running_statistics_without_dropout_and_heads(observe
                 weights[f"{node.name}.{role}"].reshape(shape)
                 for role in ("moving_mean", "moving_variance", "gamma", "beta")
             )
-            wanted = gamma * (before - mean) / np.sqrt(variance + node.attributes["epsilon"]) + beta
-            np.testing.assert_allclose(after, wanted, **tolerance("float64"))
+            expected = gamma * (before - mean) / np.sqrt(variance + node.attributes["epsilon"]) + beta
+            np.testing.assert_allclose(after, expected, **tolerance("float64"))
 
 
-def test_looking_leaves_the_state_as_it_was(observed):
+def test_activations_do_not_change_the_state(observed):
     adapter, *_ = observed("adam")
     adapter.train_epoch(feed(range(5), 5))
     before = adapter.state()
@@ -564,8 +564,8 @@ def test_without_masks_an_observed_network_drops_nothing(observed):
         np.testing.assert_array_equal(found[node.name], found[node.inputs[0]])
 
 
-def test_an_observed_training_is_the_training(observed, framework):
-    """But for its masks: a network without dropout trains to the same bits, observed or not."""
+def test_an_observed_training_equals_an_unobserved_one(observed, framework):
+    """Without dropout, a network trains to the same bits with and without `observed_batch`."""
     _, architecture, inputs, labels, weights, _ = observed()
     nodes = tuple(replace(node, op="ReLU") if node.op == "Dropout" else node for node in architecture.nodes)
     plain = replace(architecture, nodes=nodes)
@@ -582,7 +582,7 @@ def test_an_observed_training_is_the_training(observed, framework):
 
 
 def test_equal_values_in_a_pooling_share_one_gradient(framework, tolerance):
-    """Windows of the same words give the same maximum: its gradient counts once, whichever of them it goes to."""
+    """Windows of the same words have the same maximum; its gradient counts once, whichever of them gets it."""
     architecture = NETWORKS["tokens"]
     inputs = np.full((5, 7), 3, np.int32)
     weights = draw_initial_weights(architecture, "he_normal", (1, 1))

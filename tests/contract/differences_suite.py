@@ -1,4 +1,4 @@
-"""What Keras's own layers and optimizers do otherwise than the graph says, each shown: docs/frameworks.md lists them.
+"""Shows where Keras's own layers and optimizers differ from the graph's definitions; docs/frameworks.md lists them.
 
 Run for one framework: pytest tests/contract/differences_suite.py --framework keras-jax. Where a newer Keras no longer
 differs, its test fails here, and the adapter's own part can go.
@@ -40,7 +40,7 @@ def numpy(value):
 
 
 def updated(optimizer, gradients, dtype="float64", first=1.0):
-    """A weight after an optimizer's steps with these gradients."""
+    """A weight after steps of an optimizer with these gradients."""
     variable = keras.Variable(np.full(1, first), dtype=dtype)
     optimizer.build([variable])
     for gradient in gradients:
@@ -86,8 +86,8 @@ def test_mean_is_float32_on_jax():
 # --- poolings and convolutions --------------------------------------------------------------------------------------
 
 
-def test_pooling_leaves_a_rest_out():
-    """Chainer's max_pooling_2d covers all: 6 rows give 3 windows of 3 by 2, and here 2."""
+def test_pooling_omits_the_remainder():
+    """Chainer's max_pooling_2d covers all: 6 rows have 3 windows of size 3 and stride 2, in Keras only 2."""
     x = array(1, 6, 6, 2)
     assert keras.layers.MaxPooling2D(3, 2)(x).shape == (1, 2, 2, 2)
     ours = numpy(Pool2D(ops.max_pool, 3, 2, 0, ceil=True)(x))
@@ -104,7 +104,7 @@ def test_average_pooling_leaves_its_padding_out():
 
 
 def test_same_padding_of_a_stride_lies_on_the_far_side():
-    """A window of 3 by 2 on 6 rows: nothing in front and one behind, where the graph says one and one."""
+    """A window of size 3 and stride 2 on 6 rows: no padding before and one after, in the graph one and one."""
     x = array(1, 6, 6, 1)
     kernel = np.ones((3, 3, 1, 1))
     same = numpy(ops.conv(x, kernel, strides=2, padding="same", data_format="channels_last"))
@@ -126,14 +126,14 @@ TF32 = {
     "jax": lambda jax: jax.config.jax_default_matmul_precision != "highest",
     "torch": lambda torch: torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32,
 }
-"""Whether a backend may take TensorFloat-32, of 10 bits in place of 23, for products of float32 on NVIDIA's GPUs."""
+"""Whether a backend may use TensorFloat-32, with 10 bits instead of 23, for products of float32 on NVIDIA's GPUs."""
 
 
 def test_products_of_float32_may_be_tensor_float_32(request):
-    """No GPU is needed to see what a backend is set to; none was there to see what it does."""
+    """Checks the settings only, for which no GPU is needed."""
     module = importlib.import_module(BACKEND)
     assert TF32[BACKEND](module)
-    # Threads stay as they are: TensorFlow lets nobody set them once it has computed.
+    # Threads are not changed: TensorFlow does not allow it after it has computed.
     threads_stay = BACKENDS[BACKEND]._replace(limit_threads=lambda *_: None)
     with mock.patch.dict(BACKENDS, {BACKEND: threads_stay}):
         create_adapter(request.config.getoption("--framework"), threads=2)
@@ -158,7 +158,7 @@ def test_adams_epsilon_is_beside_the_uncorrected_root():
 
 
 def test_adams_corrections_lose_digits_in_float32():
-    """The first step is the learning rate, but for epsilon, whatever the gradient."""
+    """The first step is the learning rate except for epsilon, whatever the gradient."""
     keras.config.set_floatx("float32")
     keras.config.set_dtype_policy("float32")
     constants = {"learning_rate": 1e-3, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-30}
@@ -190,7 +190,7 @@ def test_momentum_is_exact_in_ours():
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="on TensorFlow alone")
 def test_gradients_of_embeddings_are_squared_row_by_row():
-    """A word that comes twice has two rows of gradient 1: Keras's Adam takes 1 + 1 for its square, and ours 4."""
+    """A word that occurs twice has two rows of gradient 1: Keras's Adam uses 1 + 1 as its square, ours 4."""
     import tensorflow as tf
 
     found = {}
@@ -205,12 +205,12 @@ def test_gradients_of_embeddings_are_squared_row_by_row():
     assert found["theirs"][1] == pytest.approx(-np.sqrt(2), rel=1e-6)
 
 
-# --- what equal values and what is no number do ---------------------------------------------------------------------
+# --- NaN and losses -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="on TensorFlow alone")
 def test_relu_after_dense_makes_zero_of_nan():
-    """TensorFlow joins product, bias and ReLU into one operation, which does so; the ReLU by itself keeps the NaN.
+    """TensorFlow fuses product, bias and ReLU into one operation, which does this; a ReLU by itself keeps the NaN.
 
     A training whose inputs overflow may so go on with a finite loss, where the others have NaN.
     """
@@ -225,7 +225,7 @@ def test_relu_after_dense_makes_zero_of_nan():
 
 
 def test_losses_that_fit_reports_are_running_means():
-    """Of the epoch so far, and not of the batch."""
+    """They are means of the epoch so far, not of the batch."""
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
     model.compile(optimizer=keras.optimizers.SGD(0.0), loss="mse")
     losses = []

@@ -1,4 +1,4 @@
-"""Small networks that hold every layer type between them, for the contract suite."""
+"""Small networks that together contain every layer type, for the contract suite."""
 
 from trainmark.networks.graph import Graph
 
@@ -7,7 +7,7 @@ TOKENS = (7,)
 
 
 def _image_network():
-    """Two branches and an auxiliary head; windows that reach over the end, that do not, and padded ones."""
+    """Two branches and an auxiliary head; windows that extend beyond the end, windows that do not, and padding."""
     graph = Graph(IMAGE)
     stem = graph.add("conv1", "Conv2D", filters=6, size=3, stride=2, padding=1)
     graph.add("conv1_bn", "BatchNorm")

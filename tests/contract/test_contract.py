@@ -1,4 +1,4 @@
-"""Runs the contract suite over every adapter, each in a process of its own: Keras has one backend a process."""
+"""Runs the contract suite over every adapter, each in its own process, because Keras has one backend per process."""
 
 import os
 import re
@@ -14,12 +14,13 @@ SUITE = Path(__file__).with_name("contract_suite.py")
 DIFFERENCES = Path(__file__).with_name("differences_suite.py")
 
 QUICKLY_COMPILED = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-"""XLA compiles most of the time of JAX's suite; so it takes half of it."""
+"""Halves the time of JAX's suite, most of which XLA needs for compiling."""
 
 
 def run_suite(suite, framework, least, **environment):
-    """Run a suite of tests for one framework, in a process of its own; `least` of them must pass, and none be skipped
-    where it is not for another framework.
+    """Run a suite of tests for one framework in its own process.
+
+    At least `least` tests must pass. None may be skipped, except those of another framework.
     """
     missing = known_frameworks()[framework].missing_packages()
     if missing:
@@ -38,10 +39,10 @@ def test_adapter_fulfils_the_contract(framework):
 
 
 @pytest.mark.parity
-def test_adapter_fulfils_the_contract_as_xla_compiles_by_itself():
+def test_adapter_fulfils_the_contract_with_xlas_default_optimization():
     run_suite(SUITE, "keras-jax", least=60)
 
 
 @pytest.mark.parametrize("framework", [name for name in known_frameworks() if name.startswith("keras-")])
-def test_keras_differs_in_what_the_documentation_lists(framework):
+def test_keras_has_the_documented_differences(framework):
     run_suite(DIFFERENCES, framework, least=10, KERAS_BACKEND=framework.removeprefix("keras-"))

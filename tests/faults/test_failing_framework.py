@@ -10,7 +10,8 @@ from harness import snakemake, write_config
 pytestmark = pytest.mark.faults
 
 EXPERIMENT = {
-    "recipes": ["mnist-mlp-flux"], "frameworks": ["keras-jax", "chainer"], "devices": ["cpu"], "epochs": [1], "repeats": 1,
+    "recipes": ["mnist-mlp-flux"], "frameworks": ["keras-jax", "chainer"], "devices": ["cpu"],
+    "epochs": [1], "repeats": 1,
 }  # fmt: skip
 REASON = "it ended with no exception (exit status 1); its log ends with: "
 

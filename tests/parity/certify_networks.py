@@ -1,7 +1,7 @@
 """Certifies every network in every framework, without a workflow: make certify-networks.
 
-Images are cut to the recipe's `certified_side` and drawn from a seed: a pattern for each class, and noise. Each
-framework has a process of its own, since Keras has one backend a process.
+Images have the recipe's `certified_side` and are drawn from a seed: a pattern for each class plus noise. Each framework
+runs in its own process, because Keras has one backend per process.
 """
 
 import argparse
@@ -16,10 +16,10 @@ import numpy as np
 from harness import importing
 
 from trainmark.frameworks.registry import create_adapter, known_frameworks
-from trainmark.parity.certified_steps import CERTIFIED_SAMPLES, CERTIFIED_STEPS, Plan, trace
+from trainmark.parity.certified_steps import CERTIFIED_SAMPLES, CERTIFIED_STEPS, CertifiedTraining, trace
 from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
-from trainmark.parity.whole_epochs import EpochPlan, feeds_of, last_two_batches
+from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds, last_two_batches
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import DTYPE
@@ -30,41 +30,43 @@ EPOCHS, EPOCH_SAMPLES = 2, 28
 
 
 def architecture_of(recipe):
-    """The recipe's network as it is certified."""
+    """The recipe's network in its certified size."""
     side = recipe.certified_side
     shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
     return recipe.architecture(shape, 2 if recipe.name == "imdb-cnn" else CLASSES)
 
 
-def plan_of(recipe) -> Plan:
-    """Ten batches of the recipe's inputs, and sixteen more samples."""
+def training_of(recipe) -> CertifiedTraining:
+    """Ten batches of the recipe's inputs and sixteen test samples."""
     architecture = architecture_of(recipe)
     samples = CERTIFIED_SAMPLES * CERTIFIED_STEPS
     generator = np.random.default_rng(7)
-    splits = {split: drawn(architecture, count, generator) for split, count in (("train", samples), ("test", 16))}
+    splits = {
+        split: draw_samples(architecture, count, generator) for split, count in (("train", samples), ("test", 16))
+    }
     weights = draw_initial_weights(architecture, recipe.initializer, (1, 1))
-    in_float32 = {split: (in_runs(inputs), labels) for split, (inputs, labels) in splits.items()}
-    feeds = feeds_of(EPOCH_SAMPLES, CERTIFIED_SAMPLES, (1, 1), samples)  # with a short last batch
-    return Plan(
+    in_float32 = {split: (as_in_runs(inputs), labels) for split, (inputs, labels) in splits.items()}
+    feeds = certified_feeds(EPOCH_SAMPLES, CERTIFIED_SAMPLES, (1, 1), samples)  # with a short last batch
+    return CertifiedTraining(
         architecture=architecture,
         weights=weights,
         optimizer=recipe.optimizer,
         splits=splits,
         batches=np.arange(samples).reshape(CERTIFIED_STEPS, CERTIFIED_SAMPLES),
         seed=(1, 1),
-        epochs=EpochPlan(
+        epochs=CertifiedEpochs(
             architecture, weights, recipe.optimizer, in_float32, feeds[:EPOCHS], last_two_batches(feeds[0])
         ),
     )
 
 
-def in_runs(inputs):
-    """Samples as runs are given them: images in float32."""
+def as_in_runs(inputs):
+    """Inputs in the dtype of runs: images in float32."""
     return inputs.astype(DTYPE) if np.issubdtype(inputs.dtype, np.floating) else inputs
 
 
-def drawn(architecture, count, generator):
-    """(inputs, labels): images that look alike within a class, or texts with padding in front."""
+def draw_samples(architecture, count, generator):
+    """(inputs, labels): images that are similar within a class, or texts with padding in front."""
     shape = architecture.input_shape
     if architecture.takes_tokens:
         ids = generator.integers(4, 5000, (count, *shape)).astype(np.int32)
@@ -77,13 +79,13 @@ def drawn(architecture, count, generator):
 
 
 def take_trace(recipe: str, framework: str, out: Path) -> None:
-    """In this process."""
+    """Trace a recipe in a framework, in this process."""
     adapter = create_adapter(framework, THREADS)
-    write_trace(trace(adapter, plan_of(RECIPES[recipe]), "cpu"), out)
+    write_trace(trace(adapter, training_of(RECIPES[recipe]), "cpu"), out)
 
 
 def pairs_of(recipe: str, frameworks: list[str], folder: Path) -> list:
-    """The comparisons of every two frameworks."""
+    """Compare all pairs of frameworks, each traced in its own process."""
     files = []
     for framework in frameworks:
         files.append(folder / f"{recipe}-{framework}.npz")
@@ -97,23 +99,25 @@ def pairs_of(recipe: str, frameworks: list[str], folder: Path) -> list:
 
 
 def installed() -> list[str]:
-    """The frameworks that are here."""
+    """The installed frameworks."""
     return [name for name, framework in known_frameworks().items() if not framework.missing_packages()]
 
 
 def table_lines(recipe: str, pairs: list) -> list[str]:
-    """A line for each pair and stage: the largest relative differences."""
+    """Lines with the largest relative differences, one per pair and stage."""
     lines = []
     for pair in pairs:
         lines.append(f"{recipe:22} {pair.first} and {pair.second}: {pair.sentence}")
-        for stage, found in [*pair.stages.items(), ("float32", pair.float32), ("epochs", pair.drift)]:
-            figures = "  ".join(f"{name} {value:.1e}" for name, value in found.items() if isinstance(value, float))
-            lines.append(f"{'':22}   {stage:8} {found.get('parity', ''):10} {figures}")
+        for stage, differences in [*pair.stages.items(), ("float32", pair.float32), ("epochs", pair.drift)]:
+            figures = "  ".join(
+                f"{name} {value:.1e}" for name, value in differences.items() if isinstance(value, float)
+            )
+            lines.append(f"{'':22}   {stage:8} {differences.get('parity', ''):10} {figures}")
     return lines
 
 
 def main() -> None:
-    """Print the table of all recipes, or take one trace."""
+    """Print the table of all recipes, or write one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recipe", choices=RECIPES)
     parser.add_argument("--framework", choices=known_frameworks())

@@ -33,12 +33,12 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before
-        from trainmark.parity.certified_steps import certified_plan, trace
+        from trainmark.parity.certified_steps import certified_training, trace
         from trainmark.parity.trace import write_trace
 
-        plan = certified_plan(recipe, arguments.settings, arguments.dataset_folder, arguments.mean)
+        training = certified_training(recipe, arguments.settings, arguments.dataset_folder, arguments.mean)
         adapter = create_adapter(arguments.framework, len(device_lock.cpus))
-        found = trace(adapter, plan, arguments.device)
+        found = trace(adapter, training, arguments.device)
         write_trace(replace(found, settings={**found.settings, **asked}), arguments.out)
 
 

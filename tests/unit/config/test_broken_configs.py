@@ -117,7 +117,7 @@ def experiment(keys: str) -> str:
         (
             "recipes: [mnist-mlp-keras], datasets: [digits], input: {crop: [24, 24]}",
             "input.crop: the recipe mnist-mlp-keras does not fit the dataset digits: it takes inputs of 1 x 28 x 28 "
-            "(channels x height x width), and gets 1 x 24 x 24; allowed: another recipe, or another input.crop",
+            "(channels x height x width), but gets 1 x 24 x 24; allowed: another recipe, or another input.crop",
         ),
         (
             "recipes: [mnist-mlp-flux, mnist-mlp-keras], datasets: [mnist], input: {crop: [32, 28]}",

@@ -1,4 +1,4 @@
-"""The adapter template names what the contract asks for: a method that is added must be added there."""
+"""The adapter template has all methods of the interface: a new method must be added there too."""
 
 import importlib.util
 import inspect
@@ -12,7 +12,7 @@ TEMPLATE = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(TEMPLATE)
 
 GIVEN = {"check_device", "check_precision", "is_out_of_memory", "__init__"}
-"""What no adapter needs to write."""
+"""Methods that no adapter implements."""
 
 
 def members_of(kind: type) -> list[str]:
@@ -24,7 +24,7 @@ def test_required_methods_come_first_in_the_order_of_the_contract():
     assert members_of(TEMPLATE.TemplateAdapter)[: len(required)] == required
 
 
-def test_optional_ones_follow_and_none_is_left_out():
+def test_optional_methods_follow_and_none_is_missing():
     optional = set(members_of(Adapter)) - Adapter.__abstractmethods__ - GIVEN
     assert set(members_of(TEMPLATE.TemplateAdapter)[len(Adapter.__abstractmethods__) :]) == optional
 

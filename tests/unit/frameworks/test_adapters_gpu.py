@@ -1,4 +1,4 @@
-"""What the Keras adapter does on a GPU: with stand-ins for Keras and its backends, since here is none."""
+"""The Keras adapter on a GPU, tested with stand-ins for Keras and its backends, because there is no GPU here."""
 
 import importlib.util
 import sys
@@ -13,7 +13,7 @@ GIB = 2**30
 
 
 class OnGpu:
-    """A number that lies on a GPU: to compute an index from it, and to use that one, makes the host wait."""
+    """A number on a GPU; using it as an index makes the host wait."""
 
     def __sub__(self, other):
         return self
@@ -26,7 +26,7 @@ class OnGpu:
 
 
 class FakeMetric:
-    """As keras.metrics.Metric: a scalar lies on the GPU; an array is what is read of it, by index."""
+    """Like keras.metrics.Metric, with scalars on the GPU and arrays that are read by index."""
 
     def __init__(self, name):
         self.name = name
@@ -36,7 +36,7 @@ class FakeMetric:
 
 
 def tensorflow_with_a_gpu(answer):
-    """The module tensorflow with one GPU, whose memory it tells as `answer` does."""
+    """The module tensorflow with one GPU, whose memory info is `answer()`."""
     gpu = SimpleNamespace(name="/physical_device:GPU:0")
     details = {"device_name": "NVIDIA H200"}
     experimental = SimpleNamespace(
@@ -52,13 +52,13 @@ def tensorflow_with_a_gpu(answer):
 
 
 def jax_with_a_gpu(stats):
-    """The module jax with one GPU that tells these statistics."""
+    """The module jax with one GPU that reports these statistics."""
     gpu = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200", memory_stats=lambda: stats)
     return SimpleNamespace(devices=lambda: [gpu], config=SimpleNamespace(update=lambda name, value: None))
 
 
 def torch_with_gpus(count=1, peak=None):
-    """The module torch with so many GPUs of NVIDIA's."""
+    """The module torch with `count` NVIDIA GPUs."""
     cuda = SimpleNamespace(
         device_count=lambda: count, get_device_name=lambda gpu: "NVIDIA H200", max_memory_allocated=lambda: peak
     )
@@ -68,7 +68,7 @@ def torch_with_gpus(count=1, peak=None):
 
 @pytest.fixture
 def keras_adapter(monkeypatch):
-    """A function that gives the adapter's module, read anew on a stand-in for Keras with this backend."""
+    """A function that imports the adapter's module anew with a stand-in for Keras with this backend."""
 
     def load(backend="torch", module=None):
         keras = SimpleNamespace(
@@ -96,7 +96,7 @@ def keras_adapter(monkeypatch):
 
 @pytest.fixture
 def adapter_on(keras_adapter):
-    """A function that gives an adapter whose first array lies on the device of this name."""
+    """A function that returns an adapter whose first array is on the device with this name."""
 
     def build(backend, module, place):
         adapter = keras_adapter(backend, module).create(f"keras-{backend}", threads=1)
@@ -107,7 +107,7 @@ def adapter_on(keras_adapter):
     return build
 
 
-def test_the_losses_are_reported_without_a_wait_for_the_gpu(keras_adapter):
+def test_losses_are_reported_without_waiting_for_the_gpu(keras_adapter):
     metric = keras_adapter().StepLosses(3, ())
     metric.losses = [0.5, 0.25, 0.125]
     assert metric.result() == 0.125
@@ -125,24 +125,24 @@ def test_the_losses_are_reported_without_a_wait_for_the_gpu(keras_adapter):
         ("torch", torch_with_gpus(), "cuda:0"),
     ],
 )
-def test_arrays_on_a_gpu_are_told_with_its_name(adapter_on, backend, module, place):
+def test_arrays_on_a_gpu_are_reported_with_its_name(adapter_on, backend, module, place):
     assert adapter_on(backend, module, place).describe_device() == {"kind": "gpu", "name": "NVIDIA H200"}
 
 
 @pytest.mark.parametrize("place", ["cpu", "/job:localhost/replica:0/task:0/device:CPU:0", "TFRT_CPU_0"])
-def test_arrays_on_the_cpu_are_told_where_there_is_a_gpu_too(adapter_on, place):
+def test_arrays_on_the_cpu_are_reported_even_if_there_is_a_gpu(adapter_on, place):
     assert adapter_on("torch", torch_with_gpus(), place).describe_device() == {"kind": "cpu", "name": "torch"}
 
 
 @pytest.mark.parametrize("place", ["mps:0", "tpu_0", "meta"])
 def test_arrays_on_another_device_are_not_on_the_cpu(adapter_on, place):
-    """No NVIDIA GPU, and still not the CPU: a CPU run that finds its arrays there fails."""
+    """Neither an NVIDIA GPU nor the CPU: a CPU run with its arrays there fails."""
     adapter = adapter_on("torch", torch_with_gpus(count=0), place)
     assert adapter.describe_device()["kind"] == place
     assert adapter.device_memory_mib() is None
 
 
-# --- the memory that a framework held -----------------------------------------------------------------------------
+# --- GPU memory of a framework ------------------------------------------------------------------------------------
 
 FAKES = {
     "tensorflow": (tensorflow_with_a_gpu(lambda device: {"peak": GIB}), "device:GPU:0"),
@@ -152,18 +152,18 @@ FAKES = {
 
 
 @pytest.mark.parametrize("backend", FAKES)
-def test_the_most_memory_that_was_held_is_told_in_mib(adapter_on, backend):
+def test_peak_memory_is_reported_in_mib(adapter_on, backend):
     assert adapter_on(backend, *FAKES[backend]).device_memory_mib() == 1024
 
 
 @pytest.mark.parametrize("stats", [None, {}], ids=["no statistics", "statistics without the peak"])
-def test_memory_that_jax_does_not_tell_is_none(adapter_on, stats):
+def test_memory_that_jax_does_not_report_is_none(adapter_on, stats):
     """With XLA_PYTHON_CLIENT_ALLOCATOR=platform."""
     assert adapter_on("jax", jax_with_a_gpu(stats), "cuda:0").device_memory_mib() is None
 
 
 @pytest.mark.parametrize("error", [ValueError, RuntimeError])
-def test_memory_that_tensorflow_does_not_tell_is_none(adapter_on, error):
+def test_memory_that_tensorflow_does_not_report_is_none(adapter_on, error):
     """With TF_GPU_ALLOCATOR=cuda_malloc_async."""
 
     def refuse(device):

@@ -1,4 +1,4 @@
-"""What Chainer does that others do not, each shown; docs/frameworks.md lists them, with Keras's differences."""
+"""Shows where Chainer differs from other frameworks; docs/frameworks.md lists it, with Keras's differences."""
 
 import importlib
 import inspect
@@ -32,8 +32,8 @@ def test_the_graphs_defaults_are_chainers():
     assert chainer.optimizers.Adam().hyperparam.eps == 1e-8
 
 
-def test_nvidias_libraries_are_told_to_leave_tensor_float_32():
-    """In every framework, Chainer too, whose CuPy takes it only when CUPY_TF32 says so."""
+def test_tensor_float_32_is_disabled_in_nvidias_libraries():
+    """In every framework, also in Chainer, whose CuPy uses it only if CUPY_TF32 is set."""
     for framework in known_frameworks().values():
         assert dict(framework.environment)["NVIDIA_TF32_OVERRIDE"] == "0"
 
@@ -63,7 +63,7 @@ def test_batch_norm_keeps_the_unbiased_variance():
 
 
 def test_an_even_window_of_lrn_is_the_next_odd_one():
-    """So that n 4 and n 5 are the same, and a graph may not ask for an even one."""
+    """n 4 and n 5 are the same, so a graph may not have an even n."""
     x = array(2, 9, 3, 3)
     four, five = (F.local_response_normalization(x, n=n).array for n in (4, 5))
     np.testing.assert_array_equal(four, five)
@@ -71,7 +71,7 @@ def test_an_even_window_of_lrn_is_the_next_odd_one():
 
 
 def test_max_gives_every_equal_value_the_whole_gradient():
-    """And a max pooling to one of them: the adapter takes that for GlobalMaxPool1D."""
+    """A max pooling passes it to one of them, so the adapter uses that for GlobalMaxPool1D."""
     x = chainer.Variable(np.ones((1, 1, 4)))
     F.sum(F.max(x, axis=2)).backward()
     assert x.grad.sum() == 4
@@ -85,6 +85,6 @@ def test_average_pooling_counts_its_padding():
     assert found[0, 0, 0, 0] == pytest.approx(4 / 9)
 
 
-def test_dense_layers_keep_their_kernel_the_other_way_round():
+def test_dense_layers_store_the_transposed_kernel():
     assert L.Linear(3, 5).W.shape == (5, 3)
     assert L.Convolution2D(3, 5, (7, 9)).W.shape == (5, 3, 7, 9)

@@ -1,4 +1,4 @@
-"""Each conda environment names what the scripts of its rules import. (None of them was ever created: no conda here.)"""
+"""Each conda environment lists what the scripts of its rules import. (None was ever created; there is no conda.)"""
 
 import re
 import sys
@@ -20,18 +20,18 @@ RULES = [file.read_text() for file in sorted((REPOSITORY / "workflow" / "rules")
 IMPORTS = grimp.build_graph("trainmark", include_external_packages=True, exclude_type_checking_imports=True)
 
 ELSEWHERE = {"chainer": {"chainer", "pkg_resources"}}
-"""Packages of an environment that its list does not name: Chainer is installed by its post-deploy script; setuptools,
-which it lists, brings pkg_resources."""
+"""Packages that an environment has without listing them: Chainer is installed by its post-deploy script; setuptools,
+which is listed, contains pkg_resources."""
 
 BROUGHT_BY = {"urllib3": "requests", "markupsafe": "jinja2"}
-"""Packages whose classes are in the interface of another, which cannot be without them."""
+"""Packages that another package requires, because their classes are in its interface."""
 
 INSTEAD = {"tensorflow_cpu": "tensorflow", "cupy_cuda12x": "cupy"}
-"""Distributions of a package here, by the name of the one that an environment lists."""
+"""Distribution of a package installed here, by the name that an environment lists."""
 
 
 def jobs(texts: Iterable[str] = RULES) -> list[tuple[str, str]]:
-    """(script, environment) of each rule, in a loop too; a rule for any framework is one pair for each."""
+    """(script, environment) of each rule, also in loops; a rule for any framework has one pair per framework."""
     found = set()
     for text in texts:
         for rule in re.split(r"^\s*rule\b", text, flags=re.M)[1:]:
@@ -44,7 +44,7 @@ def jobs(texts: Iterable[str] = RULES) -> list[tuple[str, str]]:
 
 
 def named_in(env: str) -> set[str]:
-    """Names that an environment lists, conda's and pip's, without versions and extras."""
+    """Package names that an environment lists, for conda and pip, without versions and extras."""
     listed = yaml.safe_load((ENVS / f"{env}.yaml").read_text())["dependencies"]
     lines = [line for entry in listed for line in (entry["pip"] if isinstance(entry, dict) else [entry])]
     return {normal(re.match(r"[\w.-]+", line)[0]) for line in lines}
@@ -55,7 +55,7 @@ def normal(name: str) -> str:
 
 
 def imported_by(script: str, env: str) -> set[str]:
-    """Packages of others that a script imports, in functions too, with the adapter of its framework and all formats."""
+    """Third-party packages that a script imports, also in functions, with its framework's adapter and all formats."""
     starts = [script]
     if env in known_frameworks():
         starts.append(f"trainmark.frameworks.{known_frameworks()[env].module}")
@@ -69,14 +69,14 @@ def imported_by(script: str, env: str) -> set[str]:
 
 
 def of_another_framework(name: str, env: str) -> bool:
-    """An adapter for several frameworks imports the one that its environment is of."""
+    """Whether an adapter of several frameworks imports this package only in another framework's environment."""
     own = known_frameworks()[env].packages if env in known_frameworks() else ()
     all_of_them = {one for framework in known_frameworks().values() for one in framework.packages}
     return name in all_of_them and name not in own
 
 
 def missing_in(env: str, imported: set[str]) -> list[str]:
-    """Those of the packages that no line of the environment installs."""
+    """The packages that no line of the environment installs."""
     here = packages_distributions()
     named = named_in(env)
     missing = []
@@ -87,13 +87,13 @@ def missing_in(env: str, imported: set[str]) -> list[str]:
     return missing
 
 
-def test_each_script_that_the_rules_name_is_a_job():
+def test_each_script_in_the_rules_is_a_job():
     named = set(re.findall(r"\{SCRIPTS\}/(\w+)\.py", "".join(RULES)))
     assert {script for script, _ in jobs()} == named >= {"train", "report", "plot"}
 
 
 def test_a_rule_in_a_loop_is_a_job():
-    """Indented, and without a name at its head; so is one after it."""
+    """A rule that is indented and has no name in its head, and the rule after it."""
     rule = '    params:\n        script=f"{{SCRIPTS}}/{}.py",\n    conda:\n        "../../envs/{}.yaml"\n'
     looped = indent(f"rule:\n{rule.format('plot', 'report')}", "    ")
     first, last = (f"rule {one}:\n{rule.format(one, 'data')}" for one in ("pack", "download"))
@@ -108,7 +108,7 @@ def test_an_environment_has_what_its_scripts_import(script, env):
     assert not missing_in(env, imported)
 
 
-def test_each_environment_is_of_a_rule():
+def test_each_environment_belongs_to_a_rule():
     assert {path.stem for path in ENVS.glob("*.yaml")} == {env for _, env in jobs()}
 
 

@@ -1,4 +1,4 @@
-"""docs/frameworks.md: every line is backed by a test that is there, and every test of a difference has its line."""
+"""docs/frameworks.md: every row names an existing test, and every test of a difference has a row."""
 
 import re
 
@@ -18,18 +18,18 @@ def names_in(*files):
     return {name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)}
 
 
-def test_every_line_of_the_table_names_its_test():
+def test_every_row_of_the_table_names_a_test():
     lines = [line for line in PAGE.splitlines() if line.startswith("|") and not line.startswith(("|---", "| what "))]
     assert len(lines) > 20
     assert [line for line in lines if not re.search(r"`test_\w+`|`COMPUTES_IN_FLOAT32`", line)] == []
 
 
-def test_every_test_that_is_named_is_there():
+def test_every_named_test_exists():
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert named - names_in(*FILES) == set()
 
 
-def test_every_difference_that_is_shown_is_listed():
+def test_every_tested_difference_is_listed():
     assert names_in(FILES[1], FILES[2]) - set(re.findall(r"`(test_\w+)`", PAGE)) == set()
 
 
@@ -37,5 +37,5 @@ def test_own_layers_and_rules_are_listed():
     folder = REPOSITORY / "workflow" / "scripts" / "trainmark" / "frameworks"
     texts = [(folder / name).read_text() for name in ("keras_layers.py", "keras_optimizers.py", "keras_losses.py")]
     own = set(re.findall(r"^class ([A-Z]\w+)\((?:keras|Adam)", "\n".join(texts), re.MULTILINE))
-    # GivenDropout is for certificates alone.
+    # GivenDropout is only for certificates.
     assert own - {"GivenDropout"} == set(re.findall(r"`([A-Z]\w+)`", PAGE.split("## Own layers")[1].split("##")[0]))

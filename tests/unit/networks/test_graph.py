@@ -1,4 +1,4 @@
-"""The layer graph: shapes, parameters, the published parameter counts, and what a wrong graph says."""
+"""The layer graph: shapes, parameters, published parameter counts, and the errors of a wrong graph."""
 
 import pytest
 
@@ -21,7 +21,7 @@ PUBLISHED = {
     "imagenet-googlenetbn": ((3, 224, 224), 1000, 17_587_128),
     "imagenet-resnet50": ((3, 224, 224), 1000, 25_557_096),
 }
-"""Input shape, classes and parameters of each recipe's original."""
+"""(input shape, classes, parameters) of each recipe's original."""
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -37,7 +37,7 @@ def test_parameter_counts_are_the_published_ones(name):
 @pytest.mark.parametrize("classes", [2, 8, 10])
 @pytest.mark.parametrize("name", RECIPES)
 def test_any_number_of_classes(name, classes):
-    """At the size of the certificate, where there is one: every head has as many logits."""
+    """At the certified size, if there is one: every head has that many logits."""
     recipe = RECIPES[name]
     side = recipe.certified_side
     shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
@@ -48,7 +48,7 @@ def test_any_number_of_classes(name, classes):
 
 
 def test_the_graphs_are_those_of_the_originals():
-    """Sizes on the way, at the published input: worked out by hand from the originals' windows."""
+    """Sizes of layers at the published input, worked out by hand from the originals' windows."""
     sizes = {
         "imagenet-alex": {"conv1": 55, "pool1": 27, "pool2": 13, "pool5": 6},
         "imagenet-nin": {"conv1a": 55, "pool1": 27, "pool2": 13, "pool3": 6, "pool4": 1},
@@ -57,15 +57,15 @@ def test_the_graphs_are_those_of_the_originals():
         "imagenet-googlenetbn": {"pool1": 57, "pool2": 29, "inception3c": 15, "head2_pool": 4, "inception4e": 8},
         "imagenet-resnet50": {"conv1": 112, "pool1": 56, "res3a_add": 28, "res4a_add": 14, "res5a_add": 7, "pool5": 1},
     }
-    for name, wanted in sizes.items():
+    for name, expected in sizes.items():
         recipe = RECIPES[name]
         shapes = recipe.architecture(recipe.input_shape, 1000).shapes()
-        assert {node: shapes[node][1:] for node in wanted} == {node: (side, side) for node, side in wanted.items()}
+        assert {node: shapes[node][1:] for node in expected} == {node: (side, side) for node, side in expected.items()}
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if RECIPES[name].certified_side])
-def test_certified_images_leave_every_layer_its_work(name):
-    """Poolings choose from several values, and what is flattened when published is no single value a channel here."""
+def test_certified_images_are_large_enough_for_every_layer(name):
+    """Poolings choose from several values; a Flatten has several values per channel if it has at the published size."""
     recipe = RECIPES[name]
     side = recipe.certified_side
     small, published = (recipe.architecture((3, size, size), 10) for size in (side, recipe.input_shape[1]))
@@ -73,38 +73,40 @@ def test_certified_images_leave_every_layer_its_work(name):
     for node in small.nodes:
         before = node.inputs[0]
         if "Pool2D" in node.op:
-            assert node.whole("size") > 1 and shapes[before][1] > 1, node.name
+            assert node.integer("size") > 1 and shapes[before][1] > 1, node.name
         if node.op == "Flatten" and published_shapes[before][1] > 1:
             assert shapes[before][1] > 1, node.name
 
 
-def windows_with_a_rest(architecture):
-    """Layers whose windows do not fit their input: a rest at the edge is left out, or covered by one window more."""
+def windows_with_a_remainder(architecture):
+    """Layers whose windows leave a remainder at the edge, which is left out or covered by one more window."""
     shapes = architecture.shapes()
     windows = [node for node in architecture.nodes if node.op in ("Conv2D", "MaxPool2D", "AvgPool2D")]
-    sides = {node.name: shapes[node.inputs[0]][1] + 2 * node.whole("padding") - node.whole("size") for node in windows}
-    return {node.name for node in windows if sides[node.name] > 0 and sides[node.name] % node.whole("stride")}
+    sides = {
+        node.name: shapes[node.inputs[0]][1] + 2 * node.integer("padding") - node.integer("size") for node in windows
+    }
+    return {node.name for node in windows if sides[node.name] > 0 and sides[node.name] % node.integer("stride")}
 
 
-def test_certified_images_leave_a_rest_where_the_published_ones_do():
+def test_windows_leave_a_remainder_in_certified_images_where_they_do_in_published_ones():
     differing = {}
     for name, recipe in RECIPES.items():
         if recipe.certified_side:
             sides = (recipe.certified_side, recipe.input_shape[1])
-            small, published = (windows_with_a_rest(recipe.architecture((3, side, side), 10)) for side in sides)
+            small, published = (windows_with_a_remainder(recipe.architecture((3, side, side), 10)) for side in sides)
             assert published or name != "imagenet-googlenet", "ceil mode has something to cover"
             differing |= {f"{name} {layer}": sides for layer in small ^ published}
     assert list(differing) == ["imagenet-googlenetbn pool5"], "docs/parity.md names it"
 
 
-def test_auxiliary_heads_count_three_tenths():
+def test_auxiliary_heads_have_the_weight_three_tenths():
     heads = {name: recipe.architecture(recipe.input_shape, 1000).auxiliary for name, recipe in RECIPES.items()}
     with_heads = {name: auxiliary for name, auxiliary in heads.items() if auxiliary}
     weighted = (("head1_fc2", 0.3), ("head2_fc2", 0.3))
     assert with_heads == {"imagenet-googlenet": weighted, "imagenet-googlenetbn": weighted}
 
 
-def test_evaluation_leaves_auxiliary_heads_out():
+def test_evaluation_omits_auxiliary_heads():
     recipe = RECIPES["imagenet-googlenet"]
     architecture = recipe.architecture(recipe.input_shape, 1000)
     evaluated = {node.name for node in architecture.inference_nodes()}
@@ -113,7 +115,7 @@ def test_evaluation_leaves_auxiliary_heads_out():
     assert not any(name.startswith("head") for name in evaluated)
 
 
-def test_convolutions_before_batch_normalization_have_no_bias_but_resnets_first():
+def test_convolutions_before_batch_normalization_have_no_bias_except_resnets_first():
     for name in ("imagenet-googlenetbn", "imagenet-resnet50"):
         recipe = RECIPES[name]
         nodes = {node.name: node for node in recipe.architecture(recipe.input_shape, 1000).nodes}
@@ -196,15 +198,15 @@ def test_a_graph_may_branch():
         ),
         ([Node("a", "ReLU", ("input",)), Node("a", "ReLU", ("a",))], "net names layer 'a' twice"),
         ([Node("input", "ReLU", ("input",))], "net names layer 'input' twice"),
-        ([Node("a", "ReLU", ())], "layer 'a' of net is fed by nothing; name a layer or \"input\""),
-        ([Node("a", "ReLU", ("b",))], "layer 'a' of net is fed by ['b'], not defined before it"),
+        ([Node("a", "ReLU", ())], "layer 'a' of net has no inputs; name a layer or \"input\""),
+        ([Node("a", "ReLU", ("b",))], "layer 'a' of net has the input ['b'], which is not defined before it"),
         (
             [Node("a", "ReLU", ("b",)), Node("b", "ReLU", ("input",))],
-            "layer 'a' of net is fed by ['b'], not defined before it",
+            "layer 'a' of net has the input ['b'], which is not defined before it",
         ),
-        ([Node("a", "ReLU", ("a",))], "layer 'a' of net is fed by ['a'], not defined before it"),
+        ([Node("a", "ReLU", ("a",))], "layer 'a' of net has the input ['a'], which is not defined before it"),
     ],
-    ids=["unknown op", "duplicate", "named input", "fed by nothing", "dangling", "later", "itself"],
+    ids=["unknown op", "duplicate", "named input", "no inputs", "dangling", "later", "itself"],
 )
 def test_a_wrong_graph_is_refused(nodes, message):
     with pytest.raises(ValueError, match=r"^.*$") as caught:
@@ -226,7 +228,7 @@ def test_dense_on_an_image_is_refused(of):
     [
         ([("c", "Conv2D", {"filters": 2, "size": 9})], "layer 'c': a window of 9 does not fit into 6 x 8"),
         ([("p", "MaxPool2D", {"size": 7, "ceil": 0})], "layer 'p': a window of 7 does not fit into 6 x 8"),
-        ([("n", "LRN", {"n": 4})], "layer 'n': n of LRN must be odd, and is 4"),
+        ([("n", "LRN", {"n": 4})], "layer 'n': n of LRN must be odd, but is 4"),
         (
             [("c", "Conv1D", {"filters": 2, "size": 3})],
             "Conv1D layer 'c' takes a sequence (channels, length), not shape (3, 6, 8)",
@@ -242,7 +244,7 @@ def test_dense_on_an_image_is_refused(of):
         ([("f", "Flatten", {}), ("b", "BinaryLogits", {})], "layer 'b' takes one logit, not shape (144,)"),
     ],
 )
-def test_a_layer_that_its_input_does_not_fit_is_refused(layers, message):
+def test_a_layer_that_cannot_take_its_input_is_refused(layers, message):
     with pytest.raises(ValueError, match="layer") as caught:
         chain("net", (3, 6, 8), layers).shapes()
     assert str(caught.value) == message
@@ -275,7 +277,7 @@ def test_a_join_of_images_of_two_sizes_is_refused():
         graph.add("j", "Concat", after=("a", "input"))
 
 
-def test_an_auxiliary_head_that_is_not_there_is_refused():
+def test_a_missing_auxiliary_head_is_refused():
     with pytest.raises(ValueError, match=r"has no layer .'x'., which its auxiliary losses name"):
         Architecture("net", (4,), (Node("a", "Dense", ("input",), {"units": 2}),), (("x", 0.3),))
 
@@ -290,7 +292,7 @@ def test_a_join_of_one_is_refused():
     [(112, 3, 2, 0, 55, 56), (112, 3, 2, 1, 56, 57), (55, 3, 2, 0, 27, 27), (9, 5, 3, 0, 2, 3), (5, 3, 1, 1, 5, 5)],
 )
 def test_windows_along_an_axis(side, size, stride, padding, floor, ceil):
-    """By counting: positions that fit, and one more where values are left over."""
+    """Compared with counting: positions that fit, and with ceil one more if values are left over."""
     padded = side + 2 * padding
     fitting = [start for start in range(0, padded, stride) if start + size <= padded]
     assert window_count(side, size, stride, padding) == len(fitting) == floor
@@ -298,7 +300,7 @@ def test_windows_along_an_axis(side, size, stride, padding, floor, ceil):
     assert window_count(side, size, stride, padding, ceil=True) == len(fitting) + left_over == ceil
 
 
-# --- what fits what -----------------------------------------------------------------------------------------------
+# --- inputs of recipes --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -307,21 +309,21 @@ def test_windows_along_an_axis(side, size, stride, padding, floor, ceil):
         ((1, 28, 28), None, None),
         ((1, 28, 28), (28, 28), None),
         ((1, 40, 30), (28, 28), None),
-        ((1, 28, 28), (24, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), and gets 1 x 24 x 28"),
-        ((3, 28, 28), None, "takes inputs of 1 x 28 x 28 (channels x height x width), and gets 3 x 28 x 28"),
+        ((1, 28, 28), (24, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), but gets 1 x 24 x 28"),
+        ((3, 28, 28), None, "takes inputs of 1 x 28 x 28 (channels x height x width), but gets 3 x 28 x 28"),
         ((1, 27, 40), (28, 28), "crops 28 x 28 out of images of 27 x 40"),
         ((1, 40, 27), (28, 28), "crops 28 x 28 out of images of 40 x 27"),
-        ((3, 256, 256), (28, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), and gets 3 x 28 x 28"),
-        ((400,), None, "takes images, and gets texts of 400 token ids"),
-        ((28,), (28, 28), "takes images, and gets texts of 28 token ids"),
-        ((784,), None, "takes images, and gets texts of 784 token ids"),
+        ((3, 256, 256), (28, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), but gets 3 x 28 x 28"),
+        ((400,), None, "takes images, but gets texts of 400 token ids"),
+        ((28,), (28, 28), "takes images, but gets texts of 28 token ids"),
+        ((784,), None, "takes images, but gets texts of 784 token ids"),
     ],
 )
 def test_misfit(sample_shape, crop, misfit):
     assert RECIPES["mnist-mlp-keras"].misfit(sample_shape, InputTransform(crop=crop)) == misfit
 
 
-def test_merged_input_puts_the_experiment_over_the_recipe():
+def test_merged_input_overrides_the_recipe_with_the_experiment():
     merged = merged_input(RECIPES["mnist-mlp-keras"], {"crop": [24, 20], "mean_window": "top-left"})
     assert merged == InputTransform(scale=1 / 255, subtract_mean=False, crop=(24, 20), mean_window="top-left")
     assert merged_input(RECIPES["mnist-mlp-keras"], {"crop": None}).crop is None

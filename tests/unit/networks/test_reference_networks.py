@@ -1,4 +1,4 @@
-"""Our graphs against networks that others wrote: given the same weights they give the same outputs.
+"""Compares our graphs with networks written by others: with the same weights they give the same outputs.
 
 Where the definitions differ, the node that differs is set to the other's first, and the test says so.
 """
@@ -26,7 +26,7 @@ NEAR = {"rtol": 1e-10, "atol": 1e-12}
 
 
 def filled(architecture, seed=3):
-    """Weights that nothing hides behind: biases and statistics away from their first values."""
+    """Weights in which biases and statistics differ from their initial values, so that each has an effect."""
     generator = np.random.default_rng(seed)
     weights = draw_initial_weights(architecture, "he_normal", (1, seed))
     for name, array in weights.items():
@@ -36,7 +36,7 @@ def filled(architecture, seed=3):
 
 
 def ours(architecture, weights, inputs, training=False):
-    """Every layer's output, by Chainer on the CPU, float64."""
+    """Every layer's output, computed by Chainer on the CPU in float64."""
     adapter = create_adapter("chainer", threads=2)
     adapter.build(
         architecture=architecture, weights=weights, optimizer=Optimizer("sgd", 0.1), device="cpu", dtype="float64",
@@ -47,13 +47,13 @@ def ours(architecture, weights, inputs, training=False):
 
 
 def with_nodes(architecture, changes):
-    """The architecture with other attributes: changes(node) gives them."""
+    """The architecture with other attributes, as returned by changes(node)."""
     nodes = tuple(replace(node, attributes={**node.attributes, **changes(node)}) for node in architecture.nodes)
     return replace(architecture, nodes=nodes)
 
 
 def put(link, weights, layer):
-    """Our weights of a layer into a link of Chainer's."""
+    """Copy our weights of a layer into a link of Chainer."""
     attributes = {
         "kernel": "W", "bias": "b", "gamma": "gamma", "beta": "beta", "moving_mean": "avg_mean",
         "moving_variance": "avg_var",
@@ -78,7 +78,7 @@ def evaluated(call):
 
 
 def test_resnet50_is_chainers_own():
-    """L.ResNet50Layers: every stage and the logits; the definitions agree in everything."""
+    """Equal to L.ResNet50Layers in every stage and in the logits; the definitions agree completely."""
     recipe = RECIPES["imagenet-resnet50"]
     architecture = recipe.architecture((3, 64, 64), 1000)
     weights = filled(architecture)
@@ -101,8 +101,8 @@ def test_resnet50_is_chainers_own():
         np.testing.assert_allclose(found[our_name], wanted[their_name].array, err_msg=our_name, **NEAR)
 
 
-def test_googlenet_is_chainers_own_but_for_lrns_constants():
-    """L.GoogLeNet is Caffe's, whose LRN has k 1 and alpha / n; the example's has Chainer's defaults. Heads too."""
+def test_googlenet_is_chainers_own_except_for_lrns_constants():
+    """Equal to L.GoogLeNet, heads too. It is Caffe's, whose LRN has k 1 and alpha / n; ours has Chainer's defaults."""
     recipe = RECIPES["imagenet-googlenet"]
     architecture = recipe.architecture((3, 224, 224), 1000)
     architecture = with_nodes(architecture, lambda node: {"k": 1, "alpha": 1e-4 / 5} if node.op == "LRN" else {})
@@ -126,7 +126,7 @@ def test_googlenet_is_chainers_own_but_for_lrns_constants():
 
 
 def put_inception(link, weights, name):
-    """Our weights of an inception into Chainer's link."""
+    """Copy our weights of an inception into Chainer's link."""
     parts = {"conv1": "1x1", "proj3": "3x3_reduce", "conv3": "3x3", "proj5": "5x5_reduce", "conv5": "5x5",
              "projp": "pool_proj"}  # fmt: skip
     for their_name, our_name in parts.items():
@@ -135,7 +135,7 @@ def put_inception(link, weights, name):
 
 @pytest.mark.parametrize("name", googlenetbn.INCEPTIONS)
 def test_inceptions_with_batch_normalization_are_chainers(name):
-    """L.InceptionBN, each with its own widths, pooling and stride; while training, by the batch's statistics."""
+    """Equal to L.InceptionBN, each with its own widths, pooling and stride, in training with batch statistics."""
     out1, reduce3, out3, reduce33, out33, pooling, out_pool = googlenetbn.INCEPTIONS[name]
     graph = Graph((20, 9, 9))
     googlenetbn._inception(graph, "block", googlenetbn.INCEPTIONS[name], "input")
@@ -163,7 +163,7 @@ def test_inceptions_with_batch_normalization_are_chainers(name):
 
 
 def test_nins_blocks_are_chainers():
-    """L.MLPConvolution2D, whose last convolution has no ReLU after it."""
+    """Equal to L.MLPConvolution2D, whose last convolution has no ReLU after it."""
     graph = Graph((5, 12, 12))
     nin._mlpconv(graph, 1, (7, 8, 9), size=5, padding=2)
     architecture = graph.architecture("block")
@@ -175,8 +175,8 @@ def test_nins_blocks_are_chainers():
     np.testing.assert_allclose(ours(architecture, weights, inputs)["conv1c"], theirs(inputs).array, **NEAR)
 
 
-def test_alexnet_is_its_layers_one_after_the_other():
-    """By Chainer's functions, in the order of the paper's figure: LRN after ReLU, before the pooling."""
+def test_alexnet_equals_its_layers_in_sequence():
+    """Equal to Chainer's functions in the order of the paper's figure: LRN after ReLU, before the pooling."""
     architecture = RECIPES["imagenet-alex"].architecture((3, 96, 96), 10)
     weights = filled(architecture)
     images = np.random.default_rng(0).normal(size=(2, 3, 96, 96))
@@ -227,10 +227,10 @@ print(json.dumps([ours.tolist(), theirs.tolist()]))
 
 
 def with_keras_resnets_nodes(architecture: Architecture) -> Architecture:
-    """What keras.applications.ResNet50 has otherwise: epsilon 1.001e-5, and a pooling padded by one that is not ceil.
+    """The graph as in keras.applications.ResNet50: epsilon 1.001e-5, and a pooling padded by one without ceil mode.
 
-    It pads with zeros, which after a ReLU are as good as any low value. It also has a bias at every convolution (here
-    0), where ours have none before a batch normalisation but the first.
+    It pads with zeros, which after a ReLU are equivalent to any lower value. Every convolution has a bias (0 here); in
+    ours only the first has one.
     """
     changes = {"BatchNorm": {"epsilon": 1.001e-5}, "MaxPool2D": {"padding": 1, "ceil": 0}}
     return with_nodes(architecture, lambda node: changes.get(node.op, {}))

@@ -1,10 +1,10 @@
-"""The certificate: what it says of all pairs, on disk and in words."""
+"""The certificate: its content, its file and its sentences."""
 
 import json
 from dataclasses import replace
 
 import pytest
-from fake_trainer import ARCHITECTURE, FakeAdapter, failing, plan, spoiling, untouched
+from fake_trainer import ARCHITECTURE, FakeAdapter, failing, fake_training, spoiling, untouched
 
 from trainmark.errors import CertificateError
 from trainmark.files.seal import sealed
@@ -24,19 +24,19 @@ GROUP = {"experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "digits"}
 SETTINGS = {
     "seed": 1, "architecture": "fake", "parameters": 74, "classes": 4, "initializer": "glorot_uniform",
     "optimizer": {"rule": "momentum_sgd", "learning_rate": 0.05, "momentum": 0.9}, "input_shape": [1, 3, 3],
-    "trained_input_shape": [1, 9, 9], "dataset_sha256": "0" * 64, "steps": 10, "samples": 4, "evaluation_samples": 6,
+    "trained_input_shape": [1, 9, 9], "dataset_sha256": "0" * 64, "steps": 10, "batch_size": 4, "evaluation_samples": 6,
     "epochs": {"batches": [8, 8], "samples": [32, 32], "batch_size": 4},
     "experiment": {"seed": 1}, "recipe": {}, "code": {"sha256": "a" * 16, "modules": {}},
 }  # fmt: skip
 
 
 def traced(name, spoil=untouched, **changes):
-    return trace(FakeAdapter(name, spoil), plan(settings=SETTINGS | changes), "cpu")
+    return trace(FakeAdapter(name, spoil), fake_training(settings=SETTINGS | changes), "cpu")
 
 
 @pytest.fixture(scope="module")
 def found():
-    """Of four trainers: two are equal, one errs, one has no memory."""
+    """A certificate of four trainers: two are equal, one has an error, one runs out of memory."""
     traces = [
         traced("a"),
         traced("b"),
@@ -54,13 +54,18 @@ def test_every_pair_has_its_class(found):
     assert [trainer["failure"] and trainer["failure"]["kind"] for trainer in found["trainers"]] == [
         None, None, None, "out_of_memory",
     ]  # fmt: skip
-    place = pair_of(found, "c on cpu", "a on cpu")["place"]
-    assert (place["layer"], place["op"], place["what"], place["step"]) == ("norm", "BatchNorm", "forward", 1)
+    location = pair_of(found, "c on cpu", "a on cpu")["location"]
+    assert (location["layer"], location["op"], location["what"], location["step"]) == (
+        "norm",
+        "BatchNorm",
+        "forward",
+        1,
+    )
     assert pair_of(found, "a on cpu", "a on gpu") is None
     assert pair_of(None, "a on cpu", "b on cpu") is None
 
 
-def test_a_certificate_comes_back_from_its_file(found, tmp_path):
+def test_a_certificate_is_read_back_from_its_file(found, tmp_path):
     path = tmp_path / "e" / "mnist-mlp-flux" / "digits.json"
     write_certificate(found, path)
     assert read_certificate(path) == json.loads(json.dumps(sealed(found)))
@@ -70,7 +75,7 @@ def test_a_certificate_comes_back_from_its_file(found, tmp_path):
     assert [one.name for one in path.parent.iterdir()] == ["digits.json"]
 
 
-def test_infinity_is_no_number_of_json(tmp_path):
+def test_infinity_is_stored_as_a_string(tmp_path):
     traces = [traced("a"), traced("b", spoiling("loss", "loss", float("inf"), step=2))]
     made = certificate(GROUP, traces, ARCHITECTURE, SETTINGS["code"])
     write_certificate(made, tmp_path / "c.json")
@@ -87,7 +92,7 @@ def test_infinity_is_no_number_of_json(tmp_path):
         ({"settings": {}}, "settings"),
     ],
 )
-def test_what_does_not_fit_the_schema_is_refused(found, tmp_path, change, where):
+def test_a_document_that_does_not_fit_the_schema_is_refused(found, tmp_path, change, where):
     path = tmp_path / "c.json"
     with pytest.raises(CertificateError, match=f"not a certificate of this version of trainmark: {where}"):
         write_certificate(found | change, path)
@@ -100,7 +105,7 @@ def test_what_does_not_fit_the_schema_is_refused(found, tmp_path, change, where)
 @pytest.mark.parametrize(
     ("content", "text"), [(None, "there is no such certificate"), ("{", "is not a JSON file"), ("[]", "top level")]
 )
-def test_what_is_no_certificate_is_one_sentence(tmp_path, content, text):
+def test_an_invalid_certificate_file_is_refused_with_a_sentence(tmp_path, content, text):
     if content is not None:
         (tmp_path / "c.json").write_text(content)
     with pytest.raises(CertificateError, match=text):
@@ -112,29 +117,29 @@ def test_traces_of_different_settings_are_not_compared():
         certificate(GROUP, [traced("a"), traced("b", seed=2)], ARCHITECTURE, SETTINGS["code"])
 
 
-def test_a_line_a_pair_for_people(found):
+def test_certificate_lines_name_each_pair(found):
     lines = list(certificate_lines(found))
     assert lines[0] == "a on cpu and b on cpu: bitwise equal"
-    assert "a on cpu and c on cpu: different, by up to " in lines[1]
+    assert "a on cpu and c on cpu: different (largest difference " in lines[1]
     assert lines[2] == "a on cpu and d on cpu: not certified: d on cpu ran out of memory (MemoryError)"
 
 
-def test_losses_that_are_not_finite_in_float32_are_said_to_be(found):
+def test_certificate_lines_state_the_losses_of_whole_epochs(found):
     drift = {"losses": 2e-6, "weights": 0.0, "evaluation": 0.0}
     (line,) = certificate_lines({"pairs": [found["pairs"][0] | {"drift": drift}]})
-    assert line.endswith("bitwise equal; in whole epochs, in float32, the losses drift by 2.0e-06")
+    assert line.endswith("bitwise equal; over whole epochs in float32 the losses differ by 2.0e-06")
     (line,) = certificate_lines({"pairs": [found["pairs"][0] | {"drift": drift | {"losses": "Infinity"}}]})
-    assert line.endswith("; in whole epochs, in float32, the losses are not finite")
+    assert line.endswith("; over whole epochs in float32 the losses are not finite")
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(0.0, "0"), (1.25e-13, "1.2e-13"), ("Infinity", "infinite"), (0.5, "5.0e-01")]
 )
-def test_differences_for_people(value, text):
+def test_format_difference(value, text):
     assert format_difference(value) == text
 
 
-def test_devices_make_trainers(found):
+def test_one_framework_on_two_devices_is_two_trainers(found):
     first = traced("a")
     made = certificate(GROUP, [first, replace(first, device="gpu")], ARCHITECTURE, SETTINGS["code"])
     assert (made["pairs"][0]["first"], made["pairs"][0]["second"]) == ("a on cpu", "a on gpu")

@@ -1,4 +1,4 @@
-"""Sketches: the distance of two arrays from what is kept of each."""
+"""Sketches: the distance of two arrays, estimated from their summaries."""
 
 import hashlib
 
@@ -25,7 +25,7 @@ def test_distance_is_estimated_within_its_error(shape):
     assert sketch(array)[0] == pytest.approx(np.linalg.norm(array), rel=1e-12)
 
 
-def test_estimate_is_right_in_the_mean():
+def test_estimate_is_unbiased():
     """Over many differences, so that a sign or a bucket that is always wrong would show."""
     generator = np.random.default_rng(2)
     squares = [np.sum(sketch(x)[1:] ** 2) / np.sum(x**2) for x in generator.normal(size=(400, 5000))]
@@ -33,14 +33,14 @@ def test_estimate_is_right_in_the_mean():
     assert np.std(squares) == pytest.approx(np.sqrt(2 / BUCKETS), rel=0.25)
 
 
-def test_difference_in_one_value_is_seen_exactly():
+def test_difference_in_one_value_is_exact():
     array = np.ones(10_000)
     other = array.copy()
     other[6789] += 1e-3
     assert sketches(x=array).difference(sketches(x=other), ["x"]) == pytest.approx(1e-5, rel=1e-4)
 
 
-def test_layout_in_memory_decides_nothing_and_place_does():
+def test_sketch_depends_on_positions_and_not_on_the_memory_layout():
     array = np.arange(12.0).reshape(3, 4)
     assert sketch(np.asfortranarray(array)).tobytes() == sketch(array).tobytes()
     assert sketches(x=array).difference(sketches(x=array[::-1]), ["x"]) > 0.1
@@ -53,7 +53,7 @@ def test_signs_are_the_same_whatever_python_and_numpy(block, sha256):
 
 
 def test_arrays_of_a_layer_are_compared_together():
-    """A bias whose gradient is noise alone does not decide for its layer."""
+    """A bias whose gradient is only noise does not dominate its layer."""
     first, second = sketches(kernel=[3.0, 4.0], bias=[1e-17]), sketches(kernel=[3.0, 4.0], bias=[-1e-17])
     assert first.difference(second, ["bias"]) == 2
     assert first.difference(second, ["kernel", "bias"]) < 1e-17
@@ -63,13 +63,13 @@ def test_arrays_of_a_layer_are_compared_together():
 @pytest.mark.parametrize(
     "other", [{}, {"x": np.ones(3)}, {"x": np.ones((2, 1))}, {"x": [1, float("nan")]}, {"x": [1, INFINITE]}]
 )
-def test_what_is_not_there_or_not_finite_is_infinitely_far(other):
+def test_missing_or_infinite_values_differ_infinitely(other):
     arrays = {name: np.asarray(array, np.float64) for name, array in other.items()}
     assert sketches(x=np.ones(2)).difference(Sketches.of(arrays), ["x"]) == INFINITE
     assert array_difference({"x": np.ones(2)}, arrays, ["x"]) == INFINITE
 
 
-def test_equal_bits_are_equal_also_where_they_are_not_finite():
+def test_equal_bits_are_equal_even_if_not_finite():
     arrays = {"x": np.array([1.0, float("nan"), INFINITE]), "y": np.ones(2)}
     assert Sketches.of(arrays).difference(Sketches.of(arrays), ["x", "y"]) == 0
     assert array_difference(arrays, arrays, ["x", "y"]) == 0
@@ -82,5 +82,5 @@ def test_equal_bits_are_equal_also_where_they_are_not_finite():
     ("first", "second", "difference"),
     [(2.0, 1.0, 0.5), (-1.0, 1.0, 2.0), (0.0, 0.0, 0.0), (0.0, 1.0, 1.0), (1.0, float("nan"), INFINITE)],
 )
-def test_numbers_differ_by_the_larger(first, second, difference):
+def test_numbers_differ_relative_to_the_larger(first, second, difference):
     assert scalar_difference(first, second) == scalar_difference(second, first) == difference

@@ -1,4 +1,4 @@
-"""What a network sees: (window - mean window) * scale of an image, in float64, rounded once; token ids as they are."""
+"""Network inputs: (window - mean window) * scale of an image, in float64, rounded once; token ids as they are."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_the_mean_is_subtracted_before_scaling():
     assert found.min() < 0, "and does not wrap round as unsigned bytes do"
 
 
-def test_the_mean_is_left_alone_where_it_is_not_asked_for():
+def test_the_mean_is_not_used_without_subtract_mean():
     found = apply(IMAGES, np.full((2, 7, 9), np.nan), InputTransform(scale=2.0), "float64")
     assert np.array_equal(found, IMAGES * 2.0)
 
@@ -52,7 +52,7 @@ def test_the_mean_window_lies_where_the_image_window_lies():
     assert np.array_equal(found, IMAGES[:, :, 2:5, 2:6] - MEAN[:, 2:5, 2:6])
 
 
-def test_or_top_left_as_chainermn_had_it():
+def test_the_mean_window_can_be_top_left_as_in_chainermn():
     transform = InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4), mean_window="top-left")
     found = apply(IMAGES, MEAN, transform, "float64")
     assert np.array_equal(found, IMAGES[:, :, 2:5, 2:6] - MEAN[:, :3, :4])
@@ -95,16 +95,16 @@ def test_memory_mapped_images_stay_as_they_are(tmp_path):
     assert np.array_equal(stored, IMAGES)
 
 
-# --- what a network sees ------------------------------------------------------------------------------------------
+# --- network inputs -----------------------------------------------------------------------------------------------
 
 
-def test_a_network_sees_images_transformed():
+def test_images_are_transformed():
     transform = InputTransform(subtract_mean=True, crop=(3, 4))
     found = network_inputs(IMAGES, MEAN, transform, "float32")
     assert found.dtype == np.float32 and np.array_equal(found, apply(IMAGES, MEAN, transform, "float32"))
 
 
-def test_token_ids_are_a_copy_in_memory_and_stay_whole_numbers(tmp_path):
+def test_token_ids_are_copied_into_memory_and_stay_integers(tmp_path):
     ids = np.arange(12, dtype=np.int32).reshape(3, 4)
     np.save(tmp_path / "ids.npy", ids)
     found = network_inputs(np.load(tmp_path / "ids.npy", mmap_mode="r"), None, None, "float32")

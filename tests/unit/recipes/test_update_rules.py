@@ -1,4 +1,4 @@
-"""The update rules in numpy, against first and second steps that were worked out by hand.
+"""Compares the update rules in numpy with first and second steps that were worked out by hand.
 
 The constants are chosen so that the roots come out whole and epsilon is large: a rule with epsilon in another place,
 or with another bias correction, gives other numbers.
@@ -14,7 +14,7 @@ from trainmark.recipes.update_rules import UPDATE_RULES, adam, adam_algorithm_1,
 
 
 def steps_of(rule, gradients, **constants) -> list[float]:
-    """The weight after each step, from 1."""
+    """The weight after each step; it is 1 before the first."""
     weight, state, weights = np.array(1.0), {}, []
     for step, gradient in enumerate(gradients, start=1):
         weight = rule(weight, np.array(gradient), state, step, **constants)
@@ -72,7 +72,7 @@ def test_rmsprop():
 
 
 @pytest.mark.parametrize("rule", [adam, adam_algorithm_1, rmsprop])
-def test_a_gradient_of_zero_moves_nothing_at_first(rule):
+def test_a_first_gradient_of_zero_changes_no_weight(rule):
     constants = {"epsilon": 1e-8} | ({"rho": 0.9} if rule is rmsprop else {"beta_1": 0.9, "beta_2": 0.999})
     assert steps_of(rule, [0.0], learning_rate=0.1, **constants) == [1.0]
 

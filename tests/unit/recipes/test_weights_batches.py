@@ -1,4 +1,4 @@
-"""Initial weights and batch order: fixed by seed, repeat and epoch, equal for all frameworks, and of the right law."""
+"""Initial weights and batch order: fixed by seed, repeat and epoch, and of the right distribution."""
 
 import numpy as np
 import pytest
@@ -79,8 +79,8 @@ def test_every_recipe_names_an_initializer():
     assert he_normal == ["imagenet-nin"]
 
 
-def test_resnets_dense_layer_begins_as_chainers_linear():
-    """Its convolutions are HeNormal, and its last layer has the default of Chainer, LeCunNormal."""
+def test_resnets_dense_layer_is_initialized_like_chainers_linear():
+    """Its convolutions are HeNormal; its last layer has Chainer's default, LeCunNormal."""
     recipe = RECIPES["imagenet-resnet50"]
     weights = draw_initial_weights(recipe.architecture((3, 64, 64), 1000), recipe.initializer, (1, 1))
     assert weights["fc.kernel"].std() == pytest.approx(np.sqrt(1 / 2048), rel=0.01)
@@ -94,8 +94,8 @@ CONVOLUTION = chain(
 )
 
 
-def test_a_convolutions_fans_count_its_window():
-    """9 values of each of 30 channels come into each of 200 filters."""
+def test_a_convolutions_fans_include_its_window():
+    """Each of 200 filters takes 9 values of each of 30 channels."""
     kernel = draw_initial_weights(CONVOLUTION, "he_normal", (1, 1))["conv.kernel"]
     assert kernel.shape == (3, 3, 30, 200)
     assert kernel.std() == pytest.approx(np.sqrt(2 / 270), rel=0.01)
@@ -105,7 +105,7 @@ def test_a_convolutions_fans_count_its_window():
     assert 0.99 * limit < np.abs(uniform).max() <= limit
 
 
-def test_batch_normalization_begins_as_the_identity():
+def test_batch_normalization_is_initialized_as_the_identity():
     weights = draw_initial_weights(CONVOLUTION, "lecun_normal", (1, 1))
     ones = {name for name, array in weights.items() if (array == 1).all()}
     zeros = {name for name, array in weights.items() if not array.any()}
@@ -114,7 +114,7 @@ def test_batch_normalization_begins_as_the_identity():
 
 
 def test_embeddings_are_drawn_as_keras_draws_them():
-    """Uniform in +-.05, whatever the recipe draws its kernels from."""
+    """Uniform in +-.05, whatever the initializer of the kernels."""
     words = chain("words", (5,), [("words", "Embedding", {"vocabulary": 400, "units": 30})])
     array = draw_initial_weights(words, "glorot_uniform", (1, 1))["words.embeddings"]
     assert array.shape == (400, 30)
@@ -122,7 +122,7 @@ def test_embeddings_are_drawn_as_keras_draws_them():
     assert array.std() == pytest.approx(0.1 / np.sqrt(12), rel=0.02)
 
 
-def test_every_role_of_an_array_has_its_beginning():
+def test_every_role_of_an_array_has_an_initializer():
     networks = [recipe.architecture(recipe.input_shape, 10) for recipe in RECIPES.values()]
     roles = {parameter.role for network in networks for parameter in network.arrays()}
     assert roles == {"kernel", *OTHER_INITIALIZERS}
@@ -135,7 +135,7 @@ def test_every_role_of_an_array_has_its_beginning():
     ("samples", "batch_size", "sizes"),
     [(10, 4, [4, 4, 2]), (12, 4, [4, 4, 4]), (5, 1, [1] * 5), (9, 8, [8, 1])],
 )
-def test_every_sample_once_an_epoch(samples, batch_size, sizes):
+def test_every_sample_is_used_once_per_epoch(samples, batch_size, sizes):
     feed = epoch_feed(samples, batch_size, run_seed(1, 1), 1)
     assert feed.order.dtype == np.int64
     assert sorted(feed.order) == list(range(samples))
@@ -157,12 +157,12 @@ def test_order_and_dropout_differ_by_epoch_repeat_and_seed(seed, epoch):
     assert feed.dropout_seed != other.dropout_seed
 
 
-def test_epochs_differ_from_one_another_throughout():
+def test_all_epochs_differ_from_one_another():
     orders = {tuple(epoch_feed(50, 10, run_seed(1, 1), epoch).order) for epoch in range(1, 101)}
     assert len(orders) == 100
 
 
-def test_the_order_does_not_hang_on_the_batch_size():
+def test_the_order_does_not_depend_on_the_batch_size():
     assert np.array_equal(epoch_feed(100, 7, run_seed(1, 1), 3).order, epoch_feed(100, 20, run_seed(1, 1), 3).order)
 
 
@@ -174,7 +174,7 @@ def test_a_full_batch_is_not_shuffled(batch_size):
     assert feed.batch_sizes().tolist() == [60]
 
 
-def test_a_full_batch_still_has_a_dropout_seed_of_its_own():
+def test_a_full_batch_has_its_own_dropout_seed_in_each_epoch():
     seeds = [epoch_feed(60, None, run_seed(1, 1), epoch).dropout_seed for epoch in range(1, 11)]
     assert len(set(seeds)) == 10
     assert all(0 <= seed < 2**31 for seed in seeds)

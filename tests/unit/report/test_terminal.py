@@ -61,7 +61,7 @@ def test_each_pair_has_the_line_of_its_certificate(printed):
     lines = text[text.index("Parity check (float64), per pair of trainers:") :].splitlines()
     assert (
         lines[1]
-        == "  a on cpu and b on cpu: they are <rounding>; in whole epochs, in float32, the losses drift by 3.0e-07"
+        == "  a on cpu and b on cpu: they are <rounding>; over whole epochs in float32 the losses differ by 3.0e-07"
     )
     assert text.count("Parity check (float64), per pair of trainers:") == 1, "one trainer is no pair"
 

@@ -128,7 +128,7 @@ def test_a_pair_that_no_certificate_names_is_refused(tables_of):
     for certificates in ({}, others):
         rows = rows_of(comparisons_table(runs, certificates))
         assert {(row["verdict"], row["ratio"]) for row in rows} == {("refused: not certified", None)}
-        assert {row["reason"] for row in rows} == {"not certified: no certificate names this pair"}
+        assert {row["reason"] for row in rows} == {"not certified: no certificate contains this pair"}
 
 
 def test_a_figures_note_names_each_pair_that_must_not_be_ranked_once(tables_of, tmp_path):
@@ -148,7 +148,7 @@ def test_a_figures_note_names_each_pair_that_must_not_be_ranked_once(tables_of, 
     ("second", "note"),
     [
         ("bitwise", "bitwise equal"),
-        ("rounding", "bitwise equal or equal but for rounding"),
+        ("rounding", "bitwise equal or equal up to rounding"),
         ("single", "bitwise equal or equal to single precision"),
     ],
 )

@@ -122,12 +122,12 @@ def test_a_certificate_of_other_code_is_named(certified):
 
 
 FORGED = {
-    "class alone": ({"pairs.0.parity": "rounding"}, "are rounding, and their stages are"),
+    "class alone": ({"pairs.0.parity": "rounding"}, "are rounding, but their stages are"),
     "class of pair and stages": (
         {f"pairs.0.{key}parity": "rounding" for key in ("", "stages.network.", "stages.steps.")},
-        "are rounding in the stage network, and its differences say different",
+        "are rounding in the stage network, but its differences mean different",
     ),
-    "stages left out": ({"pairs.0.parity": "rounding", "pairs.0.stages": {}}, "are rounding, and no stage shows it"),
+    "stages left out": ({"pairs.0.parity": "rounding", "pairs.0.stages": {}}, "are rounding, but no stage is stored"),
     "an update off its rule": (
         {"pairs.0.parity": "rounding"}
         | {
@@ -135,15 +135,15 @@ FORGED = {
             | {"evaluation": 0, "updates": 1e-3}
             for stage in ("network", "steps")
         },
-        "are rounding in the stage network, and its differences say different",
+        "are rounding in the stage network, but its differences mean different",
     ),
-    "a pair left out": ({"pairs.0.second": "a on gpu"}, "its pairs are not every two of its trainers"),
+    "a pair left out": ({"pairs.0.second": "a on gpu"}, "its pairs are not all pairs of its trainers"),
     "a trainer that failed": (
         {"trainers.0.failure": {"kind": "out_of_memory", "stage": "steps", "node": None, "message": "m"}}
         | {"pairs.0.parity": "rounding"},
-        "are rounding, and one of them failed",
+        "are rounding, although one of them failed",
     ),
-    "seed": ({"settings.seed": 2}, "its seed is 2 in one place and 1 in another"),
+    "seed": ({"settings.seed": 2}, "its seed is 2, and its experiment's seed is 1"),
 }
 
 

@@ -261,9 +261,9 @@ def test_an_evaluation_that_is_not_finite_ends_the_run(train, loss, kind):
 @pytest.mark.parametrize(
     ("counts", "told"),
     [
-        ({"samples": 8}, "counted 8 samples of 10 in epoch 1"),
-        ({"batches": 2, "updates": 2}, "counted 2 batches of 3 and 2 updates of 3 in epoch 1"),
-        ({"updates": 6}, "counted 6 updates of 3 in epoch 1"),
+        ({"samples": 8}, "counted 8 samples instead of 10 in epoch 1"),
+        ({"batches": 2, "updates": 2}, "counted 2 batches instead of 3 and 2 updates instead of 3 in epoch 1"),
+        ({"updates": 6}, "counted 6 updates instead of 3 in epoch 1"),
     ],
 )
 def test_a_framework_with_other_counts_fails_the_run(train, counts, told):
@@ -521,7 +521,7 @@ def test_any_other_error_fails(train):
 
 def test_a_run_on_another_device_fails(train):
     """No silent fall-back: arrays on another device than the configured one are an error."""
-    with pytest.raises(DeviceError, match="was asked for the device gpu and put its arrays on"):
+    with pytest.raises(DeviceError, match="was asked for the device gpu but put its arrays on"):
         train(FakeAdapter(GOOD, kind="cpu"), run=GPU_RUN)
 
 

@@ -310,15 +310,15 @@ ATTACKS = {
     "no evaluation before training": (
         edit({"settings.dropout": True, "initial_evaluation": None}), "differ in their settings",
     ),
-    "a certificate that parts too far": (
+    "a certificate whose trainers differ too much": (
         edit(
             {"pairs.0.epochs": [{"what": "w", "difference": 0.5, "allowed": 0.1, "step": 3, "layer": None}]},
             path=CERTIFICATE,
         ),
-        "are rounding, and part too far in w",
+        "are rounding, but differ too much in w",
     ),
     "a certificate of an adapter that errs": (
-        edit({"trainers.0.checks": {"order": "has another loss"}}, path=CERTIFICATE), "are rounding, and one of them",
+        edit({"trainers.0.checks": {"order": "has another loss"}}, path=CERTIFICATE), "although one of them failed",
     ),
     "summary.csv": (replace("tables/summary.csv", "0.75", "0.85"), "summary.csv is not what this clone computes from"),
     "comparisons.csv": (replace("tables/comparisons.csv", "too few", "faster"), "comparisons.csv is not what this"),

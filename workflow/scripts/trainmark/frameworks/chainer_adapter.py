@@ -1,4 +1,4 @@
-"""Chainer: numpy on the CPU, CuPy on the GPU. The loop is the one of its documentation (stock): an updater."""
+"""The adapter of Chainer: numpy on the CPU, CuPy on the GPU. The loop is that of its documentation: an updater."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,11 +34,11 @@ OUT_OF_MEMORY = {
     "CuDNNError": ("CUDNN_STATUS_ALLOC_FAILED",),
     "CURANDError": ("CURAND_STATUS_ALLOCATION_FAILED",),
 }
-"""CuPy's exceptions that say that memory ran out: by class name, texts of which theirs must hold one."""
+"""CuPy's out-of-memory exceptions: for each class name, texts of which the message must contain one."""
 
 
 def create(framework: str, threads: int) -> "ChainerAdapter":
-    """The adapter of a framework of FRAMEWORKS."""
+    """Return the adapter of a framework of FRAMEWORKS."""
     return ChainerAdapter(framework, threads)
 
 
@@ -59,7 +59,7 @@ class ChainerAdapter(Adapter):
     ) -> None:
         """See `adapter.Adapter.build`."""
         if device == "gpu" and not (chainer.backends.cuda.available and _gpu_count()):
-            raise DeviceError(f"chainer sees no GPU: CuPy is {_cupy_trouble()}; install CuPy for this machine's CUDA")
+            raise DeviceError(f"chainer sees no GPU: CuPy is {_cupy_problem()}; install CuPy for this machine's CUDA")
         chainer.config.dtype = np.dtype(dtype)
         self._architecture = architecture
         self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -75,14 +75,14 @@ class ChainerAdapter(Adapter):
         constants = optimizer.as_dict()
         self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants).setup(self._network)
         for parameter in self._network.params():
-            parameter.update_rule._init_states(parameter)  # else at the first update: `state` would lack it before
+            parameter.update_rule._init_states(parameter)  # by default at the first update; `state` would lack it
         self._gradients: Weights = {}
         if observed_batch:
             self._network.masks = {}
-            self._optimizer.add_hook(self._keep_gradients, name="observed", timing="pre")
+            self._optimizer.add_hook(self._store_gradients, name="observed", timing="pre")
 
     def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
-        """See `adapter.Adapter.load`. The arrays stay on the host: the stock updater moves each batch."""
+        """See `adapter.Adapter.load`. The arrays stay on the host; the stock updater moves each batch."""
         self._arrays[split] = (inputs, labels.astype(np.int32))
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
@@ -90,7 +90,7 @@ class ChainerAdapter(Adapter):
         self._device.xp.random.seed(feed.dropout_seed)
         losses, samples = [], 0
 
-        def loss_of(inputs: np.ndarray, labels: np.ndarray) -> chainer.Variable:
+        def compute_loss(inputs: np.ndarray, labels: np.ndarray) -> chainer.Variable:
             nonlocal samples
             samples += len(inputs)
             heads = [chainer.functions.softmax_cross_entropy(logits, labels) for logits in self._network(inputs)]
@@ -100,7 +100,7 @@ class ChainerAdapter(Adapter):
             losses.append(loss.array)
             return loss
 
-        # Given neither of the two, the iterator shuffles.
+        # With neither an order_sampler nor shuffle=False, the iterator shuffles.
         order: dict[str, Any] = {"order_sampler": lambda order, position: feed.order}
         if feed.order is None:
             order = {"shuffle": False}
@@ -108,7 +108,7 @@ class ChainerAdapter(Adapter):
             chainer.datasets.TupleDataset(*self._arrays["train"]), feed.batch_size, repeat=False, **order
         )
         updater = chainer.training.updaters.StandardUpdater(
-            iterator, self._optimizer, device=self._device, loss_func=loss_of
+            iterator, self._optimizer, device=self._device, loss_func=compute_loss
         )
         for _ in range(feed.steps):
             updater.update()
@@ -147,14 +147,14 @@ class ChainerAdapter(Adapter):
         """See `adapter.Adapter.activations`."""
         inputs = self._arrays[split][0][np.asarray(indices)]
         shapes = self._architecture.shapes()
-        found = {"input": inputs}
+        outputs = {"input": inputs}
         state = self.state()
         with chainer.using_config("train", training), chainer.no_backprop_mode():
             for name, value in self._network.activations(self._device.send(inputs)):
                 check_shape(self.framework, name, value.shape[1:], shapes[name])
-                found[name] = np.array(chainer.backends.cuda.to_cpu(value.array))
+                outputs[name] = np.array(chainer.backends.cuda.to_cpu(value.array))
         self.set_state(state)
-        return found
+        return outputs
 
     def gradients(self) -> Weights:
         """See `adapter.Adapter.gradients`."""
@@ -179,7 +179,7 @@ class ChainerAdapter(Adapter):
         deserializer["optimizer"].load(self._optimizer)
 
     def synchronize(self) -> None:
-        """See `adapter.Adapter.synchronize`. numpy computes before it returns."""
+        """See `adapter.Adapter.synchronize`. numpy calls return when they are done."""
         if self._device.xp is not np:
             chainer.backends.cuda.Stream.null.synchronize()
 
@@ -191,7 +191,7 @@ class ChainerAdapter(Adapter):
         return {"kind": "gpu", "name": properties["name"].decode()}
 
     def device_memory_mib(self) -> float | None:
-        """See `adapter.Adapter.device_memory_mib`. CuPy's pool gives nothing back: what it holds is its most."""
+        """See `adapter.Adapter.device_memory_mib`. CuPy's pool frees nothing, so its size is the peak."""
         if self._device.xp is np:
             return None
         return chainer.backends.cuda.memory_pool.total_bytes() / 2**20
@@ -203,8 +203,8 @@ class ChainerAdapter(Adapter):
             versions["cupy"] = chainer.backends.cuda.cupy.__version__
         return versions
 
-    def _keep_gradients(self, optimizer: chainer.Optimizer) -> None:
-        """A hook of the optimizer: before each update."""
+    def _store_gradients(self, optimizer: chainer.Optimizer) -> None:
+        """Store the gradients; a hook that the optimizer calls before each update."""
         self._gradients = {
             parameter.name: to_canonical(parameter, gradient_of(self._network, parameter))
             for parameter in self._architecture.parameters()
@@ -218,8 +218,8 @@ def _gpu_count() -> int:
         return 0
 
 
-def _cupy_trouble() -> str:
-    """Why CuPy gives no GPU, as the end of a sentence."""
+def _cupy_problem() -> str:
+    """Return why CuPy provides no GPU, as the end of a sentence."""
     if chainer.backends.cuda.available:
-        return "installed and finds no GPU"
+        return "installed but finds no GPU"
     return f"not usable ({chainer.backends.cuda._resolution_error})"

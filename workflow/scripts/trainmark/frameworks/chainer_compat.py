@@ -1,6 +1,6 @@
 """Lets Chainer 7.8.1 (2022) import and run on today's numpy, Python and CuPy. Import this before chainer.
 
-Everything restored here is a plain alias or an empty module; none computes anything.
+Everything restored here is a plain alias or an empty module; nothing computes.
 """
 
 import importlib
@@ -19,11 +19,11 @@ _NUMPY_SCTYPES = {
     "complex": [numpy.complex64, numpy.complex128],
     "others": [bool, object, bytes, str, numpy.void],
 }
-"""numpy.sctypes as it was before numpy 2.0; chainer.utils.type_check looks dtypes up in it."""
+"""numpy.sctypes as before numpy 2.0; chainer.utils.type_check looks up dtypes in it."""
 
 _CUPY_REMOVED = ("cupy.cuda.cublas",)
-"""Modules that CuPy 14 dropped and without which Chainer takes CuPy to be absent; it calls nothing in them on the way
-that is left to it: convolutions and batch normalisation take Chainer's own path where there is no cupy.cudnn."""
+"""Modules that CuPy 14 removed. Without them Chainer treats CuPy as missing. Chainer calls nothing in them, because
+without cupy.cudnn it uses its own convolutions and batch normalisation."""
 
 
 def _restore_numpy() -> None:
@@ -33,7 +33,7 @@ def _restore_numpy() -> None:
 
 
 def _stand_in_for_distutils() -> None:
-    """numpy.distutils left with Python 3.12; Chainer imports it for a check that is made on macOS only."""
+    """Replace numpy.distutils, removed with Python 3.12; Chainer imports it for a check that it makes only on macOS."""
     if sys.version_info >= (3, 12):
         system_info = types.ModuleType("numpy.distutils.system_info")
         system_info.get_info = lambda name: {}

@@ -1,6 +1,6 @@
-"""Interpreting an architecture with Chainer: each layer type, and the network made of them.
+"""Builds an architecture with Chainer: each layer type, and the network of them.
 
-Where Chainer's own layer is what the originals ran, it is taken as it is; docs/frameworks.md lists the differences.
+Where the originals ran a layer of Chainer's own, it is used unchanged; docs/frameworks.md lists the differences.
 """
 
 import warnings
@@ -14,47 +14,47 @@ from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Node, Parameter, Shape
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # pkg_resources tells everybody that it is deprecated
-    import chainer as chainer  # the other parts of the adapter take it from here
+    warnings.simplefilter("ignore")  # the deprecation warning of pkg_resources
+    import chainer as chainer  # the other modules of the adapter import it from here
     import chainer.functions as F
     import chainer.links as L
 
 
 class WordVectors(L.EmbedID):
-    """Embeddings in the canonical layout: (samples, units, length)."""
+    """Embeddings in the layout of the architecture: (samples, units, length)."""
 
     def forward(self, ids: chainer.Variable) -> chainer.Variable:
-        """Vectors of token ids (samples, length)."""
+        """Return the vectors of token ids (samples, length)."""
         return F.transpose(super().forward(ids), (0, 2, 1))
 
 
 LINKS: Mapping[str, Callable[[Node, Shape], chainer.Link]] = {
-    "Dense": lambda node, shape: L.Linear(shape[0], node.whole("units"), nobias=not node.attributes["bias"]),
+    "Dense": lambda node, shape: L.Linear(shape[0], node.integer("units"), nobias=not node.attributes["bias"]),
     "Conv2D": lambda node, shape: L.Convolution2D(shape[0], **_convolution(node)),
     "Conv1D": lambda node, shape: L.Convolution1D(shape[0], **_convolution(node)),
-    "Embedding": lambda node, shape: WordVectors(node.whole("vocabulary"), node.whole("units")),
+    "Embedding": lambda node, shape: WordVectors(node.integer("vocabulary"), node.integer("units")),
     "BatchNorm": lambda node, shape: L.BatchNormalization(
         shape[0], decay=node.attributes["decay"], eps=node.attributes["epsilon"]
     ),
 }
-"""Layers that hold arrays, from their node and their input's shape."""
+"""Layers with arrays: functions (node, input shape) -> link."""
 
 FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     "Flatten": lambda node, x: F.reshape(x, (len(x), -1)),
     "ReLU": lambda node, x: F.relu(x),
     "Dropout": lambda node, x: F.dropout(x, node.attributes["rate"]),
     "LRN": lambda node, x: F.local_response_normalization(
-        x, node.whole("n"), node.attributes["k"], node.attributes["alpha"], node.attributes["beta"]
+        x, node.integer("n"), node.attributes["k"], node.attributes["alpha"], node.attributes["beta"]
     ),
     "MaxPool2D": lambda node, x: F.max_pooling_2d(x, *_window(node), cover_all=bool(node.attributes["ceil"])),
     "AvgPool2D": lambda node, x: F.average_pooling_2d(x, *_window(node)),
-    # Not F.max, which gives the whole gradient to each of several equal values.
+    # Not F.max, which passes the whole gradient to each of several equal values.
     "GlobalMaxPool1D": lambda node, x: F.squeeze(F.max_pooling_1d(x, x.shape[2]), axis=2),
     "Concat": lambda node, *xs: F.concat(xs, axis=1),
     "Add": lambda node, *xs: F.add(*xs),
     "BinaryLogits": lambda node, x: F.concat((x.xp.zeros_like(x.array), x), axis=1),
 }
-"""Layers that hold none, from their node and their inputs."""
+"""Layers without arrays: functions (node, *inputs) -> output."""
 
 ATTRIBUTES = {
     "kernel": "W",
@@ -65,39 +65,39 @@ ATTRIBUTES = {
     "moving_mean": "avg_mean",
     "moving_variance": "avg_var",
 }
-"""Chainer's attribute for each role of an array."""
+"""Chainer's attribute of each role of an array."""
 
 KERNEL_AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 2, 0, 1)}
-"""Where Chainer has the axes of a kernel, by their number: (units, inputs), (filters, inputs, height, width)."""
+"""Axes of a kernel in Chainer's order, by their number: (units, inputs), (filters, inputs, height, width)."""
 
 
 def _convolution(node: Node) -> dict:
-    """What Chainer's convolutions are made with, beside the input's channels."""
-    window = {"out_channels": node.whole("filters"), "ksize": node.whole("size")}
+    """Return the arguments of Chainer's convolutions, except the input's channels."""
+    window = {"out_channels": node.integer("filters"), "ksize": node.integer("size")}
     return window | {
-        "stride": node.whole("stride"),
-        "pad": node.whole("padding"),
+        "stride": node.integer("stride"),
+        "pad": node.integer("padding"),
         "nobias": not node.attributes["bias"],
     }
 
 
 def _window(node: Node) -> tuple[int, int, int]:
-    """Size, stride and padding of a pooling."""
-    return node.whole("size"), node.whole("stride"), node.whole("padding")
+    """Return size, stride and padding of a pooling."""
+    return node.integer("size"), node.integer("stride"), node.integer("padding")
 
 
 class Network(chainer.Chain):
-    """Interprets an architecture: links where a layer holds arrays, functions elsewhere.
+    """An architecture of links (layers with arrays) and functions.
 
-    masks: what each Dropout layer multiplies by, by node, where they are given from outside; None: it draws its own.
+    masks: arrays by which the Dropout layers multiply, by node; None: each draws its own.
     """
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.masks: dict[str, np.ndarray] | None = None
         self._heads = (architecture.output, *(name for name, _ in architecture.auxiliary))
-        self._plans = {True: _plan(architecture.nodes, self._heads)}
-        self._plans[False] = _plan(architecture.inference_nodes(), self._heads[:1])
+        self._execution_orders = {True: _execution_order(architecture.nodes, self._heads)}
+        self._execution_orders[False] = _execution_order(architecture.inference_nodes(), self._heads[:1])
         shapes = architecture.shapes()
         with self.init_scope():
             for node in architecture.nodes:
@@ -105,23 +105,23 @@ class Network(chainer.Chain):
                     setattr(self, node.name, LINKS[node.op](node, shapes[node.inputs[0]]))
 
     def forward(self, inputs: np.ndarray) -> list[chainer.Variable]:
-        """Logits, each (samples, classes): while training of the main head and the auxiliary ones, else of the main."""
+        """Return logits (samples, classes): of the main head, and in training also of the auxiliary heads."""
         values = {"input": inputs}
         for _ in self._values(values, release=True):
             pass
         return [values[name] for name in self._heads if name in values]
 
     def activations(self, inputs: np.ndarray) -> Iterator[tuple[str, chainer.Variable]]:
-        """(node, its output) of every layer, in order."""
+        """Yield (node, its output) of every layer, in order."""
         return self._values({"input": chainer.Variable(inputs)}, release=False)
 
     def _values(self, values: dict, release: bool) -> Iterator[tuple[str, chainer.Variable]]:
-        for node, last_used in self._plans[chainer.config.train]:
+        for node, no_longer_needed in self._execution_orders[chainer.config.train]:
             inputs = [values[name] for name in node.inputs]
             values[node.name] = self._output(node, inputs)
             yield node.name, values[node.name]
-            if release:  # else evaluation would hold the outputs of all layers at once
-                for name in last_used:
+            if release:  # otherwise evaluation would hold the outputs of all layers at once
+                for name in no_longer_needed:
                     del values[name]
 
     def _output(self, node: Node, inputs: list) -> chainer.Variable:
@@ -133,36 +133,38 @@ class Network(chainer.Chain):
         return FUNCTIONS[node.op](node, *inputs)
 
 
-def _plan(nodes: tuple[Node, ...], heads: tuple[str, ...]) -> list[tuple[Node, tuple[str, ...]]]:
-    """(node, names of the outputs that nothing needs after it) in order; the heads' outputs are kept."""
-    last = {name: node.name for node in nodes for name in node.inputs}
-    return [(node, tuple(name for name in last if last[name] == node.name and name not in heads)) for node in nodes]
+def _execution_order(nodes: tuple[Node, ...], heads: tuple[str, ...]) -> list[tuple[Node, tuple[str, ...]]]:
+    """Return (node, names of the outputs not needed after it) in order; the heads' outputs are always needed."""
+    last_use = {name: node.name for node in nodes for name in node.inputs}
+    return [
+        (node, tuple(name for name in last_use if last_use[name] == node.name and name not in heads)) for node in nodes
+    ]
 
 
 def array_of(network: Network, parameter: Parameter) -> Any:
-    """The array itself, in Chainer's layout, on its device; None where the layer has none."""
-    found = getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role])
-    return getattr(found, "array", found)  # running statistics are no variables
+    """Return the array itself, in Chainer's layout and on its device; None if the layer has none."""
+    attribute = getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role])
+    return getattr(attribute, "array", attribute)  # running statistics are plain arrays
 
 
 def canonical_shape(parameter: Parameter, array: np.ndarray) -> tuple[int, ...]:
-    """The shape of an array of Chainer's in the layout of the architecture."""
+    """Return the shape of one of Chainer's arrays in the layout of the architecture."""
     return tuple(array.shape[axis] for axis in np.argsort(_axes(parameter)))
 
 
 def gradient_of(network: Network, parameter: Parameter) -> np.ndarray:
-    """The gradient of a trained array by the last loss, as `array_of` gives the array."""
+    """Return the gradient of the last loss with respect to a trained array, like `array_of` returns the array."""
     return getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role]).grad
 
 
 def to_canonical(parameter: Parameter, array: np.ndarray) -> np.ndarray:
-    """A copy of an array of Chainer's, or of its gradient, in the layout of the architecture, on the host."""
+    """Return a copy of one of Chainer's arrays or gradients in the layout of the architecture, on the host."""
     array = chainer.backends.cuda.to_cpu(array)
     return np.array(array.transpose(np.argsort(_axes(parameter))))
 
 
 def from_canonical(parameter: Parameter, array: np.ndarray) -> np.ndarray:
-    """An array in Chainer's layout."""
+    """Return an array in Chainer's layout."""
     return array.transpose(_axes(parameter))
 
 

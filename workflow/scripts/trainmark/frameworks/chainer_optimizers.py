@@ -1,4 +1,4 @@
-"""The update rules for Chainer: its own, but for the form of Adam that it does not have."""
+"""The update rules for Chainer: its own optimizers, and the form of Adam that it lacks."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,19 +7,19 @@ from trainmark.frameworks.chainer_layers import chainer
 
 
 class AdamAlgorithm1Rule(chainer.optimizers.adam.AdamRule):
-    """Adam with epsilon beside the corrected root (optimizers.adam_algorithm_1); Chainer's is uncorrected."""
+    """Adam with epsilon added to the corrected root (update_rules.adam_algorithm_1); Chainer has the uncorrected."""
 
     def update_core(self, param: chainer.Parameter) -> None:
-        """One update of one parameter: epsilon, which the optimizer holds, takes the root's correction of the step."""
+        """Update one parameter. The optimizer's epsilon is multiplied by the root's correction of the step."""
         self.hyperparam.eps = self.hyperparam.parent.eps * math.sqrt(1 - self.hyperparam.beta2**self.t)
         super().update_core(param)
 
 
 class AdamAlgorithm1(chainer.optimizers.Adam):
-    """Adam with that rule."""
+    """The optimizer with that rule."""
 
     def create_update_rule(self) -> AdamAlgorithm1Rule:
-        """The rule of one parameter."""
+        """Return the rule of one parameter."""
         return AdamAlgorithm1Rule(self.hyperparam)
 
 
@@ -34,4 +34,4 @@ OPTIMIZERS: Mapping[str, Callable[..., chainer.Optimizer]] = {
     "adam_algorithm_1": lambda **constants: _adam(AdamAlgorithm1, **constants),
     "rmsprop": lambda learning_rate, rho, epsilon: chainer.optimizers.RMSprop(lr=learning_rate, alpha=rho, eps=epsilon),
 }
-"""By update rule: Chainer's optimizer, from the rule's constants."""
+"""Functions that return Chainer's optimizer from the constants of an update rule, by rule."""

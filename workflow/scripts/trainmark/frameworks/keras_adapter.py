@@ -1,4 +1,4 @@
-"""Keras on TensorFlow, JAX or torch. The loop is the one of its documentation (stock): compile and fit."""
+"""The adapter of Keras on TensorFlow, JAX or torch. The loop is that of its documentation: compile and fit."""
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
@@ -50,16 +50,28 @@ def _refuse_tf32_on_torch(torch: Any) -> None:
 
 
 class Backend(NamedTuple):
-    """What Keras itself has no word for: each takes the backend's own module."""
+    """What Keras has no common interface for. Each function takes the backend's module first.
+
+    gpus: (module) -> list of GPUs.
+    gpu_name: (module, GPU) -> its name.
+    wait: (module, array that the last work wrote); waits until it is done.
+    refuse_tf32: (module); makes products of float32 use float32 instead of NVIDIA's TensorFloat-32.
+    peak_bytes: (module, GPU) -> peak memory there; None if the backend does not report it.
+    data: (module, numpy array) -> array for fit and predict.
+    seed: (module, seed); seeds a global generator.
+    limit_threads: (module, threads). JAX needs none: it follows the CPUs that the process may use.
+    thread_pools: (module) -> threads by thread pool.
+    float32_ops: see `Adapter.float32_ops`.
+    """
 
     gpus: Callable[..., list]
     gpu_name: Callable[..., str]
-    wait: Callable[..., object]  # (module, an array that the last work wrote)
-    refuse_tf32: Callable[..., object]  # have float32 multiplied in float32, and not in NVIDIA's TensorFloat-32
-    peak_bytes: Callable[..., int | None]  # (module, GPU): most memory held there; None: it does not tell
-    data: Callable[..., Any] = lambda module, array: array  # (module, numpy array) -> what fit and predict are given
-    seed: Callable[..., object] = lambda module, seed: None  # (module, seed), of a global generator
-    limit_threads: Callable[..., object] = lambda module, threads: None  # JAX goes by the CPUs that the process may use
+    wait: Callable[..., object]
+    refuse_tf32: Callable[..., object]
+    peak_bytes: Callable[..., int | None]
+    data: Callable[..., Any] = lambda module, array: array
+    seed: Callable[..., object] = lambda module, seed: None
+    limit_threads: Callable[..., object] = lambda module, threads: None
     thread_pools: Callable[..., dict[str, int]] = lambda module: {}
     float32_ops: tuple[str, ...] = ()
 
@@ -93,20 +105,20 @@ BACKENDS = {
         gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
         wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
         refuse_tf32=_refuse_tf32_on_torch,
-        data=lambda torch, array: torch.as_tensor(array),  # Keras makes float32 of numpy arrays for torch
+        data=lambda torch, array: torch.as_tensor(array),  # Keras would convert numpy arrays to float32 for torch
         seed=lambda torch, seed: torch.manual_seed(seed),
         limit_threads=lambda torch, threads: torch.set_num_threads(threads),
         thread_pools=lambda torch: {"torch": torch.get_num_threads()},
         peak_bytes=lambda torch, gpu: torch.cuda.max_memory_allocated(),
-        float32_ops=("Dense",),  # its result type of two float64 is float32 (contract_suite.COMPUTES_IN_FLOAT32)
+        float32_ops=("Dense",),  # Keras multiplies two float64 in float32 (contract_suite.COMPUTES_IN_FLOAT32)
     ),
 }
 
 KINDS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu"}
-"""The kind of a device, by a word in the name that a backend gives it. Of another kind (mps, tpu) it is that name."""
+"""Kind of a device by a word in the backend's name for it. For others (mps, tpu) the kind is that name."""
 
 LIBRARIES_OUT_OF_MEMORY = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA_ERROR_OUT_OF_MEMORY")
-"""What cuBLAS, cuDNN and CUDA's driver say where they find no memory for themselves."""
+"""Messages of cuBLAS, cuDNN and the CUDA driver if they get no memory."""
 
 OUT_OF_MEMORY = {
     "ResourceExhaustedError": ("",),  # TensorFlow
@@ -116,11 +128,11 @@ OUT_OF_MEMORY = {
     "AcceleratorError": ("CUDA error: out of memory",),
     "RuntimeError": ("DefaultCPUAllocator: can't allocate memory", *LIBRARIES_OUT_OF_MEMORY),
 }
-"""Exceptions that say that memory ran out: by class name, texts of which theirs must hold one."""
+"""Out-of-memory exceptions: for each class name, texts of which the message must contain one."""
 
 
 def create(framework: str, threads: int) -> "KerasAdapter":
-    """The adapter of a framework of FRAMEWORKS."""
+    """Return the adapter of a framework of FRAMEWORKS."""
     return KerasAdapter(framework, threads)
 
 
@@ -152,10 +164,10 @@ class KerasAdapter(Adapter):
             raise DeviceError(f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}")
         if keras.backend.backend() == "jax":
             self._module.config.update("jax_enable_x64", dtype == "float64")
-        keras.config.set_max_epochs(None)  # environment variables set them, and would cut training short in silence
+        keras.config.set_max_epochs(None)  # environment variables can set them and silently shorten training
         keras.config.set_max_steps_per_epoch(None)
         keras.config.set_floatx(dtype)
-        keras.config.set_dtype_policy(dtype)  # once read, it does not follow floatx
+        keras.config.set_dtype_policy(dtype)  # it does not follow floatx after its first use
         keras.config.set_image_data_format("channels_last")
         self._architecture = architecture
         self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -165,11 +177,11 @@ class KerasAdapter(Adapter):
         for parameter, variable in self._variables():
             check_array(self.framework, parameter, None if variable is None else variable.shape)
         self.set_weights(weights)
-        self._optimizer = create_optimizer(keeps_gradients=bool(observed_batch), **optimizer.as_dict())
+        self._optimizer = create_optimizer(stores_gradients=bool(observed_batch), **optimizer.as_dict())
         self._optimizer.build(self._model.trainable_variables)
 
     def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
-        """See `adapter.Adapter.load`. The arrays stay on the host: the stock fit moves each batch."""
+        """See `adapter.Adapter.load`. The arrays stay on the host; the stock fit moves each batch."""
         self._arrays[split] = (
             self._backend.data(self._module, to_channels_last(inputs)),
             self._backend.data(self._module, labels.astype(np.int32)),
@@ -177,13 +189,13 @@ class KerasAdapter(Adapter):
 
     def compile(self, feed: EpochFeed) -> None:
         """See `adapter.Adapter.compile`."""
-        self._make_room(feed.steps)  # else for the few steps, and again for the whole epoch
+        self._ensure_metric(feed.steps)  # otherwise compiled for these few steps, and again for the whole epoch
         super().compile(feed)
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`."""
-        self._make_room(feed.steps)
-        # In a callback: on torch, fit first dry-runs the network, which would draw from the generator.
+        self._ensure_metric(feed.steps)
+        # Seeded in a callback: on torch, fit first does a dry run of the network, which would draw from the generator.
         seeding = keras.callbacks.LambdaCallback(
             on_epoch_begin=lambda epoch, logs: self._seed_dropout(feed.dropout_seed)
         )
@@ -191,7 +203,7 @@ class KerasAdapter(Adapter):
         if feed.order is not None:
             inputs, labels = inputs[feed.order], labels[feed.order]
         self._model.fit(inputs, labels, batch_size=feed.batch_size, shuffle=False, verbose=0, callbacks=[seeding])
-        assert self._metric is not None  # made by _make_room
+        assert self._metric is not None  # _ensure_metric made it
         return np.asarray(ops.convert_to_numpy(self._metric.losses), np.float64)[: feed.steps]
 
     def predict(self, split: str) -> np.ndarray:
@@ -210,7 +222,7 @@ class KerasAdapter(Adapter):
 
     def counted(self) -> dict[str, int]:
         """See `adapter.Adapter.counted`."""
-        assert self._metric is not None  # made by _make_room
+        assert self._metric is not None  # _ensure_metric made it
         counts = {"samples": self._metric.samples, "batches": self._metric.step, "updates": self._optimizer.iterations}
         return {name: int(ops.convert_to_numpy(count)) for name, count in counts.items()}
 
@@ -218,17 +230,17 @@ class KerasAdapter(Adapter):
         """See `adapter.Adapter.activations`."""
         inputs = self._arrays[split][0][np.asarray(indices)]
         nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
-        every = keras.Model(self._outputs["input"], {node.name: self._outputs[node.name] for node in nodes})
+        all_outputs = keras.Model(self._outputs["input"], {node.name: self._outputs[node.name] for node in nodes})
         state = self.state()
-        found = every(inputs, training=training)
+        outputs = all_outputs(inputs, training=training)
         self.set_state(state)
-        values = {"input": inputs, **{node.name: found[node.name] for node in nodes}}
+        values = {"input": inputs, **{node.name: outputs[node.name] for node in nodes}}
         return {name: to_channels_first(ops.convert_to_numpy(value)) for name, value in values.items()}
 
     def gradients(self) -> Weights:
         """See `adapter.Adapter.gradients`."""
-        kept = zip(self._model.trainable_variables, self._optimizer.kept, strict=True)
-        by_variable = {id(variable): ops.convert_to_numpy(gradient) for variable, gradient in kept}
+        pairs = zip(self._model.trainable_variables, self._optimizer.last_gradients, strict=True)
+        by_variable = {id(variable): ops.convert_to_numpy(gradient) for variable, gradient in pairs}
         return {
             parameter.name: np.array(by_variable[id(variable)])
             for parameter, variable in self._variables()
@@ -256,8 +268,8 @@ class KerasAdapter(Adapter):
 
     def describe_device(self) -> dict[str, str]:
         """See `adapter.Adapter.describe_device`."""
-        place = str(_device_of(self._model.trainable_variables[0].value)).lower()
-        kind = next((kind for word, kind in KINDS.items() if word in place), place)
+        device = str(_device_of(self._model.trainable_variables[0].value)).lower()
+        kind = next((kind for word, kind in KINDS.items() if word in device), device)
         if kind != "gpu":
             return {"kind": kind, "name": keras.backend.backend()}
         return {"kind": "gpu", "name": str(self._backend.gpu_name(self._module, self._backend.gpus(self._module)[0]))}
@@ -282,22 +294,22 @@ class KerasAdapter(Adapter):
         modules = (keras, self._module, np)
         return {module.__name__: module.__version__ for module in modules}
 
-    def _make_room(self, steps: int) -> None:
-        """Have the model compiled with a metric that has room for so many losses; anew only where it has less."""
+    def _ensure_metric(self, steps: int) -> None:
+        """Compile the model with a metric that stores at least this many losses, unless it has one already."""
         if self._metric is None or self._metric.losses.shape[0] < steps:
             weights = tuple(weight for _, weight in self._architecture.auxiliary)
             self._metric = StepLosses(steps, weights)
             self._model.compile(optimizer=self._optimizer, loss=CrossEntropy(weights), metrics=[self._metric])
 
     def _seed_dropout(self, seed: int) -> None:
-        # Not keras.utils.set_random_seed: on JAX it imports TensorFlow, on TensorFlow it clears caches at every epoch.
+        # Not keras.utils.set_random_seed: on JAX it imports TensorFlow, on TensorFlow it clears caches in every epoch.
         self._backend.seed(self._module, seed)
         dropouts = [layer for layer in self._model.layers if isinstance(layer, keras.layers.Dropout)]
         for i, layer in enumerate(dropouts):
             layer.seed_generator.state.assign(np.array([seed, i], "uint32"))
 
     def _variables(self) -> Iterator[tuple[Parameter, Any]]:
-        """(architecture parameter, Keras variable) of every array; Keras keeps the canonical layout."""
+        """Yield (architecture parameter, Keras variable) of every array. Keras has the layout of the architecture."""
         for parameter in self._architecture.arrays():
             yield parameter, getattr(self._model.get_layer(parameter.layer), parameter.role)
 
@@ -306,7 +318,7 @@ class KerasAdapter(Adapter):
 
 
 def _models(architecture: Architecture, outputs: dict) -> tuple[keras.Model, keras.Model]:
-    """The model that is trained, with all heads, and the one that is evaluated, with the main one, of shared layers."""
+    """Return (model to train, with all heads; model to evaluate, with the main head), which share their layers."""
     evaluated = keras.Model(outputs["input"], outputs[architecture.output])
     if not architecture.auxiliary:
         return evaluated, evaluated
@@ -315,5 +327,5 @@ def _models(architecture: Architecture, outputs: dict) -> tuple[keras.Model, ker
 
 
 def _device_of(array: Any) -> object:
-    """Where an array of any backend lies: TensorFlow, JAX and torch each name it `device`."""
+    """Return the device of an array; TensorFlow, JAX and torch all call it `device`."""
     return array.device

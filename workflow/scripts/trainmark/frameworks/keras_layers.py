@@ -1,8 +1,8 @@
-"""Interpreting an architecture with Keras: each layer type, and the model made of them.
+"""Builds an architecture with Keras: each layer type, and the outputs of all layers.
 
-Keras lays images out as (height, width, channels) and sequences as (length, channels), its default, which is the only
-one that TensorFlow's convolutions take on the CPU; the graph's canonical layout has the channels first. Where Keras's
-own layer can't be made to compute what the graph says, there is a small one here; docs/frameworks.md lists them.
+Images are (height, width, channels) and sequences (length, channels). This is Keras's default and the only layout that
+TensorFlow's convolutions take on the CPU. The layout of the architecture has the channels first. If Keras's own layer
+can't compute what the architecture defines, this module has a layer for it; docs/frameworks.md lists them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +18,9 @@ from trainmark.networks.ops import Node, Shape, window_count
 
 
 class BatchNorm(keras.layers.Layer):
-    """Batch normalisation as Chainer has it: its running variance is the unbiased one, and Keras's the biased one.
+    """Batch normalisation as in Chainer, with an unbiased running variance; Keras's own layer has a biased one.
 
-    Keras on JAX would also take part of it in float32, whatever the weights are.
+    Keras's own layer on JAX also computes partly in float32, whatever the dtype of the weights.
     """
 
     def __init__(self, epsilon: float, decay: float, **named: str) -> None:
@@ -28,7 +28,7 @@ class BatchNorm(keras.layers.Layer):
         self._epsilon, self._decay = epsilon, decay
 
     def build(self, input_shape: Shape) -> None:
-        """Trained scale and offset, and running statistics, one of each a channel."""
+        """Add trained scale and offset and running statistics, one value each per channel."""
         shape = (input_shape[-1],)
         self.gamma = self.add_weight(shape=shape, initializer="ones", name="gamma")
         self.beta = self.add_weight(shape=shape, initializer="zeros", name="beta")
@@ -36,15 +36,15 @@ class BatchNorm(keras.layers.Layer):
         self.moving_variance = self.add_weight(shape=shape, initializer="ones", trainable=False, name="moving_variance")
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """Normalise by the batch's statistics while training, else by the running ones."""
+        """Normalise by the batch's statistics in training, otherwise by the running statistics."""
         mean, variance = self._batch_statistics(inputs) if training else (self.moving_mean, self.moving_variance)
         return (inputs - mean) * (self.gamma * ops.rsqrt(variance + self._epsilon)) + self.beta
 
     def _batch_statistics(self, inputs: Any) -> tuple[Any, Any]:
-        """Mean and biased variance of each channel; the running statistics follow them."""
+        """Return mean and biased variance of each channel, and update the running statistics."""
         axes = tuple(range(len(inputs.shape) - 1))
         count = ops.cast(ops.shape(inputs)[0], inputs.dtype) * float(np.prod(inputs.shape[1:-1]))
-        mean = ops.sum(inputs, axis=axes) / count  # not ops.mean, which works in float32 on JAX
+        mean = ops.sum(inputs, axis=axes) / count  # not ops.mean, which computes in float32 on JAX
         variance = ops.sum(ops.square(inputs - mean), axis=axes) / count
         unbiased = variance * (count / ops.maximum(count - 1.0, 1.0))
         self.moving_mean.assign(self.moving_mean * self._decay + mean * (1 - self._decay))
@@ -52,12 +52,12 @@ class BatchNorm(keras.layers.Layer):
         return mean, variance
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """As the input's."""
+        """Return the shape of the input."""
         return input_shape
 
 
 class LocalResponseNorm(keras.layers.Layer):
-    """x / (k + alpha * sum of squares over n neighbouring channels)^beta, which Keras has no layer for.
+    """x / (k + alpha * sum of squares over n neighbouring channels)^beta. Keras has no layer for it.
 
     Source: functions.local_response_normalization of Chainer; alpha is not divided by n.
     """
@@ -67,7 +67,7 @@ class LocalResponseNorm(keras.layers.Layer):
         self._n, self._k, self._alpha, self._beta = n, k, alpha, beta
 
     def call(self, inputs: Any) -> Any:
-        """The sum over neighbours as n shifted slices."""
+        """Compute the sum over neighbours from n shifted slices."""
         channels = inputs.shape[-1]
         squares = ops.pad(ops.square(inputs), ((0, 0),) * 3 + ((self._n // 2, self._n // 2),))
         total = squares[..., :channels]
@@ -76,15 +76,17 @@ class LocalResponseNorm(keras.layers.Layer):
         return inputs * ops.power(self._k + self._alpha * total, -self._beta)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """As the input's."""
+        """Return the shape of the input."""
         return input_shape
 
 
 class Pool2D(keras.layers.Layer):
-    """Pooling over windows that count their padding, where Keras's own "same" padding lies elsewhere.
+    """Pooling with explicit padding; Keras's own "same" padding is placed differently.
 
-    Maxima pad with minus infinity, averages with zeros that count as values (as in Chainer; TensorFlow leaves padding
-    out of an average). ceil: the last window may reach over the end.
+    A maximum pads with minus infinity, an average with zeros that count as values, as in Chainer (TensorFlow excludes
+    padding from an average).
+
+    ceil: let the last window extend beyond the end.
     """
 
     def __init__(self, pool: Callable, size: int, stride: int, padding: int, ceil: bool, **named: str) -> None:
@@ -92,7 +94,7 @@ class Pool2D(keras.layers.Layer):
         self._pool, self._size, self._stride, self._padding, self._ceil = pool, size, stride, padding, ceil
 
     def call(self, inputs: Any) -> Any:
-        """Pad what the windows need, then pool without padding."""
+        """Pad as much as the windows need, then pool without padding."""
         pads = [self._pads(side) for side in inputs.shape[1:3]]
         if any(map(any, pads)):
             value = -np.inf if self._pool is ops.max_pool else 0.0
@@ -100,53 +102,53 @@ class Pool2D(keras.layers.Layer):
         return self._pool(inputs, self._size, self._stride, "valid", data_format="channels_last")
 
     def _pads(self, side: int) -> tuple[int, int]:
-        """Padding before and after an axis."""
+        """Return the padding before and after an axis."""
         count = window_count(side, self._size, self._stride, self._padding, self._ceil)
         return self._padding, max(0, (count - 1) * self._stride + self._size - side - self._padding)
 
 
 class GivenDropout(keras.layers.Layer):
-    """Dropout by a mask that is given from outside; ones until then."""
+    """Dropout with a mask that is set from outside; all ones before that."""
 
     def __init__(self, samples: int, **named: str) -> None:
         super().__init__(**named)
         self._samples = samples
 
     def build(self, input_shape: Shape) -> None:
-        """Room for a mask of a whole batch."""
+        """Add the mask of a batch."""
         shape = (self._samples, *input_shape[1:])
         self.mask = self.add_weight(shape=shape, initializer="ones", trainable=False, name="mask")
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """Multiply by the mask while training."""
+        """Multiply by the mask in training."""
         return inputs * self.mask if training else inputs
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """As the input's."""
+        """Return the shape of the input."""
         return input_shape
 
 
 class BinaryLogits(keras.layers.Layer):
-    """(0, z) of one logit z."""
+    """The two logits (0, z) of one logit z."""
 
     def call(self, inputs: Any) -> Any:
-        """Two logits a sample."""
+        """Return (samples, 2)."""
         return ops.concatenate([ops.zeros_like(inputs), inputs], axis=-1)
 
 
 class Heads(keras.layers.Layer):
-    """The logits of several heads, as one output: (samples, heads, classes)."""
+    """The logits of several heads as one output: (samples, heads, classes)."""
 
     def call(self, inputs: Sequence[Any]) -> Any:
-        """Stack them, in their order."""
+        """Stack the logits in their order."""
         return ops.stack(inputs, axis=1)
 
 
 def _convolution(layer: Callable, node: Node) -> Callable:
-    size, stride, padding = (node.whole(name) for name in ("size", "stride", "padding"))
+    size, stride, padding = (node.integer(name) for name in ("size", "stride", "padding"))
     same = padding and stride == 1 and 2 * padding == size - 1
     convolution = layer(
-        node.whole("filters"),
+        node.integer("filters"),
         size,
         strides=stride,
         padding="same" if same else "valid",
@@ -155,13 +157,13 @@ def _convolution(layer: Callable, node: Node) -> Callable:
     )
     if same or not padding:
         return convolution
-    # With a stride, Keras's "same" may pad the far side alone.
+    # With a stride, Keras's "same" may pad only the far side.
     zeros = keras.layers.ZeroPadding2D(padding, name=f"{node.name}_padding")
     return lambda inputs: convolution(zeros(inputs))
 
 
 def _flatten(node: Node, rank: int) -> Callable:
-    """In the canonical order, channels first."""
+    """Flatten in the order of the architecture, channels first."""
     flatten = keras.layers.Flatten(name=node.name)
     if rank == 1:
         return flatten
@@ -170,23 +172,23 @@ def _flatten(node: Node, rank: int) -> Callable:
 
 
 def _pool(pool: Callable, node: Node) -> Callable:
-    size, stride, padding = (node.whole(name) for name in ("size", "stride", "padding"))
+    size, stride, padding = (node.integer(name) for name in ("size", "stride", "padding"))
     return Pool2D(pool, size, stride, padding, ceil=bool(node.attributes.get("ceil")), name=node.name)
 
 
 LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "Flatten": _flatten,
     "Dense": lambda node, rank: keras.layers.Dense(
-        node.whole("units"), use_bias=bool(node.attributes["bias"]), name=node.name
+        node.integer("units"), use_bias=bool(node.attributes["bias"]), name=node.name
     ),
     "Conv2D": lambda node, rank: _convolution(keras.layers.Conv2D, node),
     "Conv1D": lambda node, rank: _convolution(keras.layers.Conv1D, node),
     "Embedding": lambda node, rank: keras.layers.Embedding(
-        node.whole("vocabulary"), node.whole("units"), name=node.name
+        node.integer("vocabulary"), node.integer("units"), name=node.name
     ),
     "BatchNorm": lambda node, rank: BatchNorm(node.attributes["epsilon"], node.attributes["decay"], name=node.name),
     "LRN": lambda node, rank: LocalResponseNorm(
-        node.whole("n"), *(node.attributes[name] for name in ("k", "alpha", "beta")), name=node.name
+        node.integer("n"), *(node.attributes[name] for name in ("k", "alpha", "beta")), name=node.name
     ),
     "ReLU": lambda node, rank: keras.layers.ReLU(name=node.name),
     "Dropout": lambda node, rank: keras.layers.Dropout(node.attributes["rate"], name=node.name),
@@ -197,11 +199,14 @@ LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "Add": lambda node, rank: keras.layers.Add(name=node.name),
     "BinaryLogits": lambda node, rank: BinaryLogits(name=node.name),
 }
-"""What is called with a layer's inputs, from its node and the number of its input's axes without the batch's."""
+"""Functions (node, number of axes of its input without the batch axis) -> layer."""
 
 
 def layer_outputs(framework: str, architecture: Architecture, observed_batch: int | None) -> dict:
-    """Symbolic outputs of the input and of every node, by name; ShapeError where one is not as the graph says."""
+    """Return the symbolic outputs of "input" and of every node, by name.
+
+    Raises ShapeError if an output has another shape than in the architecture.
+    """
     shapes = architecture.shapes()
     dtype = "int32" if architecture.takes_tokens else None
     outputs = {"input": keras.Input(channels_last(architecture.input_shape), name="input", dtype=dtype)}
@@ -216,7 +221,7 @@ def layer_outputs(framework: str, architecture: Architecture, observed_batch: in
 
 
 def channels_last(shape: Shape) -> Shape:
-    """The shape in Keras's layout of what has the canonical shape."""
+    """Return a shape of the architecture in Keras's layout."""
     return (*shape[1:], shape[0]) if len(shape) > 1 else shape
 
 
@@ -225,10 +230,10 @@ def _channels_first(shape: Shape) -> Shape:
 
 
 def to_channels_last(batch: np.ndarray) -> np.ndarray:
-    """A batch in Keras's layout."""
+    """Return a batch in Keras's layout."""
     return np.ascontiguousarray(np.moveaxis(batch, 1, -1)) if batch.ndim > 2 else batch
 
 
 def to_channels_first(batch: np.ndarray) -> np.ndarray:
-    """A batch in the canonical layout."""
+    """Return a batch in the layout of the architecture."""
     return np.moveaxis(batch, -1, 1) if batch.ndim > 2 else batch

@@ -1,4 +1,4 @@
-"""The loss of a step with Keras, and what keeps it."""
+"""The loss of a step with Keras, and the metric that stores it."""
 
 from typing import Any
 
@@ -7,9 +7,11 @@ from keras import ops
 
 
 def cross_entropies(labels: Any, logits: Any, auxiliary_weights: tuple[float, ...]) -> Any:
-    """The loss of each sample (samples,): softmax cross entropy of its logits, plus the weighted ones of other heads.
+    """Return the loss of each sample (samples,): softmax cross entropy, plus the weighted ones of auxiliary heads.
 
-    labels: (samples,). logits: (samples, classes), or (samples, heads, classes) with the main head first.
+    labels: (samples,).
+    logits: (samples, classes), or (samples, heads, classes) with the main head first.
+    auxiliary_weights: weights of the auxiliary heads.
     """
     if not auxiliary_weights:
         return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
@@ -28,15 +30,15 @@ class CrossEntropy(keras.losses.Loss):
         self._auxiliary_weights = auxiliary_weights
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """The loss of each sample."""
+        """Return the loss of each sample."""
         return cross_entropies(y_true, y_pred, self._auxiliary_weights)
 
 
 class StepLosses(keras.metrics.Metric):
-    """Keeps the loss of every step on the device, to be read once an epoch, and counts steps and samples.
+    """Stores the loss of every step on the device, to be read once per epoch, and counts steps and samples.
 
-    Keras itself reports the running mean, from which single losses can't be had back without loss of digits, and
-    a callback that reads each one would make the host wait at every step.
+    Keras itself reports the running mean, from which single losses can't be recovered to all digits. A callback that
+    reads each loss would make the host wait in every step.
     """
 
     def __init__(self, steps: int, auxiliary_weights: tuple[float, ...]) -> None:
@@ -48,18 +50,20 @@ class StepLosses(keras.metrics.Metric):
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Note the mean cross entropy of one batch. Sum over count: ops.mean works in float32 on JAX."""
+        """Store the mean cross entropy of one batch. Not with ops.mean, which computes in float32 on JAX."""
         losses = cross_entropies(y_true, y_pred, self._auxiliary_weights)
         loss = ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
-        # The remainder changes nothing but what Keras on torch does first: a dry run on uninitialised memory.
-        place = ops.reshape(self.step % self._steps, (1, 1))
-        self.losses.assign(ops.scatter_update(self.losses, place, ops.reshape(loss, (1,))))
+        # The remainder matters only in the dry run that Keras on torch does first, on uninitialised memory.
+        position = ops.reshape(self.step % self._steps, (1, 1))
+        self.losses.assign(ops.scatter_update(self.losses, position, ops.reshape(loss, (1,))))
         self.step.assign(self.step + 1)
         self.samples.assign(self.samples + ops.cast(ops.shape(losses)[0], "int32"))
 
     def result(self) -> Any:
-        """The loss of the epoch's last step; 0 before it, which nobody sees: no progress bar is shown.
+        """Return the loss of the epoch's last step, or 0 before it; it is never shown, because there is no progress
+        bar.
 
-        A fixed place, since Keras asks at every step: torch would wait for the GPU to read an index that lies on it.
+        The index is fixed, because Keras calls this in every step, and torch would wait for the GPU to read an index
+        there.
         """
         return self.losses[-1]

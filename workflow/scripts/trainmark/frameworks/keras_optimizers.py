@@ -1,4 +1,4 @@
-"""The update rules for Keras. Where Keras's own differs from `optimizers`, or loses digits, it is written out here."""
+"""The update rules for Keras. Rules in which Keras differs from `update_rules` or loses digits are written out here."""
 
 import math
 from collections.abc import Sequence
@@ -8,25 +8,25 @@ import keras
 from keras import ops
 
 
-def _whole(gradient: Any, variable: Any) -> Any:
-    """The gradient as one array of the variable's shape.
+def _as_dense(gradient: Any, variable: Any) -> Any:
+    """Return the gradient as one array of the variable's shape.
 
-    TensorFlow gives that of embeddings as the rows that were looked up, one a token; Keras's own rules square each of
-    them before the rows of the same token are added up. To reshape them makes them an array.
+    TensorFlow returns the gradient of embeddings as the rows that were looked up, one per token. Keras's own rules
+    square each row before the rows of the same token are added. Reshaping converts them to an array.
     """
     return ops.reshape(gradient, variable.shape)
 
 
 class Adam(keras.optimizers.Adam):
-    """Adam (optimizers.adam) with bias corrections that keep their digits.
+    """Adam (update_rules.adam) with bias corrections that keep all digits.
 
-    Keras takes 1 - beta_2**t in the weights' precision: in float32 the first steps' corrections are off by 1e-5 (.999
-    is stored as .99900001), and two frameworks part that would else agree to rounding.
+    Keras computes 1 - beta_2**t in the precision of the weights. In float32 the corrections of the first steps are
+    wrong by 1e-5 (.999 is stored as .99900001), so that frameworks diverge that would otherwise agree up to rounding.
     """
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """One update of one variable."""
-        gradient = _whole(gradient, variable)
+        """Update one variable."""
+        gradient = _as_dense(gradient, variable)
         step = ops.cast(self.iterations + 1, variable.dtype)
         first_correction = -ops.expm1(step * math.log(self.beta_1))
         second_correction = -ops.expm1(step * math.log(self.beta_2))
@@ -38,24 +38,24 @@ class Adam(keras.optimizers.Adam):
         self.assign_sub(variable, first * rate / (ops.sqrt(second) + self.epsilon_beside_root(second_correction)))
 
     def epsilon_beside_root(self, second_correction: Any) -> Any:
-        """What is added to the root of the uncorrected second moment."""
+        """Return the value to add to the root of the uncorrected second moment."""
         return self.epsilon
 
 
 class AdamAlgorithm1(Adam):
-    """Adam with epsilon beside the corrected root (optimizers.adam_algorithm_1); Keras's is beside the uncorrected."""
+    """Adam with epsilon added to the corrected root (update_rules.adam_algorithm_1); Keras has the uncorrected."""
 
     def epsilon_beside_root(self, second_correction: Any) -> Any:
-        """Epsilon with the root's correction of the step."""
+        """Return epsilon times the root's correction of the step."""
         return self.epsilon * ops.sqrt(second_correction)
 
 
 class RMSprop(keras.optimizers.RMSprop):
-    """RMSprop with epsilon outside the root (optimizers.rmsprop); Keras 3 has it inside."""
+    """RMSprop with epsilon outside the root (update_rules.rmsprop); Keras 3 has it inside."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """One update of one variable."""
-        gradient = _whole(gradient, variable)
+        """Update one variable."""
+        gradient = _as_dense(gradient, variable)
         rate = ops.cast(learning_rate, variable.dtype)
         velocity = self._velocities[self._get_variable_index(variable)]
         self.assign(velocity, self.rho * velocity + (1 - self.rho) * ops.square(gradient))
@@ -63,11 +63,11 @@ class RMSprop(keras.optimizers.RMSprop):
 
 
 class MomentumSGD(keras.optimizers.SGD):
-    """SGD with momentum (optimizers.momentum_sgd); Keras on TensorFlow takes the momentum in float32."""
+    """SGD with momentum (update_rules.momentum_sgd); Keras on TensorFlow computes the momentum in float32."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """One update of one variable."""
-        gradient = _whole(gradient, variable)
+        """Update one variable."""
+        gradient = _as_dense(gradient, variable)
         rate = ops.cast(learning_rate, variable.dtype)
         velocity = self.momentums[self._get_variable_index(variable)]
         self.assign(velocity, self.momentum * velocity - rate * gradient)
@@ -83,24 +83,27 @@ OPTIMIZERS = {
 }
 
 
-class _KeepsGradients(keras.optimizers.Optimizer):
-    """What an optimizer needs more to keep the last step's gradients: mixed into one of OPTIMIZERS."""
+class _StoresGradients(keras.optimizers.Optimizer):
+    """A mixin for one of OPTIMIZERS that stores the gradients of the last step."""
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Make room beside the optimizer's own state."""
+        """Add variables for the gradients to the optimizer's own state."""
         super().build(variables)
-        self.kept = [self.add_variable_from_reference(variable, name="gradient") for variable in variables]
+        self.last_gradients = [self.add_variable_from_reference(variable, name="gradient") for variable in variables]
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """Keep the gradients, then update."""
-        for kept, gradient in zip(self.kept, grads, strict=True):
-            kept.assign(_whole(gradient, kept))
+        """Store the gradients, then update."""
+        for stored, gradient in zip(self.last_gradients, grads, strict=True):
+            stored.assign(_as_dense(gradient, stored))
         super().apply(grads, trainable_variables)
 
 
-def create_optimizer(rule: str, keeps_gradients: bool, **constants: float) -> keras.optimizers.Optimizer:
-    """The optimizer of an update rule; with `keeps_gradients`, its `kept` holds those of the last step."""
+def create_optimizer(rule: str, stores_gradients: bool, **constants: float) -> keras.optimizers.Optimizer:
+    """Return the optimizer of an update rule.
+
+    stores_gradients: whether `last_gradients` of the optimizer contains the gradients of the last step.
+    """
     optimizer = OPTIMIZERS[rule]
-    if keeps_gradients:
-        optimizer = type(optimizer.__name__, (_KeepsGradients, optimizer), {})
+    if stores_gradients:
+        optimizer = type(optimizer.__name__, (_StoresGradients, optimizer), {})
     return optimizer(**constants)

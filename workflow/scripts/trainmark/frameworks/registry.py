@@ -1,6 +1,6 @@
-"""Finding the frameworks: each `*_adapter.py` here names in its FRAMEWORKS table those that it brings.
+"""Finds the frameworks: each `*_adapter.py` in this folder lists its frameworks in a table FRAMEWORKS.
 
-The tables are read without being run, so that a dry run knows every framework and imports none.
+The tables are read without running the modules, so that a dry run knows every framework and imports none.
 """
 
 import importlib
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 class Framework:
     """One entry of an adapter module's FRAMEWORKS table.
 
-    module: the adapter's module name.
-    packages: what must be importable, the framework's own package first.
-    environment: variables that must be set before the framework is imported.
+    name: the framework's name in configs.
+    module: name of the adapter's module.
+    packages: packages that must be importable, the framework's own package first.
+    environment: environment variables to set before the framework is imported.
     set_up: the command that installs the framework.
     """
 
@@ -37,7 +38,7 @@ class Framework:
     set_up: str
 
     def missing_packages(self) -> list[str]:
-        """Packages of this framework that are not installed for this interpreter."""
+        """Return the packages of this framework that are not installed."""
         return [package for package in self.packages if importlib.util.find_spec(package) is None]
 
     def refuse(self, missing: Iterable[str]) -> None:
@@ -52,7 +53,7 @@ class Framework:
 
 @cache
 def known_frameworks() -> dict[str, Framework]:
-    """Every framework that has an adapter, installed or not, by name."""
+    """Return all frameworks that have an adapter, installed or not, by name."""
     return {
         name: Framework(
             name, path.stem, tuple(entry["packages"]), tuple(entry["environment"].items()), entry.get("set_up", "make")
@@ -63,9 +64,10 @@ def known_frameworks() -> dict[str, Framework]:
 
 
 def create_adapter(name: str, threads: int) -> "Adapter":
-    """Import a framework and return its adapter. Import it once a process: Keras has one backend a process.
+    """Import a framework and return its adapter.
 
-    Raises DeviceError where one of its packages is not installed.
+    Call this for one framework per process, because Keras has one backend per process. Raises DeviceError if a package
+    of the framework is not installed.
     """
     framework = known_frameworks()[name]
     framework.refuse(framework.missing_packages())

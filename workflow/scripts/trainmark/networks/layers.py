@@ -1,4 +1,4 @@
-"""What a network's layers give and cost: a row for each layer."""
+"""A table of a network's layers: output shapes, parameters and floating-point operations."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,9 +9,13 @@ from trainmark.networks.ops import OPS, Node, Shape
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of a network. output_shape: of one sample. parameters: trained values. flops: of one sample, forward.
+    """One layer of a network.
 
-    auxiliary: whether it is of an auxiliary head, so that the logits do not depend on it.
+    node: the layer's node.
+    output_shape: output shape for one sample.
+    parameters: number of trained values.
+    flops: floating-point operations of one sample's forward pass.
+    auxiliary: whether it belongs to an auxiliary head, so that the logits do not depend on it.
     """
 
     node: Node
@@ -22,7 +26,10 @@ class Layer:
 
 
 def layers(architecture: Architecture) -> tuple[Layer, ...]:
-    """The layers in the order of the graph; FLOPs by the convention of ops.py. Raises ValueError where none fits."""
+    """Return the layers in the order of the graph, with FLOPs by the convention of ops.py.
+
+    Raises ValueError if a layer can't take its inputs.
+    """
     shapes = architecture.shapes()
     evaluated = {node.name for node in architecture.inference_nodes()}
 

@@ -1,1 +1,1 @@
-"""Do two trainers train the same network? Certified steps, traces, comparison and certificate."""
+"""Checks whether two trainers train the same network: certified steps, traces, comparison and certificate."""

@@ -1,7 +1,7 @@
-"""The certificate: the JSON file that says of every two trainers of a group whether they train the same network.
+"""The certificate: a JSON file that says for every pair of trainers of a group whether they train the same network.
 
-A group is an experiment's recipe on a dataset. Checked against its schema on write and on read, and on read against the
-digest that it carries and against itself.
+A group is an experiment, a recipe and a dataset. A certificate is checked against its schema when it is written and
+read. When it is read, its digest is verified and it is searched for contradictions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,24 +12,24 @@ from pathlib import Path
 from trainmark.errors import CertificateError
 from trainmark.files.json_schema import JsonFiles
 from trainmark.networks.graph import Architecture
-from trainmark.parity.compare import CLASSES, NOT_CERTIFIED, Pair, compare
+from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES, Pair, compare
 from trainmark.parity.contradictions import contradictions
 from trainmark.parity.epoch_check import AT_SLOW_RATE, SLOW_LOSSES
-from trainmark.parity.sentences import Place
+from trainmark.parity.sentences import Location
 from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
 GROUP_KEYS = ("experiment", "recipe", "dataset")
 
 DIFFERENCES = ("losses", "gradients", "weights", "evaluation", "updates")
-"""What is compared in each stage."""
+"""The differences that each stage has."""
 
-MISSING = f"{NOT_CERTIFIED}: no certificate names this pair"
+MISSING = f"{NOT_CERTIFIED}: no certificate contains this pair"
 
 STAGE_TITLES = {
     "network": "the network itself",
@@ -39,19 +39,22 @@ STAGE_TITLES = {
 
 
 CODE = "code"
-"""Key of a trace's settings that is each trainer's own: the code that traced it, as `code_record` gives it."""
+"""Key of a trace's settings that may differ between trainers: the code that traced it, as returned by `code_record`."""
 
 
 def certificate(
     group: Mapping[str, str], traces: Sequence[Trace], architecture: Architecture, code: Mapping[str, object]
 ) -> dict:
-    """Of all pairs of these traces. group: its experiment, recipe and dataset. code: of the comparison.
+    """Compare all pairs of these traces and return the certificate.
 
-    Raises CertificateError where the traces are of different settings.
+    group: experiment, recipe and dataset.
+    code: the code that compares, as returned by `code_record`.
+
+    Raises CertificateError if the traces have different settings.
     """
-    settings = _common(traces[0])
+    settings = _common_settings(traces[0])
     for trace in traces:
-        if _common(trace) != settings:
+        if _common_settings(trace) != settings:
             raise CertificateError(
                 f"{trace.trainer} and {traces[0].trainer} were traced with different settings, {trace.settings} and "
                 f"{settings}; delete results/traces and run snakemake again"
@@ -61,7 +64,7 @@ def certificate(
         **group,
         "settings": settings,
         "code": dict(code),
-        "classes": {name: bound if bound < 1 else None for name, bound in CLASSES.items()},
+        "parity_classes": {name: bound if bound < 1 else None for name, bound in PARITY_CLASSES.items()},
         "trainers": [
             {
                 "framework": trace.framework,
@@ -73,16 +76,16 @@ def certificate(
             }
             for trace in traces
         ],
-        "pairs": [_as_json(compare(first, second, architecture)) for first, second in combinations(traces, 2)],
+        "pairs": [_pair_as_json(compare(first, second, architecture)) for first, second in combinations(traces, 2)],
     }
 
 
-def _common(trace: Trace) -> dict:
-    """The settings that a trace has in common with the others of its group."""
+def _common_settings(trace: Trace) -> dict:
+    """Return the settings that must be the same in all traces of a group."""
     return {key: value for key, value in trace.settings.items() if key != CODE}
 
 
-def _as_json(pair: Pair) -> dict:
+def _pair_as_json(pair: Pair) -> dict:
     return {
         **{key: getattr(pair, key) for key in ("first", "second", "parity", "sentence")},
         "stages": {name: _encoded(stage) for name, stage in pair.stages.items()},
@@ -90,13 +93,13 @@ def _as_json(pair: Pair) -> dict:
         "epochs": None if pair.epochs is None else [_encoded(asdict(one)) for one in pair.epochs],
         "drift": None if pair.drift is None else _encoded(pair.drift),
         "reasons": list(pair.reasons),
-        "place": None if pair.place is None else _place(pair.place),
-        "causes": [_place(place) for place in pair.causes],
+        "location": None if pair.location is None else _location_as_json(pair.location),
+        "causes": [_location_as_json(location) for location in pair.causes],
     }
 
 
-def _place(place: Place) -> dict:
-    return _encoded(asdict(place))
+def _location_as_json(location: Location) -> dict:
+    return _encoded(asdict(location))
 
 
 def _encoded(values: Mapping) -> dict:
@@ -106,26 +109,26 @@ def _encoded(values: Mapping) -> dict:
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-AGAIN = "delete it, and snakemake certifies again"
+ADVICE = "delete it and run snakemake again"
 
-_FILES = JsonFiles("certificate", SCHEMA_FILE, CertificateError, AGAIN)
+_FILES = JsonFiles("certificate", SCHEMA_FILE, CertificateError, ADVICE)
 
 
-def write_certificate(found: dict, path: Path) -> None:
-    """Write a certificate as a whole or not at all. Raises CertificateError where it does not fit the schema."""
-    _FILES.write(found, path)
+def write_certificate(document: dict, path: Path) -> None:
+    """Write a certificate atomically. Raises CertificateError if it does not fit the schema."""
+    _FILES.write(document, path)
 
 
 def read_certificate(path: Path) -> dict:
-    """Read a certificate. Raises CertificateError where it is none, was changed, or contradicts itself."""
-    found = _FILES.read(path)
-    if wrong := next(contradictions(found), None):
-        raise CertificateError(f"{path} contradicts itself: {wrong}; {AGAIN}")
-    return found
+    """Read a certificate. Raises CertificateError if it is not valid, was edited or contradicts itself."""
+    document = _FILES.read(path)
+    if contradiction := next(contradictions(document), None):
+        raise CertificateError(f"{path} contradicts itself: {contradiction}; {ADVICE}")
+    return document
 
 
 def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], dict]:
-    """The certificates of these (experiment, recipe, dataset). Raises CertificateError as `read_certificate` does."""
+    """Read the certificates of these (experiment, recipe, dataset). Raises CertificateError like `read_certificate`."""
     return {
         group: read_certificate(folder / CERTIFICATE_FILE.format(**dict(zip(GROUP_KEYS, group, strict=True))))
         for group in groups
@@ -135,32 +138,32 @@ def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> d
 # --- for people ---------------------------------------------------------------------------------------------------
 
 
-def pair_of(found: Mapping | None, first: str, second: str) -> dict | None:
-    """The pair of two trainers ("chainer on cpu"), in either order; None where the certificate, if any, lacks it."""
-    pairs = found["pairs"] if found else []
+def pair_of(certificate: Mapping | None, first: str, second: str) -> dict | None:
+    """Return the pair of two trainers (such as "chainer on cpu"), in either order; None if it is not there."""
+    pairs = certificate["pairs"] if certificate else []
     return next((pair for pair in pairs if {pair["first"], pair["second"]} == {first, second}), None)
 
 
-def certificate_lines(found: Mapping) -> Iterator[str]:
-    """A line a pair: "chainer on cpu and keras-jax on cpu: equal but for rounding, 3.1e-13 at most; ..."."""
-    for pair in found["pairs"]:
+def certificate_lines(certificate: Mapping) -> Iterator[str]:
+    """Yield a line per pair: "chainer on cpu and keras-jax on cpu: equal up to rounding (largest difference 3e-13)"."""
+    for pair in certificate["pairs"]:
         yield f"{pair['first']} and {pair['second']}: {pair['sentence']}{_format_drift(pair)}"
 
 
 def _format_drift(pair: Mapping) -> str:
-    """How far the losses of whole epochs drift, as the end of a sentence."""
+    """Return the end of a sentence: how much the losses of whole epochs differ."""
     drift = pair["drift"]
     if drift is None:
         return ""
     if decode_loss(drift["losses"]) == float("inf"):
-        return "; in whole epochs, in float32, the losses are not finite"
+        return "; over whole epochs in float32 the losses are not finite"
     slow = any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or [])
     rate = f" {AT_SLOW_RATE}" if slow else ""
-    return f"; in whole epochs, in float32, the losses drift by {format_difference(drift['losses'])}{rate}"
+    return f"; over whole epochs in float32 the losses differ by {format_difference(drift['losses'])}{rate}"
 
 
 def format_difference(value: float | str) -> str:
-    """A difference as people read it: "1.2e-13", "0", "infinite"."""
+    """Return a difference as text: "1.2e-13", "0" or "infinite"."""
     number = decode_loss(value)
     if number == 0:
         return "0"

@@ -1,7 +1,7 @@
-"""The certified steps: one trainer takes them, step by step, and all that it shows of itself is kept as a trace.
+"""The certified steps: one trainer takes them one by one, and everything it shows is stored as a trace.
 
-The steps are those of the `stock` loop: `Adapter.train_epoch` on an epoch of one batch. Whole epochs of full batches
-follow (whole_epochs), and a check of the adapter by itself (adapter_check).
+The steps run through the `stock` loop: each is a call of `Adapter.train_epoch` on an epoch of one batch. After them the
+trainer trains whole epochs of full batches (whole_epochs), and its adapter is checked against numpy (adapter_check).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,51 +21,58 @@ from trainmark.parity.sketches import Sketches
 from trainmark.parity.trace import Failure, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
 from trainmark.parity.whole_epochs import (
-    MOST_TESTED,
-    EpochPlan,
-    feeds_of,
+    MAX_TEST_SAMPLES,
+    CertifiedEpochs,
+    certified_feeds,
     last_two_batches,
-    most_samples,
+    max_samples,
     needed_samples,
-    perturbed,
-    signs,
+    perturb,
+    random_signs,
     train_epochs,
 )
 from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
 from trainmark.recipes.initial_weights import Weights, draw_initial_weights
-from trainmark.recipes.recipe import DTYPE, Optimizer, Recipe, asked_batch_size, merged_input, seen_shape
+from trainmark.recipes.recipe import DTYPE, Optimizer, Recipe, merged_input, resolve_batch_size, seen_shape
 
 CERTIFIED_STEPS = 10
 CERTIFIED_SAMPLES = 8
-"""Most samples a step, and of the evaluation."""
+"""Maximum number of samples in a step and in the evaluation."""
 
 EPOCH_STEPS = 2
-"""Steps that are also taken as one epoch: few, since it is not compared where fewer count (see compare.CHAOS)."""
+"""Number of initial steps that are also taken as one epoch.
+
+Small, because this epoch is not compared if fewer steps are comparable (see compare.SELF_DIVERGENCE_LIMIT).
+"""
 
 REPEAT = 1
 """The repeat whose initial weights and batches are certified."""
 
-MASKS = 2
-"""Word of the seed of the dropout masks; 0 and 1 are those of_initial_weights and batches.epoch_feed."""
+MASKS_SEED = 2
+"""Part of the seed of the dropout masks; 0 is used by draw_initial_weights and 1 by epoch_feed."""
 
-LAST_BIT = 3
-"""Seed of the signs of the changes in the last bit."""
+LAST_BIT_SEED = 3
+"""Seed of the signs by which the weights of a perturbed copy are changed."""
 
 FLOAT32_CHANGE = 2.0**-20
-"""By how much each initial weight of the copy in float32 is changed, relative: eight of its last bits."""
+"""Relative change of each initial weight in the stage `float32 copy`: its last eight bits."""
 
 Splits = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What every trainer of a certificate does.
+class CertifiedTraining:
+    """The training that every trainer of a certificate repeats.
 
-    weights: the first ones. splits: (inputs, labels) of "train" and "test", the few samples that are needed: images
-    float64, token ids int32. batches: indices into "train", (steps, samples). seed: of the dropout masks. epochs: that
-    are trained besides as runs train them, on splits of their own; None: none, and the adapter is not checked by
-    itself. settings: what the certificate says of all this.
+    architecture: the network.
+    weights: the initial weights.
+    optimizer: the recipe's optimizer.
+    splits: (inputs, labels) of "train" and "test", only the samples that are used; images float64, token ids int32.
+    batches: indices into "train", (steps, samples of a step).
+    seed: seed of the dropout masks.
+    epochs: the whole epochs to train after the steps. None: train none, and do not check the adapter against numpy.
+    settings: description of this training for the certificate.
     """
 
     architecture: Architecture
@@ -74,64 +81,78 @@ class Plan:
     splits: Splits
     batches: np.ndarray
     seed: tuple[int, ...]
-    epochs: EpochPlan | None = None
+    epochs: CertifiedEpochs | None = None
     settings: Mapping = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One of the trainings of a trace, each from the initial weights.
+    """One of the trainings of a trace. Each starts from the initial weights.
 
-    masks: train with dropout, by masks drawn with numpy. optimizer: use this one instead of the plan's. again: start
-    every step, and not only the first, from the initial weights. epoch: also take the first steps as one epoch, as runs
-    do; it shows the order of batches, and what a step leaves to the next. copy: start from perturbed initial weights;
-    the final weights are not kept. judged: check the updates against their rule; a stage that decides no class needs
-    no check.
+    dtype: "float64" or "float32".
+    masks: apply dropout with masks drawn by numpy; otherwise dropout is off.
+    optimizer: use this optimizer instead of the recipe's.
+    restart_each_step: reset to the initial weights before every step.
+    also_as_epoch: also run the first EPOCH_STEPS steps as a single epoch, as runs do; this reveals a wrong batch order
+        or state that is lost between steps.
+    perturb_weights: start from slightly changed initial weights; the final weights are not stored.
+    check_updates: compare every update with the numpy rule; not needed for stages that do not affect the class.
     """
 
     dtype: str
     masks: bool = False
     optimizer: Optimizer | None = None
-    again: bool = False
-    epoch: bool = False
-    copy: bool = False
-    judged: bool = True
+    restart_each_step: bool = False
+    also_as_epoch: bool = False
+    perturb_weights: bool = False
+    check_updates: bool = True
 
 
-PLAIN = Optimizer("sgd", 0.1)
+PLAIN_SGD = Optimizer("sgd", 0.1)
 
 STAGES = {
-    "network": Stage("float64", optimizer=PLAIN, again=True),
-    "steps": Stage("float64", epoch=True),
-    "twin": Stage("float64", copy=True, judged=False),
+    "network": Stage("float64", optimizer=PLAIN_SGD, restart_each_step=True),
+    "steps": Stage("float64", also_as_epoch=True),
+    "perturbed copy": Stage("float64", perturb_weights=True, check_updates=False),
     "masks": Stage("float64", masks=True),
-    "float32": Stage("float32", optimizer=PLAIN, again=True, judged=False),
-    "float32 copy": Stage("float32", optimizer=PLAIN, again=True, copy=True, judged=False),
+    "float32": Stage("float32", optimizer=PLAIN_SGD, restart_each_step=True, check_updates=False),
+    "float32 copy": Stage(
+        "float32", optimizer=PLAIN_SGD, restart_each_step=True, perturb_weights=True, check_updates=False
+    ),
 }
-"""The network itself, on every batch from the initial weights; the recipe's training; how far it parts by itself two
-that differ in the last bit of their initial weights; the training with dropout, where there is any; the network in
-float32; and that of a perturbed copy. Stages of one dtype and one optimizer follow each other: the network is built
-once for them. Masks can't be taken off again: that stage is the last of its own."""
+"""The stages of a trace, in the order in which they are trained.
+
+network: the network by itself, each batch from the initial weights.
+steps: the recipe's training.
+perturbed copy: `steps` from initial weights changed in their last bit; shows how fast the training diverges from
+itself.
+masks: the recipe's training with dropout; left out if the network has none.
+float32: `network` in float32.
+float32 copy: `float32` from perturbed initial weights.
+
+Successive stages with the same dtype and optimizer share one build of the network. Masks cannot be removed once set, so
+`masks` is the last stage of its build.
+"""
 
 
-def trace(adapter: Adapter, plan: Plan, device: str, stages: Mapping[str, Stage] = STAGES) -> Trace:
-    """Take the steps of each stage, train the plan's epochs, and check the adapter.
+def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage] = STAGES) -> Trace:
+    """Take the steps of each stage, train the whole epochs, check the adapter, and return what it showed.
 
-    A layer of another shape, two-byte numbers, and memory that runs out, are a trace that says so. Raises DeviceError
-    where the framework does not see the device, or puts its arrays on another.
+    A layer with another output shape, 16-bit numbers and out of memory do not raise; they end the trace and are stored
+    as its `failure`. Raises DeviceError if the framework does not see the device or puts its arrays on another one.
     """
-    taken: dict[str, StageTrace] = {}
+    stage_traces: dict[str, StageTrace] = {}
     epochs: EpochTrace | None = None
     checks: dict[str, str | None] = {}
     failure, name = None, ""
     try:
-        for name, stage, state in _built(adapter, plan, device, stages):
-            taken[name] = _trace_stage(adapter, plan, stage, state)
-        if plan.epochs:
+        for name, stage, state in _prepared_stages(adapter, training, device, stages):
+            stage_traces[name] = _trace_stage(adapter, training, stage, state)
+        if training.epochs:
             name = "epochs"
-            epochs = train_epochs(adapter, plan.epochs, device)
+            epochs = train_epochs(adapter, training.epochs, device)
             name = "checks"
-            checks = check_adapter(adapter, plan.architecture, device)
+            checks = check_adapter(adapter, training.architecture, device)
     except ShapeError as error:
         failure = Failure("shape", name, error.node, str(error))
     except PrecisionError as error:
@@ -143,76 +164,79 @@ def trace(adapter: Adapter, plan: Plan, device: str, stages: Mapping[str, Stage]
         failure = Failure("out_of_memory", name, None, type(error).__name__)
     float32_ops = tuple(adapter.float32_ops)
     versions = adapter.versions()
-    return Trace(adapter.framework, device, versions, taken, epochs, checks, plan.settings, failure, float32_ops)
+    return Trace(
+        adapter.framework, device, versions, stage_traces, epochs, checks, training.settings, failure, float32_ops
+    )
 
 
 State = dict[str, np.ndarray]
 
 
-def _built(
-    adapter: Adapter, plan: Plan, device: str, stages: Mapping[str, Stage]
+def _prepared_stages(
+    adapter: Adapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage]
 ) -> Iterator[tuple[str, Stage, State]]:
-    """Each stage that the network has, with its initial state, which the adapter is in."""
+    """Yield (name, stage, initial state) of each stage that applies, with the adapter in that state."""
     built, state = None, {}
     for name, stage in stages.items():
-        if stage.masks and not plan.architecture.has_dropout:
+        if stage.masks and not training.architecture.has_dropout:
             continue
-        optimizer = stage.optimizer or plan.optimizer
+        optimizer = stage.optimizer or training.optimizer
         if built != (stage.dtype, optimizer):
-            _build(adapter, plan, device, stage.dtype, optimizer)
+            _build(adapter, training, device, stage.dtype, optimizer)
             built, state = (stage.dtype, optimizer), adapter.state()
         adapter.set_state(state)
-        if stage.copy:
-            adapter.set_weights(perturbed_copy(plan.weights, stage.dtype))
+        if stage.perturb_weights:
+            adapter.set_weights(perturbed_weights(training.weights, stage.dtype))
         yield name, stage, adapter.state()
 
 
-def _build(adapter: Adapter, plan: Plan, device: str, dtype: str, optimizer: Optimizer) -> None:
-    """Make the network anew, with the samples that it needs."""
+def _build(adapter: Adapter, training: CertifiedTraining, device: str, dtype: str, optimizer: Optimizer) -> None:
+    """Build the network and load its samples."""
     adapter.build(
-        architecture=plan.architecture,
-        weights=plan.weights,
+        architecture=training.architecture,
+        weights=training.weights,
         optimizer=optimizer,
         device=device,
         dtype=dtype,
-        observed_batch=plan.batches.shape[1],
+        observed_batch=training.batches.shape[1],
     )
     adapter.check_device(device)
     adapter.check_precision("weights", adapter.weights())
-    for split, (inputs, labels) in plan.splits.items():
-        seen = inputs.astype(dtype) if np.issubdtype(inputs.dtype, np.floating) else inputs
-        adapter.load(split=split, inputs=seen, labels=labels)
+    for split, (inputs, labels) in training.splits.items():
+        cast_inputs = inputs.astype(dtype) if np.issubdtype(inputs.dtype, np.floating) else inputs
+        adapter.load(split=split, inputs=cast_inputs, labels=labels)
 
 
-def _trace_stage(adapter: Adapter, plan: Plan, stage: Stage, state: State) -> StageTrace:
-    optimizer = stage.optimizer or plan.optimizer
+def _trace_stage(adapter: Adapter, training: CertifiedTraining, stage: Stage, state: State) -> StageTrace:
+    optimizer = stage.optimizer or training.optimizer
     initial_weights = adapter.weights()
     epoch_losses, epoch_weights = np.zeros(0), None
-    if stage.epoch:  # first: it makes room for its losses, and what is compiled for them serves single steps too
-        order = np.concatenate(plan.batches[:EPOCH_STEPS])
-        feed = EpochFeed(order, plan.batches.shape[1], len(order), dropout_seed=0)
+    if stage.also_as_epoch:  # before the steps: they reuse its compiled functions and its room for losses
+        order = np.concatenate(training.batches[:EPOCH_STEPS])
+        feed = EpochFeed(order, training.batches.shape[1], len(order), dropout_seed=0)
         epoch_losses, epoch_weights = adapter.train_epoch(feed), Sketches.of(adapter.weights())
         adapter.set_state(state)
     losses, gradients, weights, updates = [], [], [], []
-    for step, batch in enumerate(plan.batches, start=1):
-        if stage.again:
+    for step, batch in enumerate(training.batches, start=1):
+        if stage.restart_each_step:
             adapter.set_state(state)
-        if step == 1 or stage.again:
-            check = UpdateCheck(plan.architecture, optimizer, initial_weights)
+        if step == 1 or stage.restart_each_step:
+            check = UpdateCheck(training.architecture, optimizer, initial_weights)
         if stage.masks:
-            adapter.set_masks(masks(plan.architecture, len(batch), plan.seed, step))
+            adapter.set_masks(draw_masks(training.architecture, len(batch), training.seed, step))
         if step == 1:
-            activations = _sketched(adapter, "output", adapter.activations("train", batch, training=True))
+            activations = _sketch_checked(adapter, "output", adapter.activations("train", batch, training=True))
         losses.append(adapter.train_epoch(EpochFeed(batch, len(batch), len(batch), dropout_seed=0))[0])
         gradient, final = adapter.gradients(), adapter.weights()
-        gradients.append(_sketched(adapter, "gradient", gradient))
+        gradients.append(_sketch_checked(adapter, "gradient", gradient))
         weights.append(Sketches.of(final))
-        if stage.judged:
-            updates.append(check.after(gradient, final))
-    evaluation = adapter.activations("test", np.arange(len(plan.splits["test"][1])), training=False)
-    # In the plainest stage, of what makes the accuracy of runs; it is another program to compile.
-    logits = adapter.predict("test") if stage.again else evaluation[plan.architecture.output]
-    adapter.check_precision("prediction", {plan.architecture.output: logits})
+        if stage.check_updates:
+            updates.append(check.check_step(gradient, final))
+    evaluation = adapter.activations("test", np.arange(len(training.splits["test"][1])), training=False)
+    # `predict`, from which runs compute their accuracy, is tested in the simplest stages only: it is compiled
+    # separately.
+    logits = adapter.predict("test") if stage.restart_each_step else evaluation[training.architecture.output]
+    adapter.check_precision("prediction", {training.architecture.output: logits})
     return StageTrace(
         rule=optimizer.rule,
         losses=np.array(losses, np.float64),
@@ -224,44 +248,48 @@ def _trace_stage(adapter: Adapter, plan: Plan, stage: Stage, state: State) -> St
         activations=activations,
         gradients=tuple(gradients),
         weights=tuple(weights),
-        evaluation=_sketched(adapter, "output", evaluation),
+        evaluation=_sketch_checked(adapter, "output", evaluation),
         logits=logits,
-        final={} if stage.copy else final,
+        final={} if stage.perturb_weights else final,
     )
 
 
-def _sketched(adapter: Adapter, what: str, arrays: Mapping[str, np.ndarray]) -> Sketches:
+def _sketch_checked(adapter: Adapter, what: str, arrays: Mapping[str, np.ndarray]) -> Sketches:
     adapter.check_precision(what, arrays)
     return Sketches.of(arrays)
 
 
-def perturbed_copy(weights: Weights, dtype: str) -> Weights:
-    """Each value a little larger or smaller, by numpy's choice; zeros stay. In float64 by its last bit."""
+def perturbed_weights(weights: Weights, dtype: str) -> Weights:
+    """Return a copy with each value slightly changed, up or down at random; zeros stay zero.
+
+    In float64 a value moves by its last bit, in float32 by FLOAT32_CHANGE of itself.
+    """
     if dtype == "float32":
-        return perturbed(weights, FLOAT32_CHANGE, LAST_BIT)
-    drawn = signs(weights, LAST_BIT)
-    return {name: np.nextafter(array, array * 2.0 ** drawn[name]) for name, array in weights.items()}
+        return perturb(weights, FLOAT32_CHANGE, LAST_BIT_SEED)
+    signs = random_signs(weights, LAST_BIT_SEED)
+    return {name: np.nextafter(array, array * 2.0 ** signs[name]) for name, array in weights.items()}
 
 
-def masks(architecture: Architecture, samples: int, seed: tuple[int, ...], step: int) -> Weights:
-    """What each Dropout layer multiplies its input by in a step: 0, or 1 / (1 - rate); float64, (samples, *shape)."""
-    generator = np.random.default_rng([*seed, MASKS, step])
+def draw_masks(architecture: Architecture, samples: int, seed: tuple[int, ...], step: int) -> Weights:
+    """Return the factors of each Dropout layer in a step: 0 or 1 / (1 - rate), float64, (samples, *shape)."""
+    generator = np.random.default_rng([*seed, MASKS_SEED, step])
     shapes = architecture.shapes()
-    drawn = {}
+    masks = {}
     for node in architecture.nodes:
         if node.op == "Dropout":
-            kept = generator.random((samples, *shapes[node.name])) >= node.attributes["rate"]
-            drawn[node.name] = kept / (1 - node.attributes["rate"])
-    return drawn
+            keep = generator.random((samples, *shapes[node.name])) >= node.attributes["rate"]
+            masks[node.name] = keep / (1 - node.attributes["rate"])
+    return masks
 
 
-# --- the plan -----------------------------------------------------------------------------------------------------
+# --- the training of a recipe -------------------------------------------------------------------------------------
 
 
 def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...]) -> np.ndarray:
-    """The first CERTIFIED_SAMPLES of each of the run's first batches, by their indices: (CERTIFIED_STEPS, samples).
+    """Return the sample indices of the certified steps: (CERTIFIED_STEPS, samples of a step).
 
-    A batch that is smaller than the others is left out. Where an epoch has too few batches, the next ones follow.
+    Each step takes the first CERTIFIED_SAMPLES samples of one of the run's first batches. A batch with fewer samples
+    than the others is left out. If the first epoch has too few batches, those of the next epochs follow.
     """
     size = min(CERTIFIED_SAMPLES, batch_size or samples, samples)
     batches: list[np.ndarray] = []
@@ -275,35 +303,40 @@ def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...
     return np.stack(batches[:CERTIFIED_STEPS])
 
 
-def certified_plan(recipe: Recipe, settings: Mapping, dataset_folder: Path, mean_file: Path | None) -> Plan:
-    """The plan of a recipe on a prepared dataset.
+def certified_training(
+    recipe: Recipe, settings: Mapping, dataset_folder: Path, mean_file: Path | None
+) -> CertifiedTraining:
+    """Return the certified training of a recipe on a prepared dataset.
 
-    settings: the experiment's, by key, as the config gives them. mean_file: of the dataset's mean image, None for token
-    ids. Images are cut down to the recipe's `certified_side`.
+    settings: the experiment's settings, by key, as in the config.
+    mean_file: file of the dataset's mean image; None for token ids.
+
+    Images are cropped to the recipe's `certified_side`.
     """
     seeds = run_seed(settings["seed"], REPEAT)
     transform = merged_input(recipe, settings["input"])
     manifest = prepared.read_manifest(dataset_folder)
-    batch_size = asked_batch_size(recipe, settings["batch_size"])
+    batch_size = resolve_batch_size(recipe, settings["batch_size"])
     batches = certified_batches(manifest["samples"]["train"], batch_size, seeds)
-    indices, places = np.unique(batches, return_inverse=True)
-    tested = manifest["samples"]["test"]
-    chosen = {"train": indices, "test": np.linspace(0, tested - 1, min(CERTIFIED_SAMPLES, tested)).astype(int)}
+    train_indices, positions = np.unique(batches, return_inverse=True)
+    test_samples = manifest["samples"]["test"]
+    test_indices = np.linspace(0, test_samples - 1, min(CERTIFIED_SAMPLES, test_samples)).astype(int)
+    indices = {"train": train_indices, "test": test_indices}
     mean = np.load(mean_file, allow_pickle=False) if mean_file else None
-    stored = {split: prepared.read_split(dataset_folder, split) for split in chosen}
+    stored = {split: prepared.read_split(dataset_folder, split) for split in indices}
 
-    def seen(split: str, wanted: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    def read_inputs(split: str, chosen: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
         inputs, labels = stored[split]
-        return input_transform.network_inputs(inputs[wanted], mean, transform, dtype), np.asarray(labels[wanted])
+        return input_transform.network_inputs(inputs[chosen], mean, transform, dtype), np.asarray(labels[chosen])
 
     splits = {}
-    for split, wanted in chosen.items():
-        inputs, labels = seen(split, wanted, "float64")
-        splits[split] = _cut(inputs, recipe.certified_side), labels
+    for split, chosen in indices.items():
+        inputs, labels = read_inputs(split, chosen, "float64")
+        splits[split] = _crop_centre(inputs, recipe.certified_side), labels
     architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
-    trained = recipe.architecture(seen_shape(transform, manifest["sample_shape"]), manifest["classes"])
-    epochs = _epoch_plan(recipe, trained, manifest, batch_size, seeds, seen)
-    shown = {
+    run_architecture = recipe.architecture(seen_shape(transform, manifest["sample_shape"]), manifest["classes"])
+    epochs = _certified_epochs(recipe, run_architecture, manifest, batch_size, seeds, read_inputs)
+    description = {
         "seed": settings["seed"],
         "architecture": architecture.name,
         "parameters": architecture.parameter_count(),
@@ -314,16 +347,19 @@ def certified_plan(recipe: Recipe, settings: Mapping, dataset_folder: Path, mean
         "trained_input_shape": list(seen_shape(transform, manifest["sample_shape"])),
         "dataset_sha256": manifest["content_sha256"],
         "steps": CERTIFIED_STEPS,
-        "samples": int(batches.shape[1]),
-        "evaluation_samples": len(chosen["test"]),
-        "epochs": _format_feeds(epochs.feeds),
+        "batch_size": int(batches.shape[1]),
+        "evaluation_samples": len(test_indices),
+        "epochs": _describe_feeds(epochs.feeds),
     }
     weights = draw_initial_weights(architecture, recipe.initializer, seeds)
-    return Plan(architecture, weights, recipe.optimizer, splits, places.reshape(batches.shape), seeds, epochs, shown)
+    batches_in_split = positions.reshape(batches.shape)
+    return CertifiedTraining(
+        architecture, weights, recipe.optimizer, splits, batches_in_split, seeds, epochs, description
+    )
 
 
-def _format_feeds(feeds: Sequence[EpochFeed]) -> dict:
-    """What the certificate says of the whole epochs."""
+def _describe_feeds(feeds: Sequence[EpochFeed]) -> dict:
+    """Return the certificate's description of the whole epochs."""
     return {
         "batches": [feed.steps for feed in feeds],
         "samples": [feed.samples for feed in feeds],
@@ -331,33 +367,36 @@ def _format_feeds(feeds: Sequence[EpochFeed]) -> dict:
     }
 
 
-def _epoch_plan(
+def _certified_epochs(
     recipe: Recipe,
     architecture: Architecture,
     manifest: Mapping,
     batch_size: int | None,
     seeds: tuple[int, ...],
-    seen: Callable[[str, np.ndarray, str], tuple[np.ndarray, np.ndarray]],
-) -> EpochPlan:
-    """seen: (inputs, labels) of some samples of a split in a dtype, as the network sees them."""
-    most = most_samples(architecture)
-    feeds = feeds_of(manifest["samples"]["train"], batch_size, seeds, most)
+    read_inputs: Callable[[str, np.ndarray, str], tuple[np.ndarray, np.ndarray]],
+) -> CertifiedEpochs:
+    """Return the whole epochs of a recipe.
+
+    read_inputs: (split, sample indices, dtype) -> (network inputs, labels).
+    """
+    limit = max_samples(architecture)
+    feeds = certified_feeds(manifest["samples"]["train"], batch_size, seeds, limit)
     tail = last_two_batches(feeds[0])
-    indices, placed = needed_samples([*feeds, tail] if tail else feeds)
-    tested = manifest["samples"]["test"]
-    chosen = np.linspace(0, tested - 1, min(most, MOST_TESTED, tested)).astype(int)
-    return EpochPlan(
+    train_indices, feeds_in_split = needed_samples([*feeds, tail] if tail else feeds)
+    test_samples = manifest["samples"]["test"]
+    test_indices = np.linspace(0, test_samples - 1, min(limit, MAX_TEST_SAMPLES, test_samples)).astype(int)
+    return CertifiedEpochs(
         architecture=architecture,
         weights=draw_initial_weights(architecture, recipe.initializer, seeds),
         optimizer=recipe.optimizer,
-        splits={"train": seen("train", indices, DTYPE), "test": seen("test", chosen, DTYPE)},
-        feeds=placed[: len(feeds)],
-        tail=placed[-1] if tail else None,
+        splits={"train": read_inputs("train", train_indices, DTYPE), "test": read_inputs("test", test_indices, DTYPE)},
+        feeds=feeds_in_split[: len(feeds)],
+        tail=feeds_in_split[-1] if tail else None,
     )
 
 
-def _cut(inputs: np.ndarray, side: int | None) -> np.ndarray:
-    """The centred window of `side` pixels of images that are larger."""
+def _crop_centre(inputs: np.ndarray, side: int | None) -> np.ndarray:
+    """Crop images to the centred window of `side` pixels; images smaller than that stay as they are."""
     if side is None or min(inputs.shape[2:]) < side:
         return inputs
     top, left, height, width = input_transform.centre_window(inputs.shape[2:], (side, side))

@@ -1,9 +1,9 @@
-"""Did two trainers train the same network? Their traces side by side: a class, and where they begin to part.
+"""Compares the traces of two trainers: how equal they are (the parity class), and where they diverge.
 
-Differences are relative: of two numbers |a - b| / max(|a|, |b|), of arrays the same of their norms. Arrays are compared
-layer by layer, all trained ones of a layer together and its statistics together, and not one by one: an array whose
-gradient is 0 in real arithmetic, as that of a bias before a batch normalisation, has a gradient of rounding errors
-alone, in no relation to those of another framework.
+Differences are relative: of two numbers |a - b| / max(|a|, |b|), of arrays the same of their norms. Arrays are not
+compared one by one but layer by layer: all trained arrays of a layer together, and its running statistics together. The
+reason is that some arrays have a gradient of 0 in exact arithmetic, such as a bias before a batch normalisation. Their
+computed gradient consists of rounding errors only, which are unrelated in two frameworks.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -13,205 +13,241 @@ from typing import Any
 import numpy as np
 
 from trainmark.networks.graph import Architecture
-from trainmark.parity.epoch_check import EVALUATION, LOSSES, SLOW_LOSSES, SLOW_UPDATE, UPDATE, Apart, compare_epochs
-from trainmark.parity.sentences import RULE, Place, format_apart, format_place, pair_sentence
+from trainmark.parity.epoch_check import (
+    EVALUATION,
+    LOSSES,
+    SLOW_LOSSES,
+    SLOW_UPDATE,
+    UPDATE,
+    EpochDifference,
+    compare_epochs,
+)
+from trainmark.parity.sentences import RULE, Location, format_epoch_difference, format_location, pair_sentence
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
 
-CLASSES = {"bitwise": 0.0, "rounding": 1e-9, "single": 1e-5, "different": float("inf")}
-"""Classes from the best to the worst, each with the difference that stays below it; float32 rounds by up to 6e-8."""
+PARITY_CLASSES = {"bitwise": 0.0, "rounding": 1e-9, "single": 1e-5, "different": float("inf")}
+"""The classes from best to worst, each with the bound that differences stay below; float32 rounds by up to 6e-8."""
 
 NOT_CERTIFIED = "not certified"
-"""In place of a class, where a trainer ran out of memory, or diverged."""
+"""Stands for the class if a trainer ran out of memory or both diverged."""
 
 REFUSED = ("different", NOT_CERTIFIED)
-"""Pairs of these are not ranked. They may be refused without, or in spite of, their stages' differences."""
+"""Pairs of these classes are not ranked. A pair can also be refused for reasons other than its stages' differences."""
 
-CERTIFIED = ("network", "steps", "masks")
-"""The stages that decide the class, and at which one it is looked for first where the pair parts."""
+DECIDING_STAGES = ("network", "steps", "masks")
+"""The stages that decide the class, in the order in which a divergence is looked for."""
 
-TWIN = "twin"
-"""The stage `steps` once more, from initial weights that differ in their last bit."""
+PERTURBED_COPY = "perturbed copy"
+"""The stage `steps` repeated from initial weights that differ in their last bit."""
 
-CHAOS = 1e-10
-"""Steps count while a trainer and its twin are not further apart: later ones turn rounding into anything."""
+SELF_DIVERGENCE_LIMIT = 1e-10
+"""Steps are comparable while a trainer differs from its perturbed copy by less; later, rounding grows without limit."""
 
 DRIFTS = {"losses": (SLOW_LOSSES, LOSSES), "weights": (SLOW_UPDATE, UPDATE), "evaluation": (EVALUATION,)}
-"""What is said of whole epochs, and what of them it is: the first that there is."""
+"""Differences of whole epochs that are summarised, each with the quantities to take it from, by preference."""
 
 FLOAT32, FLOAT32_COPY = "float32", "float32 copy"
-"""The stages that tell whether anything is computed in less than float32: the network's own, and the perturbed copy."""
+"""Stages that reveal arithmetic less precise than float32: the network in float32, and its perturbed copy."""
 
-FLOAT32_ALLOWED = 3.0
-"""In float32 two trainers may part this many times as far as both part from their perturbed copies.
+FLOAT32_RATIO = 3.0
+"""In float32 two trainers may differ by this many times the difference that both have from their perturbed copies.
 
-Of the batches the one in which the two part least counts, and of a copy the median: rounding pushes a hidden unit over
-ReLU's kink in some batches, in a deep network in many, and what computes in less than float32 differs in all.
+The difference of the two trainers is that of the batch in which they differ least; the difference from a copy is the
+median over the batches. Rounding pushes a hidden unit across the kink of ReLU in some batches, in a deep network in
+many; arithmetic less precise than float32 shows in all of them.
 """
 
-FLOAT32_LEAST = 2e-6
-"""And this far in any case. float32 rounds by 6e-8, TensorFloat-32 and float16 by 5e-4, bfloat16 by 4e-3."""
+FLOAT32_ALWAYS_ALLOWED = 2e-6
+"""Difference that is allowed in float32 in any case. float32 rounds by 6e-8, TensorFloat-32 and float16 by 5e-4,
+bfloat16 by 4e-3."""
 
 NOISE = 1e-12
-"""Below it a difference is the rounding of float64 anywhere in a network."""
+"""Smaller differences are float64 rounding and can occur anywhere in a network."""
 
 JUMP = 100
-"""A difference this many times larger than all that came before it was made where it is seen, not handed on."""
+"""If a difference is more than JUMP times larger than every earlier one, it originates at this point and was not
+propagated from an earlier one."""
 
 FLOAT32_GROWTH = 4
-"""The same for what float32 inside a framework may hand on in the plainest stage: keras-torch was seen to double it."""
+"""Like JUMP, for differences that float32 inside a framework may amplify in the simplest stage.
+
+keras-torch was observed to double them.
+"""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two trainers compared.
+    """The comparison of two trainers.
 
-    parity: a key of CLASSES, the worst of the stages', or NOT_CERTIFIED. stages: class, steps that count and largest
-    differences of each; "evaluation" None where not all steps count. causes: where the pair parts, in the order of the
-    computation, each with a difference that what came before does not explain; place: the first of these that no known
-    float32 explains. None, and empty, below `single`. float32: the largest differences of the network in float32, the
-    median over the batches. epochs: how far whole epochs are apart, and may be (epoch_check.compare_epochs). Both None
-    where a trainer did not come that far. reasons: why the pair is `different` besides its stages.
+    first, second: names of the trainers.
+    parity: the class: a key of PARITY_CLASSES, the worst of all stages, or NOT_CERTIFIED.
+    stages: for each stage its class, number of comparable steps and largest differences. "evaluation" is None if not
+        all steps are comparable.
+    location: the first cause not explained by an operation known to run in float32. None if the class is `bitwise` or
+        `rounding`.
+    causes: every point in the computation at which the two trainers diverge more than earlier differences can explain,
+        in order. Empty if the class is `bitwise` or `rounding`.
+    sentence: the result in words.
+    float32: the largest differences of the network in float32, each the median over the batches; None if a trainer
+        failed before.
+    epochs: the differences in whole epochs and their limits; None if a trainer failed before.
+    reasons: phrases that say why the pair is `different`, other than the differences of its stages.
     """
 
     first: str
     second: str
     parity: str
     stages: dict[str, dict]
-    place: Place | None
-    causes: tuple[Place, ...]
+    location: Location | None
+    causes: tuple[Location, ...]
     sentence: str
     float32: dict[str, float] | None = None
-    epochs: tuple[Apart, ...] | None = None
+    epochs: tuple[EpochDifference, ...] | None = None
     reasons: tuple[str, ...] = ()
 
     @property
     def drift(self) -> dict[str, float] | None:
-        """How far whole epochs part, by losses, weights and evaluation; infinite where a run's are not finite."""
+        """Difference of whole epochs in losses, weights and evaluation; all infinite if the losses of both diverge."""
         if self.epochs is None:
             return None
-        found = {one.what: one.difference for one in self.epochs}
-        if UPDATE not in found:
+        differences = {one.what: one.difference for one in self.epochs}
+        if UPDATE not in differences:
             return dict.fromkeys(DRIFTS, float("inf"))
-        return {name: next(found[what] for what in kinds if what in found) for name, kinds in DRIFTS.items()}
+        return {
+            name: next(differences[what] for what in quantities if what in differences)
+            for name, quantities in DRIFTS.items()
+        }
 
 
 def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
-    """The class of two trainers of this architecture, and where they part.
+    """Compare two trainers of this architecture.
 
-    A trainer that failed has the pair's class by its failure: a layer of another shape is `different`.
+    If a trainer failed, its failure decides the class: another output shape or 16-bit numbers are `different`, out of
+    memory is NOT_CERTIFIED.
     """
     names = first.trainer, second.trainer
     failures = [(trace.trainer, trace.failure) for trace in (first, second) if trace.failure]
     if failures:
-        return _failed(names, *_worst_failure(failures), architecture)
-    known = {*first.float32_ops, *second.float32_ops}
+        return _failed_pair(names, *_worst_failure(failures), architecture)
+    float32_ops = {*first.float32_ops, *second.float32_ops}
     common = [stage for stage in first.stages if stage in second.stages]
     layers = _Layers(architecture)
     all_steps = max(len(first.stages[stage].losses) for stage in common)
-    horizon = max(filter(None, (layers.horizon(trace) for trace in (first, second))), default=all_steps)
+    # Use the larger number of the two: a trainer that computes in float32 diverges from its copy at once, which says
+    # nothing about the training.
+    comparable_steps = max(
+        filter(None, (layers.comparable_steps(trace) for trace in (first, second))), default=all_steps
+    )
     sides = {
         stage: (first.stages[stage].until(steps), second.stages[stage].until(steps))
-        for stage in CERTIFIED
-        for steps in [all_steps if stage == "network" else horizon]  # its steps all start from the initial weights
+        for stage in DECIDING_STAGES
+        for steps in [all_steps if stage == "network" else comparable_steps]  # its steps are independent
         if stage in common
     }
     if diverged := [stage for stage, pair in sides.items() if not any(np.isfinite(side.losses).all() for side in pair)]:
-        sentence = f"not certified: the losses of both are not finite, in the stage {diverged[0]}"
+        sentence = f"not certified: both trainers have losses that are not finite, in the stage {diverged[0]}"
         return Pair(*names, NOT_CERTIFIED, {}, None, (), sentence)
-    stages = {stage: _certified(layers.differences(*pair), *pair) for stage, pair in sides.items()}
-    parity = max((stages[stage]["parity"] for stage in stages), key=list(CLASSES).index)
-    place: Place | None = None
-    causes: tuple[Place, ...] = ()
+    stages = {stage: _stage_result(layers.differences(*pair), *pair) for stage, pair in sides.items()}
+    parity = max((stages[stage]["parity"] for stage in stages), key=list(PARITY_CLASSES).index)
+    location: Location | None = None
+    causes: tuple[Location, ...] = ()
     if parity in ("single", "different"):
-        parting = next(stage for stage in stages if stages[stage]["parity"] == parity)
-        places = list(layers.places(parting, *sides[parting]))
-        place, causes = parting_place(places, known)
+        diverging_stage = next(stage for stage in stages if stages[stage]["parity"] == parity)
+        locations = list(layers.locations(diverging_stage, *sides[diverging_stage]))
+        location, causes = find_divergence(locations, float32_ops)
         if parity == "single":
-            # The plainest stage tells best what is behind float32: no step hands on to another, no optimizer magnifies.
-            suspects = parting_place(places, known, FLOAT32_GROWTH if parting == CERTIFIED[0] else JUMP)
-            if not _is_known(suspects[0], known):
-                parity = stages[parting]["parity"] = "different"
-                place, causes = suspects
-    rules = {stage: found.rule for stage, found in first.stages.items()}
-    cut = horizon if horizon < all_steps else None
+            # In the simplest stage differences grow least: steps are independent, and no optimizer amplifies them.
+            is_simplest = diverging_stage == DECIDING_STAGES[0]
+            suspects = find_divergence(locations, float32_ops, FLOAT32_GROWTH if is_simplest else JUMP)
+            if not _is_explained(suspects[0], float32_ops):
+                parity = stages[diverging_stage]["parity"] = "different"
+                location, causes = suspects
+    rules = {stage: stage_trace.rule for stage, stage_trace in first.stages.items()}
+    cut = comparable_steps if comparable_steps < all_steps else None
     epoch_cut = any(first.stages[stage].epoch_weights and not side[0].epoch_weights for stage, side in sides.items())
-    sentence = pair_sentence(parity, _largest(stages.values()), place, causes, rules, cut, epoch_cut)
+    sentence = pair_sentence(parity, _largest(stages.values()), location, causes, rules, cut, epoch_cut)
     float32, epochs, reasons = None, None, []
     if {FLOAT32, FLOAT32_COPY} <= set(common):
-        float32, less = layers.float32(first, second)
-        reasons += [less] if less else []
+        float32, imprecise = layers.float32(first, second)
+        reasons += [imprecise] if imprecise else []
     if first.epochs and second.epochs:
         epochs = tuple(compare_epochs(first.epochs, second.epochs, [one.name for one in architecture.parameters()]))
-        reasons += [format_apart(one) for one in epochs if one.excess > 1][:1]
-    reasons += [*_wrong_by_itself(first), *_wrong_by_itself(second)]
+        reasons += [format_epoch_difference(one) for one in epochs if one.excess > 1][:1]
+    reasons += [*_own_errors(first), *_own_errors(second)]
     if reasons:
-        first_words = sentence if parity == "different" else "different"
-        sentence = f"{first_words}: {'; '.join(reasons)}"
+        beginning = sentence if parity == "different" else "different"
+        sentence = f"{beginning}: {'; '.join(reasons)}"
         parity = "different"
-    return Pair(*names, parity, stages, place, tuple(causes), sentence, float32, epochs, tuple(reasons))
+    return Pair(*names, parity, stages, location, tuple(causes), sentence, float32, epochs, tuple(reasons))
 
 
-def _wrong_by_itself(trace: Trace) -> Iterator[str]:
-    """What a trainer does that no other is needed to call wrong."""
+def _own_errors(trace: Trace) -> Iterator[str]:
+    """Yield phrases about what is wrong with a trainer by itself, without a comparison."""
     if trace.epochs and trace.epochs.wrong_counts:
         yield f"{trace.trainer} {trace.epochs.wrong_counts} of the real data"
     yield from (f"{trace.trainer} {wrong}" for wrong in trace.checks.values() if wrong)
 
 
-def parting_place(
-    places: Sequence[Place], known: Set[str] = frozenset(), jump: float = JUMP
-) -> tuple[Place, tuple[Place, ...]]:
-    """(where a pair parts, all places like it) among the places of a stage, in the order of the computation.
+def find_divergence(
+    locations: Sequence[Location], float32_ops: Set[str] = frozenset(), jump: float = JUMP
+) -> tuple[Location, tuple[Location, ...]]:
+    """Return (where two trainers diverge, all causes) among the locations of a stage, in the order of the computation.
 
-    A place counts where its difference is above NOISE and `jump` times larger than any before it; later ones may be
-    kinks, as of ReLU, that an earlier one pushed a value over. So does the first update that is off its rule, whatever
-    came before: no difference that is handed on makes it so. The pair parts in the first that is not known to come
-    from float32 inside a framework (`known` ops), or in the first. Where none counts, and the difference has grown
-    slowly, it parts in the first above that of `rounding`, or the largest.
+    A location is a cause if its difference is above NOISE and more than `jump` times larger than every earlier one.
+    Later causes may be kinks, such as that of ReLU, across which an earlier one pushed a value. The first update that
+    does not follow its rule is a cause in any case, because no propagated difference makes an update break its rule.
+
+    The trainers diverge in the first cause that `float32_ops` do not explain, or else in the first cause. Without a
+    cause the difference has grown slowly: then they diverge in the first location outside `rounding`, or else in the
+    one with the largest difference.
     """
-    causes: list[Place] = []
-    before = 0.0
-    off_rule = next((one for one in places if one.what == RULE and one.difference >= CLASSES["rounding"]), None)
-    for place in places:
-        if place.what == RULE:
-            if place is off_rule:  # it says more than that the two updates differ
-                same = place.step, place.layer, "update"
-                causes = [*(one for one in causes if (one.step, one.layer, one.what) != same), place]
+    causes: list[Location] = []
+    largest_before = 0.0
+    broken_rule = next(
+        (one for one in locations if one.what == RULE and one.difference >= PARITY_CLASSES["rounding"]), None
+    )
+    for location in locations:
+        if location.what == RULE:
+            if location is broken_rule:  # replaces the plain difference of the same two updates, which says less
+                same_update = location.step, location.layer, "update"
+                causes = [*(one for one in causes if (one.step, one.layer, one.what) != same_update), location]
             continue
-        if place.difference > max(NOISE, jump * before):
-            causes.append(place)
-        before = max(before, place.difference)
+        if location.difference > max(NOISE, jump * largest_before):
+            causes.append(location)
+        largest_before = max(largest_before, location.difference)
     if causes:
-        return next((cause for cause in causes if not _is_known(cause, known)), causes[0]), tuple(causes)
-    largest = max(places, key=lambda place: place.difference)
-    return next((place for place in places if place.difference >= CLASSES["rounding"]), largest), ()
+        return next((cause for cause in causes if not _is_explained(cause, float32_ops)), causes[0]), tuple(causes)
+    largest = max(locations, key=lambda location: location.difference)
+    return next((one for one in locations if one.difference >= PARITY_CLASSES["rounding"]), largest), ()
 
 
-def _is_known(place: Place, known: Set[str]) -> bool:
-    """Whether float32 inside a framework explains a place: an op that is known to, or what its result is used for.
+def _is_explained(location: Location, float32_ops: Set[str]) -> bool:
+    """Return whether float32 inside a framework explains a difference.
 
-    It never explains an update that is not by the rule: that is judged by the trainer's own gradients.
+    It explains small differences in one of `float32_ops`, and in what belongs to no op and uses their results, such as
+    the loss. It never explains an update that does not follow its rule, because that is judged by the trainer's own
+    gradients.
     """
-    small = place.difference < CLASSES["single"] and place.what != RULE
-    return small and (place.op in known or (place.op is None and bool(known)))
+    is_small = location.difference < PARITY_CLASSES["single"] and location.what != RULE
+    return is_small and (location.op in float32_ops or (location.op is None and bool(float32_ops)))
 
 
-def _certified(differences: dict[str, Any], first: StageTrace, second: StageTrace) -> dict:
-    """What the pair says of a stage: its class, the steps that count, and the differences."""
+def _stage_result(differences: dict[str, Any], first: StageTrace, second: StageTrace) -> dict:
+    """Return class, number of comparable steps and differences of a stage."""
     between = [value for name, value in differences.items() if name != "updates"]
-    if differences["updates"] >= CLASSES["rounding"]:  # not the recipe's training, in one or in both
+    if differences["updates"] >= PARITY_CLASSES["rounding"]:  # one trainer or both do not follow the recipe's rule
         parity = "different"
     elif not any(between) and _equal_sketches(first, second):
         parity = "bitwise"
     else:
         largest = _largest([differences])
-        parity = next(name for name, bound in CLASSES.items() if largest < bound or name == "different")
+        parity = next(name for name, bound in PARITY_CLASSES.items() if largest < bound or name == "different")
     return {"parity": parity, "steps": len(first.losses), **differences}
 
 
 def _equal_sketches(first: StageTrace, second: StageTrace) -> bool:
-    """Whether all that was kept of the stages besides is equal to the last bit too."""
+    """Return whether all sketches of the two stages are equal to the last bit."""
     pairs = [(getattr(first, key), getattr(second, key)) for key in SINGLE_SKETCHES]
     for key in STEP_SKETCHES:
         pairs += zip(getattr(first, key), getattr(second, key), strict=True)
@@ -226,7 +262,7 @@ def _largest(differences: Iterable[dict]) -> float:
 
 
 class _Layers:
-    """The layers of an architecture, with the names of their arrays, and what two traces of it differ in."""
+    """The layers of an architecture with their arrays; computes the differences between two traces of it."""
 
     def __init__(self, architecture: Architecture) -> None:
         self._output = architecture.output
@@ -239,30 +275,30 @@ class _Layers:
             for arrays in (self._arrays, self._trained if parameter.trained else self._statistics):
                 arrays.setdefault(parameter.layer, []).append(parameter.name)
 
-    def horizon(self, trace: Trace) -> int | None:
-        """How many steps count: those before the trainer parts from its twin, 1 at the least; None without a twin.
+    def comparable_steps(self, trace: Trace) -> int | None:
+        """Return the number of steps before a trainer diverges from its perturbed copy, at least 1.
 
-        Of two trainers the larger number counts: one that computes in float32 inside parts from its twin at once, and
-        says nothing of the training.
+        None if the trace has no perturbed copy.
         """
-        if TWIN not in trace.stages:
+        if PERTURBED_COPY not in trace.stages:
             return None
-        steps, twin = trace.stages["steps"], trace.stages[TWIN]
+        steps, copy = trace.stages["steps"], trace.stages[PERTURBED_COPY]
         for step in range(1, len(steps.losses) + 1):
-            if max(place.difference for place in self._step_places(TWIN, step, steps, twin)) >= CHAOS:
+            locations = self._step_locations(PERTURBED_COPY, step, steps, copy)
+            if max(location.difference for location in locations) >= SELF_DIVERGENCE_LIMIT:
                 return max(1, step - 1)
         return len(steps.losses)
 
     def differences(self, first: StageTrace, second: StageTrace) -> dict[str, float | None]:
-        """What `between` gives, and the largest difference of an update from the rule, in any step of either."""
+        """Return the differences of `between`, and of "updates": from the rule, in any step of either trainer."""
         updates = max(float(max(stage.update_errors)) for stage in (first, second))
         return {**self.between(first, second), "updates": updates}
 
     def between(self, first: StageTrace, second: StageTrace) -> dict[str, float | None]:
-        """The largest ones of a stage: of losses, gradients' norms, weights and evaluation's logits.
+        """Return the largest differences in losses, norms of gradients, weights and logits of the evaluation.
 
-        Of the weights after each step by their sketches, and after the last one in full. Where the stage was cut by
-        sketches alone, and None of the logits.
+        Weights are compared after each step by their sketches, and after the last one in full. In a stage that was cut
+        only sketches are compared, and "evaluation" is None.
         """
         norms = [
             scalar_difference(a.norm(names), b.norm(names))
@@ -283,94 +319,98 @@ class _Layers:
         return {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
 
     def float32(self, first: Trace, second: Trace) -> tuple[dict[str, float], str | None]:
-        """(largest differences in float32 by what they are of, where less than float32 is computed, in words)."""
+        """Return (largest differences in float32 by `Location.what`, a phrase if rounding does not explain them)."""
         sides = [(trace.stages[FLOAT32], trace.stages[FLOAT32_COPY]) for trace in (first, second)]
         between, *copies = (self._by_batch(*pair) for pair in ((sides[0][0], sides[1][0]), *sides))
         largest: dict[str, float] = {}
-        wrong = None
+        imprecise = None
         for (what, layer), differences in between.items():
             largest[what] = max(largest.get(what, 0.0), float(np.median(differences)))
-            copied = min(float(np.median(copy.get((what, layer), 0.0))) for copy in copies)
-            allowed = max(FLOAT32_LEAST, FLOAT32_ALLOWED * copied)
-            if min(differences) > allowed and not wrong:
-                place = self._place(FLOAT32, 0, layer, what, min(differences))
-                told = format_place(place, first.stages[FLOAT32].rule)
-                wrong = f"less than float32, or another training, in {told}, where rounding makes {allowed:.1e} at most"
-        return largest, wrong
+            from_copy = min(float(np.median(copy.get((what, layer), 0.0))) for copy in copies)
+            allowed = max(FLOAT32_ALWAYS_ALLOWED, FLOAT32_RATIO * from_copy)
+            if min(differences) > allowed and not imprecise:
+                location = self._location(FLOAT32, 0, layer, what, min(differences))
+                where = format_location(location, first.stages[FLOAT32].rule)
+                imprecise = (
+                    f"less precise than float32, or another computation, in {where} (rounding explains at most "
+                    f"{allowed:.1e})"
+                )
+        return largest, imprecise
 
     def _by_batch(self, first: StageTrace, second: StageTrace) -> dict[tuple[str, str | None], list[float]]:
-        """The differences in each batch by (what, layer), in the order of the computation; of outputs in the first.
+        """Return the differences of every batch by (what, layer), in the order of the computation.
 
-        A step whose loss is finite in neither shows nothing: float32 overflows where it may in any framework.
+        Outputs are compared in the first batch only. Steps in which neither loss is finite are left out, because
+        float32 may overflow in any framework.
         """
         finite = np.isfinite(first.losses) | np.isfinite(second.losses)
-        found: dict[tuple[str, str | None], list[float]] = {}
+        by_location: dict[tuple[str, str | None], list[float]] = {}
         for layer in ("input", *self._ops) if finite[0] else ():
             key = ("input", None) if layer == "input" else ("forward", layer)
-            found[key] = [first.activations.difference(second.activations, [layer])]
+            by_location[key] = [first.activations.difference(second.activations, [layer])]
         for step in np.flatnonzero(finite) + 1:
-            for place in self._step_places(FLOAT32, int(step), first, second):
-                found.setdefault((place.what, place.layer), []).append(place.difference)
-        return found
+            for location in self._step_locations(FLOAT32, int(step), first, second):
+                by_location.setdefault((location.what, location.layer), []).append(location.difference)
+        return by_location
 
-    def places(self, stage: str, first: StageTrace, second: StageTrace) -> Iterator[Place]:
-        """All that the trainers did in a stage, in the order of the computation, gradients from the output back."""
+    def locations(self, stage: str, first: StageTrace, second: StageTrace) -> Iterator[Location]:
+        """Yield all points of a stage in the order of the computation; gradients go from the output back."""
         for layer, names in self._arrays.items():
             difference = first.initial_weights.difference(second.initial_weights, names)
-            yield self._place(stage, 0, layer, "initial weights", difference)
+            yield self._location(stage, 0, layer, "initial weights", difference)
         difference = first.activations.difference(second.activations, ["input"])
-        yield self._place(stage, 1, None, "input", difference)
+        yield self._location(stage, 1, None, "input", difference)
         for layer in self._ops:
             difference = first.activations.difference(second.activations, [layer])
-            yield self._place(stage, 1, layer, "forward", difference)
-        for step in range(1, len(first.update_errors) + 1):  # also beyond what is compared
+            yield self._location(stage, 1, layer, "forward", difference)
+        for step in range(1, len(first.update_errors) + 1):  # updates are judged in all steps, others until the cut
             if step <= len(first.losses):
-                yield from self._step_places(stage, step, first, second)
-            off = max((first, second), key=lambda stage: stage.update_errors[step - 1])
-            yield self._place(stage, step, off.update_layers[step - 1], RULE, float(off.update_errors[step - 1]))
+                yield from self._step_locations(stage, step, first, second)
+            worse = max((first, second), key=lambda trace: trace.update_errors[step - 1])
+            yield self._location(stage, step, worse.update_layers[step - 1], RULE, float(worse.update_errors[step - 1]))
         for step, losses in enumerate(zip(first.epoch_losses, second.epoch_losses, strict=True), start=1):
-            yield self._place(stage, step, None, "epoch", scalar_difference(*losses))
+            yield self._location(stage, step, None, "epoch", scalar_difference(*losses))
         for layer, names in self._arrays.items() if first.epoch_weights else ():
-            assert first.epoch_weights and second.epoch_weights  # cut alike
+            assert first.epoch_weights and second.epoch_weights  # both are cut at the same step
             difference = first.epoch_weights.difference(second.epoch_weights, names)
-            yield self._place(stage, len(first.epoch_losses), layer, "epoch", difference)
+            yield self._location(stage, len(first.epoch_losses), layer, "epoch", difference)
         for layer in self._evaluated if first.evaluation else ():
             assert first.evaluation and second.evaluation
             difference = first.evaluation.difference(second.evaluation, [layer])
-            yield self._place(stage, len(first.losses), layer, "evaluation", difference)
+            yield self._location(stage, len(first.losses), layer, "evaluation", difference)
         if first.logits is not None:
             difference = array_difference({"": first.logits}, {"": second.logits}, [""])
-            yield self._place(stage, len(first.losses), self._output, "evaluation", difference)
+            yield self._location(stage, len(first.losses), self._output, "evaluation", difference)
 
-    def _step_places(self, stage: str, step: int, first: StageTrace, second: StageTrace) -> Iterator[Place]:
+    def _step_locations(self, stage: str, step: int, first: StageTrace, second: StageTrace) -> Iterator[Location]:
         difference = scalar_difference(first.losses[step - 1], second.losses[step - 1])
-        yield self._place(stage, step, None, "loss", difference)
+        yield self._location(stage, step, None, "loss", difference)
         gradients = first.gradients[step - 1], second.gradients[step - 1]
         for layer, names in reversed(self._trained.items()):
-            yield self._place(stage, step, layer, "backward", gradients[0].difference(gradients[1], names))
+            yield self._location(stage, step, layer, "backward", gradients[0].difference(gradients[1], names))
         weights = first.weights[step - 1], second.weights[step - 1]
         for what, arrays in (("update", self._trained), ("running statistics", self._statistics)):
             for layer, names in arrays.items():
-                yield self._place(stage, step, layer, what, weights[0].difference(weights[1], names))
+                yield self._location(stage, step, layer, what, weights[0].difference(weights[1], names))
 
-    def _place(self, stage: str, step: int, layer: str | None, what: str, difference: float) -> Place:
-        return Place(stage, step, layer, layer and self._ops.get(layer), what, difference)
+    def _location(self, stage: str, step: int, layer: str | None, what: str, difference: float) -> Location:
+        return Location(stage, step, layer, layer and self._ops.get(layer), what, difference)
 
 
 # --- failures -----------------------------------------------------------------------------------------------------
 
 
 def _worst_failure(failures: list[tuple[str, Failure]]) -> tuple[str, Failure]:
-    """A layer of another shape, and two-byte numbers, say more than memory that ran out."""
-    return min(failures, key=lambda one: one[1].kind == "out_of_memory")
+    """Return the failure that decides the class: another shape or 16-bit numbers rather than out of memory."""
+    return min(failures, key=lambda named: named[1].kind == "out_of_memory")
 
 
-def _failed(names: tuple[str, str], trainer: str, failure: Failure, architecture: Architecture) -> Pair:
+def _failed_pair(names: tuple[str, str], trainer: str, failure: Failure, architecture: Architecture) -> Pair:
     if failure.kind == "out_of_memory":
         sentence = f"not certified: {trainer} ran out of memory ({failure.message})"
         return Pair(*names, NOT_CERTIFIED, {}, None, (), sentence)
     if failure.kind == "precision":
         return Pair(*names, "different", {}, None, (), f"different: {failure.message}")
     op = next((node.op for node in architecture.nodes if node.name == failure.node), None)
-    place = Place(failure.stage, 1, failure.node, op, "forward", float("inf"))
-    return Pair(*names, "different", {}, place, (place,), f"different: {failure.message}")
+    location = Location(failure.stage, 1, failure.node, op, "forward", float("inf"))
+    return Pair(*names, "different", {}, location, (location,), f"different: {failure.message}")

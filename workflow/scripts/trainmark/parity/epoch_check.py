@@ -1,9 +1,10 @@
-"""How far two trainers part in whole epochs that both trained as runs do (whole_epochs), and how far they may.
+"""Compares two trainers that both trained whole epochs as runs do (whole_epochs).
 
-Rounding alone parts two trainers, and a training magnifies it. How far is measured: each trainer also trains a
-perturbed copy. Two trainers that part by more than ALLOWED times as much as both part from their own copies do not
-train the same. A long epoch may magnify rounding to anything, and hide an error behind it; at a small fraction of the
-learning rate it magnifies nothing. So long ones are trained at such a rate too.
+Rounding alone makes two trainers differ, and training amplifies the difference. How much is measured: each trainer also
+trains a perturbed copy of itself. If two trainers differ by more than ALLOWED_RATIO times the difference that both have
+from their own copies, they do not train the same. A long training can amplify rounding without limit, so that an error
+would be hidden; at a small fraction of the learning rate it amplifies nothing. Long epochs are therefore also trained
+at such a rate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,29 +15,34 @@ import numpy as np
 
 from trainmark.parity.sketches import Sketches, scalar_difference
 
-ALLOWED = 10.0
-"""Two trainers may part this many times as far as both part from their copies.
+ALLOWED_RATIO = 10.0
+"""Two trainers may differ by this many times the difference that both have from their perturbed copies.
 
-Equal ones were seen to part .003 times as far in small networks, and 1.5 times in one that magnifies any difference.
+Equal trainers were observed to differ by .003 times as much in small networks, and by 1.5 times as much in a network
+that amplifies every difference.
 """
 
-AHEAD = 4
-"""Steps after one in which its copy may show how sensitive it is: two losses may be equal by chance.
+LOOKAHEAD_STEPS = 4
+"""A step's limit also takes into account the differences of the copies in this many following steps.
 
-In ResNet-50 with batches of 8 Chainer and Keras on JAX were 3e-2 apart in the second step, and Chainer's copy 2e-3.
+A copy shows how sensitive a step is, but two losses may be equal by chance. In ResNet-50 with batches of 8, Chainer and
+Keras on JAX differed by 3e-2 in the second step, and Chainer and its copy by 2e-3.
 """
 
-SLOW = 1e-3
-"""Of the learning rate. In 600 steps of MNIST, Adam turns rounding into a third of a loss; at this rate into 3e-7."""
+SLOW_RATE = 1e-3
+"""Factor on the learning rate of long epochs that are trained a second time.
 
-AT_SLOW_RATE = f"at 1/{1 / SLOW:.0f} of the learning rate"
+In 600 steps on MNIST, Adam amplifies rounding to a third of a loss; at this rate to 3e-7.
+"""
 
-EVALUATION, LOSSES, UPDATE = "evaluation before training", "whole epochs", "update by whole epochs"
-TAIL_LOSSES, TAIL_UPDATE = "the last two batches", "update by the last two batches"
+AT_SLOW_RATE = f"at 1/{1 / SLOW_RATE:.0f} of the learning rate"
+
+EVALUATION, LOSSES, UPDATE = "evaluation before training", "whole epochs", "weight update over whole epochs"
+TAIL_LOSSES, TAIL_UPDATE = "the last two batches", "weight update over the last two batches"
 SLOW_LOSSES, SLOW_UPDATE = (f"{what} {AT_SLOW_RATE}" for what in (LOSSES, UPDATE))
-"""What of whole epochs is compared."""
+"""The quantities that are compared."""
 
-LEAST_ALLOWED = {
+ALWAYS_ALLOWED = {
     EVALUATION: 1e-4,
     LOSSES: 5e-3,
     TAIL_LOSSES: 1e-4,
@@ -45,64 +51,81 @@ LEAST_ALLOWED = {
     SLOW_LOSSES: 1e-4,
     SLOW_UPDATE: 5e-3,
 }
-"""Two trainers may part this far in any case.
+"""Differences that are allowed whatever the copies show.
 
-float32 rounds by 6e-8, but now and then it pushes a hidden unit over ReLU's kink. In one of 40 certificates of the
-default experiment's recipe that happened before it did in both copies: losses were 4e-4 apart. At the small rate a kink
-moves no loss, and 8e-4 of an update.
+float32 rounds by 6e-8, but sometimes rounding pushes a hidden unit across the kink of ReLU. In one of 40 certificates
+of the default experiment's recipe this happened before it had happened in both copies; the losses differed by 4e-4. At
+the small rate a kink changes no loss, and an update by 8e-4.
 """
 
 
 @dataclass(frozen=True)
-class Course:
-    """One training. losses: of each step, float64. moved: the weights' change. logits: of the initial weights."""
+class TrainingResult:
+    """The result of training the epochs once.
+
+    losses: loss of each step, float64.
+    tail_losses: loss of each step of the last two batches, trained from the initial weights; may be empty.
+    weight_change: final minus initial weights.
+    tail_weight_change: the same after the last two batches.
+    logits: logits of the test samples before training.
+    """
 
     losses: np.ndarray
     tail_losses: np.ndarray
-    moved: Sketches
-    tail_moved: Sketches
+    weight_change: Sketches
+    tail_weight_change: Sketches
     logits: Sketches
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as arrays by name, as `of_arrays` takes them."""
-        found: dict[str, np.ndarray] = {}
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return all fields as arrays by name, as `from_arrays` takes them."""
+        arrays: dict[str, np.ndarray] = {}
         for field in fields(self):
             value = getattr(self, field.name)
-            found |= value.arrays(f"{field.name}/") if isinstance(value, Sketches) else {field.name: value}
-        return found
+            arrays |= value.to_arrays(f"{field.name}/") if isinstance(value, Sketches) else {field.name: value}
+        return arrays
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Back from `arrays`."""
-        sketched = ("moved", "tail_moved", "logits")
-        found: dict[str, Any] = {name: Sketches.of_arrays(arrays, f"{name}/") for name in sketched}
-        return cls(losses=arrays["losses"], tail_losses=arrays["tail_losses"], **found)
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Restore what `to_arrays` returned."""
+        sketched = ("weight_change", "tail_weight_change", "logits")
+        sketches: dict[str, Any] = {name: Sketches.from_arrays(arrays, f"{name}/") for name in sketched}
+        return cls(losses=arrays["losses"], tail_losses=arrays["tail_losses"], **sketches)
 
 
 @dataclass(frozen=True)
-class Courses:
-    """A training, and that of the perturbed copy."""
+class ResultWithCopy:
+    """The result of a training and that of its perturbed copy."""
 
-    own: Course
-    copy: Course
+    own: TrainingResult
+    copy: TrainingResult
 
 
 @dataclass(frozen=True)
 class EpochTrace:
-    """What a trainer showed. full: at the recipe's learning rate. slow: at a thousandth of it; None of short epochs.
+    """What one trainer showed while it trained whole epochs.
 
-    steps: of each epoch. wrong_counts: see `EpochFeed.wrong_counts`; of the first epoch where there is something.
+    full: results at the recipe's learning rate.
+    slow: results at SLOW_RATE times that rate; None if the epochs are short.
+    steps: number of steps of each epoch.
+    wrong_counts: phrase about the first epoch with wrong counts (see `EpochFeed.wrong_counts`); None if all are right.
     """
 
-    full: Courses
-    slow: Courses | None
+    full: ResultWithCopy
+    slow: ResultWithCopy | None
     steps: tuple[int, ...]
     wrong_counts: str | None
 
 
 @dataclass(frozen=True)
-class Apart:
-    """How far two trainers are apart in something, and how far they may be. step: of the losses, from 1; else None."""
+class EpochDifference:
+    """The difference between two trainers in one quantity.
+
+    what: the quantity: EVALUATION, LOSSES, UPDATE, TAIL_LOSSES, TAIL_UPDATE, SLOW_LOSSES or SLOW_UPDATE.
+    difference: the relative difference.
+    allowed: the largest difference that is allowed.
+    step: of losses the step, from 1; otherwise None.
+    layer: of updates the layer that differs most; otherwise None.
+    """
 
     what: str
     difference: float
@@ -112,72 +135,78 @@ class Apart:
 
     @property
     def excess(self) -> float:
-        """The difference, by what is allowed."""
+        """The difference divided by the allowed one."""
         return self.difference / self.allowed
 
 
-def compare_epochs(first: EpochTrace, second: EpochTrace, parameters: Sequence[str]) -> list[Apart]:
-    """How far two trainers are apart, in the order of the computation: of the losses the step of the largest excess.
+def compare_epochs(first: EpochTrace, second: EpochTrace, parameters: Sequence[str]) -> list[EpochDifference]:
+    """Return the differences between two trainers, in the order of the computation.
 
-    A difference of losses is relative; of weights, of how far they moved. Steps count until the losses of both are no
-    longer finite. parameters: the arrays that the optimizer changes. At the small rate they alone are compared: beside
-    running statistics they hardly move.
+    Losses are compared relative to their size, weights relative to how far they moved. Of the losses one step is given:
+    the first that exceeds its limit, otherwise the one nearest to its limit. Steps are compared until the losses of
+    both trainers are not finite.
+
+    parameters: names of the arrays that the optimizer changes. At the small learning rate only they are compared,
+        because they hardly move there and running statistics would dominate.
     """
     one, other = first.full, second.full
-    apart = [_sketches_apart(EVALUATION, one, other, "logits"), _losses_apart(LOSSES, one, other, "losses")]
+    differences = [_compare_sketches(EVALUATION, one, other, "logits"), _compare_losses(LOSSES, one, other, "losses")]
     if len(one.own.tail_losses):
-        apart.append(_losses_apart(TAIL_LOSSES, one, other, "tail_losses"))
-        apart.append(_sketches_apart(TAIL_UPDATE, one, other, "tail_moved"))
+        differences.append(_compare_losses(TAIL_LOSSES, one, other, "tail_losses"))
+        differences.append(_compare_sketches(TAIL_UPDATE, one, other, "tail_weight_change"))
     if np.isfinite(one.own.losses).all() or np.isfinite(other.own.losses).all():
-        apart.append(_sketches_apart(UPDATE, one, other, "moved"))
+        differences.append(_compare_sketches(UPDATE, one, other, "weight_change"))
     if first.slow and second.slow:
-        apart.append(_losses_apart(SLOW_LOSSES, first.slow, second.slow, "losses"))
-        apart.append(_sketches_apart(SLOW_UPDATE, first.slow, second.slow, "moved", parameters))
-    return apart
+        differences.append(_compare_losses(SLOW_LOSSES, first.slow, second.slow, "losses"))
+        differences.append(_compare_sketches(SLOW_UPDATE, first.slow, second.slow, "weight_change", parameters))
+    return differences
 
 
-def _losses_apart(what: str, one: Courses, other: Courses, key: str) -> Apart:
-    losses, others = getattr(one.own, key), getattr(other.own, key)
-    steps = _finite_steps(losses, others)
-    between = _differences(losses, others)[:steps]
-    chaos = np.minimum(*(_chaos(courses)[:steps] for courses in (one, other)))
-    allowed = np.maximum(LEAST_ALLOWED[what], ALLOWED * chaos)
+def _compare_losses(what: str, one: ResultWithCopy, other: ResultWithCopy, key: str) -> EpochDifference:
+    losses, other_losses = getattr(one.own, key), getattr(other.own, key)
+    steps = _finite_steps(losses, other_losses)
+    differences = _loss_differences(losses, other_losses)[:steps]
+    from_copy = np.minimum(*(_differences_from_copy(result)[:steps] for result in (one, other)))
+    allowed = np.maximum(ALWAYS_ALLOWED[what], ALLOWED_RATIO * from_copy)
     if not steps:
-        return Apart(what, 0.0, LEAST_ALLOWED[what], 1)
-    # The first one that is too large says where; where none is, the one with the largest share of what is allowed.
-    excess = between / allowed
+        return EpochDifference(what, 0.0, ALWAYS_ALLOWED[what], 1)
+    excess = differences / allowed
     step = int(np.argmax(excess > 1)) if (excess > 1).any() else int(np.argmax(excess))
-    return Apart(what, float(between[step]), float(allowed[step]), step + 1)
+    return EpochDifference(what, float(differences[step]), float(allowed[step]), step + 1)
 
 
-def _chaos(courses: Courses) -> np.ndarray:
-    """How far a trainer has parted from its perturbed copy by each step, and AHEAD more; of whole epochs.
+def _differences_from_copy(result: ResultWithCopy) -> np.ndarray:
+    """Return by step the largest difference from the perturbed copy up to LOOKAHEAD_STEPS later, over the whole epochs.
 
-    The last two batches are trained from the initial weights too: their first steps are as sensitive.
+    The whole epochs' losses serve for the last two batches too: those are also trained from the initial weights, so
+    their first steps are as sensitive.
     """
-    parted = np.maximum.accumulate(_differences(courses.own.losses, courses.copy.losses))
-    return parted[np.minimum(np.arange(len(parted)) + AHEAD, len(parted) - 1)]
+    largest = np.maximum.accumulate(_loss_differences(result.own.losses, result.copy.losses))
+    return largest[np.minimum(np.arange(len(largest)) + LOOKAHEAD_STEPS, len(largest) - 1)]
 
 
-def _differences(losses: np.ndarray, others: np.ndarray) -> np.ndarray:
-    if len(losses) != len(others):
-        return np.full(max(len(losses), len(others)), np.inf)
-    return np.array([scalar_difference(a, b) for a, b in zip(losses, others, strict=True)])
+def _loss_differences(losses: np.ndarray, other_losses: np.ndarray) -> np.ndarray:
+    if len(losses) != len(other_losses):
+        return np.full(max(len(losses), len(other_losses)), np.inf)
+    return np.array([scalar_difference(a, b) for a, b in zip(losses, other_losses, strict=True)])
 
 
-def _finite_steps(losses: np.ndarray, others: np.ndarray) -> int:
-    """Steps before the first one whose loss is finite in neither."""
-    if len(losses) != len(others):
-        return max(len(losses), len(others))
-    ended = ~np.isfinite(losses) & ~np.isfinite(others)
-    return int(np.argmax(ended)) if ended.any() else len(losses)
+def _finite_steps(losses: np.ndarray, other_losses: np.ndarray) -> int:
+    """Return the number of steps before the first one in which neither loss is finite."""
+    if len(losses) != len(other_losses):
+        return max(len(losses), len(other_losses))
+    both_diverged = ~np.isfinite(losses) & ~np.isfinite(other_losses)
+    return int(np.argmax(both_diverged)) if both_diverged.any() else len(losses)
 
 
-def _sketches_apart(what: str, one: Courses, other: Courses, key: str, names: Sequence[str] = ()) -> Apart:
-    """Of these arrays together, or of all; the layer is named whose own difference is the largest."""
-    own, others = getattr(one.own, key), getattr(other.own, key)
+def _compare_sketches(
+    what: str, one: ResultWithCopy, other: ResultWithCopy, key: str, names: Sequence[str] = ()
+) -> EpochDifference:
+    """Compare the named arrays together, or all of them. The layer of the array that differs most is named."""
+    own, other_own = getattr(one.own, key), getattr(other.own, key)
     names = names or list(own.shapes)
-    chaos = min(getattr(courses.own, key).difference(getattr(courses.copy, key), names) for courses in (one, other))
-    furthest = max(names, key=lambda name: own.difference(others, [name]))
+    from_copy = min(getattr(result.own, key).difference(getattr(result.copy, key), names) for result in (one, other))
+    furthest = max(names, key=lambda name: own.difference(other_own, [name]))
     layer = None if key == "logits" else furthest.rpartition(".")[0]
-    return Apart(what, own.difference(others, names), max(LEAST_ALLOWED[what], ALLOWED * chaos), layer=layer)
+    allowed = max(ALWAYS_ALLOWED[what], ALLOWED_RATIO * from_copy)
+    return EpochDifference(what, own.difference(other_own, names), allowed, layer=layer)

@@ -1,21 +1,24 @@
-"""What two trainers are said to be, and where they part, in words."""
+"""The sentences of a certificate: how equal two trainers are, and where they diverge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trainmark.parity.epoch_check import Apart
+from trainmark.parity.epoch_check import EpochDifference
 
 RULE = "rule"
-"""What of a place where an update is not the one that its rule makes in numpy of the trainer's own gradients."""
+"""`Location.what` of an update that differs from its update rule in numpy, applied to the trainer's own gradients."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Something that two trainers did, and how far they are apart in it.
+class Location:
+    """A point in the computation of two trainers, with the difference between them there.
 
-    what: "initial weights", "input", "forward", "loss", "backward", "update", RULE, "running statistics", "epoch" (of
-    several batches: its losses, or what it leaves in a layer) or "evaluation". step: from 1; 0 for the initial weights.
-    layer, op: None where it is of no layer.
+    stage: a key of certified_steps.STAGES.
+    step: the step, from 1; 0 for the initial weights.
+    layer, op: the layer and its op; None if the point belongs to no layer.
+    what: "initial weights", "input", "forward", "loss", "backward", "update", RULE, "running statistics", "epoch" (the
+        epoch of several batches: its losses, or a layer's weights after it) or "evaluation".
+    difference: the relative difference.
     """
 
     stage: str
@@ -28,88 +31,97 @@ class Place:
 
 EQUAL = {
     "bitwise": "bitwise equal",
-    "rounding": "equal but for rounding",
+    "rounding": "equal up to rounding",
     "single": "equal to single precision",
 }
-"""What the classes that may be ranked mean, best first."""
+"""Meaning of the classes that may be ranked, best first."""
 
 _SENTENCES = {
     "bitwise": EQUAL["bitwise"],
-    "rounding": EQUAL["rounding"] + ", {largest:.1e} at most",
-    "single": EQUAL["single"] + ", {largest:.1e} at most: {places}",
-    "different": "different, by up to {largest:.1e}: {places}",
+    "rounding": EQUAL["rounding"] + " (largest difference {largest:.1e})",
+    "single": EQUAL["single"] + " (largest difference {largest:.1e}): {divergence}",
+    "different": "different (largest difference {largest:.1e}): {divergence}",
 }
 
-_HORIZON = (
-    "; {steps} of the steps count, since later ones turn a change in a last bit into more than 1e-10 by themselves"
-)
+_CUT = "; comparable steps: {steps} (in later ones the training itself amplifies a last-bit change to more than 1e-10)"
 
-_EPOCH_CUT = ", and an epoch of several batches is not compared"
+_EPOCH_CUT = "; the epoch of several batches is not compared"
 
-_PARTING = {
-    ("single", True): "computed in float32 in {place}",
-    ("different", True): "they part in {place}",
-    ("single", False): "rounding that grew, seen first in {place}",
-    ("different", False): "they part slowly, seen first in {place}",
+_DIVERGENCE = {
+    ("single", True): "computed in float32: {location}",
+    ("different", True): "they diverge in {location}",
+    ("single", False): "rounding grew gradually, first seen in {location}",
+    ("different", False): "they diverge gradually, first seen in {location}",
 }
-"""Where they part, by class and by whether there are causes."""
+"""Where two trainers diverge, by their class and by whether there are causes."""
 
 
 def pair_sentence(
     parity: str,
     largest: float,
-    place: Place | None,
-    causes: Sequence[Place],
+    location: Location | None,
+    causes: Sequence[Location],
     rules: Mapping[str, str],
     steps: int | None,
     epoch_cut: bool = False,
 ) -> str:
-    """What a pair is, for people.
+    """Return the sentence about a pair of trainers.
 
-    rules: of the stages' updates. steps: how many count, where not all do; epoch_cut: whether so few that the epoch of
-    several batches does not.
+    parity: the class.
+    largest: the largest difference of any stage.
+    location: where they diverge, if the class has that.
+    causes: all points at which they diverge.
+    rules: name of the update rule of each stage.
+    steps: number of comparable steps; None if all are.
+    epoch_cut: whether the epoch of several batches is not compared for that reason.
     """
-    told = ""
-    if place:
-        later = [one for one in causes if one != place]
-        told = _PARTING[parity, bool(causes)].format(place=format_place(place, rules[place.stage]))
-        told += "".join(f"; also in {format_place(one, rules[one.stage])}" for one in later)
-    sentence = _SENTENCES[parity].format(largest=largest, places=told)
-    return sentence + (_HORIZON.format(steps=steps) if steps else "") + (_EPOCH_CUT if epoch_cut else "")
+    divergence = ""
+    if location:
+        other_causes = [cause for cause in causes if cause != location]
+        template = _DIVERGENCE[parity, bool(causes)]
+        divergence = template.format(location=format_location(location, rules[location.stage]))
+        divergence += "".join(f"; also in {format_location(cause, rules[cause.stage])}" for cause in other_causes)
+    sentence = _SENTENCES[parity].format(largest=largest, divergence=divergence)
+    return sentence + (_CUT.format(steps=steps) if steps else "") + (_EPOCH_CUT if epoch_cut else "")
 
 
-_TOLD = {
+_POINTS = {
     "initial weights": "the initial weights of {layer}",
-    "forward": "the forward of {layer}",
-    "backward": "the backward of {layer}",
+    "forward": "the forward pass of {layer}",
+    "backward": "the backward pass of {layer}",
     "update": "the update of {layer} by {rule}",
-    RULE: "the update of {layer}, which is not that of {rule}",
+    RULE: "the update of {layer}, which does not follow {rule}",
     "running statistics": "the running statistics of {layer}",
     "epoch": "the weights or statistics of {layer} after an epoch of several batches",
     "evaluation": "the evaluation of {layer}",
-    "input": "the input: other samples, or the same in another order",
-    "loss": "the loss, or the batch that it is of",
+    "input": "the input (other samples or another order)",
+    "loss": "the loss (or the batch that it belongs to)",
 }
 
 
-def format_apart(apart: Apart) -> str:
-    """How far whole epochs are apart, in words."""
-    what = apart.what if apart.step is None else f"loss of step {apart.step} of {apart.what}"
-    layer = f", most in {apart.layer}" if apart.layer else ""
+def format_epoch_difference(difference: EpochDifference) -> str:
+    """Return a phrase about a difference in whole epochs."""
+    step = difference.step
+    what = difference.what if step is None else f"loss of step {step} of {difference.what}"
+    layer = f", most in {difference.layer}" if difference.layer else ""
     return (
-        f"trained as runs are, in float32 and full batches, the {what} differs by {apart.difference:.1e}{layer}, where "
-        f"perturbed copies of both allow {apart.allowed:.1e}"
+        f"trained in float32 and full batches, as runs are, the {what} differs by {difference.difference:.1e}{layer} "
+        f"(the perturbed copies of both trainers allow {difference.allowed:.1e})"
     )
 
 
-_EPOCH_LOSSES = "an epoch of several batches: other batches, or another order"
+_EPOCH_LOSSES = "the losses of an epoch of several batches (other batches or another order)"
 
 
-def format_place(place: Place, rule: str) -> str:
-    """In words: "the forward of pool1 (MaxPool2D), step 1: 1.2e-01". rule: of the stage's updates."""
-    told = _EPOCH_LOSSES if place.what == "epoch" and place.layer is None else _TOLD[place.what]
-    text = told.format(layer=f"{place.layer} ({place.op})", rule=rule)
-    when = f", step {place.step}" if place.step else ""
-    dropout = " with dropout" if place.stage == "masks" else ""
-    apart = "" if place.difference == float("inf") else f": {place.difference:.1e}"
-    return f"{text}{when}{dropout}{apart}"
+def format_location(location: Location, rule: str) -> str:
+    """Return the location in words: "the forward pass of pool1 (MaxPool2D), step 1: 1.2e-01".
+
+    rule: name of the update rule of its stage.
+    """
+    is_epoch_loss = location.what == "epoch" and location.layer is None
+    template = _EPOCH_LOSSES if is_epoch_loss else _POINTS[location.what]
+    point = template.format(layer=f"{location.layer} ({location.op})", rule=rule)
+    step = f", step {location.step}" if location.step else ""
+    dropout = " with dropout" if location.stage == "masks" else ""
+    difference = "" if location.difference == float("inf") else f": {location.difference:.1e}"
+    return f"{point}{step}{dropout}{difference}"

@@ -1,9 +1,9 @@
-"""Sketches: what is kept of arrays that are compared between processes, and too many to keep.
+"""Sketches: short summaries of arrays that are compared between processes and too large to store.
 
-A sketch of an array is its norm and BUCKETS sums: each value is added to one bucket, with a sign that is drawn by its
-place. The norm of the difference of two sketches estimates that of the arrays' difference: its square is right in the
-mean, and off by a share of sqrt(2 / BUCKETS), 9 %, as a rule (count sketch: Charikar, Chen, Farach-Colton 2002; sums of
-signed values: Alon, Matias, Szegedy 1996). A difference in one value alone is seen exactly.
+A sketch of an array is its norm and BUCKETS signed sums: each value is added to one bucket, with a sign that depends on
+its position. The norm of the difference of two sketches estimates the norm of the difference of the arrays. The square
+of the estimate is unbiased, with a relative standard deviation of sqrt(2 / BUCKETS), 9 % (count sketch: Charikar, Chen,
+Farach-Colton 2002; sums of signed values: Alon, Matias, Szegedy 1996). A difference in a single value is exact.
 """
 
 import json
@@ -14,20 +14,20 @@ from functools import cache
 import numpy as np
 
 BUCKETS = 257
-"""A prime, so that buckets, which values are dealt to in turn, fall in with no axis of a network."""
+"""Number of sums. Values go to the buckets in turn; a prime number does not line up with any axis of a network."""
 
 BLOCK_ROWS = 4096
-"""Values of a bucket whose signs are drawn at once: bounds the memory that a sketch takes."""
+"""Number of values per bucket whose signs are drawn at once; limits the memory that a sketch needs."""
 
 SIGNS_SEED = 20260
-"""Of the signs: the same in every process that is compared with another."""
+"""Seed of the signs; the same in every process, so that sketches can be compared."""
 
 
 @cache
 def _signs(block: int) -> np.ndarray:
-    """Signs of a block of values: int8, (BLOCK_ROWS, BUCKETS).
+    """Return the signs of a block of values: int8, (BLOCK_ROWS, BUCKETS).
 
-    From raw bits of PCG64, which numpy promises not to change, as it does not for what Generator makes of them.
+    They are raw bits of PCG64: numpy guarantees that these never change, but not what a Generator makes of them.
     """
     bits = np.random.PCG64([SIGNS_SEED, block]).random_raw(BLOCK_ROWS * BUCKETS // 64 + 1).astype("<u8")
     ones = np.unpackbits(bits.view(np.uint8), count=BLOCK_ROWS * BUCKETS)
@@ -35,54 +35,62 @@ def _signs(block: int) -> np.ndarray:
 
 
 def sketch(array: np.ndarray) -> np.ndarray:
-    """The norm of an array and its BUCKETS signed sums: float64, (1 + BUCKETS,). NaN and infinity stay in them."""
+    """Return the norm of an array and its BUCKETS signed sums: float64, (1 + BUCKETS,). NaN and infinity propagate."""
     values = np.ascontiguousarray(array, np.float64).ravel()
     sums = np.zeros(BUCKETS)
     with np.errstate(all="ignore"):
         for block, start in enumerate(range(0, len(values), BLOCK_ROWS * BUCKETS)):
-            part = values[start : start + BLOCK_ROWS * BUCKETS]
-            whole = len(part) // BUCKETS
-            rows, rest = part[: whole * BUCKETS].reshape(whole, BUCKETS), part[whole * BUCKETS :]
-            sums += (rows * _signs(block)[:whole]).sum(axis=0)
-            sums[: len(rest)] += rest * _signs(block)[whole, : len(rest)] if len(rest) else 0
+            block_values = values[start : start + BLOCK_ROWS * BUCKETS]
+            full_rows = len(block_values) // BUCKETS
+            rows = block_values[: full_rows * BUCKETS].reshape(full_rows, BUCKETS)
+            rest = block_values[full_rows * BUCKETS :]
+            sums += (rows * _signs(block)[:full_rows]).sum(axis=0)
+            sums[: len(rest)] += rest * _signs(block)[full_rows, : len(rest)] if len(rest) else 0
         return np.concatenate([[np.sqrt(values @ values)], sums])
 
 
 @dataclass(frozen=True)
 class Sketches:
-    """Sketches of arrays by name. shapes: of the arrays. values: a row each, as `sketch` gives it."""
+    """Sketches of named arrays.
+
+    shapes: shape of each array, by name.
+    values: one row per array, as returned by `sketch`.
+    """
 
     shapes: Mapping[str, tuple[int, ...]]
     values: np.ndarray
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray]) -> "Sketches":
-        """Of these arrays."""
+        """Sketch each of these arrays."""
         values = [sketch(array) for array in arrays.values()]
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
         return cls(shapes, np.stack(values) if values else np.empty((0, 1 + BUCKETS)))
 
-    def arrays(self, beginning: str) -> dict[str, np.ndarray]:
-        """As arrays by name, each name with this beginning, for a file: `of_arrays` takes them back."""
+    def to_arrays(self, prefix: str) -> dict[str, np.ndarray]:
+        """Return the sketches as arrays by name, each name with this prefix, to be stored in a file."""
         shapes = json.dumps({name: list(shape) for name, shape in self.shapes.items()})
-        return {f"{beginning}values": self.values, f"{beginning}shapes": np.frombuffer(shapes.encode(), np.uint8)}
+        return {f"{prefix}values": self.values, f"{prefix}shapes": np.frombuffer(shapes.encode(), np.uint8)}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, np.ndarray], beginning: str) -> "Sketches":
-        """Back from `arrays`."""
-        shapes = json.loads(arrays[f"{beginning}shapes"].tobytes())
-        return cls({name: tuple(shape) for name, shape in shapes.items()}, arrays[f"{beginning}values"])
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], prefix: str) -> "Sketches":
+        """Restore what `to_arrays` returned."""
+        shapes = json.loads(arrays[f"{prefix}shapes"].tobytes())
+        return cls({name: tuple(shape) for name, shape in shapes.items()}, arrays[f"{prefix}values"])
 
     def norm(self, names: Iterable[str]) -> float:
-        """Of these arrays together. An array that is not there counts as none."""
+        """Return the joint norm of these arrays. Missing arrays are ignored."""
         return float(np.linalg.norm(self._rows(names)[:, 0]))
 
     def equal(self, other: "Sketches") -> bool:
-        """Whether all names, shapes and sketches are equal to the last bit."""
+        """Return whether all names, shapes and sketches are equal to the last bit."""
         return dict(self.shapes) == dict(other.shapes) and self.values.tobytes() == other.values.tobytes()
 
     def difference(self, other: "Sketches", names: Iterable[str]) -> float:
-        """Of these arrays together, relatively (see `relative`); infinite where one is not in both, in one shape."""
+        """Return the relative difference of these arrays together (see `relative`).
+
+        Infinite if an array is missing on one side or its shapes differ.
+        """
         names = list(names)
         if any(name not in self.shapes or self.shapes[name] != other.shapes.get(name) for name in names):
             return float("inf")
@@ -90,23 +98,27 @@ class Sketches:
         if first.tobytes() == second.tobytes():
             return 0.0
         with np.errstate(invalid="ignore"):
-            apart = np.float64(np.linalg.norm(first[:, 1:] - second[:, 1:]))
-        return relative(apart, np.float64(np.linalg.norm(first[:, 0])), np.float64(np.linalg.norm(second[:, 0])))
+            distance = np.float64(np.linalg.norm(first[:, 1:] - second[:, 1:]))
+        return relative(distance, np.float64(np.linalg.norm(first[:, 0])), np.float64(np.linalg.norm(second[:, 0])))
 
     def _rows(self, names: Iterable[str]) -> np.ndarray:
-        places = {name: i for i, name in enumerate(self.shapes)}
-        return self.values[[places[name] for name in names if name in places]]
+        rows = {name: i for i, name in enumerate(self.shapes)}
+        return self.values[[rows[name] for name in names if name in rows]]
 
 
-def relative(apart: float, first: float, second: float) -> float:
-    """A distance by the larger of two sizes; 0 where nothing is apart, else infinite where anything is not finite."""
-    if apart == 0:
+def relative(distance: float, first: float, second: float) -> float:
+    """Return a distance divided by the larger of two sizes.
+
+    0 if the distance is 0; otherwise infinite if an argument is not finite.
+    """
+    if distance == 0:
         return 0.0
-    return float(apart / max(abs(first), abs(second))) if np.isfinite([apart, first, second]).all() else float("inf")
+    finite = np.isfinite([distance, first, second]).all()
+    return float(distance / max(abs(first), abs(second))) if finite else float("inf")
 
 
 def scalar_difference(first: float, second: float) -> float:
-    """|a - b| / max(|a|, |b|); 0 where both have the same bits, infinite where one is not finite."""
+    """Return |a - b| / max(|a|, |b|); 0 if both have the same bits, otherwise infinite if one is not finite."""
     if np.float64(first).tobytes() == np.float64(second).tobytes():
         return 0.0
     with np.errstate(invalid="ignore"):
@@ -116,19 +128,19 @@ def scalar_difference(first: float, second: float) -> float:
 def array_difference(
     first: Mapping[str, np.ndarray | None], second: Mapping[str, np.ndarray | None], names: Iterable[str]
 ) -> float:
-    """As `Sketches.difference`, of the arrays themselves."""
-    apart, sizes = 0.0, np.zeros(2)
+    """Return the relative difference like `Sketches.difference`, computed from the arrays themselves."""
+    squared_distance, squared_sizes = 0.0, np.zeros(2)
     for name in names:
         a, b = first.get(name), second.get(name)
         if a is None or b is None or a.shape != b.shape:
             return float("inf")
-        if a.tobytes() == b.tobytes():  # also where it is not finite
-            apart, sizes = apart, sizes + _square(a)
+        if a.tobytes() == b.tobytes():  # equal even if not finite
+            squared_sizes = squared_sizes + _square(a)
             continue
         with np.errstate(all="ignore"):
-            apart += _square(a.astype(np.float64) - b.astype(np.float64))
-            sizes += _square(a), _square(b)
-    return relative(np.sqrt(apart), *np.sqrt(sizes))
+            squared_distance += _square(a.astype(np.float64) - b.astype(np.float64))
+            squared_sizes += _square(a), _square(b)
+    return relative(np.sqrt(squared_distance), *np.sqrt(squared_sizes))
 
 
 def _square(array: np.ndarray) -> float:

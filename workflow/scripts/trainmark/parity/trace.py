@@ -1,4 +1,4 @@
-"""A trace: what one trainer showed of itself while it trained the certified steps. On disk it is one file of arrays."""
+"""A trace: everything that one trainer showed while it trained the certified steps, stored as one file of arrays."""
 
 import json
 import zipfile
@@ -13,31 +13,39 @@ import numpy as np
 from trainmark.errors import CertificateError
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
-from trainmark.parity.epoch_check import Course, Courses, EpochTrace
+from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingResult
 from trainmark.parity.sketches import Sketches
 from trainmark.plan.run import trainer_name
 
-FORMAT = 6
-"""Of the file: another one is refused."""
+FORMAT = 7
+"""Version of the file format; files of any other version are refused."""
 
 SINGLE_SKETCHES = ("initial_weights", "activations", "epoch_weights", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
-RATES, COURSES = ("full", "slow"), ("own", "copy")
+RATES, RESULTS = ("full", "slow"), ("own", "copy")
 ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 
 
 @dataclass(frozen=True)
 class StageTrace:
-    """What one stage of the certified training showed.
+    """What a trainer showed in one stage.
 
-    rule: of the updates. losses: a step each, float64. epoch_losses: of the first steps again, taken as one epoch of
-    several batches; none in stages that do not. epoch_weights: after that epoch, else None. update_errors: how far each
-    step's weights are from what the rule makes in numpy of the same gradients, relative, float64, in stages that decide
-    the class; update_layers: in which layer. initial_weights: right after the network was built. activations: of every
-    node, "input" first, before the first step. gradients, weights: after each step, of every array. evaluation: of
-    every node, for the evaluation samples after the last step; logits: those of the last node, in full. final: all
-    weights after the last step, in full. The last three None where the stage was cut, and epoch_weights where it was
-    cut within that epoch.
+    rule: name of the update rule.
+    losses: loss of each step, float64.
+    epoch_losses: losses of the first steps repeated as a single epoch; empty if the stage has no such epoch.
+    epoch_weights: weights after that epoch; None without it.
+    update_layers: for each step, the layer whose update differs most from the rule; empty if updates are not checked.
+    update_errors: relative difference of that layer's update from the rule in numpy, float64.
+    initial_weights: weights right after the network was built.
+    activations: outputs of every node in the first step, "input" first.
+    gradients: gradients of each step.
+    weights: weights after each step.
+    evaluation: outputs of every node for the evaluation samples, after the last step.
+    logits: output of the last node for these samples, in full.
+    final: weights after the last step, in full; empty for perturbed copies.
+
+    `evaluation`, `logits` and `final` are None in a stage that was cut (see `until`), and so is `epoch_weights` if the
+    cut is within that epoch.
     """
 
     rule: str
@@ -55,7 +63,7 @@ class StageTrace:
     final: Mapping[str, np.ndarray] | None
 
     def until(self, step: int) -> "StageTrace":
-        """The stage cut after a step, but for its updates, each of which is judged by itself."""
+        """Return the stage cut after a step. All updates stay, because each is judged by itself."""
         if step >= len(self.losses):
             return self
         steps: dict[str, Any] = {key: getattr(self, key)[:step] for key in ("losses", "epoch_losses", *STEP_SKETCHES)}
@@ -67,9 +75,12 @@ class StageTrace:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a trainer came to no end of a stage.
+    """Why a trainer did not finish a stage.
 
-    kind: "shape", where `node` gave another one; "precision", where an array holds two-byte numbers; "out_of_memory".
+    kind: "shape": the output of `node` has another shape; "precision": an array holds 16-bit numbers; "out_of_memory".
+    stage: a key of certified_steps.STAGES, "epochs" or "checks".
+    node: name of the node for "shape"; otherwise None.
+    message: the error, as a sentence.
     """
 
     kind: str
@@ -80,11 +91,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one trainer showed, by stage (see certified_steps.STAGES). settings: of its plan, as plain JSON.
+    """Everything that one trainer showed.
 
-    epochs: whole ones, as runs train them; None where the plan has none, or the trainer did not come that far. checks:
-    what is wrong with its adapter, by check (adapter_check.check_adapter). float32_ops: ops that its framework is known
-    to compute in float32, whatever it is given.
+    framework, device: the trainer.
+    versions: versions of the packages that train.
+    stages: what it showed in each stage (see certified_steps.STAGES).
+    epochs: what it showed in whole epochs; None if there are none or the trainer failed before them.
+    checks: what is wrong with its adapter, by check (see adapter_check.check_adapter).
+    settings: description of the training, as plain JSON.
+    failure: why it stopped early; None if it did not.
+    float32_ops: ops that its framework is known to compute in float32, even in a float64 network.
     """
 
     framework: str
@@ -99,7 +115,7 @@ class Trace:
 
     @property
     def trainer(self) -> str:
-        """Its name, as comparisons have it."""
+        """Name of the trainer, for example "chainer on cpu"."""
         return trainer_name(self.framework, self.device)
 
 
@@ -107,10 +123,10 @@ class Trace:
 
 
 def write_trace(trace: Trace, path: Path) -> None:
-    """Write a trace as a whole or not at all. Nothing in the file has to be unpickled."""
+    """Write a trace to a file, atomically. The file contains no pickled objects."""
     arrays: dict[str, np.ndarray] = {}
-    stages = {name: _packed(stage, name, arrays) for name, stage in trace.stages.items()}
-    about = {
+    stages = {name: _pack_stage(stage, name, arrays) for name, stage in trace.stages.items()}
+    header = {
         "format": FORMAT,
         **{key: getattr(trace, key) for key in ("framework", "device", "versions", "settings")},
         "failure": asdict(trace.failure) if trace.failure else None,
@@ -120,71 +136,74 @@ def write_trace(trace: Trace, path: Path) -> None:
         "rates": [rate for rate in RATES if getattr(trace.epochs, rate, None)],
         "stages": stages,
     }
-    for rate, name in product(about["rates"], COURSES):
-        course: Course = getattr(getattr(trace.epochs, rate), name)
-        arrays |= {f"epochs/{rate}/{name}/{key}": array for key, array in course.arrays().items()}
-    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    with written_whole(path) as part:
-        write_arrays(part, arrays)
+    for rate, name in product(header["rates"], RESULTS):
+        result: TrainingResult = getattr(getattr(trace.epochs, rate), name)
+        arrays |= {f"epochs/{rate}/{name}/{key}": array for key, array in result.to_arrays().items()}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    with written_whole(path) as temporary:
+        write_arrays(temporary, arrays)
 
 
-def _packed(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict:
-    """What JSON holds of a stage; its arrays are put to the others, under the stage's name."""
+def _pack_stage(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict:
+    """Return the part of a stage that goes to JSON; add its arrays to `arrays`, under the stage's name."""
     assert stage.final is not None  # only a comparison cuts stages
     arrays |= {f"{name}/{key}": getattr(stage, key) for key in ARRAYS}
     arrays |= {f"{name}/final/{key}": array for key, array in stage.final.items()}
     sketches = {key: [getattr(stage, key)] for key in SINGLE_SKETCHES if getattr(stage, key) is not None}
     sketches |= {key: list(getattr(stage, key)) for key in STEP_SKETCHES}
-    for key, found in sketches.items():
-        arrays |= {f"{name}/{key}/{i}": one.values for i, one in enumerate(found)}
-    shapes = {key: [list(one.shapes.items()) for one in found] for key, found in sketches.items()}
+    for key, by_step in sketches.items():
+        arrays |= {f"{name}/{key}/{i}": sketch.values for i, sketch in enumerate(by_step)}
+    shapes = {key: [list(sketch.shapes.items()) for sketch in by_step] for key, by_step in sketches.items()}
     return {"rule": stage.rule, "update_layers": stage.update_layers, "shapes": shapes}
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace; the final weights are read when they are looked at. Raises CertificateError where it is none."""
+    """Read a trace. The final weights are read only when they are accessed.
+
+    Raises CertificateError if the file is missing, damaged or of another version.
+    """
     if not path.is_file():
-        raise CertificateError(f"{path}: there is no such trace; give the files that trace_training.py wrote")
+        raise CertificateError(f"{path}: there is no such trace; give files that trace_training.py wrote")
     try:
         arrays = np.load(path, allow_pickle=False)
-        about = json.loads(arrays["about"].tobytes())
-        if about["format"] != FORMAT:
+        header = json.loads(arrays["header"].tobytes())
+        if header["format"] != FORMAT:
             raise KeyError("format")
-        stages = {name: _unpacked(packed, name, arrays) for name, packed in about["stages"].items()}
-        failure = Failure(**about["failure"]) if about["failure"] else None
-        epochs = _epochs(about, arrays) if about["epochs"] else None
+        stages = {name: _unpack_stage(packed, name, arrays) for name, packed in header["stages"].items()}
+        failure = Failure(**header["failure"]) if header["failure"] else None
+        epochs = _unpack_epochs(header, arrays) if header["epochs"] else None
     except (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile) as error:
-        # Without numpy's own words, which advise to unpickle what is no array.
+        # numpy's own message is not repeated: it advises to unpickle files that are not arrays.
         raise CertificateError(
-            f"{path} is damaged, or no trace of this version of trainmark; delete it and run snakemake again"
+            f"{path} is damaged or not a trace of this version of trainmark; delete it and run snakemake again"
         ) from error
-    known = {key: about[key] for key in ("framework", "device", "versions", "settings")}
     return Trace(
-        **known,
+        **{key: header[key] for key in ("framework", "device", "versions", "settings", "checks")},
         stages=stages,
         epochs=epochs,
-        checks=about["checks"],
         failure=failure,
-        float32_ops=tuple(about["float32_ops"]),
+        float32_ops=tuple(header["float32_ops"]),
     )
 
 
-def _epochs(about: Mapping, arrays: Mapping[str, np.ndarray]) -> EpochTrace:
-    courses = {
-        rate: Courses(*(Course.of_arrays(_Part(arrays, f"epochs/{rate}/{name}/")) for name in COURSES))
-        for rate in about["rates"]
+def _unpack_epochs(header: Mapping, arrays: Mapping[str, np.ndarray]) -> EpochTrace:
+    results = {
+        rate: ResultWithCopy(
+            *(TrainingResult.from_arrays(_ArraysWithPrefix(arrays, f"epochs/{rate}/{name}/")) for name in RESULTS)
+        )
+        for rate in header["rates"]
     }
-    steps, wrong_counts = tuple(about["epochs"]["steps"]), about["epochs"]["wrong_counts"]
-    return EpochTrace(courses["full"], courses.get("slow"), steps, wrong_counts)
+    steps, wrong_counts = tuple(header["epochs"]["steps"]), header["epochs"]["wrong_counts"]
+    return EpochTrace(results["full"], results.get("slow"), steps, wrong_counts)
 
 
-def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> StageTrace:
+def _unpack_stage(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> StageTrace:
     sketches = {
         key: tuple(
             Sketches({array: tuple(shape) for array, shape in shapes}, arrays[f"{name}/{key}/{i}"])
-            for i, shapes in enumerate(found)
+            for i, shapes in enumerate(by_step)
         )
-        for key, found in packed["shapes"].items()
+        for key, by_step in packed["shapes"].items()
     }
     fields: dict[str, Any] = {
         **{key: arrays[f"{name}/{key}"] for key in ARRAYS},
@@ -194,21 +213,21 @@ def _unpacked(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> Stag
     return StageTrace(
         rule=packed["rule"],
         update_layers=tuple(packed["update_layers"]),
-        final=_Part(arrays, f"{name}/final/"),
+        final=_ArraysWithPrefix(arrays, f"{name}/final/"),
         **fields,
     )
 
 
-class _Part(Mapping):
-    """The arrays of a file whose names begin alike, by the rest of their names; each is read when it is asked for."""
+class _ArraysWithPrefix(Mapping):
+    """The arrays of a file whose names have a prefix, by the rest of their names. Each is read when it is accessed."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], beginning: str) -> None:
+    def __init__(self, arrays: Mapping[str, np.ndarray], prefix: str) -> None:
         self._arrays = arrays
-        self._names = [name.removeprefix(beginning) for name in arrays if name.startswith(beginning)]
-        self._beginning = beginning
+        self._names = [name.removeprefix(prefix) for name in arrays if name.startswith(prefix)]
+        self._prefix = prefix
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[self._beginning + name]
+        return self._arrays[self._prefix + name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -1,6 +1,7 @@
-"""Does a trainer update its weights by the rule? By its own gradients, against the rule in numpy.
+"""Compares a trainer's weight updates with the update rule in numpy, applied to the trainer's own gradients.
 
-Two trainers that are compared with each other part sooner or later, where a training magnifies rounding; this does not.
+Two trainers that are compared with each other diverge sooner or later if the training amplifies rounding. This check
+does not depend on that, because each step is judged by its own gradients.
 """
 
 import numpy as np
@@ -13,7 +14,10 @@ from trainmark.recipes.update_rules import UPDATE_RULES, State
 
 
 class UpdateCheck:
-    """The updates of one training, step by step, from weights that no step has changed yet."""
+    """Checks the updates of one training step by step, beginning with a fresh optimizer state.
+
+    weights: the weights before the first step.
+    """
 
     def __init__(self, architecture: Architecture, optimizer: Optimizer, weights: Weights) -> None:
         constants = optimizer.as_dict()
@@ -26,14 +30,15 @@ class UpdateCheck:
         self._states: dict[str, State] = {name: {} for names in self._layers.values() for name in names}
         self._step = 0
 
-    def after(self, gradients: Weights, weights: Weights) -> tuple[str, float]:
-        """(layer, relative difference) of the layer whose weights after a step are the furthest from the rule's.
+    def check_step(self, gradients: Weights, weights: Weights) -> tuple[str, float]:
+        """Return (layer, relative difference) of the layer whose weights differ most from the rule's.
 
-        gradients: of the step, by which the rule is applied to the weights before it.
+        gradients: the step's gradients; the rule is applied with them to the weights before the step.
+        weights: the weights after the step.
         """
         self._step += 1
         with np.errstate(invalid="ignore", over="ignore"):  # a training that diverges is not the rule's fault
-            wanted = {
+            expected = {
                 name: self._rule(
                     self._weights[name].astype(np.float64), gradients[name].astype(np.float64), state, self._step,
                     **self._constants,
@@ -41,6 +46,6 @@ class UpdateCheck:
                 for name, state in self._states.items()
                 if name in self._weights and name in gradients
             }  # fmt: skip
-            apart = {layer: array_difference(wanted, weights, names) for layer, names in self._layers.items()}
+            differences = {layer: array_difference(expected, weights, names) for layer, names in self._layers.items()}
         self._weights = weights
-        return max(apart.items(), key=lambda one: one[1])
+        return max(differences.items(), key=lambda item: item[1])

@@ -1,9 +1,9 @@
-"""Whole epochs as runs train them: full batches of the real data, the last short one too, in float32.
+"""Whole epochs, trained as runs train them: full batches of the real data, the short last one included, in float32.
 
-Each trainer also trains a perturbed copy, and both of long epochs once more at a small fraction of the learning rate:
-epoch_check compares.
+Each trainer also trains a perturbed copy of itself. If the epochs are long, both are trained a second time at a small
+fraction of the learning rate. epoch_check compares the results of two trainers.
 
-Dropout is off: each framework draws its own masks (adapter_check looks at those).
+Dropout is off, because each framework draws its own masks; adapter_check tests those.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,42 +14,47 @@ import numpy as np
 
 from trainmark.frameworks.adapter import Adapter
 from trainmark.networks.graph import Architecture
-from trainmark.parity.epoch_check import SLOW, Course, Courses, EpochTrace
+from trainmark.parity.epoch_check import SLOW_RATE, EpochTrace, ResultWithCopy, TrainingResult
 from trainmark.parity.sketches import Sketches
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import DTYPE, Optimizer
 
-LEAST_STEPS = 30
-"""So many steps are trained at the least, in as many epochs as they take."""
+MIN_STEPS = 30
+"""Minimum number of steps to train; as many epochs are trained as they take."""
 
 SECOND_EPOCH_BATCHES = 8
-"""Batches of the second epoch, where the first has LEAST_STEPS."""
+"""Number of batches of the second epoch to train if the first epoch already has MIN_STEPS steps."""
 
-MOST_VALUES = 10**10
-"""An epoch whose layers put out more values is not trained whole, but this many of them: batches from all over it."""
+MAX_VALUES = 10**10
+"""Maximum number of layer output values in an epoch. Of a larger epoch, batches spread over it are trained."""
 
-LEAST_BATCHES = 4
-"""Batches of an epoch that is not trained whole, however large they are."""
+MIN_BATCHES = 4
+"""Minimum number of batches to train of an epoch that is too large, whatever their size."""
 
-MOST_TESTED = 10_000
-"""Test samples that are evaluated."""
+MAX_TEST_SAMPLES = 10_000
+"""Maximum number of test samples to evaluate."""
 
-LONG = 100
-"""Epochs of more steps together are trained slowly, too."""
+LONG_TRAINING_STEPS = 100
+"""If the epochs together have more steps than this, they are also trained at the small learning rate."""
 
 COPY_CHANGE = 1e-5
-"""By how much each initial weight of a perturbed copy is changed, relative, up or down by numpy's choice."""
+"""Relative change of each initial weight of a perturbed copy, up or down at random."""
 
 COPY_SEED = 4
 
 
 @dataclass(frozen=True)
-class EpochPlan:
-    """What is trained. splits: (inputs, labels) in float32. feeds: epochs, one after the other.
+class CertifiedEpochs:
+    """The whole epochs that every trainer of a certificate trains.
 
-    Where splits has no "test", nothing is evaluated. tail: the last full batch and the last, shorter one, as an epoch
-    from the initial weights; None with one batch.
+    architecture: the network.
+    weights: the initial weights.
+    optimizer: the recipe's optimizer.
+    splits: (inputs, labels) in float32, by split; without "test" nothing is evaluated.
+    feeds: the epochs, in order.
+    tail: the last full batch and the shorter last one as an epoch of its own, trained from the initial weights; None if
+        an epoch has one batch.
     """
 
     architecture: Architecture
@@ -63,18 +68,18 @@ class EpochPlan:
 # --- what is trained ----------------------------------------------------------------------------------------------
 
 
-def chosen_batches(feed: EpochFeed, wanted: int) -> EpochFeed:
-    """Some of a feed's batches, from all over it, the last one among them, in their order."""
-    if wanted >= feed.steps:
+def spread_batches(feed: EpochFeed, count: int) -> EpochFeed:
+    """Return a feed of `count` batches spread evenly over another feed, in their order, with its last batch."""
+    if count >= feed.steps:
         return feed
     order = np.arange(feed.samples) if feed.order is None else feed.order
-    starts = feed.batch_size * np.linspace(0, feed.steps - 1, wanted).round().astype(int)
+    starts = feed.batch_size * np.linspace(0, feed.steps - 1, count).round().astype(int)
     chosen = np.concatenate([order[start : start + feed.batch_size] for start in starts])
     return replace(feed, order=chosen, samples=len(chosen))
 
 
 def last_two_batches(feed: EpochFeed) -> EpochFeed | None:
-    """A feed of the last two batches; None where there is one."""
+    """Return a feed of the last two batches; None if there is only one."""
     if feed.steps < 2:
         return None
     order = np.arange(feed.samples) if feed.order is None else feed.order
@@ -82,99 +87,110 @@ def last_two_batches(feed: EpochFeed) -> EpochFeed | None:
     return replace(feed, order=last, samples=len(last))
 
 
-def feeds_of(samples: int, batch_size: int | None, seed: tuple[int, ...], most_samples: int) -> tuple[EpochFeed, ...]:
-    """The epochs that are trained: of a run's own, the first ones.
+def certified_feeds(
+    samples: int, batch_size: int | None, seed: tuple[int, ...], max_samples: int
+) -> tuple[EpochFeed, ...]:
+    """Return the first epochs of a run, as many as MIN_STEPS steps take.
 
-    An epoch of more than `most_samples` is not trained whole. Its last batch always is.
+    If one epoch has enough steps, some batches of the second epoch follow, its last batch among them. Of an epoch with
+    more than `max_samples` samples only batches spread over it are used, always with its last batch.
     """
     first = epoch_feed(samples, batch_size, seed, 1)
-    if samples > most_samples:
-        first = chosen_batches(first, max(LEAST_BATCHES, most_samples // first.batch_size))
-    epochs = min(ceil(LEAST_STEPS / first.steps), max(1, most_samples // samples))
-    whole = [epoch_feed(samples, batch_size, seed, epoch) for epoch in range(2, epochs + 1)]
-    more = epoch_feed(samples, batch_size, seed, 2)
-    return (first, *whole) if whole else (first, chosen_batches(more, min(SECOND_EPOCH_BATCHES, first.steps)))
+    if samples > max_samples:
+        first = spread_batches(first, max(MIN_BATCHES, max_samples // first.batch_size))
+    epochs = min(ceil(MIN_STEPS / first.steps), max(1, max_samples // samples))
+    more_epochs = [epoch_feed(samples, batch_size, seed, epoch) for epoch in range(2, epochs + 1)]
+    if more_epochs:
+        return (first, *more_epochs)
+    second = epoch_feed(samples, batch_size, seed, 2)
+    return first, spread_batches(second, min(SECOND_EPOCH_BATCHES, first.steps))
 
 
-def most_samples(architecture: Architecture) -> int:
-    """How many samples of this network make MOST_VALUES."""
-    return max(1, MOST_VALUES // sum(prod(shape) for shape in architecture.shapes().values()))
+def max_samples(architecture: Architecture) -> int:
+    """Return how many samples have MAX_VALUES layer output values in this network."""
+    return max(1, MAX_VALUES // sum(prod(shape) for shape in architecture.shapes().values()))
 
 
 def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochFeed, ...]]:
-    """(indices of the samples that the feeds train on, the feeds with these indices' places in place of them)."""
+    """Return (indices of the samples that the feeds use, the feeds renumbered to positions in these indices)."""
     if any(feed.order is None for feed in feeds):
         return np.arange(feeds[0].samples), tuple(feeds)
     orders = [np.asarray(feed.order) for feed in feeds]
-    indices, places = np.unique(np.concatenate(orders), return_inverse=True)
+    indices, positions = np.unique(np.concatenate(orders), return_inverse=True)
     ends = np.cumsum([len(order) for order in orders])[:-1]
-    return indices, tuple(replace(feed, order=order) for feed, order in zip(feeds, np.split(places, ends), strict=True))
+    renumbered = zip(feeds, np.split(positions, ends), strict=True)
+    return indices, tuple(replace(feed, order=order) for feed, order in renumbered)
 
 
 # --- training -----------------------------------------------------------------------------------------------------
 
 
-def train_epochs(adapter: Adapter, plan: EpochPlan, device: str) -> EpochTrace:
-    """Train the epochs as a run does; long ones at a fraction of the learning rate too."""
-    steps = tuple(feed.steps for feed in plan.feeds)
-    full, wrong_counts = _courses(adapter, plan, device)
+def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> EpochTrace:
+    """Train the epochs as a run does and return what the trainer showed; long ones also at the small learning rate."""
+    steps = tuple(feed.steps for feed in epochs.feeds)
+    full, wrong_counts = _train_with_copy(adapter, epochs, device)
     slow = None
-    if sum(steps) > LONG:
-        slower = replace(plan.optimizer, learning_rate=SLOW * plan.optimizer.learning_rate)
-        seen = {"train": plan.splits["train"]}  # the initial weights were evaluated already
-        slow, _ = _courses(adapter, replace(plan, optimizer=slower, splits=seen, tail=None), device)
+    if sum(steps) > LONG_TRAINING_STEPS:
+        slow_optimizer = replace(epochs.optimizer, learning_rate=SLOW_RATE * epochs.optimizer.learning_rate)
+        train_only = {"train": epochs.splits["train"]}  # the initial weights were evaluated already
+        slow_epochs = replace(epochs, optimizer=slow_optimizer, splits=train_only, tail=None)
+        slow, _ = _train_with_copy(adapter, slow_epochs, device)
     return EpochTrace(full, slow, steps, wrong_counts)
 
 
-def _courses(adapter: Adapter, plan: EpochPlan, device: str) -> tuple[Courses, str | None]:
-    """(the training and that of its perturbed copy, what was counted otherwise)."""
-    architecture = plan.architecture.without_dropout()
-    adapter.build(architecture=architecture, weights=plan.weights, optimizer=plan.optimizer, device=device, dtype=DTYPE)
+def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> tuple[ResultWithCopy, str | None]:
+    """Return (the results of the training and of its perturbed copy, the training's wrong counts or None)."""
+    architecture = epochs.architecture.without_dropout()
+    adapter.build(
+        architecture=architecture, weights=epochs.weights, optimizer=epochs.optimizer, device=device, dtype=DTYPE
+    )
     adapter.check_device(device)
-    for split, (inputs, labels) in plan.splits.items():
+    for split, (inputs, labels) in epochs.splits.items():
         adapter.load(split=split, inputs=inputs, labels=labels)
     state = adapter.state()
-    adapter.compile(plan.feeds[0])
-    own, wrong_counts = _train(adapter, plan, state, plan.weights)
-    copy, _ = _train(adapter, plan, state, perturbed(plan.weights))
-    return Courses(own, copy), wrong_counts
+    adapter.compile(epochs.feeds[0])
+    own, wrong_counts = _train(adapter, epochs, state, epochs.weights)
+    copy, _ = _train(adapter, epochs, state, perturb(epochs.weights))
+    return ResultWithCopy(own, copy), wrong_counts
 
 
-def signs(weights: Weights, seed: int) -> dict[str, np.ndarray]:
-    """1 or -1 for each value, by numpy's choice."""
+def random_signs(weights: Weights, seed: int) -> dict[str, np.ndarray]:
+    """Return 1 or -1 for each value, drawn by numpy."""
     generator = np.random.default_rng(seed)
     return {name: 2 * generator.integers(0, 2, array.shape) - 1 for name, array in weights.items()}
 
 
-def perturbed(weights: Weights, change: float = COPY_CHANGE, seed: int = COPY_SEED) -> Weights:
-    """Each value changed by `change`, relative, up or down; zeros stay."""
-    drawn = signs(weights, seed)
-    return {name: array * (1 + change * drawn[name]) for name, array in weights.items()}
+def perturb(weights: Weights, change: float = COPY_CHANGE, seed: int = COPY_SEED) -> Weights:
+    """Return a copy with each value changed by the relative amount `change`, up or down at random; zeros stay zero."""
+    signs = random_signs(weights, seed)
+    return {name: array * (1 + change * signs[name]) for name, array in weights.items()}
 
 
-def _train(adapter: Adapter, plan: EpochPlan, state: dict, weights: Weights) -> tuple[Course, str | None]:
-    """(the training, what was counted otherwise than the first such epoch has it)."""
+def _train(
+    adapter: Adapter, epochs: CertifiedEpochs, state: dict, weights: Weights
+) -> tuple[TrainingResult, str | None]:
+    """Return (the result, a phrase about the first epoch with wrong counts or None)."""
     adapter.set_state(state)
     adapter.set_weights(weights)
     before = adapter.weights()
-    logits = Sketches.of({"logits": adapter.predict("test")} if "test" in plan.splits else {})
+    logits = Sketches.of({"logits": adapter.predict("test")} if "test" in epochs.splits else {})
     losses: list[np.ndarray] = []
     wrong_counts, updates = None, 0
-    for epoch, feed in enumerate(plan.feeds, start=1):
+    for epoch, feed in enumerate(epochs.feeds, start=1):
         losses.append(adapter.train_epoch(feed))
         updates += feed.steps
         if wrong := feed.wrong_counts(adapter.counted(), updates):
             wrong_counts = wrong_counts or f"{wrong} in epoch {epoch}"
-    moved = _moved(before, adapter.weights())
-    tail_losses, tail_moved = np.zeros(0), Sketches.of({})
-    if plan.tail:
+    weight_change = _weight_change(before, adapter.weights())
+    tail_losses, tail_weight_change = np.zeros(0), Sketches.of({})
+    if epochs.tail:
         adapter.set_state(state)
         adapter.set_weights(weights)
-        tail_losses = adapter.train_epoch(plan.tail)
-        tail_moved = _moved(before, adapter.weights())
-    return Course(np.concatenate(losses), tail_losses, moved, tail_moved, logits), wrong_counts
+        tail_losses = adapter.train_epoch(epochs.tail)
+        tail_weight_change = _weight_change(before, adapter.weights())
+    return TrainingResult(np.concatenate(losses), tail_losses, weight_change, tail_weight_change, logits), wrong_counts
 
 
-def _moved(before: Weights, after: Weights) -> Sketches:
+def _weight_change(before: Weights, after: Weights) -> Sketches:
     with np.errstate(all="ignore"):
         return Sketches.of({name: array.astype(np.float64) - before[name] for name, array in after.items()})

@@ -1,1 +1,1 @@
-"""What is trained, defined in numpy: recipe, input, initial weights, batch order, update rules and loss."""
+"""Recipes and the numpy definition of a training: input, initial weights, batch order, update rules and loss."""

@@ -1,7 +1,4 @@
-"""The recipes, as data.
-
-Constants are those of the originals, named in `source`.
-"""
+"""The recipes, as data. The constants are those of the originals, which `source` names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +12,7 @@ def _adam(epsilon: float, rule: str = "adam") -> Optimizer:
 
 
 def _mnist(**own: Any) -> dict[str, Any]:
-    """What the MNIST recipes have in common, and what is a recipe's own."""
+    """Return the values that the MNIST recipes share, together with a recipe's own values."""
     common = {"input_shape": (1, 28, 28), "input": InputTransform(), "evaluated_splits": ("test",)}
     return {**common, "published_classes": 10, **own}
 
@@ -23,11 +20,12 @@ def _mnist(**own: Any) -> dict[str, Any]:
 def _imagenet(
     architecture: Callable, initializer: str, side: int, certified_side: int, published_parameters: int, source: str
 ) -> Recipe:
-    """A recipe for ImageNet, named after its network; the optimizer and the batch size are those of chainer's example.
+    """Return a recipe for ImageNet, named after its network. Optimizer and batch size are those of Chainer's example.
 
-    certified_side: the smallest at which every pooling has several values to choose from, and what is flattened at the
-    published size is so here, and windows leave a rest where they do there (docs/parity.md names the one exception). In
-    float64 a certificate takes minutes on two CPUs, not hours.
+    certified_side: height and width of the images for certificates, which then take minutes on two CPUs in float64
+        instead of hours. It is the smallest size at which every pooling has several values to choose from, a Flatten
+        still flattens more than one value per channel if it does at the published size, and windows leave a remainder
+        where they do at that size (docs/parity.md names the one exception).
     """
     return Recipe(
         name=f"imagenet-{architecture.__name__}",

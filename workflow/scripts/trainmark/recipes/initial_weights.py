@@ -1,4 +1,4 @@
-"""Initial weights, made once with numpy from the run's seed, the same for every framework."""
+"""Initial weights, drawn by numpy from the run's seed, the same for every framework."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
 
 Weights = dict[str, np.ndarray]
-"""Arrays by name ("dense1.kernel", "bn1.moving_mean"), in the canonical shapes of `ops.Parameter`."""
+"""Arrays by name, such as "dense1.kernel" or "bn1.moving_mean", in the shapes of `ops.Parameter`."""
 
 Initializer = Callable[[np.random.Generator, Parameter], np.ndarray]
 
@@ -53,7 +53,7 @@ KERNEL_INITIALIZERS: dict[str, Initializer] = {
     "he_normal_convolutions": _he_normal_convolutions,
     "glorot_uniform": _glorot_uniform,
 }
-"""What a recipe's `initializer` may be: it draws the kernels."""
+"""Allowed values of a recipe's `initializer`, which draws the kernels."""
 
 OTHER_INITIALIZERS: dict[str, Initializer] = {
     "bias": _zeros,
@@ -63,13 +63,14 @@ OTHER_INITIALIZERS: dict[str, Initializer] = {
     "moving_mean": _zeros,
     "moving_variance": _ones,
 }
-"""How arrays of other roles begin, in every recipe."""
+"""Initializers of the arrays with other roles, the same in every recipe."""
 
 
 def draw_initial_weights(architecture: Architecture, initializer: str, seed: tuple[int, ...]) -> Weights:
-    """All arrays of a network, kernels from the named initializer; float64, drawn in the order of the graph.
+    """Return all arrays of a network, float64, drawn in the order of the graph. Adapters cast them to the run's dtype.
 
-    `seed` is the run's seed sequence (see `batch_order.run_seed`). Adapters cast to the run's dtype.
+    initializer: name of the initializer of the kernels, a key of KERNEL_INITIALIZERS.
+    seed: the run's seed sequence (see `batch_order.run_seed`).
     """
     generator = np.random.default_rng([*seed, 0])
     initializers = {**OTHER_INITIALIZERS, "kernel": KERNEL_INITIALIZERS[initializer]}

@@ -1,4 +1,4 @@
-"""What a network sees of stored samples."""
+"""Transforms stored samples to network inputs."""
 
 import numpy as np
 
@@ -6,7 +6,10 @@ from trainmark.recipes.recipe import InputTransform
 
 
 def centre_window(image_shape: tuple[int, int], crop: tuple[int, int] | None) -> tuple[int, int, int, int]:
-    """(top, left, height, width) of the centred window in an image of (height, width); the whole image for None."""
+    """Return (top, left, height, width) of the centred window in an image of (height, width).
+
+    crop: (height, width) of the window; None for the whole image.
+    """
     if crop is None:
         return (0, 0, *image_shape)
     return ((image_shape[0] - crop[0]) // 2, (image_shape[1] - crop[1]) // 2, *crop)
@@ -15,9 +18,11 @@ def centre_window(image_shape: tuple[int, int], crop: tuple[int, int] | None) ->
 def network_inputs(
     stored: np.ndarray, mean_image: np.ndarray | None, transform: InputTransform | None, dtype: str
 ) -> np.ndarray:
-    """What the network sees: images as `apply` gives them; token ids, which have no transform, as they are stored.
+    """Return network inputs: images transformed by `apply`, token ids as they are stored, copied into memory.
 
-    stored: images, or token ids int32 (samples, length), which are copied into memory.
+    stored: images, or token ids int32 (samples, length).
+    mean_image, dtype: see `apply`.
+    transform: None for token ids.
     """
     if transform is None:
         return np.array(stored, np.int32)
@@ -25,11 +30,13 @@ def network_inputs(
 
 
 def apply(images: np.ndarray, mean_image: np.ndarray | None, transform: InputTransform, dtype: str) -> np.ndarray:
-    """What the network sees: (window of the image - window of the mean image) * scale.
+    """Return (window of the image - window of the mean image) * scale.
 
-    images: uint8, (samples, channels, height, width). mean_image: float64, (channels, height, width), used only
-    where the transform subtracts it; else None will do. Returns `dtype`, (samples, channels, window height, window
-    width). The arithmetic is float64 and rounded once, so that every framework is given the same bits.
+    images: uint8, (samples, channels, height, width).
+    mean_image: float64, (channels, height, width); may be None if the transform does not subtract it.
+    dtype: dtype of the result, (samples, channels, window height, window width).
+
+    The arithmetic is float64 and the result is rounded once, so that every framework gets the same bits.
     """
     top, left, height, width = centre_window(images.shape[2:], transform.crop)
     window = images[:, :, top : top + height, left : left + width]
@@ -39,7 +46,8 @@ def apply(images: np.ndarray, mean_image: np.ndarray | None, transform: InputTra
         assert mean_image is not None
         mean_top, mean_left = (top, left) if transform.mean_window == "same" else (0, 0)
         mean = mean_image[:, mean_top : mean_top + height, mean_left : mean_left + width]
-    for start in range(0, len(window), 4096):  # in blocks: float64 copies of a whole dataset would not fit memory
+    # In blocks, because a float64 copy of a whole dataset may not fit into memory.
+    for start in range(0, len(window), 4096):
         block = slice(start, start + 4096)
         out[block] = (window[block] - mean) * transform.scale
     return out

@@ -1,6 +1,7 @@
-"""The update rules, in numpy: what every adapter's optimizer must do, step by step.
+"""The update rules in numpy. Adapters are tested against them, step by step.
 
-g is the gradient, t the step counted from 1. The adapters are tested against these functions.
+Each function returns the updated weight and changes `state` in place. In formulas w is the weight, g the gradient, lr
+the learning rate and t the step, counted from 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,14 +13,14 @@ State = dict[str, np.ndarray]
 
 
 def sgd(weight: np.ndarray, gradient: np.ndarray, state: State, step: int, learning_rate: float) -> np.ndarray:
-    """Plain stochastic gradient descent: w - lr g."""
+    """Apply plain stochastic gradient descent: w - lr g."""
     return weight - learning_rate * gradient
 
 
 def momentum_sgd(
     weight: np.ndarray, gradient: np.ndarray, state: State, step: int, learning_rate: float, momentum: float
 ) -> np.ndarray:
-    """Stochastic gradient descent with momentum in Chainer's form: v = momentum v - lr g; w + v."""
+    """Apply stochastic gradient descent with momentum in Chainer's form: v = momentum v - lr g; w + v."""
     state["velocity"] = momentum * state.get("velocity", 0.0) - learning_rate * gradient
     return weight + state["velocity"]
 
@@ -34,7 +35,7 @@ def adam(
     beta_2: float,
     epsilon: float,
 ) -> np.ndarray:
-    """Adam in the form of the end of section 2 of Kingma and Ba 2015 (epsilon added to sqrt(v), uncorrected)."""
+    """Apply Adam in the form at the end of section 2 of Kingma and Ba 2015: epsilon beside the uncorrected sqrt(v)."""
     first, second = state.get("first", 0.0), state.get("second", 0.0)
     state["first"] = first + (1 - beta_1) * (gradient - first)
     state["second"] = second + (1 - beta_2) * (gradient**2 - second)
@@ -42,13 +43,14 @@ def adam(
     return weight - rate * state["first"] / (np.sqrt(state["second"]) + epsilon)
 
 
-@wraps(adam, assigned=())  # it takes what adam takes
+@wraps(adam, assigned=())  # for the signature: it takes the same arguments as adam
 def adam_algorithm_1(
     weight: np.ndarray, gradient: np.ndarray, state: State, step: int, beta_2: float, epsilon: float, **others: float
 ) -> np.ndarray:
-    """Adam in the form of algorithm 1 of Kingma and Ba 2015 (epsilon added to the corrected root), as Flux has it.
+    """Apply Adam in the form of algorithm 1 of Kingma and Ba 2015, as in Flux: epsilon is added to the corrected root.
 
-    It is the other form with an epsilon that grows: sqrt(1 - beta_2^t) epsilon, from .03 of it with the usual beta_2.
+    This equals `adam` with a growing epsilon, sqrt(1 - beta_2^t) epsilon, which starts at .03 epsilon if beta_2 is
+    .999.
     """
     corrected = epsilon * np.sqrt(1 - beta_2**step)
     return adam(weight, gradient, state, step, beta_2=beta_2, epsilon=corrected, **others)
@@ -63,7 +65,7 @@ def rmsprop(
     rho: float,
     epsilon: float,
 ) -> np.ndarray:
-    """RMSprop (Tieleman and Hinton 2012) with epsilon outside the root, as Keras had it in 2017 and Chainer has it."""
+    """Apply RMSprop (Tieleman and Hinton 2012) with epsilon outside the root, as in Keras of 2017 and in Chainer."""
     state["square"] = rho * state.get("square", 0.0) + (1 - rho) * gradient**2
     return weight - learning_rate * gradient / (np.sqrt(state["square"]) + epsilon)
 

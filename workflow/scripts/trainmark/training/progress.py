@@ -18,7 +18,7 @@ from trainmark.machine.watch import Watch
 from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.recipe import DTYPE, Recipe, asked_batch_size, merged_input, seen_shape
+from trainmark.recipes.recipe import DTYPE, Recipe, merged_input, resolve_batch_size, seen_shape
 from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
 from trainmark.records.result import result
@@ -69,7 +69,7 @@ class RunMeasurements:
 
     def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
         manifest = prepared.read_manifest(job.dataset_folder)
-        self.batch_size = asked_batch_size(recipe, settings["batch_size"])
+        self.batch_size = resolve_batch_size(recipe, settings["batch_size"])
         self.input = merged_input(recipe, settings["input"])
         input_shape = seen_shape(self.input, manifest["sample_shape"])
         self.phase_times = phase_times

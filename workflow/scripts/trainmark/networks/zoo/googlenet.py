@@ -16,10 +16,10 @@ INCEPTIONS = {
     "5a": (256, 160, 320, 32, 128, 128),
     "5b": (384, 192, 384, 48, 128, 128),
 }
-"""Filters of each inception: 1x1; before 3x3, 3x3; before 5x5, 5x5; after the pooling."""
+"""Filters of each inception: 1x1; reduction before 3x3, 3x3; reduction before 5x5, 5x5; after the pooling."""
 
 HEADS = {"4a": "head1", "4d": "head2"}
-"""The inceptions that have an auxiliary head after them."""
+"""Inceptions that are followed by an auxiliary head, with its name."""
 
 HEAD_WEIGHT = 0.3
 
@@ -30,7 +30,7 @@ def _convolution(graph: Graph, name: str, filters: int, size: int, after: str, *
 
 
 def _inception(graph: Graph, name: str, filters: tuple[int, int, int, int, int, int], after: str) -> str:
-    """Four branches side by side (Chainer's links.Inception, whose one ReLU after the join is the same as four)."""
+    """Add four parallel branches (Chainer's links.Inception; it has one ReLU after the join, with equal results)."""
     out1, reduce3, out3, reduce5, out5, out_pool = filters
     branches = [_convolution(graph, f"{name}_1x1", out1, 1, after)]
     for size, reduce, out in ((3, reduce3, out3), (5, reduce5, out5)):
@@ -47,9 +47,9 @@ def _dense(graph: Graph, name: str, units: int, after: str) -> str:
 
 
 def head(graph: Graph, name: str, classes: int, after: str, convolution: Callable, dense: Callable) -> str:
-    """An auxiliary head; its pooling takes windows of 5, or what there is where images are smaller than published.
+    """Add an auxiliary head. Its pooling has windows of 5, or of the whole image if that is smaller.
 
-    convolution, dense: what adds such a layer with its ReLU, from (graph, name, size of the layer, ..., after).
+    convolution, dense: functions (graph, name, size of the layer, ..., after) that add such a layer and its ReLU.
     """
     pooled = graph.add(f"{name}_pool", "AvgPool2D", after=after, size=min(5, graph.side(after)), stride=3)
     convolution(graph, f"{name}_conv", 128, 1, pooled)
@@ -58,9 +58,9 @@ def head(graph: Graph, name: str, classes: int, after: str, convolution: Callabl
 
 
 def googlenet(input_shape: Shape, classes: int) -> Architecture:
-    """Nine inceptions (chainer `examples/imagenet/googlenet.py`); loss: main + .3 of each auxiliary head's.
+    """Nine inceptions (chainer `examples/imagenet/googlenet.py`). Loss: main head plus .3 of each auxiliary head.
 
-    The last average pooling takes windows of 7, or the whole image where it is smaller than published.
+    The last average pooling has a window of 7, or of the whole image if that is smaller.
     """
     graph = Graph(input_shape)
     _convolution(graph, "conv1", 64, 7, "input", stride=2)

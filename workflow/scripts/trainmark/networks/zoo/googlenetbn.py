@@ -16,15 +16,16 @@ INCEPTIONS = {
     "5a": (352, 192, 320, 160, 224, "AvgPool2D", 128),
     "5b": (352, 192, 320, 192, 224, "MaxPool2D", 128),
 }
-"""Filters of each inception: 1x1; before 3x3, 3x3; before the double 3x3, each of it; its pooling, after the pooling.
+"""Filters of each inception: 1x1; reduction before 3x3, 3x3; reduction before the double 3x3, each of the two; the type
+of pooling, filters after the pooling.
 
-Without a 1x1 branch and without filters after the pooling, an inception halves the image. 1x1 filters of 4c and 4d are
-chainermn's and dlframeworks' (128, 64), which seed 003 ran; chainer's example has 160 and 96.
+An inception without a 1x1 branch and without filters after the pooling halves the image. The 1x1 filters of 4c and 4d
+(128 and 64) are those of chainermn and dlframeworks, which seed 003 ran; Chainer's example has 160 and 96.
 """
 
 
 def _normalized(graph: Graph, name: str, op: str, after: str, **attributes: int) -> str:
-    """A layer without bias, batch normalisation and ReLU."""
+    """Add a layer without bias, a batch normalisation and a ReLU."""
     graph.add(name, op, after=after, bias=0, **attributes)
     graph.add(f"{name}_bn", "BatchNorm")
     return graph.add(f"{name}_relu", "ReLU")
@@ -39,7 +40,7 @@ def _dense(graph: Graph, name: str, units: int, after: str) -> str:
 
 
 def _inception(graph: Graph, name: str, filters: tuple, after: str) -> str:
-    """Up to four branches side by side (Chainer's links.InceptionBN, whose max pooling does not cover all)."""
+    """Add up to four parallel branches (Chainer's links.InceptionBN, whose max pooling has no ceil mode)."""
     out1, reduce3, out3, reduce33, out33, pooling, out_pool = filters
     stride = 1 if out1 else 2
     branches = [_convolution(graph, f"{name}_1x1", out1, 1, after)] if out1 else []
@@ -55,10 +56,10 @@ def _inception(graph: Graph, name: str, filters: tuple, after: str) -> str:
 
 
 def googlenetbn(input_shape: Shape, classes: int) -> Architecture:
-    """Ten inceptions (chainermn `examples/imagenet/googlenetbn_v2.py`); loss: main + .3 of each auxiliary head's.
+    """Ten inceptions (chainermn `examples/imagenet/googlenetbn_v2.py`). Loss: main head plus .3 of each auxiliary head.
 
-    The last average pooling takes the first 7 rows and columns: of 8 at the published 224 pixels, where the padded
-    poolings of the stem leave one more than GoogLeNet's. Smaller images have fewer, and all are taken.
+    The last average pooling uses the first 7 rows and columns. At the published 224 pixels there are 8, because the
+    padded poolings of the stem output one more than GoogLeNet's. Smaller images have fewer, and all are used.
     """
     graph = Graph(input_shape)
     last = "input"

@@ -9,7 +9,7 @@ VOCABULARY = 5000
 def imdb_cnn(input_shape: Shape, classes: int) -> Architecture:
     """One convolution over word vectors and a hidden layer (keras `examples/imdb_cnn.py`, which seed 001 runs).
 
-    Two classes take one logit, as the original's sigmoid does. Its second dropout stands before the ReLU.
+    With two classes it has one logit, like the original with its sigmoid. The second dropout is before the ReLU.
     """
     graph = Graph(input_shape)
     graph.add("embedding", "Embedding", vocabulary=VOCABULARY, units=50)

@@ -5,7 +5,7 @@ from trainmark.networks.ops import Shape
 
 
 def _mlpconv(graph: Graph, i: int, filters: tuple[int, int, int], size: int, stride: int = 1, padding: int = 0) -> None:
-    """A convolution and two of size 1 after it, ReLU between them (Chainer's links.MLPConvolution2D)."""
+    """Add a convolution and two of size 1 after it, with ReLU between them (Chainer's links.MLPConvolution2D)."""
     graph.add(f"conv{i}a", "Conv2D", filters=filters[0], size=size, stride=stride, padding=padding)
     for letter, previous, count in (("b", "a", filters[1]), ("c", "b", filters[2])):
         graph.add(f"relu{i}{previous}", "ReLU")
@@ -13,9 +13,9 @@ def _mlpconv(graph: Graph, i: int, filters: tuple[int, int, int], size: int, str
 
 
 def nin(input_shape: Shape, classes: int) -> Architecture:
-    """Four blocks of three convolutions (chainer `examples/imagenet/nin.py`); the last has no ReLU after it.
+    """Four blocks of three convolutions (chainer `examples/imagenet/nin.py`); the last one has no ReLU after it.
 
-    The last average pooling takes windows of 6, or the whole image where it is smaller than published.
+    The last average pooling has windows of 6, or of the whole image if that is smaller.
     """
     graph = Graph(input_shape)
     windows = [(11, 4, 0), (5, 1, 2), (3, 1, 1)]

@@ -4,17 +4,17 @@ from trainmark.networks.graph import Architecture, Graph
 from trainmark.networks.ops import Shape
 
 STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
-"""(blocks, filters of the bottleneck, stride of the first block) of the stages 2 to 5."""
+"""(number of blocks, filters of the bottleneck, stride of the first block) of the stages 2 to 5."""
 
 
 def _convolution(graph: Graph, name: str, filters: int, size: int, after: str, stride: int = 1) -> str:
-    """Without bias, and normalised."""
+    """Add a convolution without bias and a batch normalisation."""
     graph.add(name, "Conv2D", after=after, filters=filters, size=size, stride=stride, padding=size // 2, bias=0)
     return graph.add(f"{name}_bn", "BatchNorm")
 
 
 def _block(graph: Graph, name: str, filters: int, stride: int, project: bool, after: str) -> str:
-    """A bottleneck; the stride is the first 1x1 convolution's, as in He et al. 2015 (later ones have it at the 3x3)."""
+    """Add a bottleneck. The first 1x1 convolution has the stride, as in He et al. 2015 (later versions: the 3x3)."""
     _convolution(graph, f"{name}_conv1", filters, 1, after, stride)
     graph.add(f"{name}_relu1", "ReLU")
     _convolution(graph, f"{name}_conv2", filters, 3, graph.last)
@@ -26,9 +26,10 @@ def _block(graph: Graph, name: str, filters: int, stride: int, project: bool, af
 
 
 def resnet50(input_shape: Shape, classes: int) -> Architecture:
-    """Sixteen bottlenecks (chainer `examples/imagenet/resnet50.py`); conv1 has a bias, the others none.
+    """Sixteen bottlenecks (chainer `examples/imagenet/resnet50.py`). conv1 has a bias, the other convolutions have
+    none.
 
-    The last average pooling takes windows of 7, or the whole image where it is smaller than published.
+    The last average pooling has a window of 7, or of the whole image if that is smaller.
     """
     graph = Graph(input_shape)
     graph.add("conv1", "Conv2D", filters=64, size=7, stride=2, padding=3)

@@ -1,6 +1,6 @@
-"""Errors that somebody could make in an adapter or in what it is given, and the layer that each must be found at.
+"""Faults that are injected into an adapter or into its inputs, and the layer at which each must be found.
 
-Run as a script it takes the traces of a framework, without an error and with each: --framework F --folder DIR.
+As a script it traces a framework without a fault and with each: --framework F --folder DIR.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import numpy as np
 
 from trainmark.frameworks.registry import create_adapter
 from trainmark.networks.graph import Graph
-from trainmark.parity.certified_steps import STAGES, Plan, trace
+from trainmark.parity.certified_steps import STAGES, CertifiedTraining, trace
 from trainmark.parity.trace import write_trace
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
@@ -23,7 +23,7 @@ SAMPLES = 8
 
 
 def network():
-    """Every kind of layer that an error below is planted in."""
+    """A network with every kind of layer that has a fault below."""
     graph = Graph((3, 18, 18))
     graph.add("conv1", "Conv2D", filters=8, size=3, padding=1)
     graph.add("bn1", "BatchNorm")
@@ -35,16 +35,16 @@ def network():
     graph.add("joined", "Concat", after=("branch_a", "branch_b"))
     graph.add("flatten", "Flatten")
     graph.add("fc", "Dense", units=4)
-    return graph.architecture("planted")
+    return graph.architecture("faulty")
 
 
-def plan():
-    """Three batches of noise."""
+def certified_training():
+    """A certified training on three batches of noise."""
     architecture = network()
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(4 * SAMPLES, 3, 18, 18))
     labels = generator.integers(0, 4, len(inputs))
-    return Plan(
+    return CertifiedTraining(
         architecture=architecture,
         weights=draw_initial_weights(architecture, "he_normal", (1, 1)),
         optimizer=Optimizer("momentum_sgd", 0.01, (("momentum", 0.9),)),
@@ -56,18 +56,18 @@ def plan():
 
 @contextmanager
 def other_attributes(adapter, name, **attributes):
-    """The adapter takes one layer for one with other attributes."""
+    """The adapter builds one layer with other attributes."""
     tables = tables_of(adapter)
     op = next(node.op for node in network().nodes if node.name == name)
     table = next(table for table in tables if op in table)
     true = table[op]
 
-    def planted(node, *rest):
+    def faulty(node, *rest):
         if node.name == name:
             node = replace(node, attributes={**node.attributes, **attributes})
         return true(node, *rest)
 
-    with mock.patch.dict(table, {op: planted}):
+    with mock.patch.dict(table, {op: faulty}):
         yield
 
 
@@ -77,58 +77,58 @@ def swapped_branches(adapter):
     table = next(table for table in tables_of(adapter) if "Concat" in table)
     true = table["Concat"]
 
-    def planted(node, *rest):
+    def faulty(node, *rest):
         if adapter.framework == "chainer":
             return true(node, *reversed(rest))
         return lambda inputs: true(node, *rest)(inputs[::-1])
 
-    with mock.patch.dict(table, {"Concat": planted}):
+    with mock.patch.dict(table, {"Concat": faulty}):
         yield
 
 
 @contextmanager
-def other_method(adapter, name, planted):
-    """The adapter has another method; `planted` is given the true one before its arguments."""
-    with mock.patch.object(adapter, name, partial(planted, getattr(adapter, name))):
+def other_method(adapter, name, faulty):
+    """Replace a method of the adapter by `faulty`, which takes the true method before its arguments."""
+    with mock.patch.object(adapter, name, partial(faulty, getattr(adapter, name))):
         yield
 
 
 def shifted_order(true, feed):
-    """The adapter takes the sample after each that it is asked for."""
+    """The adapter takes the sample after each requested one."""
     return true(replace(feed, order=feed.order + 1))
 
 
 def shuffled_epoch(true, feed):
-    """The adapter shuffles within an epoch, as Keras's fit does unless it is told not to."""
+    """The adapter shuffles within an epoch, as Keras's fit does by default."""
     return true(replace(feed, order=np.random.default_rng(1).permutation(feed.order)))
 
 
 def last_update_lost(true, feed):
-    """The adapter throws away the last update of an epoch of several batches."""
+    """The adapter discards the last update of an epoch of several batches."""
     if feed.steps == 1:
         return true(feed)
     adapter, size = true.__self__, feed.batch_size
     losses = true(replace(feed, order=feed.order[:-size], samples=feed.samples - size))
-    kept = adapter.state()
+    state = adapter.state()
     last = true(replace(feed, order=feed.order[-size:], samples=size))
-    adapter.set_state(kept)
+    adapter.set_state(state)
     return np.concatenate([losses, last])
 
 
 def another_prediction(true, split):
-    """The adapter predicts the samples in another order than it was given them."""
+    """The adapter predicts the samples in another order."""
     return np.roll(true(split), 1, axis=0)
 
 
 def ignored_momentum(true, *, optimizer, **rest):
-    """The adapter trains without momentum: nothing of the first step shows it."""
+    """The adapter trains without momentum, which does not show in the first step."""
     plain = Optimizer("sgd", optimizer.learning_rate)
     return true(optimizer=plain if optimizer.rule == "momentum_sgd" else optimizer, **rest)
 
 
 @contextmanager
 def nothing(adapter):
-    """No error in the adapter."""
+    """No fault."""
     yield
 
 
@@ -143,19 +143,19 @@ def tables_of(adapter):
     return (keras_layers.LAYERS,)
 
 
-def wrong_weight(plan):
-    """One of the initial weights is another."""
-    weights = {name: array.copy() for name, array in plan.weights.items()}
+def wrong_weight(training):
+    """One initial weight is wrong."""
+    weights = {name: array.copy() for name, array in training.weights.items()}
     weights["branch_b.kernel"][1, 1, 2, 3] += 1e-3
-    return replace(plan, weights=weights)
+    return replace(training, weights=weights)
 
 
-def shifted_batches(plan):
+def shifted_batches(training):
     """All batches begin one sample later."""
-    return replace(plan, batches=plan.batches + 1)
+    return replace(training, batches=training.batches + 1)
 
 
-PLANTS = {
+FAULTS = {
     "pooling without ceil mode": ("pool1", "forward", lambda adapter: other_attributes(adapter, "pool1", ceil=0)),
     "epsilon 1e-3": ("bn1", "forward", lambda adapter: other_attributes(adapter, "bn1", epsilon=1e-3)),
     "epsilon 1e-5": ("bn1", "forward", lambda adapter: other_attributes(adapter, "bn1", epsilon=1e-5)),
@@ -163,49 +163,49 @@ PLANTS = {
     "swapped branch": ("joined", "forward", swapped_branches),
     "LRN with n 4": ("norm1", "forward", lambda adapter: other_attributes(adapter, "norm1", n=4)),
     "decay .99": ("bn1", "running statistics", lambda adapter: other_attributes(adapter, "bn1", decay=0.99)),
-    "shuffled by one while training": (None, "loss", partial(other_method, name="train_epoch", planted=shifted_order)),
-    "shuffled within an epoch": (None, "epoch", partial(other_method, name="train_epoch", planted=shuffled_epoch)),
+    "shuffled by one while training": (None, "loss", partial(other_method, name="train_epoch", faulty=shifted_order)),
+    "shuffled within an epoch": (None, "epoch", partial(other_method, name="train_epoch", faulty=shuffled_epoch)),
     "last update of an epoch lost": (
         "conv1",
         "epoch",
-        partial(other_method, name="train_epoch", planted=last_update_lost),
+        partial(other_method, name="train_epoch", faulty=last_update_lost),
     ),
     "predictions in another order": (
         "fc",
         "evaluation",
-        partial(other_method, name="predict", planted=another_prediction),
+        partial(other_method, name="predict", faulty=another_prediction),
     ),
-    "no momentum": ("conv1", "update", partial(other_method, name="build", planted=ignored_momentum)),
+    "no momentum": ("conv1", "update", partial(other_method, name="build", faulty=ignored_momentum)),
 }
-"""By name: the layer that it must be found at, in what, and how it is planted in an adapter."""
+"""Faults in an adapter, by name: (layer at which it must be found, `Location.what`, function that injects it)."""
 
-PLANS = {"wrong initial weight": ("branch_b", "initial weights", wrong_weight),
+TRAINING_FAULTS = {"wrong initial weight": ("branch_b", "initial weights", wrong_weight),
          "shuffled by one": (None, "input", shifted_batches)}  # fmt: skip
-"""The same of errors in what an adapter is given."""
+"""The same for faults in the training that an adapter is given."""
 
-NO_ERROR_THERE = {("chainer", "LRN with n 4")}
-"""Chainer takes a window of 5 for one of 4 (docs/frameworks.md)."""
+NO_FAULT_THERE = {("chainer", "LRN with n 4")}
+"""Chainer uses a window of 5 if 4 is given (docs/frameworks.md)."""
 
 
 def expected(name):
-    """(layer, what) that an error must be found at."""
-    return {**PLANTS, **PLANS}[name][:2]
+    """(layer, what) at which a fault must be found."""
+    return {**FAULTS, **TRAINING_FAULTS}[name][:2]
 
 
-def plants_of(framework):
-    """The errors that can be planted in a framework."""
-    return [name for name in (*PLANTS, *PLANS) if (framework, name) not in NO_ERROR_THERE]
+def faults_of(framework):
+    """Names of the faults that can be injected into a framework."""
+    return [name for name in (*FAULTS, *TRAINING_FAULTS) if (framework, name) not in NO_FAULT_THERE]
 
 
 def take_traces(framework: str, folder: Path) -> None:
-    """Without an error ("none"), and with each."""
+    """Trace a framework without a fault ("none") and with each."""
     adapter = create_adapter(framework, threads=2)
     stages = {name: STAGES[name] for name in ("network", "steps")}
-    true = plan()
-    for name in ("none", *plants_of(framework)):
-        with PLANTS.get(name, (None, None, nothing))[2](adapter):
-            given = PLANS[name][2](true) if name in PLANS else true
-            write_trace(trace(adapter, given, "cpu", stages), folder / f"{framework}-{name}.npz")
+    true = certified_training()
+    for name in ("none", *faults_of(framework)):
+        with FAULTS.get(name, (None, None, nothing))[2](adapter):
+            training = TRAINING_FAULTS[name][2](true) if name in TRAINING_FAULTS else true
+            write_trace(trace(adapter, training, "cpu", stages), folder / f"{framework}-{name}.npz")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Trainings that are wrong in float32, in full batches or in whole epochs alone, planted in an adapter.
+"""Faults to inject into an adapter, which show only in float32, in full batches or in whole epochs.
 
-Each lies where it can: a wrong training counts its samples, batches and updates as a right one would. As a script:
-planted.py NAME SCRIPT ARGUMENTS... runs a script of the workflow with the error in every adapter that it creates.
+Where possible, a faulty training reports the counts of samples, batches and updates that a correct one would have. As a
+script: faulty_trainings.py NAME SCRIPT ARGUMENTS... runs a script of the workflow with the fault in every adapter.
 """
 
 import runpy
@@ -13,34 +13,34 @@ from pathlib import Path
 import numpy as np
 
 
-def in_train_epoch(planted):
-    """An error in `train_epoch`: `planted` is given the adapter, the true method and the feed; the counts are faked."""
+def in_train_epoch(faulty):
+    """A fault in `train_epoch`: `faulty` takes the adapter, the true method and the feed. The counts are faked."""
 
-    def plant(adapter):
+    def inject(adapter):
         true = adapter.train_epoch
-        lie = {"updates": 0}
+        faked = {"updates": 0}
         true_build, true_set_state = adapter.build, adapter.set_state
 
         def build(**arguments):
-            lie["updates"] = 0
+            faked["updates"] = 0
             true_build(**arguments)
 
         def set_state(state):
-            lie["updates"] = state.get("planted_updates", np.array(0)).item()
-            true_set_state({name: array for name, array in state.items() if name != "planted_updates"})
+            faked["updates"] = state.get("fault_updates", np.array(0)).item()
+            true_set_state({name: array for name, array in state.items() if name != "fault_updates"})
 
         true_state = adapter.state
 
         def train_epoch(feed):
-            losses = planted(adapter, true, feed) if feed.steps > 2 else true(feed)
-            lie["updates"] += feed.steps
-            adapter.counted = lambda: {"samples": feed.samples, "batches": feed.steps, "updates": lie["updates"]}
+            losses = faulty(adapter, true, feed) if feed.steps > 2 else true(feed)
+            faked["updates"] += feed.steps
+            adapter.counted = lambda: {"samples": feed.samples, "batches": feed.steps, "updates": faked["updates"]}
             return losses
 
         adapter.build, adapter.set_state, adapter.train_epoch = build, set_state, train_epoch
-        adapter.state = lambda: true_state() | {"planted_updates": np.array(lie["updates"])}
+        adapter.state = lambda: true_state() | {"fault_updates": np.array(faked["updates"])}
 
-    return plant
+    return inject
 
 
 def part_of(feed, start, end):
@@ -51,8 +51,8 @@ def part_of(feed, start, end):
 
 
 def untrained(adapter, true, feed):
-    """The losses of a feed, and no training: the state is put back."""
-    state = {name: array for name, array in adapter.state().items() if name != "planted_updates"}
+    """Return the losses of a feed without training: the state is restored."""
+    state = {name: array for name, array in adapter.state().items() if name != "fault_updates"}
     losses = true(feed)
     type(adapter).set_state(adapter, state)
     return losses
@@ -103,7 +103,7 @@ def half_epoch_from_epoch_4(adapter, true, feed):
 
 
 def last_batch_padded(adapter, true, feed):
-    """As iterators do that fill the last batch up from the beginning."""
+    """Fill the last batch from the beginning, as some iterators do."""
     missing = -feed.samples % feed.batch_size
     order = np.concatenate([feed.order, feed.order[:missing]])
     return true(replace(feed, order=order, samples=len(order)))
@@ -123,16 +123,16 @@ def trained_twice(adapter, true, feed):
 def optimizer_reset(adapter, true, feed):
     """The optimizer forgets its state before each epoch."""
     weights, first = adapter.weights(), adapter.first_state
-    type(adapter).set_state(adapter, {n: a for n, a in first.items() if n != "planted_updates"})
+    type(adapter).set_state(adapter, {n: a for n, a in first.items() if n != "fault_updates"})
     adapter.set_weights(weights)
     return true(feed)
 
 
-def with_first_state(plant):
-    """An error that needs the state right after `build`."""
+def with_first_state(inject):
+    """A fault that needs the state right after `build`."""
 
-    def planted(adapter):
-        plant(adapter)
+    def faulty(adapter):
+        inject(adapter)
         build = adapter.build
 
         def built(**arguments):
@@ -141,19 +141,19 @@ def with_first_state(plant):
 
         adapter.build = built
 
-    return planted
+    return faulty
 
 
 def other_rate(adapter):
-    """A learning rate that is 1 % off where nobody looks into the training."""
+    """A learning rate that is 1 % too large in trainings without `observed_batch`."""
     build = adapter.build
 
-    def planted(*, optimizer, observed_batch=None, **rest):
+    def faulty(*, optimizer, observed_batch=None, **rest):
         if observed_batch is None:
             optimizer = replace(optimizer, learning_rate=1.01 * optimizer.learning_rate)
         build(optimizer=optimizer, observed_batch=observed_batch, **rest)
 
-    adapter.build = planted
+    adapter.build = faulty
 
 
 def evaluation_on_100_samples(adapter):
@@ -176,12 +176,12 @@ def larger_inputs(adapter):
 def float16_inputs(adapter):
     load = adapter.load
 
-    def planted(*, split, inputs, labels):
+    def faulty(*, split, inputs, labels):
         if inputs.dtype == np.float32:
             inputs = inputs.astype(np.float16).astype(np.float32)
         load(split=split, inputs=inputs, labels=labels)
 
-    adapter.load = planted
+    adapter.load = faulty
 
 
 def two_byte_predictions(adapter):
@@ -199,11 +199,11 @@ def microbatches(adapter):
 
         true = chainer.functions.softmax_cross_entropy
 
-        def planted(logits, labels):
+        def faulty(logits, labels):
             parts = [slice(start, start + 32) for start in range(0, len(labels), 32)]
             return sum(true(logits[part], labels[part]) for part in parts) / len(parts)
 
-        chainer.functions.softmax_cross_entropy = planted
+        chainer.functions.softmax_cross_entropy = faulty
         return
     from keras import ops
 
@@ -223,17 +223,15 @@ def microbatches(adapter):
     keras_losses.cross_entropies = weighted
 
 
-def _chainer_dropout(planted):
-    """An error in the dropout that Chainer draws itself."""
+def _chainer_dropout(faulty):
+    """A fault in the dropout that Chainer draws itself."""
 
-    def plant(adapter):
+    def inject(adapter):
         from trainmark.frameworks import chainer_layers
 
-        chainer_layers.FUNCTIONS["Dropout"] = lambda node, x: planted(
-            chainer_layers.chainer, x, node.attributes["rate"]
-        )
+        chainer_layers.FUNCTIONS["Dropout"] = lambda node, x: faulty(chainer_layers.chainer, x, node.attributes["rate"])
 
-    return plant
+    return inject
 
 
 def dropout_scaled(chainer, x, rate):
@@ -270,20 +268,20 @@ def same_masks_each_epoch(adapter):
     adapter.train_epoch = lambda feed: train_epoch(replace(feed, dropout_seed=1))
 
 
-def _keras_dense(planted):
-    """An error in what Keras's Dense computes, in float32 alone."""
+def _keras_dense(faulty):
+    """A fault in Keras's Dense, only in float32."""
 
-    def plant(adapter):
+    def inject(adapter):
         import keras
 
         true = keras.layers.Dense.call
 
         def call(self, inputs, training=None):
-            return planted(keras, true, self, inputs) if keras.config.floatx() == "float32" else true(self, inputs)
+            return faulty(keras, true, self, inputs) if keras.config.floatx() == "float32" else true(self, inputs)
 
         keras.layers.Dense.call = call
 
-    return plant
+    return inject
 
 
 def bfloat16_products(keras, true, layer, inputs):
@@ -296,25 +294,25 @@ def bfloat16_products(keras, true, layer, inputs):
 
 
 def _chainer_hook(make, observed=False):
-    """A hook of Chainer's optimizer, before each update: in trainings that are looked into, too, or in none of them."""
+    """A hook of Chainer's optimizer before each update; with `observed` also in trainings with `observed_batch`."""
 
-    def plant(adapter):
+    def inject(adapter):
         from trainmark.frameworks.chainer_layers import chainer
 
         build = adapter.build
 
-        def planted(*, observed_batch=None, **arguments):
+        def faulty(*, observed_batch=None, **arguments):
             build(observed_batch=observed_batch, **arguments)
             if observed or observed_batch is None:
                 adapter._optimizer.add_hook(make(chainer), timing="pre")
 
-        adapter.build = planted
+        adapter.build = faulty
 
-    return plant
+    return inject
 
 
 class RoundedGradients:
-    """Rounds gradients to float16, in float32 alone."""
+    """Rounds gradients to float16, only in float32."""
 
     name, timing, call_for_each_param = "rounding", "pre", False
 
@@ -325,10 +323,10 @@ class RoundedGradients:
 
 
 def nothing(adapter):
-    """No error."""
+    """No fault."""
 
 
-PLANTS = {
+FAULTS = {
     "nothing": nothing,
     "first 1,024 samples": in_train_epoch(first_samples),
     "microbatches": microbatches,
@@ -362,7 +360,7 @@ PLANTS = {
 
 
 def main() -> None:
-    """Run a script with an error planted in every adapter."""
+    """Run a script with a fault in every adapter that it creates."""
     name, script, *arguments = sys.argv[1:]
     sys.path.insert(0, str(Path(script).parent))
     from trainmark.frameworks import registry
@@ -370,9 +368,9 @@ def main() -> None:
     true = registry.create_adapter
 
     @wraps(true)
-    def create(*given):
-        adapter = true(*given)
-        PLANTS[name](adapter)
+    def create(*arguments):
+        adapter = true(*arguments)
+        FAULTS[name](adapter)
         return adapter
 
     registry.create_adapter = create

@@ -1,10 +1,10 @@
-"""Each planted error makes a pair `different`, and is found at its layer: against another framework's trace."""
+"""Each injected fault makes a pair `different` and is found at its layer, compared with another framework's trace."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-import plants
+import injected_faults
 import pytest
 from harness import importing
 
@@ -14,44 +14,44 @@ from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace
 
 OTHER = {"chainer": "keras-tensorflow", "keras-tensorflow": "chainer", "keras-jax": "chainer"}
-"""Whose trace without an error each framework's are compared with."""
+"""For each framework, the one whose trace without a fault it is compared with."""
 
 pytestmark = pytest.mark.parity
 
 STEPS = {"initial weights": 0, "update": 2, "evaluation": 3}
-"""The step that an error of a kind is found at; 1 for others."""
+"""Step at which a fault of a kind is found; 1 for others."""
 
 WORDS = {"loss": "the loss", "input": "the input", "epoch": "an epoch of several batches"}
-"""How the sentence names what is of no layer."""
+"""How the sentence names locations that belong to no layer."""
 
-CASES = [(framework, name) for framework in OTHER for name in plants.plants_of(framework)]
+CASES = [(framework, name) for framework in OTHER for name in injected_faults.faults_of(framework)]
 
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory):
-    """A function that gives a framework's trace with an error, or without ("none")."""
+    """A function that returns a framework's trace with a fault, or without one ("none")."""
     folder = tmp_path_factory.mktemp("traces")
     for framework in OTHER:
         assert not known_frameworks()[framework].missing_packages()
-        command = [sys.executable, plants.__file__, "--framework", framework, "--folder", str(folder)]
+        command = [sys.executable, injected_faults.__file__, "--framework", framework, "--folder", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, env=importing())
         assert done.returncode == 0, done.stderr[-3000:]
     return lambda framework, name: read_trace(Path(folder) / f"{framework}-{name}.npz")
 
 
 @pytest.mark.parametrize("framework", OTHER)
-def test_without_an_error_the_pair_is_equal_but_for_rounding(traces, framework):
-    pair = compare(traces(OTHER[framework], "none"), traces(framework, "none"), plants.network())
+def test_without_a_fault_the_pair_is_equal_up_to_rounding(traces, framework):
+    pair = compare(traces(OTHER[framework], "none"), traces(framework, "none"), injected_faults.network())
     assert pair.parity == "rounding"
-    assert pair.place is None
+    assert pair.location is None
 
 
 @pytest.mark.parametrize(("framework", "name"), CASES)
-def test_a_planted_error_is_found_at_its_layer(traces, framework, name):
-    pair = compare(traces(OTHER[framework], "none"), traces(framework, name), plants.network())
-    layer, what = plants.expected(name)
+def test_an_injected_fault_is_found_at_its_layer(traces, framework, name):
+    pair = compare(traces(OTHER[framework], "none"), traces(framework, name), injected_faults.network())
+    layer, what = injected_faults.expected(name)
     assert pair.parity == "different"
-    assert (pair.place.layer, pair.place.what) == (layer, what), pair.sentence
-    assert pair.place.step == (EPOCH_STEPS if (what == "epoch" and layer) else STEPS.get(what, 1))
+    assert (pair.location.layer, pair.location.what) == (layer, what), pair.sentence
+    assert pair.location.step == (EPOCH_STEPS if (what == "epoch" and layer) else STEPS.get(what, 1))
     assert (layer or WORDS[what]) in pair.sentence
     print(f"{framework}, {name}: {pair.sentence}")
