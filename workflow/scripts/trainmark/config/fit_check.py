@@ -82,4 +82,5 @@ def _datasets_that_fit(recipe: Recipe, transform: InputTransform | None, catalog
             f"{recipe.vocabulary_size} as vocabulary_size"
         ]
     images = f"{' x '.join(map(str, recipe.input_shape))}{' or larger' if transform.crop else ''}"
-    return [f"a dataset of your own of format idx or synthetic, with images of {images}"]
+    formats = ["npy", "npz", *(["idx"] if recipe.input_shape[0] == 1 else [])]  # IDX has no axis for colours
+    return [f"a dataset of your own of format {', '.join(formats)} or synthetic, with images of {images}"]
