@@ -301,7 +301,7 @@ def test_empty_lists_have_no_classes(root, folders, listed, tmp_path):
         (root / name).write_text("")
     assert read(folders, listed).class_names == []
     assert message_of(prepare, tmp_path / "p", "mine", listed, read(folders, listed), [], 1) == (
-        "mine, train: there is no sample"
+        "mine, train: found no sample; each split needs one or more"
     )
 
 

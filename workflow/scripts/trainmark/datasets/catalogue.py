@@ -1,11 +1,16 @@
 """What an entry of the catalogue says: its format, its kind, the shape of its samples.
 
-Each format is a module in `formats`, named like it, with a FORMAT table and `read(folders, entry)`. FORMAT is a table
-of literals, read without being run: `kind` (what the dataset is once it is prepared, see KINDS),
-`required` (keys that a catalogue entry of this format needs; "files|folder" means one of them) and `optional` (other
-keys that it may have, besides COMMON_KEYS and those of the kind). `read` returns Arrays or ImageLists.
+Each format is a module in `formats`, named like it, with a FORMAT table and a function `read(folders, entry)` that
+returns Arrays or ImageLists. FORMAT is a table of literals, so that it can be read without importing the module:
+
+kind: what the dataset is once it is prepared, a key of KINDS.
+required: keys that an entry of this format needs; "files|folder" means one of the two.
+optional: other keys that it may have, besides COMMON_KEYS and those of the kind.
+own_files: pattern of the files that a `folder` of the user's own holds, where Snakemake is to notice that they changed.
+It may be left out.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -42,6 +47,7 @@ class Format:
     kind: str
     required: tuple[str, ...]
     optional: tuple[str, ...]
+    own_files: str | None = None
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -56,7 +62,9 @@ def known_formats() -> dict[str, Format]:
     formats = {}
     for path in sorted((Path(__file__).parent / "formats").glob("[!_]*.py")):
         table = read_literal(path, "FORMAT")
-        formats[path.stem] = Format(path.stem, table["kind"], tuple(table["required"]), tuple(table["optional"]))
+        formats[path.stem] = Format(
+            path.stem, table["kind"], tuple(table["required"]), tuple(table["optional"]), table.get("own_files")
+        )
     return formats
 
 
@@ -80,3 +88,15 @@ def vocabulary_size(name: str, catalogue: Mapping) -> int:
     """How many token ids a dataset of texts has; 0 for images."""
     entry = catalogue[name]
     return vocabulary_size(entry["of"], catalogue) if "of" in entry else entry.get("vocabulary_size", 0)
+
+
+def own_files(name: str, catalogue: Mapping) -> list[str]:
+    """The array files in the user's own folder of a dataset, for Snakemake to notice that they changed.
+
+    Empty for other datasets, and where there is no such folder: preparing then says what is missing.
+    """
+    entry = catalogue[name]
+    pattern = known_formats()[entry["format"]].own_files
+    if pattern is None or "folder" not in entry:
+        return []
+    return sorted(str(path) for path in Path(os.path.expanduser(entry["folder"])).glob(pattern) if path.is_file())

@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import floor, prod
 from pathlib import Path
@@ -28,7 +28,10 @@ BLOCK_BYTES = 1 << 26
 UNREADABLE_SHARE = 0.001
 """Share of images that may be left out because they can't be decoded, where the entry does not say another."""
 
-CATALOGUE = "the catalogue"
+CATALOGUE = "the catalogue entry"
+
+MOST_SHOWN = 5
+"""Classes that a message names."""
 
 
 def prepare(
@@ -65,16 +68,32 @@ def prepare(
 def _check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> None:
     classes = len(dataset.class_names)
     if entry.get("classes", classes) != classes:
-        raise DataError(f"{name}: {classes} classes are there, and {CATALOGUE} says {entry['classes']}")
+        raise DataError(f"{name}: found {classes} classes; {CATALOGUE} says {entry['classes']}")
     for split in SPLITS:
         labels = _labels(dataset, split)
         if not len(labels):
-            raise DataError(f"{name}, {split}: there is no sample")
+            raise DataError(f"{name}, {split}: found no sample; each split needs one or more")
         if entry.get("samples", {}).get(split, len(labels)) != len(labels):
-            raise DataError(f"{name}, {split}: {len(labels)} samples, and {CATALOGUE} says {entry['samples'][split]}")
+            raise DataError(f"{name}, {split}: found {len(labels)} samples; {CATALOGUE} says {entry['samples'][split]}")
         if labels.min() < 0 or labels.max() >= classes:
-            found, last = f"{labels.min()} to {labels.max()}", classes - 1
-            raise DataError(f"{name}, {split}: labels run from {found}, and {CATALOGUE} allows 0 to {last}")
+            raise DataError(
+                f"{name}, {split}: labels run from {labels.min()} to {labels.max()}; allowed for {classes} classes: "
+                f"0 to {classes - 1}"
+            )
+    _check_tested_classes(name, dataset.class_names, _labels(dataset, "train"), _labels(dataset, "test"))
+
+
+def _check_tested_classes(name: str, class_names: Sequence[str], train: np.ndarray, test: np.ndarray) -> None:
+    """Raise DataError where a label occurs in the test split and not in training: no network can learn it."""
+    untrained = np.setdiff1d(test, train)
+    if len(untrained):
+        shown = ", ".join(class_names[label] for label in untrained[:MOST_SHOWN])
+        more = f" and {len(untrained) - MOST_SHOWN} more" if len(untrained) > MOST_SHOWN else ""
+        raise DataError(
+            f"{name}: these labels occur in the test split and never in training: {shown}{more} "
+            f"({np.isin(test, untrained).sum()} of {len(test)} test samples); add training samples of them, or remove "
+            "these test samples"
+        )
 
 
 def _labels(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
@@ -123,10 +142,10 @@ def _write_vocabulary(file: Path, vocabulary: Vocabulary | None) -> dict | None:
 
 def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> None:
     if "of" in entry:
-        return  # taken from what was checked
-    wanted = tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
-    if inputs.shape[1:] != wanted:
-        raise DataError(f"{name}, {split}: samples are {inputs.shape[1:]}, and {CATALOGUE} says {wanted}")
+        return  # the dataset that it is taken from was checked
+    expected = tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
+    if inputs.shape[1:] != expected:
+        raise DataError(f"{name}, {split}: samples have the shape {inputs.shape[1:]}; {CATALOGUE} says {expected}")
 
 
 def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
@@ -153,9 +172,11 @@ def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
 def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, workers: int) -> dict:
     """Write `<split>.txt`, and beside the folder `unreadable.txt`; return the manifest's part on them."""
     scanned = image_lists.scan(dataset.root, dataset.splits, workers, f"{name}: checking images")
-    report = folder.parent / "unreadable.txt"  # not in the folder, which goes where preparing fails
-    write_text(report, "".join("\t".join(image) + "\n" for image in scanned.unreadable))
-    _check_unreadable(name, entry, dataset, scanned, report)
+    unreadable_file = folder.parent / "unreadable.txt"  # Snakemake deletes the folder itself where preparing fails
+    write_text(unreadable_file, "".join("\t".join(image) + "\n" for image in scanned.unreadable))
+    _check_unreadable(name, entry, dataset, scanned, unreadable_file)
+    train, test = (np.array([label for _, label in scanned.splits[split]], np.int64) for split in SPLITS)
+    _check_tested_classes(name, dataset.class_names, train, test)  # once more: unreadable images are left out
     for split in SPLITS:
         image_lists.write_list(prepared.list_file(folder, split), scanned.splits[split])
     return {
@@ -169,7 +190,7 @@ def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, w
 
 
 def _check_unreadable(
-    name: str, entry: Mapping, dataset: ImageLists, scanned: image_lists.Scanned, report: Path
+    name: str, entry: Mapping, dataset: ImageLists, scanned: image_lists.Scanned, unreadable_file: Path
 ) -> None:
     """Raise DataError where more images than the entry allows can't be decoded, or all of a split."""
     unreadable = scanned.unreadable
@@ -180,12 +201,12 @@ def _check_unreadable(
         _, path, reason = unreadable[0]
         raise DataError(
             f"{name}: {len(unreadable)} of {images} images can't be decoded, the first of them "
-            f"{dataset.root / path} ({reason}); {report} lists them all; allowed: {allowed} (unreadable_share "
+            f"{dataset.root / path} ({reason}); {unreadable_file} lists them all; allowed: {allowed} (unreadable_share "
             f"{share:g}); replace them, or raise unreadable_share in the dataset's entry"
         )
     for split, entries in scanned.splits.items():
         if not entries:
-            raise DataError(f"{name}, {split}: no image can be decoded; {report} says why; replace them")
+            raise DataError(f"{name}, {split}: no image can be decoded; {unreadable_file} says why; replace them")
 
 
 def _portable(root: Path, folder: Path) -> str:
