@@ -229,9 +229,17 @@ def test_offline_names_what_is_missing(tmp_path):
 
 
 def test_a_file_that_no_place_has(tmp_path):
-    settings = config(tmp_path) | {"prepare": ["archived"], "mirror": str(tmp_path / "nowhere"), "offline": False}
+    settings = config(tmp_path) | {"prepare": ["archived"], "offline": False}
+    (tmp_path / "mirror" / "archived" / "animals.tgz").unlink()
     printed = failed(tmp_path, settings)
-    assert "\nDataError: animals.tgz of the dataset archived could be had from none of 1 places (" in printed
+    assert "\nDataError: animals.tgz of the dataset archived could not be downloaded from its only source (" in printed
+
+
+def test_a_mirror_that_is_not_there(tmp_path):
+    settings = config(tmp_path) | {"mirror": str(tmp_path / "nowhere")}
+    printed = failed(tmp_path, settings)
+    assert f"experiment.yaml: mirror: found {tmp_path}/nowhere, and there is no such folder; allowed: " in printed
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_hostile_archive(tmp_path):

@@ -34,7 +34,10 @@ def or_refuse(function, *arguments, **options):
 
 
 CONFIG, CATALOGUE = or_refuse(
-    load_config, workflow.overwrite_configfiles or ["config/config.yaml"], workflow.config_settings.config
+    load_config,
+    workflow.overwrite_configfiles or ["config/config.yaml"],
+    workflow.config_settings.config,
+    fetches=workflow.is_main_process,
 )
 if workflow.is_main_process:
     GPU_FOUND = bool(find_gpus())

@@ -357,6 +357,7 @@ def test_a_python_tag_runs_nothing():
 
 
 def test_a_later_file_and_the_command_line_take_precedence():
+    Path("m").mkdir()
     write("mirror: m\nexperiments: {e: {epochs: [1, 2], repeats: 2, input: {scale: 1, crop: [28, 28]}}}\n", "a.yaml")
     write("experiments: {e: {epochs: [3], input: {scale: 2}}, f: {seed: 4}}\n", "b.yaml")
     files = [Path("a.yaml"), Path("b.yaml")]

@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import broken_server
 import pytest
@@ -246,12 +247,13 @@ def test_a_server_that_says_when_to_come_again(server, target, waits, retry_afte
     assert len(waits) == 1 and low <= waits[0] <= high
 
 
-def test_what_went_wrong_and_what_comes_next_is_told_without_the_address(server, target, capfd):
+def test_what_went_wrong_and_what_comes_next_is_printed_with_the_host_alone(server, target, capfd):
     address = server.address(closes_after(700_000), status(503), whole)
+    host = urlsplit(address).netloc
     fetch(f"{address.replace('//', '//user:pass-word@')}?sig=to-ken", target)
     assert capfd.readouterr().err == (
-        f"{NAME}: the connection broke off (ProtocolError); trying again in 0 s, from byte 700000\n"
-        f"{NAME}: HTTP status 503; trying again in 0 s, from byte 700000\n"
+        f"{NAME} from {host}: the connection broke off (ProtocolError); trying again in 0 s, from byte 700000\n"
+        f"{NAME} from {host}: HTTP status 503; trying again in 0 s, from byte 700000\n"
     )
 
 

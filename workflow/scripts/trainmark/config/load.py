@@ -58,14 +58,16 @@ def keys_that_decide(what: Iterable[str]) -> list[str]:
     return sorted(key for key, part in keys.items() if part["decides"] in what)
 
 
-def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tuple[dict, dict]:
+def load_config(files: Iterable[Path], overrides: Mapping | None = None, *, fetches: bool = True) -> tuple[dict, dict]:
     """(config with defaults, dataset catalogue with the config's own entries), both checked.
 
     files: config files; a later one is put over an earlier one. overrides: values of the command line, put over all.
+    fetches: whether files are fetched on this machine, so that the mirror is checked: a node of a cluster may lack it.
     Raises ConfigError, one line for each thing that is wrong.
     """
     from trainmark.config.catalogue_check import check_own_datasets
     from trainmark.config.fit_check import check_fit
+    from trainmark.config.mirror_check import check_mirror
     from trainmark.config.schema_check import check_config  # they know recipes and frameworks
 
     schema, shipped = shipped_files()
@@ -76,6 +78,8 @@ def load_config(files: Iterable[Path], overrides: Mapping | None = None) -> tupl
     for document in documents.values():
         merged = merge(merged, document)
     check_config(merged, documents, schema, shipped)
+    if fetches:
+        check_mirror(merged, documents)
     own = merged.get("datasets", {})
     catalogue = deepcopy(merge(shipped, own))
     check_own_datasets(catalogue, shipped, own, documents, schema)

@@ -1,20 +1,19 @@
-"""Fetching the files of a catalogue entry: from a mirror or by address, trusted by their checksums alone."""
+"""Fetch the files of a catalogue entry from a mirror or by address. A file is accepted by its checksum alone."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, is_web, transfer
+from trainmark.datasets.fetching.addresses import in_mirror, is_web, without_credentials
+from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, transfer
 from trainmark.errors import DataError
 from trainmark.files.checksums import Checksum, checksum_of
 from trainmark.files.disk import StorageError
 from trainmark.files.whole import part_of
 
 
-class _NowhereError(DataError):
-    """A file can be had from no place."""
+class _NoSourceError(DataError):
+    """A file could not be fetched from any source."""
 
 
 def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Path, offline: bool = False) -> list[dict]:
@@ -31,7 +30,7 @@ def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Pat
     for file in _files(entry):
         try:
             sources.append(_fetch_file(name, file, mirror, raw_folder, offline))
-        except _NowhereError as trouble:
+        except _NoSourceError as trouble:
             if not offline:
                 raise DataError(str(trouble)) from trouble
             missing.append(str(trouble))
@@ -52,7 +51,7 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, 
         part_of(target).unlink(missing_ok=True)
         return {**known, "from": "already there"}
     troubles = []
-    for address in [*_mirrored(mirror, f"{name}/{file['name']}"), *file["urls"]]:
+    for address in [*in_mirror(mirror, f"{name}/{file['name']}"), *file["urls"]]:
         if offline and is_web(address):
             continue
         try:
@@ -64,12 +63,13 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, 
         else:
             return {**known, "from": without_credentials(address)}
     if offline:
-        raise _NowhereError(_put_by_hand(target, checksum, troubles))
-    raise _NowhereError(_online_message(name, target, troubles))
+        raise _NoSourceError(_put_by_hand(target, checksum, troubles))
+    raise _NoSourceError(_online_message(name, target, troubles))
 
 
 def _online_message(name: str, target: Path, troubles: list[str]) -> str:
-    tried = f"could be had from none of {len(troubles)} places ({'; '.join(troubles)}); connect this machine, set"
+    sources = "its only source" if len(troubles) == 1 else f"any of {len(troubles)} sources"
+    tried = f"could not be downloaded from {sources} ({'; '.join(troubles)}); connect this machine, set"
     untried = "has no address in the catalogue and no mirror is set; set"
     kept = f"; what came is kept in {part_of(target)}, and the next try goes on from there"
     return (
@@ -94,16 +94,6 @@ def _offline_message(name: str, found: int, missing: list[str], mirror: str | No
     )
 
 
-def _mirrored(mirror: str | None, path: str) -> list[str]:
-    """Where a mirror holds a file: none, or one place. An address keeps its query, which may be its key, at the end."""
-    if not mirror:
-        return []
-    if "://" not in mirror:
-        return [os.path.join(os.path.expanduser(mirror), path)]
-    folder, mark, query = mirror.partition("?")
-    return [f"{folder.rstrip('/')}/{path}{mark}{query}"]
-
-
 def verify(raw_folder: Path, entry: Mapping) -> None:
     """Raise DataError where a raw file is missing or is no longer what was downloaded."""
     for file in _files(entry):
@@ -122,18 +112,3 @@ def read_sources(path: Path) -> list[dict]:
         raise DataError(
             f"{path} does not say where the files came from ({error}); delete it and run snakemake again"
         ) from error
-
-
-def without_credentials(address: str) -> str:
-    """The address without user name, password and query, which may hold secrets."""
-    scheme, _, _ = address.partition(":")
-    if not is_web(address) and ("://" not in address or scheme == "file"):
-        return address
-    try:
-        parts = urlsplit(address)
-        host, _ = parts.hostname, parts.port  # the port raises where it is no number
-    except ValueError:
-        host = None
-    if not host:
-        return f"{scheme}://..."  # nobody can say which part of it is a password
-    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -13,14 +13,13 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import requests
 import tenacity
 import urllib3
 from tqdm import tqdm
 
+from trainmark.datasets.fetching.addresses import ALLOWED, host_of, is_path, is_web, path_of
 from trainmark.datasets.fetching.partial_file import PartialFile
 from trainmark.errors import DataError
 from trainmark.files.checksums import CHUNK_BYTES, Checksum, checksum_of, progress_bar
@@ -63,11 +62,6 @@ def transfer(address: str, target: Path, checksum: Checksum, size_bytes: int | N
         if part.checksum() != checksum:  # equal where a process ended between the last byte and the new name
             _fill(part, partial(fetch, address, part, size_bytes), checksum)
         part.keep()
-
-
-def is_web(address: str) -> bool:
-    """Whether an address needs a connection."""
-    return address.partition(":")[0].lower() in ("http", "https")
 
 
 def in_words(error: BaseException) -> str:
@@ -143,9 +137,9 @@ def _receive(chunks: Iterable[bytes], part: PartialFile, total_bytes: int | None
 
 
 def _local_file(address: str, size_bytes: int | None) -> Path:
-    if "://" in address and not address.startswith("file://"):
-        raise DataError("is neither a folder nor a file://, http:// or https:// address")
-    path = Path(url2pathname(urlsplit(address).path)) if address.startswith("file://") else Path(address)
+    if not is_path(address) and not address.startswith("file://"):
+        raise DataError(f"is an address of a kind that cannot be fetched from; allowed: {ALLOWED}")
+    path = path_of(address)
     found_bytes = path.stat().st_size
     if not path.is_file():
         raise DataError("is not a regular file")
@@ -192,7 +186,7 @@ def _download(address: str, part: PartialFile, size_bytes: int | None) -> None:
         stop=tenacity.stop_after_attempt(ATTEMPTS),
         wait=_wait_seconds,
         after=_Progress(part),
-        before_sleep=partial(_tell, part),
+        before_sleep=partial(_print_retry, address, part),
         reraise=True,
     )
     attempts(_request, address, part, size_bytes)
@@ -234,10 +228,11 @@ def _retry_after_seconds(error: BaseException) -> float:
     return 0
 
 
-def _tell(part: PartialFile, state: tenacity.RetryCallState) -> None:
-    trouble = in_words(state.outcome.exception())  # type: ignore[union-attr, arg-type]  # there is one by now
+def _print_retry(address: str, part: PartialFile, state: tenacity.RetryCallState) -> None:
+    """Say what went wrong and when the next attempt starts; of the address the host alone, without its secrets."""
+    problem = in_words(state.outcome.exception())  # type: ignore[union-attr, arg-type]  # there is one by now
     again = f"trying again in {state.upcoming_sleep:.0f} s, from byte {part.size_bytes}"
-    tqdm.write(f"{part.target.name}: {trouble}; {again}", file=sys.stderr)
+    tqdm.write(f"{part.target.name} from {host_of(address)}: {problem}; {again}", file=sys.stderr)
 
 
 def _request(address: str, part: PartialFile, size_bytes: int | None) -> None:
