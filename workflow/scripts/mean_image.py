@@ -5,8 +5,8 @@ from pathlib import Path
 
 from trainmark.console import keep_log
 from trainmark.datasets.images.mean import mean_of_dataset, save_mean, save_picture
+from trainmark.datasets.waiting import hold_cpus
 from trainmark.errors import run_command
-from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
@@ -20,7 +20,8 @@ def main() -> None:
     parser.add_argument("--picture", required=True, type=Path, help="mean.png")
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
-    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
+    title = f"averaging {arguments.dataset_folder.absolute().parent.name}"
+    with keep_log(arguments.log), hold_cpus(title, arguments.workers):
         mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers, arguments.checkpoint)
         save_mean(mean, arguments.out)
         save_picture(mean, arguments.picture)

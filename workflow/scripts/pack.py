@@ -8,8 +8,8 @@ from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.images.lists import prepared_paths
 from trainmark.datasets.images.packed import pack
+from trainmark.datasets.waiting import hold_cpus
 from trainmark.errors import run_command
-from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     arguments = parser.parse_args()
     manifest = prepared.read_manifest(arguments.dataset_folder)
     arguments.out_folder.mkdir(parents=True, exist_ok=True)
-    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
+    with keep_log(arguments.log), hold_cpus(f"packing {manifest['dataset']}", arguments.workers):
         for split in SPLITS:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"

@@ -8,8 +8,8 @@ from trainmark.console import keep_log
 from trainmark.datasets.fetching.download import read_sources, verify
 from trainmark.datasets.prepare import prepare, read_dataset
 from trainmark.datasets.samples import Folders
+from trainmark.datasets.waiting import hold_cpus, say_while
 from trainmark.errors import run_command
-from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
@@ -26,9 +26,12 @@ def main() -> None:
     parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
     arguments = parser.parse_args()
     folders = Folders(arguments.raw_folder, arguments.unpacked_folder, arguments.base_folder)
-    with keep_log(arguments.log), cpus_beside_runs(arguments.workers):
-        verify(folders.raw, arguments.entry)
-        dataset = read_dataset(folders, arguments.entry)
+    title = f"preparing {arguments.dataset}"
+    with keep_log(arguments.log), hold_cpus(title, arguments.workers):
+        with say_while(f"{title}: checking its files", shows_bar=True):
+            verify(folders.raw, arguments.entry)
+        with say_while(f"{title}: reading"):
+            dataset = read_dataset(folders, arguments.entry)
         sources = read_sources(arguments.sources)
         prepare(arguments.out_folder, arguments.dataset, arguments.entry, dataset, sources, arguments.workers)
 

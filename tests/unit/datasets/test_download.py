@@ -232,9 +232,9 @@ def test_a_connection_that_breaks_off_and_the_next_place_is_asked(tmp_path, raw,
 def test_a_connection_that_breaks_off_everywhere(raw, server):
     assert message_of("set", entry(f"{server.url}/broken-off/a"), None, raw) == (
         f"a.gz of the dataset set could not be downloaded from its only source ({server.url}/broken-off/a: the "
-        "connection broke off (ProtocolError)); connect this machine, set `mirror` in the config or TRAINMARK_MIRROR to a folder or "
-        f"address that holds set/a.gz, or put the file at {raw}/a.gz; what came is kept in {raw}/a.gz.part, and the "
-        "next try goes on from there"
+        "connection broke off (ProtocolError)); connect this machine, set `mirror` in the config or TRAINMARK_MIRROR "
+        f"to a folder or address that holds set/a.gz, or put the file at {raw}/a.gz; what came is kept in "
+        f"{raw}/a.gz.part, and the next try goes on from there"
     )
     assert {path.name: path.read_bytes() for path in raw.iterdir()} == {"a.gz.part": CONTENT[:1000]}
 
@@ -334,6 +334,25 @@ def test_offline_with_a_mirror_on_the_web(raw, server):
     put(raw / NAME)
     assert fetch_dataset("set", entry(), mirror, raw, offline=True) == came_from("already there")
     assert server.asked == []
+
+
+# --- what is printed ----------------------------------------------------------------------------------------------
+
+
+def test_a_download_says_what_comes_from_which_host(tmp_path, raw, server, capsys):
+    put(tmp_path / "web" / "right")
+    address = f"{server.url.replace('//', '//user:pass-word@')}/right?sig=to-ken"
+    files = [{**entry(address)["files"][0], "bytes": len(CONTENT)}]
+    fetch_dataset("set", {"files": files}, None, raw)
+    fetch_dataset("set", {"files": files}, None, raw)
+    host = server.url.removeprefix("http://")
+    assert capsys.readouterr().err == f"set: downloading a.gz (1.4 MiB) from {host}\n", "once: then it is there"
+
+
+def test_a_mirror_that_is_a_folder_says_nothing_where_it_is_quick(tmp_path, raw, capsys):
+    put(tmp_path / "mirror" / "set" / NAME)
+    fetch_dataset("set", entry(), str(tmp_path / "mirror"), raw)
+    assert capsys.readouterr().err == ""
 
 
 # --- secrets ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from trainmark.datasets.catalogue import SPLITS, STORED_SIDE
 from trainmark.datasets.images import lists as image_lists
 from trainmark.datasets.samples import Arrays, Folders, ImageLists
 from trainmark.datasets.tokens import Vocabulary
+from trainmark.datasets.waiting import say_while
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.disk import new_array
@@ -114,7 +115,8 @@ def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: i
         _check_inputs(name, split, entry, inputs)
         for part, array in ((dataset.kind, inputs), ("labels", labels)):
             file = folder / f"{split}_{part}.npy"
-            sha256 = _save(file, array, digest)
+            with say_while(f"preparing {name}: writing {file.name}"):
+                sha256 = _save(file, array, digest)
             described[f"{split}_{part}"] = {
                 "file": file.name,
                 "shape": list(array.shape),

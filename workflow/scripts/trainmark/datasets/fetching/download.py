@@ -1,14 +1,18 @@
 """Fetch the files of a catalogue entry from a mirror or by address. A file is accepted by its checksum alone."""
 
 import json
+import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from trainmark.datasets.fetching.addresses import in_mirror, is_web, without_credentials
+from trainmark.console import print_line
+from trainmark.datasets.fetching.addresses import host_of, in_mirror, is_web, without_credentials
 from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, transfer
+from trainmark.datasets.waiting import say_while
 from trainmark.errors import DataError
 from trainmark.files.checksums import Checksum, checksum_of
-from trainmark.files.disk import StorageError
+from trainmark.files.disk import StorageError, format_bytes
 from trainmark.files.whole import part_of
 
 
@@ -47,7 +51,7 @@ def _files(entry: Mapping) -> list[Mapping]:
 def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, offline: bool) -> dict:
     target, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
     known = {"file": file["name"], checksum.kind: checksum.digest}
-    if target.is_file() and checksum_of(target, checksum.kind) == checksum:
+    if target.is_file() and _checksum_of(name, target, checksum.kind) == checksum:
         part_of(target).unlink(missing_ok=True)
         return {**known, "from": "already there"}
     troubles = []
@@ -55,7 +59,8 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, 
         if offline and is_web(address):
             continue
         try:
-            transfer(address, target, checksum, file.get("bytes"))
+            with _saying(name, address, file):
+                transfer(address, target, checksum, file.get("bytes"))
         except StorageError:
             raise
         except FETCH_ERRORS as trouble:
@@ -65,6 +70,21 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, 
     if offline:
         raise _NoSourceError(_put_by_hand(target, checksum, troubles))
     raise _NoSourceError(_online_message(name, target, troubles))
+
+
+def _saying(name: str, address: str, file: Mapping) -> AbstractContextManager[None]:
+    """Say what is fetched: a download at once, a copy from a folder, which may be a link, when it takes long."""
+    size = f" ({format_bytes(file['bytes'])})" if "bytes" in file else ""
+    source = host_of(address) if is_web(address) else without_credentials(address)
+    what = f"{name}: {'downloading' if is_web(address) else 'copying'} {file['name']}{size} from {source}"
+    if is_web(address):
+        print_line(what, sys.stderr)
+    return say_while(what, shows_bar=True)
+
+
+def _checksum_of(name: str, path: Path, kind: str) -> Checksum:
+    with say_while(f"{name}: checking {path.name}", shows_bar=True):
+        return checksum_of(path, kind)
 
 
 def _online_message(name: str, target: Path, troubles: list[str]) -> str:

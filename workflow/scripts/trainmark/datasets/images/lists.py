@@ -11,6 +11,7 @@ from tqdm import tqdm
 from trainmark.datasets import prepared
 from trainmark.datasets.images.decoding import UnreadableImage, decode_stored, load_stored, read_file
 from trainmark.datasets.images.parallel import chunks, in_order
+from trainmark.datasets.waiting import say_while
 from trainmark.errors import DataError
 from trainmark.files.whole import write_text
 
@@ -87,7 +88,8 @@ def _looked_at(root: Path, entries: ImageList, workers: int, title: str) -> Iter
     def look(chunk: ImageList) -> list[tuple[str, str | None]]:
         return [_look(root / path) for path, _ in chunk]
 
-    with tqdm(total=len(entries), desc=title, unit=" images", disable=None) as bar:
+    bar = tqdm(total=len(entries), desc=title, unit=" images", disable=None)
+    with say_while(f"{title} ({len(entries)})", shows_bar=True), bar:
         for results in in_order(look, chunks(entries, CHUNK), workers):
             yield from results
             bar.update(len(results))

@@ -12,6 +12,7 @@ from trainmark.datasets import prepared
 from trainmark.datasets.images.lists import CHUNK, load_checked, prepared_paths
 from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store, read_blocks
 from trainmark.datasets.images.parallel import chunks, in_order
+from trainmark.datasets.waiting import say_while
 from trainmark.files.disk import require_free_disk, write_arrays
 from trainmark.files.whole import written_whole
 
@@ -71,7 +72,8 @@ def mean_image(images: np.ndarray, title: str = "mean image") -> np.ndarray:
 def _mean(blocks: Iterable[np.ndarray], samples: int, title: str) -> np.ndarray:
     """Mean over the first axis of all blocks. uint64 sums hold 2**56 images; dividing once rounds once."""
     total: np.ndarray = np.zeros((), np.uint64)
-    with tqdm(total=samples, desc=title, unit=" images", disable=None) as bar:
+    bar = tqdm(total=samples, desc=title, unit=" images", disable=None)
+    with say_while(f"{title} of {samples} images", shows_bar=True), bar:
         for block in blocks:
             total = total + block.sum(axis=0, dtype=np.uint64)
             bar.update(len(block))
@@ -85,7 +87,8 @@ def mean_of_files(paths: Sequence[Path], workers: int, checkpoint: Checkpoint, t
     """
     done, total = checkpoint.load()
     saved = done
-    with tqdm(total=len(paths), initial=done, desc=title, unit=" images", disable=None) as bar:
+    bar = tqdm(total=len(paths), initial=done, desc=title, unit=" images", disable=None)
+    with say_while(f"{title} of {len(paths)} images", shows_bar=True), bar:
         for count, part in _sums(paths[done:], workers):
             total += part
             done += count

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from trainmark.datasets.catalogue import STORED_SIDE
 from trainmark.datasets.images.lists import CHUNK, load_checked
 from trainmark.datasets.images.parallel import chunks, in_order
+from trainmark.datasets.waiting import say_while
 from trainmark.errors import DataError
 from trainmark.files.disk import new_array
 from trainmark.files.whole import give_name, part_of, write_text
@@ -47,7 +48,8 @@ def pack(paths: Sequence[Path], out: Path, workers: int, key: str = "", title: s
             return len(numbered)
 
         rest = chunks(enumerate(paths[done:], done), CHUNK)
-        with tqdm(total=len(paths), initial=done, desc=title, unit=" images", disable=None) as bar:
+        bar = tqdm(total=len(paths), initial=done, desc=title, unit=" images", disable=None)
+        with say_while(f"{title} ({len(paths)})", shows_bar=True), bar:
             for count in in_order(load, rest, workers):
                 bar.update(count)
                 done += count
