@@ -43,7 +43,7 @@ def prepare(
     Raises DataError where it is not what its catalogue entry says, or more images than allowed can't be decoded.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _check_labels(name, entry, dataset)
+    check_labels(name, entry, dataset)
     write: Callable[..., dict] = _write_arrays if isinstance(dataset, Arrays) else _write_lists
     manifest = sealed(
         {
@@ -66,12 +66,13 @@ def prepare(
 # --- what the catalogue says ------------------------------------------------------------------------------------
 
 
-def _check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> None:
+def check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> None:
+    """Raise DataError where classes, samples or labels are not those of the entry, or a test label is not trained."""
     classes = len(dataset.class_names)
     if entry.get("classes", classes) != classes:
         raise DataError(f"{name}: found {classes} classes; {CATALOGUE} says {entry['classes']}")
     for split in SPLITS:
-        labels = _labels(dataset, split)
+        labels = labels_in(dataset, split)
         if not len(labels):
             raise DataError(f"{name}, {split}: found no sample; each split needs one or more")
         if entry.get("samples", {}).get(split, len(labels)) != len(labels):
@@ -81,7 +82,7 @@ def _check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> No
                 f"{name}, {split}: labels run from {labels.min()} to {labels.max()}; allowed for {classes} classes: "
                 f"0 to {classes - 1}"
             )
-    _check_tested_classes(name, dataset.class_names, _labels(dataset, "train"), _labels(dataset, "test"))
+    _check_tested_classes(name, dataset.class_names, labels_in(dataset, "train"), labels_in(dataset, "test"))
 
 
 def _check_tested_classes(name: str, class_names: Sequence[str], train: np.ndarray, test: np.ndarray) -> None:
@@ -97,7 +98,8 @@ def _check_tested_classes(name: str, class_names: Sequence[str], train: np.ndarr
         )
 
 
-def _labels(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
+def labels_in(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
+    """The labels of a split, int64 (samples,)."""
     if isinstance(dataset, Arrays):
         return dataset.splits[split][1]
     return np.array([label for _, label in dataset.splits[split]], np.int64)
