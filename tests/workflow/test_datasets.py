@@ -252,4 +252,6 @@ def test_a_hostile_archive(tmp_path):
 
 def test_a_folder_that_is_not_there(tmp_path):
     settings = {"prepare": ["image-folder"]}
-    assert "DataError: images, the `folder` of Images of your own, is no folder" in failed(tmp_path, settings)
+    assert "DataError: images, the `folder` of Images of your own, does not exist or cannot be read" in failed(
+        tmp_path, settings
+    )

@@ -264,7 +264,7 @@ def test_a_label_that_no_class_has(tmp_path, read, label, found):
 def test_a_folder_that_is_not_there(tmp_path, form):
     entry = COLOUR | {"folder": str(tmp_path / "nowhere")}
     assert message_of(FORMATS[form].read, Folders(tmp_path, tmp_path), entry) == (
-        f"{tmp_path}/nowhere, the `folder` of Colours, is no folder that can be read from here"
+        f"{tmp_path}/nowhere, the `folder` of Colours, does not exist or cannot be read"
     )
 
 
@@ -284,4 +284,4 @@ def test_an_npz_file_that_is_cut_off(tmp_path):
     path = tmp_path / "own" / "own.npz"
     path.write_bytes(path.read_bytes()[:-30])
     message = message_of(npz.read, Folders(tmp_path, tmp_path / "u"), COLOUR | {"folder": str(tmp_path / "own")})
-    assert message.startswith(f"{path} is not a whole tar or zip archive (")
+    assert message.startswith(f"{path} is not a complete tar or zip archive (")

@@ -1,4 +1,4 @@
-"""Writing prepared datasets: checked against the catalogue, and every image file decoded once."""
+"""Check a dataset against its catalogue entry and write it in prepared form; every image file is decoded once."""
 
 import hashlib
 import importlib
@@ -24,23 +24,25 @@ from trainmark.files.seal import sealed
 from trainmark.files.whole import write_text, written_whole
 
 BLOCK_BYTES = 1 << 26
-"""What is written at a time: bounds memory where inputs are generated."""
+"""Bytes written at a time. This bounds memory when inputs are generated."""
 
 UNREADABLE_SHARE = 0.001
-"""Share of images that may be left out because they can't be decoded, where the entry does not say another."""
+"""Default of `unreadable_share`: the share of images that may be left out because they cannot be decoded."""
 
 CATALOGUE = "the catalogue entry"
 
 MOST_SHOWN = 5
-"""Classes that a message names."""
+"""Number of classes that a message names."""
 
 
 def prepare(
     folder: Path, name: str, entry: Mapping, dataset: Arrays | ImageLists, sources: list[dict], workers: int
 ) -> dict:
-    """Check a dataset and write it into `folder`; return its manifest.
+    """Check a dataset, write it into `folder` and return its manifest.
 
-    Raises DataError where it is not what its catalogue entry says, or more images than allowed can't be decoded.
+    name, entry: the dataset's name and its catalogue entry. sources: what `fetch_dataset` returned. workers: threads
+    that decode images. Raises DataError if the dataset differs from its entry, or if more images than allowed cannot be
+    decoded.
     """
     folder.mkdir(parents=True, exist_ok=True)
     check_labels(name, entry, dataset)
@@ -63,7 +65,7 @@ def prepare(
     return manifest
 
 
-# --- what the catalogue says ------------------------------------------------------------------------------------
+# --- the catalogue entry -----------------------------------------------------------------------------------------
 
 
 def check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> None:
@@ -109,7 +111,7 @@ def labels_in(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
 
 
 def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: int) -> dict:
-    """Write `<split>_<inputs>.npy` and `<split>_labels.npy`; return the manifest's part on them."""
+    """Write `<split>_<inputs>.npy` and `<split>_labels.npy`; return their part of the manifest."""
     digest = hashlib.sha256()
     described = {}
     for split in SPLITS:
@@ -135,7 +137,7 @@ def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: i
 
 
 def _write_vocabulary(file: Path, vocabulary: Vocabulary | None) -> dict | None:
-    """Write the words that have ids of their own, the commonest first; return the manifest's part on them."""
+    """Write the words that have their own ids, the most frequent first; return their part of the manifest."""
     if vocabulary is None:
         return None
     ranks = dict(sorted(vocabulary.in_use().items(), key=lambda word_rank: word_rank[1]))
@@ -153,28 +155,28 @@ def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> 
 
 
 def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
-    """Write an array block by block; return the file's SHA-256. Its content goes into `digest`, too.
+    """Write an array block by block and return the SHA-256 of the file; `digest` is updated with the values alone.
 
-    Raises DataError where the disk is too small.
+    Raises StorageError if the disk is too small.
     """
     samples = max(1, BLOCK_BYTES // (prod(array.shape[1:]) * array.dtype.itemsize))
     with written_whole(file) as part:
         begin = new_array(part, array.dtype, array.shape, str(file))
         with open(part, "r+b") as out:
-            whole = hashlib.sha256(out.read(begin))
+            file_hash = hashlib.sha256(out.read(begin))
             for start in range(0, len(array), samples):
                 block = np.ascontiguousarray(array[start : start + samples]).data
                 out.write(block)
                 digest.update(block)
-                whole.update(block)
-    return whole.hexdigest()
+                file_hash.update(block)
+    return file_hash.hexdigest()
 
 
 # --- image files ------------------------------------------------------------------------------------------------
 
 
 def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, workers: int) -> dict:
-    """Write `<split>.txt`, and beside the folder `unreadable.txt`; return the manifest's part on them."""
+    """Write `<split>.txt`, and `unreadable.txt` next to the folder; return their part of the manifest."""
     scanned = image_lists.scan(dataset.root, dataset.splits, workers, f"{name}: checking images")
     unreadable_file = folder.parent / "unreadable.txt"  # Snakemake deletes the folder itself where preparing fails
     write_text(unreadable_file, "".join("\t".join(image) + "\n" for image in scanned.unreadable))
@@ -196,7 +198,7 @@ def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, w
 def _check_unreadable(
     name: str, entry: Mapping, dataset: ImageLists, scanned: image_lists.Scanned, unreadable_file: Path
 ) -> None:
-    """Raise DataError where more images than the entry allows can't be decoded, or all of a split."""
+    """Raise DataError if more images than the entry allows cannot be decoded, or all images of a split."""
     unreadable = scanned.unreadable
     images = sum(len(entries) for entries in dataset.splits.values())
     share = entry.get("unreadable_share", UNREADABLE_SHARE)
@@ -214,8 +216,10 @@ def _check_unreadable(
 
 
 def _portable(root: Path, folder: Path) -> str:
-    """The root as it can be found from the prepared folder, wherever the results are moved; a folder elsewhere by its
-    absolute path.
+    """The root of the images as written into the manifest.
+
+    A root inside the dataset's folder is relative to the prepared folder, so that results can be moved; others are
+    absolute.
     """
     dataset_folder = folder.absolute().parent.parent
     inside = root.absolute().is_relative_to(dataset_folder)
@@ -223,7 +227,7 @@ def _portable(root: Path, folder: Path) -> str:
 
 
 def read_dataset(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
-    """Read a catalogue entry by the module of its format."""
+    """Read the dataset of a catalogue entry with the module of its format."""
     form = importlib.import_module(f"trainmark.datasets.formats.{entry['format']}")
     dataset: Arrays | ImageLists = form.read(folders, entry)
     return dataset

@@ -9,7 +9,7 @@ from trainmark.console import print_line, said_when_long
 from trainmark.machine.locks import cpus_beside_runs
 
 SAY_AFTER_SECONDS = (5, 60, 600, 3600)
-"""A line is printed when work has taken so long; what ends before the first of them prints nothing."""
+"""Times at which a line is printed. Work that ends before the first one prints nothing."""
 
 
 @contextmanager

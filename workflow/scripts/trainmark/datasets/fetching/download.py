@@ -21,10 +21,11 @@ class _NoSourceError(DataError):
 
 
 def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Path, offline: bool = False) -> list[dict]:
-    """Put every file of an entry into `raw_folder`; return what came from where.
+    """Put every file of an entry into `raw_folder`; return the source of each.
 
-    A file that is there already and right is kept. Raises DataError where a file can be had from no place: at the first
-    such file, or, with `offline` (no connection is opened), once for all of them.
+    mirror: folder or address that is tried first. offline: open no connection. A file that exists and has the right
+    checksum is kept. Raises DataError if a file cannot be fetched from any source: for the first such file, or, with
+    `offline`, once for all of them.
     """
     raw_folder.mkdir(parents=True, exist_ok=True)
     if not _files(entry):
@@ -44,16 +45,16 @@ def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Pat
 
 
 def _files(entry: Mapping) -> list[Mapping]:
-    """What is fetched for an entry: nothing where the user's own folder holds it."""
+    """The files to fetch for an entry; none if the user's own folder holds the data."""
     return [] if "folder" in entry else entry.get("files", [])
 
 
 def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, offline: bool) -> dict:
     target, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
-    known = {"file": file["name"], checksum.kind: checksum.digest}
+    described = {"file": file["name"], checksum.kind: checksum.digest}
     if target.is_file() and _checksum_of(name, target, checksum.kind) == checksum:
         part_of(target).unlink(missing_ok=True)
-        return {**known, "from": "already there"}
+        return {**described, "from": "already there"}
     troubles = []
     for address in [*in_mirror(mirror, f"{name}/{file['name']}"), *file["urls"]]:
         if offline and is_web(address):
@@ -66,14 +67,14 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, 
         except FETCH_ERRORS as trouble:
             troubles.append(f"{without_credentials(address)}: {in_words(trouble)}")
         else:
-            return {**known, "from": without_credentials(address)}
+            return {**described, "from": without_credentials(address)}
     if offline:
         raise _NoSourceError(_put_by_hand(target, checksum, troubles))
     raise _NoSourceError(_online_message(name, target, troubles))
 
 
 def _saying(name: str, address: str, file: Mapping) -> AbstractContextManager[None]:
-    """Say what is fetched: a download at once, a copy from a folder, which may be a link, when it takes long."""
+    """Say what is fetched: at once for a download; when it takes long for a copy from a folder, which may be a link."""
     size = f" ({format_bytes(file['bytes'])})" if "bytes" in file else ""
     source = host_of(address) if is_web(address) else without_credentials(address)
     what = f"{name}: {'downloading' if is_web(address) else 'copying'} {file['name']}{size} from {source}"
@@ -91,7 +92,7 @@ def _online_message(name: str, target: Path, troubles: list[str]) -> str:
     sources = "its only source" if len(troubles) == 1 else f"any of {len(troubles)} sources"
     tried = f"could not be downloaded from {sources} ({'; '.join(troubles)}); connect this machine, set"
     untried = "has no address in the catalogue and no mirror is set; set"
-    kept = f"; what came is kept in {part_of(target)}, and the next try goes on from there"
+    kept = f"; the bytes so far are kept in {part_of(target)}, and the next attempt continues from there"
     return (
         f"{target.name} of the dataset {name} {tried if troubles else untried} `mirror` in the config or "
         f"TRAINMARK_MIRROR to a folder or address that holds {name}/{target.name}, or put the file at {target}"
@@ -100,22 +101,23 @@ def _online_message(name: str, target: Path, troubles: list[str]) -> str:
 
 
 def _put_by_hand(target: Path, checksum: Checksum, troubles: list[str]) -> str:
-    wrong = [f"{target}: is there and is another file"] if target.is_file() else []
+    wrong = [f"{target}: exists and has another checksum"] if target.is_file() else []
     states = "; ".join([*wrong, *troubles])
     return f"put {target.name} with {checksum} at {target}{f' ({states})' if states else ''}"
 
 
-def _offline_message(name: str, found: int, missing: list[str], mirror: str | None) -> str:
-    unasked = f"; the mirror {without_credentials(mirror)} is not asked" if mirror and is_web(mirror) else ""
+def _offline_message(name: str, available: int, missing: list[str], mirror: str | None) -> str:
+    unused = f"; the mirror {without_credentials(mirror)} is not used" if mirror and is_web(mirror) else ""
     return (
-        f"`offline: true` is set, and {len(missing)} of the {found + len(missing)} files of the dataset {name} cannot "
-        f"be had without a connection: {'; '.join(missing)}; or set `mirror` in the config or TRAINMARK_MIRROR to a "
-        f"folder that holds them in {name}/{unasked}"
+        f"`offline: true` is set, and {len(missing)} of the {available + len(missing)} files of the dataset {name} "
+        f"cannot be fetched without a connection: {'; '.join(missing)}; or set `mirror` in the config or "
+        f"TRAINMARK_MIRROR to a "
+        f"folder that holds them in {name}/{unused}"
     )
 
 
 def verify(raw_folder: Path, entry: Mapping) -> None:
-    """Raise DataError where a raw file is missing or is no longer what was downloaded."""
+    """Raise DataError if a raw file is missing or no longer has its checksum."""
     for file in _files(entry):
         path, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
         if not path.is_file() or checksum_of(path, checksum.kind) != checksum:
@@ -124,7 +126,7 @@ def verify(raw_folder: Path, entry: Mapping) -> None:
 
 
 def read_sources(path: Path) -> list[dict]:
-    """What `fetch_dataset` returned, from the file that it was written into. Raises DataError where that is damaged."""
+    """Read back what `fetch_dataset` returned, from a file. Raises DataError if the file is damaged."""
     try:
         sources: list[dict] = json.loads(path.read_text())
         return sources

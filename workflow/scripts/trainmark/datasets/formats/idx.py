@@ -1,4 +1,4 @@
-"""The IDX format of MNIST and its kin: gzip-compressed big-endian arrays of unsigned bytes.
+"""The IDX format of MNIST and similar datasets: gzip-compressed big-endian arrays of unsigned bytes.
 
 Format: http://yann.lecun.com/exdb/mnist/ (magic 0x08 for unsigned bytes, number of axes, sizes, data).
 """
@@ -34,7 +34,7 @@ FILES = {
 
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
-    """Read the four files of an MNIST-like dataset. Raises DataError where they do not fit one another."""
+    """Read the four files of an MNIST-like dataset. Raises DataError if they do not match."""
     most_bytes = max(entry["samples"].values()) * prod(entry["image_shape"]) + LARGEST_HEADER_BYTES
     folder = source_folder(folders, entry)
     splits = {}
@@ -53,7 +53,7 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
 def read_idx(path: Path, most_bytes: int) -> np.ndarray:
     """The array of one .gz IDX file, uint8.
 
-    Raises DataError where the file is cut off, damaged, of another type, or unpacks to more than `most_bytes`.
+    Raises DataError if the file is missing, cut off, damaged, of another type, or unpacks to more than `most_bytes`.
     """
     if not path.is_file():
         raise DataError(f"{path} is missing; the format idx needs {', '.join(chain(*FILES.values()))}")
