@@ -10,15 +10,15 @@ from trainmark.errors import run_command
 
 
 def main() -> None:
-    """Read the training images, write mean and picture."""
+    """Read the training images; write the mean and its picture."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
-    parser.add_argument("--packed", type=Path, help="its packed training images, which save the decoding")
-    parser.add_argument("--workers", type=int, default=1, help="threads that decode; the result is the same for any")
-    parser.add_argument("--checkpoint", required=True, type=Path, help="where the sum so far is kept")
-    parser.add_argument("--out", required=True, type=Path, help="mean.npy")
-    parser.add_argument("--picture", required=True, type=Path, help="mean.png")
-    parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
+    parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
+    parser.add_argument("--packed", type=Path, help="packed training images, which need no decoding")
+    parser.add_argument("--workers", type=int, default=1, help="threads that decode; the result does not depend on it")
+    parser.add_argument("--checkpoint", required=True, type=Path, help="file for the sum so far")
+    parser.add_argument("--out", required=True, type=Path, help="output: mean.npy")
+    parser.add_argument("--picture", required=True, type=Path, help="output: mean.png")
+    parser.add_argument("--log", required=True, type=Path, help="copy of standard error")
     arguments = parser.parse_args()
     title = f"averaging {arguments.dataset_folder.absolute().parent.name}"
     with keep_log(arguments.log), hold_cpus(title, arguments.workers):

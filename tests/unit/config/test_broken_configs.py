@@ -162,8 +162,8 @@ def experiment(keys: str) -> str:
         ),
         (
             "datasets: [ilsvrc2012], recipes: [mnist-mlp-keras]",
-            "datasets[0]: found 'ilsvrc2012' (text), whose images lie in files: they can be prepared (prepare: "
-            "[ilsvrc2012]), and not yet trained on; allowed for the recipe mnist-mlp-keras: a dataset that fits "
+            "datasets[0]: found 'ilsvrc2012' (text), which consists of image files: they can be prepared (prepare: "
+            "[ilsvrc2012]), but not trained on yet; allowed for the recipe mnist-mlp-keras: a dataset that fits "
             "(digits, mnist, fashion-mnist, synthetic-images)",
         ),
         (

@@ -1,4 +1,4 @@
-"""Which recipes and datasets of a config do not fit each other, each as one sentence."""
+"""Check that the recipes and datasets of a config fit each other; one sentence for each misfit."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ from trainmark.recipes.recipe import InputTransform, Recipe, merged_input
 
 
 def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping) -> None:
-    """Raise ConfigError with one line for each recipe that a dataset does not fit; config: checked, with defaults."""
+    """Raise ConfigError with one line for each recipe that does not fit a dataset. config: checked, with defaults."""
     raise_findings(_fit_findings(config, catalogue), config, documents)
 
 
@@ -36,14 +36,14 @@ def _image_file_findings(name: str, experiment: Mapping, catalogue: Mapping) -> 
             ways = _datasets_that_fit(recipe, transform, catalogue) or ["a dataset of arrays"]
             yield (
                 ("experiments", name, "datasets", i),
-                f"found {format_value(dataset)}, whose images lie in files: they can be prepared "
-                f"(prepare: [{dataset}]), and not yet trained on; allowed for the recipe "
+                f"found {format_value(dataset)}, which consists of image files: they can be prepared "
+                f"(prepare: [{dataset}]), but not trained on yet; allowed for the recipe "
                 f"{recipe.name}: {' or '.join(ways)}",
             )
 
 
 def _in_arrays(dataset: str, catalogue: Mapping) -> bool:
-    """Whether a dataset can be trained on: nothing streams images out of files into a training."""
+    """Whether a dataset can be trained on: trainings read arrays, not image files."""
     return kind_of(dataset, catalogue) != "image_lists"
 
 
@@ -69,7 +69,7 @@ def _misfit(recipe: Recipe, transform: InputTransform | None, dataset: str, cata
 
 
 def _datasets_that_fit(recipe: Recipe, transform: InputTransform | None, catalogue: Mapping) -> list[str]:
-    """Those of the catalogue that can be trained on; where there is none, what one of the user's own must be like."""
+    """Datasets of the catalogue that fit; if there is none, a description of one that would."""
     arrays = [name for name in catalogue if _in_arrays(name, catalogue)]
     fitting = [name for name in arrays if not _misfit(recipe, transform, name, catalogue)]
     if fitting:

@@ -82,9 +82,7 @@ def _unpack(members: Members, folder: Path, part: Path, nested: bool = False, be
             try:
                 with open(part, "xb") as out:
                     shutil.copyfileobj(content, out, CHUNK_BYTES)
-                os.replace(
-                    part, target
-                )  # not written_whole: the fsyncs of ImageNet's 1.3 million files would take hours
+                os.replace(part, target)  # not written_whole: 1.3 million fsyncs for ImageNet would take hours
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise
