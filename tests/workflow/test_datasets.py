@@ -238,7 +238,7 @@ def test_a_file_that_no_place_has(tmp_path):
 def test_a_mirror_that_is_not_there(tmp_path):
     settings = config(tmp_path) | {"mirror": str(tmp_path / "nowhere")}
     printed = failed(tmp_path, settings)
-    assert f"experiment.yaml: mirror: found {tmp_path}/nowhere, and there is no such folder; allowed: " in printed
+    assert f"experiment.yaml: mirror: found {tmp_path}/nowhere, which is not an existing folder; allowed: " in printed
     assert not (tmp_path / "results").exists()
 
 

@@ -258,8 +258,7 @@ def test_what_is_wrong_with_the_config_itself_comes_before_its_datasets():
         (
             "mnist: {title: T}",
             "mnist: {format: idxx}",
-            "b.yaml: datasets.mnist.format: found 'idxx' (text); allowed: idx, or another name for a dataset of your "
-            "own",
+            "b.yaml: datasets.mnist.format: found 'idxx' (text); allowed: idx, or another name for your own dataset",
         ),
         (
             f"mine: {{{FOLDER}}}",

@@ -31,7 +31,7 @@ def test_a_mirror_that_files_may_be_fetched_from(monkeypatch, tmp_path, mirror):
 
 
 def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
-    expected = f"found nowhere, and there is no such folder in {Path.cwd()}; {ALLOWED}"
+    expected = f"found nowhere, which is not an existing folder in {Path.cwd()}; {ALLOWED}"
     assert refusal(f"mirror: nowhere\n{EXPERIMENTS}") == f"a.yaml: mirror: {expected}"
     monkeypatch.setenv("TRAINMARK_MIRROR", "nowhere")
     assert refusal(EXPERIMENTS) == f"TRAINMARK_MIRROR: {expected}"
@@ -39,7 +39,7 @@ def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
 
 def test_an_address_of_an_unknown_kind(monkeypatch):
     mirror = "ftp://user:pw@example.org/data?sig=key"
-    expected = f"found ftp://example.org/data, an address of a kind that cannot be fetched from; {ALLOWED}"
+    expected = f"found ftp://example.org/data, an address with an unknown scheme; {ALLOWED}"
     assert refusal(f"mirror: {mirror}\n{EXPERIMENTS}") == f"a.yaml: mirror: {expected}"
     monkeypatch.setenv("TRAINMARK_MIRROR", mirror)
     assert refusal(EXPERIMENTS) == f"TRAINMARK_MIRROR: {expected}"

@@ -60,27 +60,27 @@ def test_a_folder_that_is_not_there(tmp_path, monkeypatch, mirror):
     (tmp_path / "file").touch()
     mirror = mirror.format(tmp_path)
     where = f" in {tmp_path}" if mirror.startswith("~nobody") else ""
-    assert mirror_problem(mirror) == f"found {mirror}, and there is no such folder{where}; {ALLOWED}"
+    assert mirror_problem(mirror) == f"found {mirror}, which is not an existing folder{where}; {ALLOWED}"
 
 
 def test_a_relative_folder_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert mirror_problem("data") == f"found data, and there is no such folder in {tmp_path}; {ALLOWED}"
+    assert mirror_problem("data") == f"found data, which is not an existing folder in {tmp_path}; {ALLOWED}"
 
 
 @pytest.mark.parametrize(
     ("mirror", "problem"),
     [
-        ("ftp://user:pw@example.org/data?sig=key", "ftp://example.org/data, an address of a kind that cannot be fetch"),
-        ("s3://bucket/data", "s3://bucket/data, an address of a kind that cannot be fetched from"),
-        ("htp://example.org", "htp://example.org, an address of a kind that cannot be fetched from"),
-        ("FILE:///data", "FILE://..., an address of a kind that cannot be fetched from"),
+        ("ftp://user:pw@example.org/data?sig=key", "ftp://example.org/data, an address with an unknown scheme"),
+        ("s3://bucket/data", "s3://bucket/data, an address with an unknown scheme"),
+        ("htp://example.org", "htp://example.org, an address with an unknown scheme"),
+        ("FILE:///data", "FILE://..., an address with an unknown scheme"),
         ("https:///data?sig=key", "https://..., an address without a valid host"),
         ("http:/user:pw@example.org/data", "http://..., an address without a valid host"),
         ("http://example.org:port/?sig=key", "http://..., an address without a valid host"),
         ("file://user:pw@server/data?sig=key", "file://...@server/data?..., a file:// address with a host in it"),
-        ("user:pw@example.org/data?sig=key", "...@example.org/data?..., and there is no such folder in "),
-        ("example.org/data?sig=key", "example.org/data?..., and there is no such folder in "),
+        ("user:pw@example.org/data?sig=key", "...@example.org/data?..., which is not an existing folder in "),
+        ("example.org/data?sig=key", "example.org/data?..., which is not an existing folder in "),
     ],
 )
 def test_what_no_file_can_be_fetched_from(mirror, problem):

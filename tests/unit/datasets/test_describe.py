@@ -115,10 +115,10 @@ def test_files_of_two_formats(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(5, 6, 7), (4,), (1, 2, 3, 4)])
-def test_channels_that_cannot_be_told(tmp_path, shape):
+def test_channels_that_are_ambiguous(tmp_path, shape):
     write(tmp_path, "npy", arrays(*shape))
     assert message_of(describe, "mine", [tmp_path]).startswith(
-        f"{tmp_path}/train_images.npy holds samples of the shape {shape}, whose channels cannot be told; allowed: "
+        f"{tmp_path}/train_images.npy holds samples of the shape {shape}, whose channels are ambiguous; allowed: "
     )
 
 

@@ -399,8 +399,8 @@ def test_nor_where_nobody_answers(raw, server, address, mirrored):
 
 def test_an_address_of_another_kind_is_none(raw):
     assert (
-        "(ftp://example.org/set/a.gz: is an address of a kind that cannot be fetched from; allowed: a folder, or a "
-        "file://, http:// or https:// address);"
+        "(ftp://example.org/set/a.gz: is an address with an unknown scheme; allowed: a folder, or a file://, http:// "
+        "or https:// address);"
     ) in message_of("set", entry(), "ftp://user:pw@example.org", raw)
 
 

@@ -1,4 +1,4 @@
-"""Whether files can be fetched from the mirror that a config, or the environment, names."""
+"""Check the mirror that a config, or the environment, names."""
 
 import os
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from trainmark.datasets.fetching.addresses import mirror_problem
 from trainmark.errors import ConfigError
 
 VARIABLE = "TRAINMARK_MIRROR"
-"""Environment variable that names the mirror where the config names none."""
+"""Environment variable that names the mirror if the config names none."""
 
 
 def check_mirror(config: Mapping, documents: Mapping[str, Mapping]) -> None:
-    """Raise ConfigError where the mirror is a folder that does not exist, or an address of an unknown kind.
+    """Raise ConfigError if the mirror is a folder that does not exist, or an address with an unknown scheme.
 
     config: merged from `documents` and checked by itself. The message shows no user name, password or query.
     """

@@ -1,4 +1,4 @@
-"""The catalogue entry of data that somebody has: the format is guessed from the files, the rest is read from them."""
+"""Write the catalogue entry for existing data: guess the format from the files and read the rest from them."""
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
@@ -16,7 +16,7 @@ from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 
 CHANNELS = (1, 3)
-"""Channels of grey and of colour images: an axis of this length is taken for that of the channels."""
+"""Channels of grey and of colour images: an axis of this length is taken for the channel axis."""
 
 MOST_EXPANSION = 1032
 """A gzip file unpacks to at most so many times its size: the limit of deflate, https://zlib.net/zlib_tech.html."""
@@ -25,7 +25,7 @@ MOST_EXPANSION = 1032
 def describe(name: str, paths: Sequence[Path]) -> dict:
     """The catalogue entry of a folder (`folder`), or of files (`files`, with their SHA-256 and sizes in bytes).
 
-    The data are read as `prepare` reads them, image files excepted, which are not decoded. Raises DataError where no
+    The data are read as `prepare` reads them, image files excepted, which are not decoded. Raises DataError if no
     format fits or the data are not right.
     """
     with TemporaryDirectory() as temporary:
@@ -63,7 +63,7 @@ def _file(path: Path) -> dict:
 
 
 def _guess_format(paths: Sequence[Path], source: Mapping) -> str:
-    """Name of the one format that the files fit. Raises DataError where none or several do."""
+    """Name of the one format that the files fit. Raises DataError if none or several do."""
     if "folder" in source and (paths[0] / "train").is_dir():
         return "image_folder"
     names = file_names(paths[0], source)
@@ -81,7 +81,7 @@ def _guess_format(paths: Sequence[Path], source: Mapping) -> str:
 
 
 def _sizes(entry: Mapping, folders: Folders) -> dict:
-    """Image shape, classes and samples of a dataset in arrays, before it is read and checked as a whole."""
+    """Image shape, classes and samples of a dataset in arrays; `read_dataset` needs them."""
     labels, image_shape = (_of_idx if entry["format"] == "idx" else _of_arrays)(entry, folders)
     classes = 1 + max(int(values.max(initial=0)) for values in labels.values())
     samples = {split: len(values) for split, values in labels.items()}
@@ -101,7 +101,7 @@ def _of_arrays(entry: Mapping, folders: Folders) -> tuple[dict[str, np.ndarray],
 
 
 def _guess_image_shape(path: Path) -> list[int]:
-    """Channels, height and width of the images in a .npy file. Raises DataError where they cannot be told apart."""
+    """Channels, height and width of the images in a .npy file. Raises DataError if they are ambiguous."""
     shape = open_array(path).shape[1:]
     if len(shape) == 2:
         return [1, *shape]
@@ -110,7 +110,7 @@ def _guess_image_shape(path: Path) -> list[int]:
     if len(shape) == 3 and shape[2] in CHANNELS:
         return [shape[2], *shape[:2]]
     raise DataError(
-        f"{path} holds samples of the shape {shape}, whose channels cannot be told; allowed: (height, width), "
+        f"{path} holds samples of the shape {shape}, whose channels are ambiguous; allowed: (height, width), "
         "(channels, height, width) or (height, width, channels) with 1 or 3 channels, or an entry written by hand"
     )
 

@@ -18,7 +18,7 @@ def is_web(address: str) -> bool:
 
 
 def is_path(address: str) -> bool:
-    """Whether it is a path, and no address with a scheme."""
+    """Whether it is a path, not an address with a scheme."""
     return "://" not in address and not is_web(address)
 
 
@@ -29,10 +29,10 @@ def path_of(address: str) -> Path:
 
 
 def host_of(address: str) -> str | None:
-    """Host of an address, with its port where one is given; None where there is no valid host."""
+    """Host of an address, with the port if it names one; None if it has no valid host."""
     try:
         parts = urlsplit(address)
-        port = f":{parts.port}" if parts.port else ""  # raises ValueError where it is no number
+        port = f":{parts.port}" if parts.port else ""  # raises ValueError if it is not a number
     except ValueError:
         return None
     return f"{parts.hostname}{port}" if parts.hostname else None
@@ -44,7 +44,7 @@ def without_credentials(address: str) -> str:
     if is_path(address) or scheme == "file":
         return address
     if not host_of(address):
-        return f"{scheme}://..."  # which part of it is a password cannot be told
+        return f"{scheme}://..."  # it is not clear which part is a password
     parts = urlsplit(address)
     return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -60,25 +60,25 @@ def in_mirror(mirror: str | None, path: str) -> list[str]:
 
 
 def mirror_problem(mirror: str) -> str | None:
-    """Why nothing can be fetched from this mirror, with what to write instead; None where it may hold files.
+    """Why nothing can be fetched from this mirror, with what is allowed; None if it may hold files.
 
-    No connection is opened: of a web address the form alone is checked. A relative folder starts at the working
+    No connection is opened: only the form of a web address is checked. A relative folder starts at the working
     directory, and ~ is the home folder.
     """
     if is_web(mirror):
         problem = None if host_of(mirror) else "an address without a valid host"
     elif not is_path(mirror) and not mirror.startswith("file://"):
-        problem = "an address of a kind that cannot be fetched from"
+        problem = "an address with an unknown scheme"
     elif mirror.startswith("file://") and urlsplit(mirror).netloc not in ("", "localhost"):
         problem = "a file:// address with a host in it"
     elif not path_of(mirror).is_dir():
-        looked_at = "" if path_of(mirror).is_absolute() else f" in {Path.cwd()}"
-        problem = f"and there is no such folder{looked_at}"
+        below = "" if path_of(mirror).is_absolute() else f" in {Path.cwd()}"
+        problem = f"which is not an existing folder{below}"
     else:
         return None
     return problem and f"found {_masked(without_credentials(mirror))}, {problem}; allowed: {ALLOWED}"
 
 
 def _masked(text: str) -> str:
-    """The text without what would be credentials or a query if an address without its scheme was meant."""
+    """The text without parts that are credentials or a query if it is an address whose scheme was forgotten."""
     return re.sub(r"(^|//)[^/]*@", r"\1...@", re.sub(r"\?.*", "?...", text, flags=re.DOTALL))

@@ -74,7 +74,7 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, 
 
 
 def _saying(name: str, address: str, file: Mapping) -> AbstractContextManager[None]:
-    """Say what is fetched: at once for a download; when it takes long for a copy from a folder, which may be a link."""
+    """Print what is fetched: a download at once, a copy from a folder (which may be a link) when it takes long."""
     size = f" ({format_bytes(file['bytes'])})" if "bytes" in file else ""
     source = host_of(address) if is_web(address) else without_credentials(address)
     what = f"{name}: {'downloading' if is_web(address) else 'copying'} {file['name']}{size} from {source}"
@@ -92,11 +92,11 @@ def _online_message(name: str, target: Path, troubles: list[str]) -> str:
     sources = "its only source" if len(troubles) == 1 else f"any of {len(troubles)} sources"
     tried = f"could not be downloaded from {sources} ({'; '.join(troubles)}); connect this machine, set"
     untried = "has no address in the catalogue and no mirror is set; set"
-    kept = f"; the bytes so far are kept in {part_of(target)}, and the next attempt continues from there"
+    partial = f"; the bytes so far are kept in {part_of(target)}, and the next attempt continues from there"
     return (
         f"{target.name} of the dataset {name} {tried if troubles else untried} `mirror` in the config or "
         f"TRAINMARK_MIRROR to a folder or address that holds {name}/{target.name}, or put the file at {target}"
-        f"{kept if part_of(target).exists() else ''}"
+        f"{partial if part_of(target).exists() else ''}"
     )
 
 

@@ -138,7 +138,7 @@ def _receive(chunks: Iterable[bytes], part: PartialFile, total_bytes: int | None
 
 def _local_file(address: str, size_bytes: int | None) -> Path:
     if not is_path(address) and not address.startswith("file://"):
-        raise DataError(f"is an address of a kind that cannot be fetched from; allowed: {ALLOWED}")
+        raise DataError(f"is an address with an unknown scheme; allowed: {ALLOWED}")
     path = path_of(address)
     actual_bytes = path.stat().st_size
     if not path.is_file():

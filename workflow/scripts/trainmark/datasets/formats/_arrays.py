@@ -13,8 +13,8 @@ NAMES = {
     "train": (("train_images", "x_train"), ("train_labels", "y_train")),
     "test": (("test_images", "x_test"), ("test_labels", "y_test")),
 }
-"""By split, the names that the array of images may have, and those of the array of labels. x_train and so on are the
-names in the .npz files of Keras.
+"""By split, the allowed names of the array of images and of the array of labels. x_train and so on are the names in
+the .npz files of Keras.
 """
 
 
@@ -33,8 +33,8 @@ def file_names(folder: Path, entry: Mapping) -> list[str]:
 def read_arrays(folder: Path, names: Collection[str], entry: Mapping) -> Arrays:
     """Memory-map the images and labels of both splits from the .npy files in `folder`.
 
-    names: the files in `folder` that belong to the dataset. Raises DataError where one of the four arrays is missing or
-    its type, shape or length is wrong.
+    names: the files in `folder` that belong to the dataset. Raises DataError if one of the four arrays is missing or
+    has a wrong type, shape or length.
     """
     splits = {}
     for split, (image_file, label_file) in array_files(folder, names).items():
@@ -50,7 +50,7 @@ def read_arrays(folder: Path, names: Collection[str], entry: Mapping) -> Arrays:
 
 
 def array_files(folder: Path, names: Collection[str]) -> dict[str, tuple[Path, Path]]:
-    """By split, the .npy files of images and labels. Raises DataError where one is missing or has two names."""
+    """By split, the .npy files of images and labels. Raises DataError if one is missing or is there twice."""
     return {
         split: (_only_one(folder, names, image_names), _only_one(folder, names, label_names))
         for split, (image_names, label_names) in NAMES.items()
@@ -67,10 +67,10 @@ def _only_one(folder: Path, names: Collection[str], allowed: tuple[str, str]) ->
 
 
 def open_array(path: Path) -> np.ndarray:
-    """Memory-map a .npy file; nothing is unpickled. Raises DataError where it holds no numbers or is damaged."""
+    """Memory-map a .npy file; nothing is unpickled. Raises DataError if it holds no numbers or is damaged."""
     try:
         return np.lib.format.open_memmap(path, mode="r")
-    except Exception as error:  # numpy reads the header as a Python literal, and what that raises has no list
+    except Exception as error:  # numpy evaluates the header as a Python literal, which may raise many types
         why = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(
             f"{path} is not a complete .npy file of numbers ({why}); write it again with numpy.save, without Python "
@@ -81,8 +81,8 @@ def open_array(path: Path) -> np.ndarray:
 def images_of(path: Path, image_shape: tuple[int, int, int]) -> np.ndarray:
     """The images of a .npy file, uint8 (samples, channels, height, width), memory-mapped.
 
-    The file holds them in this layout, as (samples, height, width) where there is one channel, or as (samples, height,
-    width, channels). Where several fit, the first of these counts. Raises DataError for another shape or type.
+    The file may hold them in this layout, as (samples, height, width) if there is one channel, or as (samples, height,
+    width, channels). If several layouts fit, the first of these counts. Raises DataError for another shape or type.
     """
     images = open_array(path)
     channels, height, width = image_shape

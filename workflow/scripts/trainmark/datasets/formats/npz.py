@@ -1,4 +1,4 @@
-"""Arrays of one's own in one .npz file, as numpy.savez and numpy.savez_compressed write it.
+"""The user's own arrays, in one .npz file, as numpy.savez and numpy.savez_compressed write it.
 
 The names of the arrays are those of the format npy. The file is unpacked into .npy files, which are memory-mapped and
 never unpickled.
@@ -22,7 +22,7 @@ FORMAT = {
 
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
-    """The arrays of the one .npz file of the entry. Raises DataError where they are not as described."""
+    """The arrays of the one .npz file of the entry. Raises DataError if they are not right."""
     arrays = unpack_arrays(folders, entry)
     return read_arrays(arrays, [path.name for path in arrays.iterdir()], entry)
 
@@ -30,7 +30,7 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
 def unpack_arrays(folders: Folders, entry: Mapping) -> Path:
     """Unpack the .npz file of an entry; return the folder of its .npy files. Raises DataError.
 
-    What an earlier .npz file left there is removed: `unpack` keeps files of the right size, whatever they hold.
+    Arrays of an earlier .npz file are deleted first: `unpack` would keep files of the same size, whatever they hold.
     """
     folder = source_folder(folders, entry)
     files = [name for name in file_names(folder, entry) if name.endswith(".npz")]
