@@ -35,10 +35,10 @@ def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Pat
     for file in _files(entry):
         try:
             sources.append(_fetch_file(name, file, mirror, raw_folder, offline))
-        except _NoSourceError as trouble:
+        except _NoSourceError as error:
             if not offline:
-                raise DataError(str(trouble)) from trouble
-            missing.append(str(trouble))
+                raise DataError(str(error)) from error
+            missing.append(str(error))
     if missing:
         raise DataError(_offline_message(name, len(sources), missing, mirror))
     return sources
@@ -55,25 +55,25 @@ def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, 
     if target.is_file() and _checksum_of(name, target, checksum.kind) == checksum:
         part_of(target).unlink(missing_ok=True)
         return {**described, "from": "already there"}
-    troubles = []
+    problems = []
     for address in [*in_mirror(mirror, f"{name}/{file['name']}"), *file["urls"]]:
         if offline and is_web(address):
             continue
         try:
-            with _saying(name, address, file):
+            with _announce(name, address, file):
                 transfer(address, target, checksum, file.get("bytes"))
         except StorageError:
             raise
-        except FETCH_ERRORS as trouble:
-            troubles.append(f"{without_credentials(address)}: {in_words(trouble)}")
+        except FETCH_ERRORS as error:
+            problems.append(f"{without_credentials(address)}: {in_words(error)}")
         else:
             return {**described, "from": without_credentials(address)}
     if offline:
-        raise _NoSourceError(_put_by_hand(target, checksum, troubles))
-    raise _NoSourceError(_online_message(name, target, troubles))
+        raise _NoSourceError(_put_by_hand(target, checksum, problems))
+    raise _NoSourceError(_online_message(name, target, problems))
 
 
-def _saying(name: str, address: str, file: Mapping) -> AbstractContextManager[None]:
+def _announce(name: str, address: str, file: Mapping) -> AbstractContextManager[None]:
     """Print what is fetched: a download at once, a copy from a folder (which may be a link) when it takes long."""
     size = f" ({format_bytes(file['bytes'])})" if "bytes" in file else ""
     source = host_of(address) if is_web(address) else without_credentials(address)
@@ -88,21 +88,21 @@ def _checksum_of(name: str, path: Path, kind: str) -> Checksum:
         return checksum_of(path, kind)
 
 
-def _online_message(name: str, target: Path, troubles: list[str]) -> str:
-    sources = "its only source" if len(troubles) == 1 else f"any of {len(troubles)} sources"
-    tried = f"could not be downloaded from {sources} ({'; '.join(troubles)}); connect this machine, set"
+def _online_message(name: str, target: Path, problems: list[str]) -> str:
+    sources = "its only source" if len(problems) == 1 else f"any of {len(problems)} sources"
+    tried = f"could not be downloaded from {sources} ({'; '.join(problems)}); connect this machine, set"
     untried = "has no address in the catalogue and no mirror is set; set"
     partial = f"; the bytes so far are kept in {part_of(target)}, and the next attempt continues from there"
     return (
-        f"{target.name} of the dataset {name} {tried if troubles else untried} `mirror` in the config or "
+        f"{target.name} of the dataset {name} {tried if problems else untried} `mirror` in the config or "
         f"TRAINMARK_MIRROR to a folder or address that holds {name}/{target.name}, or put the file at {target}"
         f"{partial if part_of(target).exists() else ''}"
     )
 
 
-def _put_by_hand(target: Path, checksum: Checksum, troubles: list[str]) -> str:
+def _put_by_hand(target: Path, checksum: Checksum, problems: list[str]) -> str:
     wrong = [f"{target}: exists and has another checksum"] if target.is_file() else []
-    states = "; ".join([*wrong, *troubles])
+    states = "; ".join([*wrong, *problems])
     return f"put {target.name} with {checksum} at {target}{f' ({states})' if states else ''}"
 
 
@@ -111,8 +111,7 @@ def _offline_message(name: str, available: int, missing: list[str], mirror: str 
     return (
         f"`offline: true` is set, and {len(missing)} of the {available + len(missing)} files of the dataset {name} "
         f"cannot be fetched without a connection: {'; '.join(missing)}; or set `mirror` in the config or "
-        f"TRAINMARK_MIRROR to a "
-        f"folder that holds them in {name}/{unused}"
+        f"TRAINMARK_MIRROR to a folder that holds them in {name}/{unused}"
     )
 
 
