@@ -13,7 +13,7 @@ import pytest
 from tqdm import tqdm
 
 from trainmark import console
-from trainmark.console import in_words, keep_log, print_line, print_while_waiting
+from trainmark.console import in_words, keep_log, print_line, say_when_long
 from trainmark.errors import DataError
 
 
@@ -143,7 +143,7 @@ def test_only_a_commands_own_output_is_seen():
 @pytest.mark.parametrize(("seconds", "lines"), [(0.02, 3), (60, 0)])
 def test_a_long_wait_is_said_again_and_again_and_for_how_long(seconds, lines):
     stream = io.StringIO()
-    with print_while_waiting("waiting", stream, seconds):
+    with say_when_long("waiting", stream, seconds):
         time.sleep(0.12)  # after .02, .04 and .08 s
     assert stream.getvalue() == "waiting, for 0 s now\n" * lines
 

@@ -15,6 +15,7 @@ from trainmark.datasets import prepared
 from trainmark.datasets.images.packed import open_store
 
 CLASSES = ["cat", "dog", "emu", "fox"]
+SPLITS = (("train", 9), ("test", 3))
 
 
 def photograph(seed):
@@ -35,15 +36,24 @@ def photographs():
     }
 
 
+def write_arrays(folder, first):
+    """An .npz file of nine training images and three test images, in two classes; first: the value of the first one."""
+    (folder / "arrays").mkdir(exist_ok=True)
+    splits = {split: (np.full((count, 6, 5, 3), first, np.uint8), np.arange(count) % 2) for split, count in SPLITS}
+    named = {f"{part}_{split}": array for split, pair in splits.items() for part, array in zip("xy", pair, strict=True)}
+    np.savez(folder / "arrays" / "arrays.npz", **named)
+
+
 def config(folder):
     """Every kind of dataset, from a mirror that is a folder and from a folder of one's own."""
     for path, content in photographs().items():
         put(folder / "own" / path, content)
+    write_arrays(folder, 0)
     archive = on_mirror(folder, "archived", "animals.tgz", tar({f"animals/{k}": v for k, v in photographs().items()}))
     return {
         "mirror": str(folder / "mirror"),
         "offline": True,
-        "prepare": ["own", "archived", "two", "texts", "colours"],
+        "prepare": ["own", "archived", "two", "texts", "colours", "arrays"],
         "datasets": {
             "own": {"title": "Own", "format": "image_folder", "folder": "own", "packed": True},
             "archived": {"title": "A", "format": "image_folder", "files": [archive], "root": "animals", "classes": 4},
@@ -54,6 +64,9 @@ def config(folder):
             "colours": {
                 "title": "Colours", "format": "synthetic", "image_shape": [3, 8, 8], "classes": 2,
                 "samples": {"train": 20, "test": 4}, "seed": 5,
+            },
+            "arrays": {
+                "title": "Arrays", "format": "npz", "image_shape": [3, 6, 5], "classes": 2, "folder": "arrays",
             },
         },
     }  # fmt: skip
@@ -82,6 +95,7 @@ def test_the_end_says_what_there_is(finished):
         "two: 6 training and 4 test samples in 2 classes: results/datasets/two/prepared",
         "texts: 6 training and 6 test samples in 2 classes: results/datasets/texts/prepared",
         "colours: 20 training and 4 test samples in 2 classes: results/datasets/colours/prepared",
+        "arrays: 9 training and 3 test samples in 2 classes: results/datasets/arrays/prepared",
     ]
 
 
@@ -168,6 +182,17 @@ def test_a_packed_store_or_a_picture_that_was_deleted_is_made_again(finished):
     assert {("pack_images", "own"), ("compute_mean_image", "archived")} <= planned(folder, settings)
 
 
+def test_a_changed_array_file_in_a_folder_of_ones_own_is_prepared_again(finished):
+    folder, _ = finished
+    settings = yaml.safe_load((folder / "experiment.yaml").read_text()) | {"prepare": ["arrays"]}
+    assert planned(folder, settings) == set()
+    write_arrays(folder, 7)
+    assert planned(folder, settings) == {("prepare_dataset", "arrays"), ("compute_mean_image", "arrays")}
+    process = snakemake(folder, "--cores", "2", "--configfile", write_config(folder, settings))
+    assert process.returncode == 0, process.printed[-5000:]
+    assert np.load(folder / "results" / "datasets" / "arrays" / "mean.npy").mean() == 7
+
+
 # --- what goes wrong ----------------------------------------------------------------------------------------------
 
 
@@ -204,9 +229,17 @@ def test_offline_names_what_is_missing(tmp_path):
 
 
 def test_a_file_that_no_place_has(tmp_path):
-    settings = config(tmp_path) | {"prepare": ["archived"], "mirror": str(tmp_path / "nowhere"), "offline": False}
+    settings = config(tmp_path) | {"prepare": ["archived"], "offline": False}
+    (tmp_path / "mirror" / "archived" / "animals.tgz").unlink()
     printed = failed(tmp_path, settings)
-    assert "\nDataError: animals.tgz of the dataset archived could be had from none of 1 places (" in printed
+    assert "\nDataError: animals.tgz of the dataset archived could not be downloaded from its only source (" in printed
+
+
+def test_a_mirror_that_is_not_there(tmp_path):
+    settings = config(tmp_path) | {"mirror": str(tmp_path / "nowhere")}
+    printed = failed(tmp_path, settings)
+    assert f"experiment.yaml: mirror: found {tmp_path}/nowhere, which is not an existing folder; allowed: " in printed
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_hostile_archive(tmp_path):
@@ -219,4 +252,6 @@ def test_a_hostile_archive(tmp_path):
 
 def test_a_folder_that_is_not_there(tmp_path):
     settings = {"prepare": ["image-folder"]}
-    assert "DataError: images, the `folder` of Images of your own, is no folder" in failed(tmp_path, settings)
+    assert "DataError: images, the `folder` of Images of your own, does not exist or cannot be read" in failed(
+        tmp_path, settings
+    )

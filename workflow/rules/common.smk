@@ -49,11 +49,10 @@ if PATHS.modifies_prefixes or PATHS.replace_prefix(PLAN_FILE) != PLAN_FILE:
         " leave it out, and choose the folder with snakemake --directory"
     )
 if workflow.modifier.skip_configfile:  # a module with `config:`
-    CONFIG, CATALOGUE = or_refuse(load_config, [], config, f"config of the module {MODULE}")
+    GIVEN = ([], config, f"config of the module {MODULE}")
 else:
-    CONFIG, CATALOGUE = or_refuse(
-        load_config, workflow.overwrite_configfiles or [DEFAULT_CONFIG], workflow.config_settings.config
-    )
+    GIVEN = (workflow.overwrite_configfiles or [DEFAULT_CONFIG], workflow.config_settings.config)
+CONFIG, CATALOGUE = or_refuse(load_config, *GIVEN, fetches=workflow.is_main_process)
 if workflow.is_main_process:
     GPU_FOUND = bool(find_gpus())
     PLANNED = or_refuse(with_devices, CONFIG, GPU_FOUND)

@@ -1,4 +1,5 @@
 # From the catalogue to arrays and their mean image.
+from trainmark.datasets.catalogue import own_files
 
 
 rule download_dataset:
@@ -28,6 +29,7 @@ rule prepare_dataset:
     input:
         sources="results/datasets/{dataset}/sources.json",
         base=CAMPAIGN.of_dataset(products.base_folder),
+        own=CAMPAIGN.of_dataset(own_files),
     output:
         folder=directory("results/datasets/{dataset}/prepared"),
     params:

@@ -10,20 +10,18 @@ from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
-    """Read the training images, write mean and picture."""
+    """Read the training images; write the mean and its picture."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
-    parser.add_argument("--packed", type=Path, help="its packed training images, which save the decoding")
-    parser.add_argument("--workers", type=int, default=1, help="threads that decode; the result is the same for any")
-    parser.add_argument("--checkpoint", required=True, type=Path, help="where the sum so far is kept")
-    parser.add_argument("--out", required=True, type=Path, help="mean.npy")
-    parser.add_argument("--picture", required=True, type=Path, help="mean.png")
-    parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
+    parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
+    parser.add_argument("--packed", type=Path, help="packed training images, which need no decoding")
+    parser.add_argument("--workers", type=int, default=1, help="threads that decode; the result does not depend on it")
+    parser.add_argument("--checkpoint", required=True, type=Path, help="file for the sum so far")
+    parser.add_argument("--out", required=True, type=Path, help="output: mean.npy")
+    parser.add_argument("--picture", required=True, type=Path, help="output: mean.png")
+    parser.add_argument("--log", required=True, type=Path, help="copy of standard error")
     arguments = parser.parse_args()
-    with (
-        keep_log(arguments.log),
-        cpus_beside_runs(arguments.workers, f"mean image of {arguments.dataset_folder.parent.name}"),
-    ):
+    title = f"averaging {arguments.dataset_folder.absolute().parent.name}"
+    with keep_log(arguments.log), cpus_beside_runs(arguments.workers, title):
         mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers, arguments.checkpoint)
         save_mean(mean, arguments.out)
         save_picture(mean, arguments.picture)

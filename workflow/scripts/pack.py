@@ -13,19 +13,16 @@ from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
-    """Decode and resize every image of the lists once."""
+    """Decode and resize every image of both lists."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset-folder", required=True, type=Path, help="the prepared dataset")
+    parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
     parser.add_argument("--workers", type=int, default=1, help="threads that decode")
-    parser.add_argument("--out-folder", required=True, type=Path, help="where train.npy and test.npy go")
-    parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
+    parser.add_argument("--out-folder", required=True, type=Path, help="folder for train.npy and test.npy")
+    parser.add_argument("--log", required=True, type=Path, help="copy of standard error")
     arguments = parser.parse_args()
     manifest = prepared.read_manifest(arguments.dataset_folder)
     arguments.out_folder.mkdir(parents=True, exist_ok=True)
-    with (
-        keep_log(arguments.log),
-        cpus_beside_runs(arguments.workers, f"packing {arguments.dataset_folder.parent.name}"),
-    ):
+    with keep_log(arguments.log), cpus_beside_runs(arguments.workers, f"packing {manifest['dataset']}"):
         for split in SPLITS:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"

@@ -1,10 +1,10 @@
-"""Turn the raw files of one dataset into memory-mappable arrays, or lists of images, and a manifest."""
+"""Convert the raw files of one dataset into memory-mappable arrays or lists of images, with a manifest."""
 
 import argparse
 import json
 from pathlib import Path
 
-from trainmark.console import keep_log
+from trainmark.console import keep_log, say_when_long
 from trainmark.datasets.fetching.download import read_sources, verify
 from trainmark.datasets.prepare import prepare, read_dataset
 from trainmark.datasets.samples import Folders
@@ -13,23 +13,25 @@ from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
-    """Verify the raw files once more, read them, check them against the catalogue, write."""
+    """Verify the raw files again, read them, check them against the catalogue entry, write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="name of the dataset")
-    parser.add_argument("--entry", required=True, type=json.loads, help="JSON: its entry of the catalogue")
-    parser.add_argument("--sources", required=True, type=Path, help="what download.py wrote")
-    parser.add_argument("--raw-folder", required=True, type=Path, help="the raw files")
-    parser.add_argument("--unpacked-folder", required=True, type=Path, help="where archives are unpacked")
-    parser.add_argument("--base-folder", type=Path, help="the prepared dataset that this one is a choice of classes of")
-    parser.add_argument("--workers", type=int, default=1, help="threads that look at images")
-    parser.add_argument("--out-folder", required=True, type=Path, help="where arrays or lists and the manifest go")
-    parser.add_argument("--log", required=True, type=Path, help="copy of what goes to standard error")
+    parser.add_argument("--entry", required=True, type=json.loads, help="its catalogue entry as JSON")
+    parser.add_argument("--sources", required=True, type=Path, help="list of sources that download.py wrote")
+    parser.add_argument("--raw-folder", required=True, type=Path, help="folder of the raw files")
+    parser.add_argument("--unpacked-folder", required=True, type=Path, help="folder for unpacked archives")
+    parser.add_argument("--base-folder", type=Path, help="prepared dataset that the classes are taken from")
+    parser.add_argument("--workers", type=int, default=1, help="threads that decode images")
+    parser.add_argument("--out-folder", required=True, type=Path, help="folder for arrays or lists, and the manifest")
+    parser.add_argument("--log", required=True, type=Path, help="copy of standard error")
     arguments = parser.parse_args()
     folders = Folders(arguments.raw_folder, arguments.unpacked_folder, arguments.base_folder)
     title = f"preparing {arguments.dataset}"
     with keep_log(arguments.log), cpus_beside_runs(arguments.workers, title):
-        verify(folders.raw, arguments.entry)
-        dataset = read_dataset(folders, arguments.entry)
+        with say_when_long(f"{title}: checking its files", shows_bar=True):
+            verify(folders.raw, arguments.entry)
+        with say_when_long(f"{title}: reading"):
+            dataset = read_dataset(folders, arguments.entry)
         sources = read_sources(arguments.sources)
         prepare(arguments.out_folder, arguments.dataset, arguments.entry, dataset, sources, arguments.workers)
 

@@ -47,7 +47,7 @@ def test_a_right_catalogue_passes_and_leaves_the_schema_as_it_is(schema):
         ({"format": "idxx"}, ".format: found 'idxx' (text); …; did you mean idx?"),
         ({"format": "zip"}, ".format: found 'zip' (text); …"),
         ({"format": None}, ": lacks the key format; …"),
-        ({"files": None}, ": lacks the key files; …"),
+        ({"files": None}, ": lacks the key files or folder; allowed: one of them, or both"),
         ({"embedded_in": "scikit-learn"}, ".embedded_in: unknown key; …"),
         ({"class_names": ["a", "b"]}, ".class_names: found 2 names; …10"),
         (
@@ -190,7 +190,7 @@ def test_a_dataset_of_ones_own(keys, expected):
     ("entry", "expected"),
     [
         ("imdb: {sequence_lenght: 80}", "imdb.sequence_lenght: unknown key; …; did you mean sequence_length?"),
-        ("mnist: {packed: true}", "mnist.packed: unknown key; …image_shape, files"),
+        ("mnist: {packed: true}", "mnist.packed: unknown key; …image_shape, folder, files"),
         (
             "mini-imagenet-8: {class_names: [a, b]}",
             "mini-imagenet-8.class_names: unknown key; …of, seed, packed; did you mean classes?",
@@ -258,8 +258,7 @@ def test_what_is_wrong_with_the_config_itself_comes_before_its_datasets():
         (
             "mnist: {title: T}",
             "mnist: {format: idxx}",
-            "b.yaml: datasets.mnist.format: found 'idxx' (text); allowed: idx, or another name for a dataset of your "
-            "own",
+            "b.yaml: datasets.mnist.format: found 'idxx' (text); allowed: idx, or another name for your own dataset",
         ),
         (
             f"mine: {{{FOLDER}}}",

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from config_messages import assert_says, message_of, write
 
+from trainmark.config import fit_check
 from trainmark.config.fit_check import check_fit
 from trainmark.config.load import load_config, read_yaml, with_defaults
 from trainmark.errors import ConfigError
+from trainmark.recipes.catalogue import RECIPES
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -148,20 +150,20 @@ def experiment(keys: str) -> str:
         (
             "recipes: [imagenet-alex], datasets: [mnist]",
             "recipes[0]: …imagenet-alex does not fit the dataset mnist: …crops 227 x 227 …of 28 x 28; "
-            "…format idx or synthetic, with images of 3 x 227 x 227 or larger…",
+            "…format npy, npz or synthetic, with images of 3 x 227 x 227 or larger…",
         ),
         # --- images in files, on which nothing trains yet
         (
             "datasets: [imagenette-160, mini-imagenet-8], recipes: [imagenet-resnet50, imagenet-nin]",
             "datasets[0]: found 'imagenette-160' (text), …(prepare: [imagenette-160])…; "
-            "…imagenet-resnet50…format idx or synthetic, with images of 3 x 224 x 224 or larger\n"
+            "…imagenet-resnet50…format npy, npz or synthetic, with images of 3 x 224 x 224 or larger\n"
             "datasets[1]: found 'mini-imagenet-8' (text), …(prepare: [mini-imagenet-8])…; "
-            "…imagenet-resnet50…format idx or synthetic, with images of 3 x 224 x 224 or larger",
+            "…imagenet-resnet50…format npy, npz or synthetic, with images of 3 x 224 x 224 or larger",
         ),
         (
             "datasets: [ilsvrc2012], recipes: [mnist-mlp-keras]",
-            "datasets[0]: found 'ilsvrc2012' (text), whose images lie in files: they can be prepared (prepare: "
-            "[ilsvrc2012]), and not yet trained on; allowed for the recipe mnist-mlp-keras: a dataset that fits "
+            "datasets[0]: found 'ilsvrc2012' (text), which consists of image files: they can be prepared (prepare: "
+            "[ilsvrc2012]), but not trained on yet; allowed for the recipe mnist-mlp-keras: a dataset that fits "
             "(digits, mnist, fashion-mnist, synthetic-images)",
         ),
         (
@@ -355,6 +357,7 @@ def test_a_python_tag_runs_nothing():
 
 
 def test_a_later_file_and_the_command_line_take_precedence():
+    Path("m").mkdir()
     write("mirror: m\nexperiments: {e: {epochs: [1, 2], repeats: 2, input: {scale: 1, crop: [28, 28]}}}\n", "a.yaml")
     write("experiments: {e: {epochs: [3], input: {scale: 2}}, f: {seed: 4}}\n", "b.yaml")
     files = [Path("a.yaml"), Path("b.yaml")]
@@ -414,3 +417,16 @@ def test_a_mistake_that_a_later_file_puts_right_is_none():
 def test_the_file_that_is_blamed(texts, overrides, expected):
     files = [write(text, f"{letter}.yaml") for letter, text in zip("ab", texts, strict=False)]
     assert_says(message_of(*files, overrides=overrides), expected, "")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "formats", "shape"),
+    [
+        ("mnist-mlp-keras", "npy, npz, idx or synthetic", "1 x 28 x 28"),
+        ("imagenet-resnet50", "npy, npz or synthetic", "3 x 224 x 224 or larger"),  # IDX has no axis for colours
+    ],
+)
+def test_the_formats_that_are_advised_can_hold_the_images(recipe, formats, shape):
+    found = RECIPES[recipe]
+    ways = fit_check._datasets_that_fit(found, found.input, {})
+    assert ways == [f"a dataset of your own of format {formats}, with images of {shape}"]

@@ -24,7 +24,9 @@ def shipped_catalogue() -> dict:
 
 
 def test_an_own_dataset_is_trained_on_like_any_other():
-    config, catalogue = load(f"datasets: {{noise: {{{NOISE}}}}}\nexperiments: {{e: {{datasets: [noise, mnist]}}}}\n")
+    config, catalogue = load(
+        f"datasets: {{noise: {{{NOISE}}}}}\nexperiments: {{e: {{batch_size: 8, datasets: [noise, mnist]}}}}\n"
+    )
     assert catalogue["noise"] == config["datasets"]["noise"]
     assert {run.dataset for run in expand_runs(with_devices(config, gpu_found=False))} == {"noise", "mnist"}
     assert sample_shape("noise", catalogue) == (1, 28, 28)

@@ -255,7 +255,7 @@ def test_members_that_are_refused(put, folder, name, nested):
         content = gzip.compress(tar(member("n.tar", tar(content)))) if nested else tar(content)
     message = message_of(put(content), folder, nested=nested)
     assert f"its member {name.removeprefix('zip ')[:100]!r} {why}; " in message
-    assert message.endswith("get the archive from another place")
+    assert message.endswith("get the archive from another source")
 
 
 def test_a_link_in_a_zip_is_refused(put, folder):
@@ -276,7 +276,7 @@ def test_nothing_is_written_through_a_link_that_is_there_already(put, folder, co
 
 @pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a"), (".",), ("n" * 300,)])
 def test_what_cannot_be_a_file_or_folder(put, folder, names):
-    assert "start again" in message_of(put(tar(*map(member, names))), folder)
+    assert "run again" in message_of(put(tar(*map(member, names))), folder)
 
 
 BOMBS = {
@@ -294,7 +294,7 @@ def test_bombs(put, folder, monkeypatch, content, entries):
     monkeypatch.setattr(archives, "ALWAYS_ALLOWED_BYTES", 100_000)
     monkeypatch.setattr(archives, "MAX_EXPANSION", 10)
     message = message_of(put(content if content[:2] == b"PK" else lzma.compress(content)), folder, nested=True)
-    assert "more than 100000 bytes" in message and message.endswith("; get it from another place")
+    assert "more than 100000 bytes" in message and message.endswith("; get it from another source")
     assert len(tree(folder)) == entries
 
 
@@ -321,7 +321,7 @@ def test_headers_that_would_be_held_in_memory(put, folder, type, size):
     header = tarfile.TarInfo("x")
     header.type, header.size = type, size
     archive = put(tar(member("a"), header.tobuf(tarfile.GNU_FORMAT)))
-    assert f"a header of {size} bytes, and 1048576 are allowed" in message_of(archive, folder)
+    assert f"a header of {size} bytes; at most 1048576 are allowed" in message_of(archive, folder)
 
 
 # --- cut off and damaged ------------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_cut_off_anywhere(put, folder, form):
     end = len(TAR) - 1024 if form == "plain" else len(FORMS[form]) - 1  # of two blocks of zeros, one may lack
     for cut in [*range(0, end, 97), *range(512, end, 512), end - 8, end]:
         message = message_of(put(FORMS[form][:cut]), folder)
-        assert " is not a whole tar or zip archive (" in message and message.endswith(AGAIN)
+        assert " is not a complete tar or zip archive (" in message and message.endswith(AGAIN)
         assert {name: content for name, content in tree(folder).items() if content is not None}.items() <= THREE.items()
         shutil.rmtree(folder)
 

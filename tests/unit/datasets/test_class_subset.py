@@ -62,7 +62,7 @@ def test_a_class_is_chosen_by_its_name_and_not_by_its_place():
 def test_more_classes_than_there_are():
     with pytest.raises(DataError) as caught:
         choose(NAMES, 7, 1, "mnist")
-    assert str(caught.value) == "7 classes are asked for, and mnist has 6; ask for at most that many"
+    assert str(caught.value) == "found `classes: 7`; allowed: at most the 6 classes of mnist"
 
 
 # --- of arrays ----------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_all_classes_are_the_dataset_itself(arrays, tmp_path):
 def test_more_classes_than_the_base_has(arrays):
     with pytest.raises(DataError) as caught:
         read(folders(arrays), entry(7))
-    assert str(caught.value) == "7 classes are asked for, and base has 6; ask for at most that many"
+    assert str(caught.value) == "found `classes: 7`; allowed: at most the 6 classes of base"
 
 
 # --- of lists -----------------------------------------------------------------------------------------------------

@@ -291,13 +291,13 @@ def test_the_highest_rank(tmp_path):
 )
 def test_reviews_that_are_no_list_each(tmp_path, array, held):
     assert message_of(write_npz(tmp_path, x_test=npy(array))) == (
-        f"{tmp_path}/imdb.npz: x_test.npy holds {held}; it must hold one list a review"
+        f"{tmp_path}/imdb.npz: x_test.npy holds {held}; it must hold one list for each review"
     )
 
 
 def test_a_pickled_array_of_numbers(tmp_path):
     assert message_of(write_npz(tmp_path, x_test=npy_with(pickle.dumps(np.array([1, 2]), 4)))) == (
-        f"{tmp_path}/imdb.npz: x_test.npy is a pickled array of numbers; it must hold one list a review"
+        f"{tmp_path}/imdb.npz: x_test.npy is a pickled array of numbers; it must hold one list for each review"
     )
 
 
@@ -313,14 +313,14 @@ def test_a_header_that_announces_another_number(tmp_path, held):
 def test_reviews_and_labels_that_do_not_go_together(tmp_path, labels):
     assert message_of(write_npz(tmp_path, y_train=npy(np.array(labels, int)))) == (
         f"{tmp_path}/imdb.npz: x_train.npy holds 3 reviews and y_train.npy {len(labels)} labels; "
-        "they must hold as many, and at least one"
+        "each review needs one label, and there must be at least one review"
     )
 
 
 def test_a_split_without_reviews(tmp_path):
     assert message_of(write_npz(tmp_path, x_test=npy(objects([])), y_test=npy(np.array([], int)))) == (
         f"{tmp_path}/imdb.npz: x_test.npy holds 0 reviews and y_test.npy 0 labels; "
-        "they must hold as many, and at least one"
+        "each review needs one label, and there must be at least one review"
     )
 
 
@@ -345,7 +345,7 @@ def test_labels_out_of_range(tmp_path, labels, run):
 def test_labels_that_are_no_integers(tmp_path, content, held):
     # The long number would not fit into memory; only its bytes are counted.
     assert message_of(write_npz(tmp_path, y_test=content)) == (
-        f"{tmp_path}/imdb.npz: y_test.npy holds {held}; it must hold one integer a review"
+        f"{tmp_path}/imdb.npz: y_test.npy holds {held}; it must hold one integer for each review"
     )
 
 
@@ -353,7 +353,8 @@ def test_labels_that_are_pickled_are_not_unpickled(tmp_path):
     target = tmp_path / "run"
     pickled = pickle.dumps(hostile_calls(target)["posix.system"])
     assert message_of(write_npz(tmp_path, y_test=npy_with(pickled))) == (
-        f"{tmp_path}/imdb.npz: y_test.npy holds {len(pickled)} bytes of object (2,); it must hold one integer a review"
+        f"{tmp_path}/imdb.npz: y_test.npy holds {len(pickled)} bytes of object (2,); it must hold one integer for "
+        "each review"
     )
     assert not target.exists()
 
@@ -381,7 +382,7 @@ def test_no_npy_file(tmp_path, member, content, monkeypatch):
 
 
 def not_whole(folder, reason) -> str:
-    return f"{folder}/imdb.npz is not a whole zip file ({reason}); delete it and download it again"
+    return f"{folder}/imdb.npz is not a complete zip file ({reason}); delete it and download it again"
 
 
 def test_an_entry_without_the_file(tmp_path):

@@ -68,6 +68,14 @@ def test_a_dataset_of_four_files(tmp_path):
         assert np.array_equal(labels, arrays[split][1])
 
 
+def test_a_folder_of_ones_own(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    write_dataset(own, small_dataset())
+    found = read(folders(tmp_path), {**ENTRY, "folder": str(own)})
+    assert np.array_equal(found.splits["test"][1], small_dataset()["test"][1])
+
+
 def test_the_format_is_found_by_its_name(tmp_path):
     write_dataset(tmp_path, small_dataset())
     assert {"idx", "digits"} <= set(known_formats())
@@ -84,8 +92,8 @@ def test_cut_off(tmp_path):
     path = write(tmp_path / "a.gz", idx_bytes(np.arange(200, dtype=np.uint8)))
     path.write_bytes(path.read_bytes()[:-20])
     assert message_of(read_idx, path, PLENTY_BYTES) == (
-        f"{path} is not a whole gzip file (Compressed file ended before the end-of-stream marker was reached); "
-        "delete it and download it again"
+        f"{path} is not a complete gzip file (Compressed file ended before the end-of-stream marker was reached); "
+        "delete it and get it again"
     )
 
 
@@ -93,7 +101,7 @@ def test_not_gzip(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(b"<html>not here</html>")
     assert message_of(read_idx, path, PLENTY_BYTES) == (
-        f"{path} is not a whole gzip file (Not a gzipped file (b'<h')); delete it and download it again"
+        f"{path} is not a complete gzip file (Not a gzipped file (b'<h')); delete it and get it again"
     )
 
 
@@ -104,8 +112,8 @@ def test_damaged(tmp_path, place):
     content[place] ^= 0xFF
     path.write_bytes(content)
     message = message_of(read_idx, path, PLENTY_BYTES)
-    assert message.startswith(f"{path} is not a whole gzip file (")
-    assert message.endswith("); delete it and download it again")
+    assert message.startswith(f"{path} is not a complete gzip file (")
+    assert message.endswith("); delete it and get it again")
 
 
 @pytest.mark.parametrize(
@@ -175,8 +183,8 @@ def test_images_and_labels_exchanged(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     path = tmp_path / "a.gz"
     assert message_of(read_idx, path, PLENTY_BYTES) == (
-        f"{path} is not a whole gzip file ([Errno 2] No such file or directory: '{path}'); "
-        "delete it and download it again"
+        f"{path} is missing; the format idx needs train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, "
+        "t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz"
     )
 
 

@@ -123,7 +123,10 @@ def test_a_folder_of_classes(folders, tmp_path):
 def test_an_entry_that_lacks_archives(folders, names, lacking):
     said = entry(folders)
     said["files"] = [file for file in said["files"] if file["name"] in names]
-    assert message_of(read, folders, said) == f"Small: its files lack {lacking}; they must keep their names"
+    assert (
+        message_of(read, folders, said)
+        == f"Small: its `files` lack {lacking}; all three archives are needed, under these names"
+    )
 
 
 def broken_bits(content: bytes) -> bytes:
@@ -192,7 +195,7 @@ def test_a_ground_truth_of_another_length(folders, truth):
 def test_an_archive_that_is_cut_off(folders, name):
     content = (folders.raw / name).read_bytes()
     (folders.raw / name).write_bytes(content[: len(content) // 2])
-    assert message_of(read, folders, entry(folders)).startswith(f"{folders.raw / name} is not a whole tar ")
+    assert message_of(read, folders, entry(folders)).startswith(f"{folders.raw / name} is not a complete tar ")
 
 
 def test_a_class_without_images(folders):

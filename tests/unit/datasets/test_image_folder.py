@@ -103,8 +103,8 @@ def test_class_names_of_the_entry_are_taken(root, folders):
 @pytest.mark.parametrize("names", [["Katze", "Hund", "Kuh"], ["Katze"]])
 def test_class_names_of_the_entry_are_as_many_as_folders(root, folders, names):
     assert message_of(read, folders, own(root, class_names=names)) == (
-        f"{root / 'train'} holds 2 classes, and the entry has {len(names)} class_names; give one for each folder, "
-        "in the order of the folders' names"
+        f"{root / 'train'} holds 2 classes; the catalogue entry has {len(names)} class_names; give one for each "
+        "folder, in the order of the folders' names"
     )
 
 
@@ -133,7 +133,7 @@ def test_a_link_that_leads_round_in_a_circle_is_refused(root, folders):
     (root / "train" / "cat" / "again").symlink_to(root / "train")
     again = root / "train" / "cat" / "again" / "cat"
     assert message_of(read, folders, own(root)) == (
-        f"{again} is a link to {root / 'train' / 'cat'}, which holds it; remove the link"
+        f"{again} is a link to {root / 'train' / 'cat'}, which contains it; remove the link"
     )
 
 
@@ -198,15 +198,15 @@ WRONG = {
     ),
     "a name with a line break": (
         lay_out(f"train/cat/{NEWLINE}", "val/cat/1.png"),
-        r"{root}/train: the file name 'train/cat/new\nline.png' has characters that a list can't hold; rename the file",
+        r"{root}/train: the file name 'train/cat/new\nline.png' has characters that cannot stand in a list; rename it",
     ),
     "a class with a line break": (
         lay_out("train/c\rat/1.png", "val/c\rat/1.png"),
-        r"{root}/train: the file name 'train/c\rat/1.png' has characters that a list can't hold; rename the file",
+        r"{root}/train: the file name 'train/c\rat/1.png' has characters that cannot stand in a list; rename it",
     ),
     "a name that is not UTF-8": (
         lay_out("train/cat/1.png", f"val/cat/{NOT_UTF8}"),
-        r"{root}/val: the file name 'val/cat/caf\udce9.png' has characters that a list can't hold; rename the file",
+        r"{root}/val: the file name 'val/cat/caf\udce9.png' has characters that cannot stand in a list; rename it",
     ),
 }
 
@@ -222,7 +222,7 @@ def test_a_folder_that_is_none(tmp_path, folders, name):
     (tmp_path / "file").write_bytes(b"")
     folder = name if name.startswith("~") else tmp_path / name
     assert message_of(read, folders, own(folder)) == (
-        f"{folder}, the `folder` of Mine, is no folder that can be read from here"
+        f"{folder}, the `folder` of Mine, does not exist or cannot be read"
     )
 
 
@@ -284,7 +284,7 @@ def test_a_line_that_leads_out_of_the_root_is_refused(root, folders, listed, nam
 def test_a_line_with_odd_characters_is_refused(root, folders, listed, name):
     (root / "fit.txt").write_text(f"{name} 0\n")
     assert message_of(read, folders, listed) == (
-        f"{root / 'fit.txt'}: the file name {name!r} has characters that a list can't hold; rename the file"
+        f"{root / 'fit.txt'}: the file name {name!r} has characters that cannot stand in a list; rename it"
     )
 
 
@@ -301,7 +301,7 @@ def test_empty_lists_have_no_classes(root, folders, listed, tmp_path):
         (root / name).write_text("")
     assert read(folders, listed).class_names == []
     assert message_of(prepare, tmp_path / "p", "mine", listed, read(folders, listed), [], 1) == (
-        "mine, train: there is no sample"
+        "mine, train: found no sample; each split needs one or more"
     )
 
 
@@ -366,7 +366,7 @@ def test_what_is_unpacked_is_kept_and_what_is_missing_of_it_is_put_back(packed, 
 def test_unpacking_that_broke_off_is_done_again(packed, folders):
     whole = (folders.raw / "pictures.tgz").read_bytes()
     (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
-    assert "is not a whole tar or zip archive" in message_of(read, folders, packed)
+    assert "is not a complete tar or zip archive" in message_of(read, folders, packed)
     (folders.raw / "pictures.tgz").write_bytes(whole)
     assert len(read(folders, packed).splits["train"]) == 6
 
@@ -382,7 +382,7 @@ def test_another_archive_of_the_name_is_not_unpacked_among_the_files_of_the_firs
 def test_nor_among_those_of_a_first_whose_unpacking_broke_off(packed, folders):
     whole = (folders.raw / "pictures.tgz").read_bytes()
     (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
-    assert "is not a whole tar or zip archive" in message_of(read, folders, packed)
+    assert "is not a complete tar or zip archive" in message_of(read, folders, packed)
     packed["files"] = [archive(folders.raw / "pictures.tgz", {"top/train/cat/other.png": png(1)})]
     assert message_of(read, folders, packed) == (
         f"{folders.unpacked} holds an earlier pictures.tgz; delete {folders.unpacked} and run snakemake again"

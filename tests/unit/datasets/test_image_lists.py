@@ -81,11 +81,11 @@ def test_a_long_line_is_shown_by_its_beginning(tmp_path):
 def test_a_list_that_is_no_text_or_not_there(tmp_path):
     path = tmp_path / "val.txt"
     assert message_of(read_list, path) == (
-        f"{path} can't be read as a list of images in UTF-8 ([Errno 2] No such file or directory: '{path}')"
+        f"{path} cannot be read as a list of images in UTF-8 ([Errno 2] No such file or directory: '{path}')"
     )
     path.write_bytes(b"caf\xe9.jpg 0\n")
     assert message_of(read_list, path) == (
-        f"{path} can't be read as a list of images in UTF-8 "
+        f"{path} cannot be read as a list of images in UTF-8 "
         "('utf-8' codec can't decode byte 0xe9 in position 3: invalid continuation byte)"
     )
 
@@ -169,7 +169,7 @@ def test_an_image_damaged_after_it_was_checked_says_what_to_do(root):
     path = root / "07.png"
     path.write_bytes(b"")
     assert message_of(load_checked, path) == (
-        f"{path}: empty file; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
+        f"{path}: empty file; it could be decoded when it was prepared: restore it, or prepare the dataset again "
         "(run snakemake again with --forcerun prepare_dataset)"
     )
 

@@ -67,7 +67,7 @@ def test_blocks_are_all_images_in_order(paths, out, monkeypatch, block_images):
 def test_a_damaged_image_leaves_no_store_under_the_real_name(paths, out):
     paths[11].write_bytes(b"")
     assert message_of(pack, paths, out, 2) == (
-        f"{paths[11]}: empty file; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
+        f"{paths[11]}: empty file; it could be decoded when it was prepared: restore it, or prepare the dataset again "
         "(run snakemake again with --forcerun prepare_dataset)"
     )
     assert not out.exists()
@@ -180,12 +180,12 @@ NO_STORES = {
 def test_what_is_no_whole_store_is_refused(out, content):
     out.write_bytes(content)
     message = message_of(open_store, out)
-    assert message.startswith(f"{out} is no whole packed store (") and message.endswith(f"); {AGAIN}")
+    assert message.startswith(f"{out} is not a complete packed store (") and message.endswith(f"); {AGAIN}")
 
 
 def test_a_missing_store_is_refused(out):
     assert message_of(open_store, out) == (
-        f"{out} is no whole packed store ([Errno 2] No such file or directory: '{out}'); {AGAIN}"
+        f"{out} is not a complete packed store ([Errno 2] No such file or directory: '{out}'); {AGAIN}"
     )
 
 
@@ -201,5 +201,5 @@ def test_a_missing_store_is_refused(out):
 def test_another_array_is_refused(out, array, holds):
     np.save(out, array)
     assert message_of(open_store, out) == (
-        f"{out} holds {holds}, and a packed store uint8 (samples, 256, 256, 3); {AGAIN}"
+        f"{out} holds {holds}; a packed store is uint8 (samples, 256, 256, 3); {AGAIN}"
     )

@@ -124,7 +124,7 @@ def test_generated_samples_are_taken_in_bounded_blocks(tmp_path, monkeypatch, bl
     monkeypatch.setattr(prepare_module, "BLOCK_BYTES", block_bytes)
     images = Generated(7)
     entry = {**ENTRY, "samples": {"train": 7, "test": 3}}
-    write(tmp_path, {**arrays(), "train": (images, np.zeros(7, np.int64))}, entry)
+    write(tmp_path, {**arrays(), "train": (images, np.arange(7) % 3)}, entry)
     assert max(images.asked) == largest and sum(images.asked) == 7
     found = read_split(tmp_path, "train")[0]
     assert found[:, 0, 0, 0].tolist() == [number - number % largest for number in range(7)]
@@ -153,15 +153,21 @@ def test_a_disk_that_is_too_small_is_not_filled(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda images, labels: (images[:, :1], labels), "samples are (1, 4, 5), and the catalogue says (2, 4, 5)"),
+        (
+            lambda images, labels: (images[:, :1], labels),
+            "samples have the shape (1, 4, 5); the catalogue entry says (2, 4, 5)",
+        ),
         (
             lambda images, labels: (np.swapaxes(images, 2, 3), labels),
-            "samples are (2, 5, 4), and the catalogue says (2, 4, 5)",
+            "samples have the shape (2, 5, 4); the catalogue entry says (2, 4, 5)",
         ),
-        (lambda images, labels: (images[:-1], labels[:-1]), "{fewer} samples, and the catalogue says {samples}"),
-        (lambda images, labels: (images[:0], labels[:0]), "there is no sample"),
-        (lambda images, labels: (images, labels + 1), "labels run from 1 to 3, and the catalogue allows 0 to 2"),
-        (lambda images, labels: (images, labels - 1), "labels run from -1 to 1, and the catalogue allows 0 to 2"),
+        (
+            lambda images, labels: (images[:-1], labels[:-1]),
+            "found {fewer} samples; the catalogue entry says {samples}",
+        ),
+        (lambda images, labels: (images[:0], labels[:0]), "found no sample; each split needs one or more"),
+        (lambda images, labels: (images, labels + 1), "labels run from 1 to 3; allowed for 3 classes: 0 to 2"),
+        (lambda images, labels: (images, labels - 1), "labels run from -1 to 1; allowed for 3 classes: 0 to 2"),
     ],
     ids=["channels", "height and width exchanged", "a sample less", "none", "label too large", "label too small"],
 )
@@ -176,8 +182,39 @@ def test_arrays_that_are_not_what_the_catalogue_says(tmp_path, split, change, me
 
 def test_another_number_of_classes_is_refused(tmp_path):
     assert message_of(write, tmp_path, arrays(), ENTRY, ["a", "b"]) == (
-        "small: 2 classes are there, and the catalogue says 3"
+        "small: found 2 classes; the catalogue entry says 3"
     )
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        ([0, 1, 0, 1, 0, 1], "Größe (1 of 3 test samples)"),
+        ([1, 1, 1, 1, 1, 1], "a, Größe (2 of 3 test samples)"),
+    ],
+)
+def test_test_labels_that_never_occur_in_training_are_refused(tmp_path, train, message):
+    wrong = arrays()
+    wrong["train"] = (wrong["train"][0], np.array(train))
+    assert message_of(write, tmp_path, wrong) == (
+        f"small: these labels occur in the test split and never in training: {message}; add training samples of them, "
+        "or remove these test samples"
+    )
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_of_many_classes_without_training_samples_five_are_named(tmp_path):
+    images = np.zeros((8, 1, 1, 1), np.uint8)
+    splits = {"train": (images, np.zeros(8, np.int64)), "test": (images, np.arange(8))}
+    entry = {"title": "Many", "format": "npy", "image_shape": [1, 1, 1], "classes": 8}
+    message = message_of(write, tmp_path, splits, entry, list("01234567"))
+    assert "never in training: 1, 2, 3, 4, 5 and 2 more (7 of 8 test samples); " in message
+
+
+def test_a_class_of_the_test_split_may_be_missing_there(tmp_path):
+    fewer = arrays()
+    fewer["test"] = (fewer["test"][0], np.array([1, 1, 1]))
+    assert write(tmp_path, fewer)["samples"] == {"train": 6, "test": 3}
 
 
 def test_token_ids_of_another_length_are_refused(tmp_path):
@@ -185,7 +222,7 @@ def test_token_ids_of_another_length_are_refused(tmp_path):
     part = (np.zeros((2, 300), np.int32), np.array([0, 1]))
     dataset = Arrays({"train": part, "test": part}, ["n", "p"], "tokens")
     assert message_of(prepare, tmp_path, "texts", entry, dataset, [], 1) == (
-        "texts, train: samples are (300,), and the catalogue says (400,)"
+        "texts, train: samples have the shape (300,); the catalogue entry says (400,)"
     )
 
 
@@ -317,10 +354,10 @@ def test_a_split_of_which_nothing_is_left_is_refused(lists, folder):
 @pytest.mark.parametrize(
     ("entry", "splits", "message"),
     [
-        ({**OWN, "classes": 3}, {}, "mine: 2 classes are there, and the catalogue says 3"),
-        ({**OWN, "samples": {"train": 9, "test": 1}}, {}, "mine, train: 60 samples, and the catalogue says 9"),
-        (OWN, {"test": []}, "mine, test: there is no sample"),
-        (OWN, {"test": [("000.png", 2)]}, "mine, test: labels run from 2 to 2, and the catalogue allows 0 to 1"),
+        ({**OWN, "classes": 3}, {}, "mine: found 2 classes; the catalogue entry says 3"),
+        ({**OWN, "samples": {"train": 9, "test": 1}}, {}, "mine, train: found 60 samples; the catalogue entry says 9"),
+        (OWN, {"test": []}, "mine, test: found no sample; each split needs one or more"),
+        (OWN, {"test": [("000.png", 2)]}, "mine, test: labels run from 2 to 2; allowed for 2 classes: 0 to 1"),
     ],
 )
 def test_lists_that_are_not_what_the_catalogue_says(lists, folder, entry, splits, message):

@@ -191,7 +191,7 @@ def test_a_planted_pickle_is_refused_even_where_the_manifest_was_changed_to_fit(
     manifest["arrays"]["train_labels"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     (folder / "manifest.json").write_text(json.dumps(sealed(manifest)))
     message = message_of(prepared.read_split, folder, "train")
-    assert message.startswith(f"{path} is no array of numbers ({why}") and message.endswith(f"); {again(folder)}")
+    assert message.startswith(f"{path} is not an array of numbers ({why}") and message.endswith(f"); {again(folder)}")
     assert not (tmp_path / "trap").exists()
 
 
@@ -201,7 +201,7 @@ def test_a_dataset_of_image_files_has_no_arrays(tmp_path):
     dataset = ImageLists(tmp_path, {"train": [("a.png", 0)], "test": [("a.png", 0)]}, ["a"])
     prepare(folder, "mine", {"title": "Mine", "format": "image_folder"}, dataset, [], 1)
     assert message_of(prepared.read_split, folder, "train") == (
-        f"{folder} holds lists of image files, and an array is asked for; take a dataset of arrays"
+        f"{folder} holds lists of image files; only a dataset of arrays can be read here"
     )
 
 

@@ -190,7 +190,7 @@ def test_cut_off(tmp_path):
     folders = write_raw(tmp_path, mode="w")
     path = tmp_path / "reviews.tar.gz"
     path.write_bytes(path.read_bytes()[:2100])
-    assert message_of(folders).startswith(f"{path} is not a whole tar or zip archive (")
+    assert message_of(folders).startswith(f"{path} is not a complete tar or zip archive (")
 
 
 def test_neither_file_nor_folder(tmp_path):
@@ -213,8 +213,8 @@ def test_a_review_that_is_too_long(tmp_path, monkeypatch):
     assert len(reviews.read(write_raw(tmp_path, [*review_members(), fits]), ENTRY).splits["test"][0]) == 3
     folders = write_raw(tmp_path, [*review_members(), member("aclImdb/test/pos/5_7.txt", b"a" * 101)])
     assert message_of(folders) == (
-        f"{tmp_path}/reviews.tar.gz: aclImdb/test/pos/5_7.txt has 101 bytes, and 100 are allowed; "
-        "get the archive from another place"
+        f"{tmp_path}/reviews.tar.gz: aclImdb/test/pos/5_7.txt has 101 bytes; at most 100 are allowed; "
+        "get the archive from another source"
     )
 
 

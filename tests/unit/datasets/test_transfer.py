@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import broken_server
 import pytest
@@ -55,7 +56,7 @@ def sha256(content: bytes) -> Checksum:
 
 
 RIGHT = sha256(CONTENT)
-WRONG = f"holds a file with {sha256(OTHER)}, and {RIGHT.digest} is expected"
+WRONG = f"holds a file with {sha256(OTHER)}; expected {RIGHT.digest}"
 
 
 quick = pytest.fixture(autouse=True)(broken_server.without_waits)
@@ -246,12 +247,13 @@ def test_a_server_that_says_when_to_come_again(server, target, waits, retry_afte
     assert len(waits) == 1 and low <= waits[0] <= high
 
 
-def test_what_went_wrong_and_what_comes_next_is_told_without_the_address(server, target, capfd):
+def test_what_went_wrong_and_what_comes_next_is_printed_with_the_host_alone(server, target, capfd):
     address = server.address(closes_after(700_000), status(503), whole)
+    host = urlsplit(address).netloc
     fetch(f"{address.replace('//', '//user:pass-word@')}?sig=to-ken", target)
     assert capfd.readouterr().err == (
-        f"{NAME}: the connection broke off (ProtocolError); trying again in 0 s, from byte 700000\n"
-        f"{NAME}: HTTP status 503; trying again in 0 s, from byte 700000\n"
+        f"{NAME} from {host}: the connection broke off (ProtocolError); trying again in 0 s, from byte 700000\n"
+        f"{NAME} from {host}: HTTP status 503; trying again in 0 s, from byte 700000\n"
     )
 
 
@@ -282,11 +284,11 @@ def test_the_bar_starts_where_the_download_goes_on(server, target, monkeypatch):
         (status(401), None, "HTTP status 401"),
         (gives(OTHER), None, WRONG),
         (gives(OTHER), len(CONTENT), WRONG),
-        (without_length, 1000, f"holds a file with {sha256(CONTENT[:1000])}, and {RIGHT.digest} is expected"),
-        (gives(CONTENT[:-1]), None, f"holds a file with {sha256(CONTENT[:-1])}, and {RIGHT.digest} is expected"),
-        (gives(CONTENT[:-1]), len(CONTENT), "announces 1499999 bytes, and 1500000 are expected"),
-        (gives(CONTENT + b"x"), len(CONTENT), "announces 1500001 bytes, and 1500000 are expected"),
-        (gives(b""), None, f"holds a file with {sha256(b'')}, and {RIGHT.digest} is expected"),
+        (without_length, 1000, f"holds a file with {sha256(CONTENT[:1000])}; expected {RIGHT.digest}"),
+        (gives(CONTENT[:-1]), None, f"holds a file with {sha256(CONTENT[:-1])}; expected {RIGHT.digest}"),
+        (gives(CONTENT[:-1]), len(CONTENT), "announces 1499999 bytes; expected 1500000"),
+        (gives(CONTENT + b"x"), len(CONTENT), "announces 1500001 bytes; expected 1500000"),
+        (gives(b""), None, f"holds a file with {sha256(b'')}; expected {RIGHT.digest}"),
         (page, None, "sent a web page (text/html), not the file"),
         (page, len(CONTENT), "sent a web page (text/html), not the file"),
         (gives(b"gone", Content_Type="text/html"), len(CONTENT), "sent a web page (text/html), not the file"),
@@ -311,7 +313,7 @@ def test_a_redirect_loop(server, target):
 def test_a_wrong_length_is_seen_before_the_file_is_read(server, target):
     """It says that it sends more than any disk holds."""
     address = server.address(gives(CONTENT, Content_Length=10**18))
-    assert trouble_with(address, target, len(CONTENT)) == f"announces {10**18} bytes, and 1500000 are expected"
+    assert trouble_with(address, target, len(CONTENT)) == f"announces {10**18} bytes; expected 1500000"
     assert nothing_is_left(target)
 
 
@@ -346,7 +348,7 @@ def test_md5_where_no_other_checksum_is_known(server, target):
     with pytest.raises(DataError) as caught:
         transfer(server.address(gives(b"x")), target, md5)
     found = hashlib.md5(b"x").hexdigest()
-    assert str(caught.value) == f"holds a file with MD5 {found}, and {md5.digest} is expected"
+    assert str(caught.value) == f"holds a file with MD5 {found}; expected {md5.digest}"
 
 
 # --- what an earlier process left ---------------------------------------------------------------------------------
@@ -381,7 +383,7 @@ def test_wrong_on_top_of_wrong_is_fetched_from_zero_once(server, target):
     part_of(target, OTHER[:1000])
     server.content = OTHER[::-1]
     words = trouble_with(server.address(closes_after(400_000)), target)
-    assert words == f"holds a file with {sha256(OTHER[::-1])}, and {RIGHT.digest} is expected"
+    assert words == f"holds a file with {sha256(OTHER[::-1])}; expected {RIGHT.digest}"
     assert server.ranges.count(None) == 1 and server.sent_bytes < 2 * len(OTHER)
     assert nothing_is_left(target)
 
@@ -392,10 +394,10 @@ def test_wrong_on_top_of_wrong_is_fetched_from_zero_once(server, target):
         (page, "sent a web page (text/html), not the file"),
         (status(404), "HTTP status 404"),
         (status(500), "HTTP status 500"),
-        (gives(CONTENT[:-1]), "announces 1499999 bytes, and 1500000 are expected"),
+        (gives(CONTENT[:-1]), "announces 1499999 bytes; expected 1500000"),
         (
             gives(b"<p>416", 416, Content_Range="bytes */99", Content_Type="text/html"),
-            "announces 99 bytes, and 1500000 are expected",
+            "announces 99 bytes; expected 1500000",
         ),
     ],
 )
@@ -417,7 +419,7 @@ def test_a_file_that_another_process_is_writing(server, target):
     with PartialFile(target, "sha256") as other:
         other.append(CONTENT[:10])
         words = trouble_with(f"{server.url}/right", target)
-        assert words == f"{target}.part is being written by another process; wait until that one ends"
+        assert words == f"{target}.part is being written by another process; wait until that process ends"
     assert server.paths == []
     fetch(f"{server.url}/right", target)
     assert server.ranges == ["bytes=10-"]
@@ -427,7 +429,7 @@ def test_a_temporary_file_that_cannot_be_written(server, target):
     part_of(target).mkdir()
     with pytest.raises(StorageError) as caught:
         transfer(f"{server.url}/right", target, RIGHT)
-    assert str(caught.value) == f"{target}.part cannot be written (Is a directory); see to that folder"
+    assert str(caught.value) == f"{target}.part cannot be written (Is a directory); check that folder"
 
 
 def test_all_of_it_is_on_the_disk_before_it_gets_its_name(server, target, monkeypatch):
@@ -566,8 +568,8 @@ def test_a_disk_that_fills_up_on_the_way(server, target, environment):
     urls = [server.address(chunked(CONTENT)), f"{server.url}/right"]
     message, files = small_disk(target.parent, urls, 0, environment)
     assert message == (
-        f"the disk of {target.parent} is full (No space left on device); the 1.0 MiB of {NAME} that came are "
-        f"kept in {target}.part; make room and run it again, and it goes on from there"
+        f"the disk of {target.parent} is full (No space left on device); the 1.0 MiB of {NAME} so far are "
+        f"kept in {target}.part; make room and run again: it continues from there"
     )
     assert files == {f"{NAME}.part": 1 << 20}, "no half file under the real name"
     assert server.paths == ["/a"]
@@ -631,8 +633,8 @@ def test_a_copy_goes_on_where_it_ended(source, target, two_disks):
     [
         (OTHER, None, WRONG),
         (OTHER, len(CONTENT), WRONG),
-        (OTHER[:9], len(CONTENT), "holds 9 bytes, and 1500000 are expected"),
-        (b"", None, f"holds a file with {sha256(b'')}, and {RIGHT.digest} is expected"),
+        (OTHER[:9], len(CONTENT), "holds 9 bytes; expected 1500000"),
+        (b"", None, f"holds a file with {sha256(b'')}; expected {RIGHT.digest}"),
     ],
 )
 @pytest.mark.parametrize("disks", [1, 2])

@@ -145,7 +145,7 @@ def here(tmp_path, monkeypatch):
 def start(gpu_found=False, local=True, jobs=(), deployed=False, **changes):
     asked = deepcopy(ASKED)
     asked["experiments"]["small"] |= changes
-    config, catalogue = load_config([], asked | {"mirror": "/mirror", "offline": True})
+    config, catalogue = load_config([], asked | {"mirror": "/", "offline": True})
     campaign = Campaign(with_devices(config, gpu_found), catalogue)
     return hooks.start_workflow(campaign, config, jobs, gpu_found=gpu_found, local=local, deployed=deployed)
 
@@ -157,7 +157,7 @@ def test_a_start_writes_the_plan_and_tells_the_jobs_what_no_result_depends_on(he
         assert len(plan["runs"]) == len(plan["order"]) == 16
         assert "mirror" not in plan["config"]
         assert os.environ[WORKFLOW_VARIABLE] == str(os.getpid())
-        assert (os.environ["TRAINMARK_MIRROR"], os.environ["TRAINMARK_OFFLINE"]) == ("/mirror", "1")
+        assert (os.environ["TRAINMARK_MIRROR"], os.environ["TRAINMARK_OFFLINE"]) == ("/", "1")
 
 
 def test_a_second_workflow_in_the_directory_is_refused(here):

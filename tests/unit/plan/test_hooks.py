@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from trainmark.config.load import load_config
-from trainmark.errors import DeviceError
+from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
 from trainmark.plan import hooks
 from trainmark.plan.campaign import Campaign
@@ -24,6 +24,9 @@ CHAINER = {"experiment": "e", "recipe": "mnist-mlp-keras", "dataset": "digits", 
 @pytest.fixture
 def campaign(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for name in (WORKFLOW_VARIABLE, "TRAINMARK_MIRROR", "TRAINMARK_OFFLINE"):
+        monkeypatch.setenv(name, "before")
+        monkeypatch.delenv(name)  # a start sets them; both lines together have them put back
     config, catalogue = load_config([], {"experiments": {"e": EXPERIMENT}})
     return Campaign(with_devices(config, gpu_found=False), catalogue)
 
@@ -77,6 +80,13 @@ def test_frameworks_are_checked_where_jobs_need_them_here(campaign, monkeypatch,
     lock = hooks.start_workflow(campaign, campaign.config, jobs, gpu_found=False, local=local, deployed=deployed)
     lock.close()
     assert seen == ([] if checked is None else [checked])
+
+
+@pytest.mark.parametrize("make", [lambda: Path("results").write_text(""), lambda: Path("results").symlink_to("/proc")])
+def test_a_results_folder_that_can_not_be_written_to(campaign, make):
+    make()
+    with pytest.raises(DataError, match=r"the folder .*results can't be written to \(.*\); make it writable"):
+        hooks.start_workflow(campaign, campaign.config, [], gpu_found=False, local=False, deployed=False)
 
 
 # --- what an earlier config left ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from trainmark.errors import ConfigError
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order, with_devices
 from trainmark.plan.run import RUN_FOLDER, Run
 
@@ -145,3 +146,13 @@ def test_groups_with_two_trainers_are_certified_each_trainer_once_in_the_order_o
 def test_one_trainer_alone_is_not_certified(frameworks, devices, groups):
     parts = {"frameworks": ["f1", "f2"][:frameworks], "devices": ["cpu", "gpu"][:devices]}
     assert len(certified_groups(expand_runs(config(e=parts)))) == groups
+
+
+def test_more_runs_than_the_config_allows_are_refused():
+    many = config(e={"repeats": 1}, many={"repeats": 10}) | {"max_runs": 100}
+    with pytest.raises(ConfigError) as caught:
+        with_devices(many, gpu_found=False)
+    assert (
+        str(caught.value) == "experiments: 264 runs, 240 of them in many; allowed: at most 100 (max_runs in the config)"
+    )
+    assert with_devices(many | {"max_runs": 264}, gpu_found=False)

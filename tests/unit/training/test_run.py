@@ -284,7 +284,7 @@ def test_16_bit_numbers_are_refused_with_a_message(train):
         def weights(self):
             return {"dense1.kernel": np.zeros(3, np.float16)}
 
-    with pytest.raises(PrecisionError, match=r"fake gives the weights of dense1\.kernel in float16"):
+    with pytest.raises(PrecisionError, match=r"fake returns the weights of dense1\.kernel in float16"):
         train(Bytes(GOOD))
 
 

@@ -13,6 +13,9 @@ from typing import TextIO
 
 from trainmark.errors import in_workflow
 
+LONG_SECONDS = 15.0
+"""A job that waits or works longer without a line says so."""
+
 CLEAR_LINE = "\r\x1b[K"
 """Control characters that empty the line of a terminal, on which a progress bar may stand."""
 
@@ -104,11 +107,19 @@ def only_own_output() -> Iterator[TextIO]:
 
 
 @contextmanager
-def print_while_waiting(text: str, stream: TextIO | Terminal, seconds: float) -> Iterator[None]:
+def say_when_long(
+    text: str, stream: TextIO | Terminal | None = None, seconds: float = LONG_SECONDS, *, shows_bar: bool = False
+) -> Iterator[None]:
     """Print a line once the body has taken so many seconds, and again after twice, four times, eight times as many.
 
-    text: who waits for what; the line adds for how long.
+    text: who waits for what, or works on what; the line adds for how long.
+    stream: standard error, where it is None.
+    shows_bar: whether the body draws a progress bar; on a terminal nothing else is printed then.
     """
+    stream = stream or sys.stderr
+    if shows_bar and stream.isatty():
+        yield
+        return
     done = threading.Event()
 
     def print_lines() -> None:

@@ -1,4 +1,4 @@
-"""What may be wrong with the dataset catalogue, or with the entries that a config puts over it."""
+"""Check the dataset catalogue, and the entries that a config puts over it."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -10,44 +10,48 @@ from trainmark.datasets.catalogue import Format, kind_of, known_formats
 
 
 def check_catalogue(catalogue: Mapping, file: Path, schema: Mapping) -> None:
-    """Raise ConfigError with one line for each thing wrong with the dataset catalogue."""
+    """Raise ConfigError with one line for each mistake in the dataset catalogue."""
     raise_findings(_findings(catalogue, catalogue, schema), catalogue, {str(file): catalogue})
 
 
 def check_own_datasets(
     catalogue: Mapping, shipped: Mapping, own: Mapping, documents: Mapping[str, Mapping], schema: Mapping
 ) -> None:
-    """Raise ConfigError with one line for each thing wrong with a catalogue that configs have put entries over.
+    """Raise ConfigError with one line for each mistake in a catalogue with entries from configs.
 
-    shipped: the checked catalogue before that. own: the entries that were put over it. documents: the configs, by name,
-    to say in which of them a wrong key stands.
+    catalogue: the merged catalogue.
+    shipped: the checked catalogue without the configs' entries.
+    own: the configs' entries.
+    documents: the configs by file name; messages name the file that holds a wrong key.
     """
-    found = list(_format_findings(shipped, own)) or _findings(catalogue, own, schema)
-    findings = [(("datasets", *path), sentence) for path, sentence in found]
+    in_catalogue = list(_format_findings(shipped, own)) or _findings(catalogue, own, schema)
+    findings = [(("datasets", *path), sentence) for path, sentence in in_catalogue]
     raise_findings(findings, {"datasets": catalogue}, documents)
 
 
 def _format_findings(shipped: Mapping, own: Mapping) -> Iterator[Finding]:
-    """An entry of another format has nothing of the old one's left to be put over."""
+    """An entry may not change the format: it would keep the old format's keys."""
     for name in shipped.keys() & own.keys():
-        known = shipped[name]["format"]
-        given = own[name].get("format", known) if isinstance(own[name], Mapping) else known
-        if given != known:
+        shipped_format = shipped[name]["format"]
+        own_format = own[name].get("format", shipped_format) if isinstance(own[name], Mapping) else shipped_format
+        if own_format != shipped_format:
             yield (
                 (name, "format"),
-                f"found {format_value(given)}; allowed: {known}, or another name for a dataset of your own",
+                f"found {format_value(own_format)}; allowed: {shipped_format}, or another name for your own dataset",
             )
 
 
-def _findings(catalogue: Mapping, given: Mapping, schema: Mapping) -> list[Finding]:
-    """given: the part of the catalogue that is in question; of two keys that do not fit each other, one that stands
-    there is blamed.
+def _findings(catalogue: Mapping, edited: Mapping, schema: Mapping) -> list[Finding]:
+    """All findings in the catalogue.
+
+    edited: the part of the catalogue that is being checked. If two keys do not fit each other, the finding is at the
+    one in this part.
     """
-    found = list(schema_findings(catalogue, _with_formats(schema["$defs"]["catalogue"], catalogue)))
-    return found or [
+    in_schema = list(schema_findings(catalogue, _with_formats(schema["$defs"]["catalogue"], catalogue)))
+    return in_schema or [
         *_file_name_findings(catalogue),
-        *_class_findings(catalogue, given),
-        *_subset_findings(catalogue, given),
+        *_class_findings(catalogue, edited),
+        *_subset_findings(catalogue, edited),
     ]
 
 
@@ -84,35 +88,35 @@ def _file_name_findings(catalogue: Mapping) -> Iterator[Finding]:
                 yield (name, "files", i, "name"), f"found {format_value(file_name)} twice; allowed: each file name once"
 
 
-def _class_findings(catalogue: Mapping, given: Mapping) -> Iterator[Finding]:
+def _class_findings(catalogue: Mapping, edited: Mapping) -> Iterator[Finding]:
     for name, entry in catalogue.items():
         classes = entry.get("classes")
         names = len(entry.get("class_names", []))
         if not classes or not names or names == classes:
             continue
-        if "class_names" in given.get(name, {}):
+        if "class_names" in edited.get(name, {}):
             yield (name, "class_names"), f"found {names} names; allowed: as many as classes, {classes}"
         else:
             yield (name, "classes"), f"found {classes}; allowed: as many as class_names, {names}"
 
 
-def _subset_findings(catalogue: Mapping, given: Mapping) -> Iterator[Finding]:
-    whole = [name for name, entry in catalogue.items() if "of" not in entry]
+def _subset_findings(catalogue: Mapping, edited: Mapping) -> Iterator[Finding]:
+    bases = [name for name, entry in catalogue.items() if "of" not in entry]
     for name, entry in catalogue.items():
         of = entry.get("of")
         if of is None:
             continue
-        if of not in whole:
-            known = "is a choice of classes itself" if of in catalogue else "is no dataset"
-            hint = "" if of in catalogue else nearest(of, whole)
-            yield (name, "of"), f"found {format_value(of)}, which {known}; allowed: {', '.join(whole)}{hint}"
+        if of not in bases:
+            why = "is a choice of classes itself" if of in catalogue else "is no dataset"
+            hint = "" if of in catalogue else nearest(of, bases)
+            yield (name, "of"), f"found {format_value(of)}, which {why}; allowed: {', '.join(bases)}{hint}"
         elif entry["classes"] > (most := catalogue[of].get("classes", entry["classes"])):
-            yield _too_few_classes(name, entry["classes"], of, most, given)
+            yield _too_few_classes(name, entry["classes"], of, most, edited)
         elif entry.get("packed") and kind_of(of, catalogue) != "image_lists":
             yield (name, "packed"), f"found true; allowed: false, since {of} is an array already"
 
 
-def _too_few_classes(name: str, asked: int, of: str, most: int, given: Mapping) -> Finding:
-    if name in given:
-        return (name, "classes"), f"found {asked}; allowed: at most the {most} classes of {of}"
-    return (of, "classes"), f"found {most}; allowed: {asked} or more, since {name} takes so many of them"
+def _too_few_classes(name: str, classes: int, of: str, most: int, edited: Mapping) -> Finding:
+    if name in edited:
+        return (name, "classes"), f"found {classes}; allowed: at most the {most} classes of {of}"
+    return (of, "classes"), f"found {most}; allowed: {classes} or more, since {name} takes so many of them"

@@ -1,4 +1,4 @@
-"""Which recipes and datasets of a config do not fit each other, each as one sentence."""
+"""Check that the recipes and datasets of a config fit each other; one sentence for each misfit."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,11 +6,11 @@ from trainmark.config.schema_check import Finding, raise_findings
 from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import InputTransform, Recipe, merged_input
+from trainmark.recipes.recipe import InputTransform, Recipe, merged_input, resolve_batch_size
 
 
 def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping) -> None:
-    """Raise ConfigError with one line for each recipe that a dataset does not fit; config: checked, with defaults."""
+    """Raise ConfigError with one line for each recipe that does not fit a dataset. config: checked, with defaults."""
     raise_findings(_fit_findings(config, catalogue), config, documents)
 
 
@@ -26,6 +26,7 @@ def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
                     "they are stored; allowed: no input, or a recipe for images",
                 )
             yield from _misfit_findings(name, experiment, i, catalogue)
+            yield from _batch_size_findings(name, experiment, i, catalogue)
 
 
 def _image_file_findings(name: str, experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
@@ -36,14 +37,28 @@ def _image_file_findings(name: str, experiment: Mapping, catalogue: Mapping) -> 
             ways = _datasets_that_fit(recipe, transform, catalogue) or ["a dataset of arrays"]
             yield (
                 ("experiments", name, "datasets", i),
-                f"found {format_value(dataset)}, whose images lie in files: they can be prepared "
-                f"(prepare: [{dataset}]), and not yet trained on; allowed for the recipe "
+                f"found {format_value(dataset)}, which consists of image files: they can be prepared "
+                f"(prepare: [{dataset}]), but not trained on yet; allowed for the recipe "
                 f"{recipe.name}: {' or '.join(ways)}",
             )
 
 
+def _batch_size_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
+    recipe, given = RECIPES[experiment["recipes"][i]], experiment["batch_size"]
+    size = resolve_batch_size(recipe, given) or 0
+    for dataset in experiment["datasets"]:
+        samples = catalogue[dataset].get("samples", {"train": size})["train"]
+        if size > samples:
+            whose = "" if isinstance(given, int) else f", the batch size of the recipe {recipe.name}"
+            yield (
+                ("experiments", name, "batch_size"),
+                f"found {size}{whose}, but the dataset {dataset} has {samples} training samples; allowed: full, or a "
+                f"whole number, 1 to {samples}",
+            )
+
+
 def _in_arrays(dataset: str, catalogue: Mapping) -> bool:
-    """Whether a dataset can be trained on: nothing streams images out of files into a training."""
+    """Whether a dataset can be trained on: trainings read arrays, not image files."""
     return kind_of(dataset, catalogue) != "image_lists"
 
 
@@ -69,7 +84,7 @@ def _misfit(recipe: Recipe, transform: InputTransform | None, dataset: str, cata
 
 
 def _datasets_that_fit(recipe: Recipe, transform: InputTransform | None, catalogue: Mapping) -> list[str]:
-    """Those of the catalogue that can be trained on; where there is none, what one of the user's own must be like."""
+    """Datasets of the catalogue that fit; if there is none, a description of one that would."""
     arrays = [name for name in catalogue if _in_arrays(name, catalogue)]
     fitting = [name for name in arrays if not _misfit(recipe, transform, name, catalogue)]
     if fitting:
@@ -82,4 +97,5 @@ def _datasets_that_fit(recipe: Recipe, transform: InputTransform | None, catalog
             f"{recipe.vocabulary_size} as vocabulary_size"
         ]
     images = f"{' x '.join(map(str, recipe.input_shape))}{' or larger' if transform.crop else ''}"
-    return [f"a dataset of your own of format idx or synthetic, with images of {images}"]
+    formats = ["npy", "npz", *(["idx"] if recipe.input_shape[0] == 1 else [])]  # IDX has no axis for colours
+    return [f"a dataset of your own of format {', '.join(formats)} or synthetic, with images of {images}"]

@@ -30,6 +30,7 @@ def entry_rows(properties: dict) -> Iterator[str]:
 def keys_page() -> str:
     """Every key of a config and of a dataset's entry as a Markdown page, from config/schema.yaml."""
     schema, _ = shipped_files()
+    from_folders = [form.name for form in known_formats().values() if "files|folder" in form.required]
     return "\n".join(
         [
             "# Config keys",
@@ -44,7 +45,7 @@ def keys_page() -> str:
             "## Entries of datasets",
             "",
             "In `config/datasets.yaml`, and under `datasets` in a config. [datasets.md](datasets.md) explains the",
-            "formats; image_folder and ilsvrc2012 need `files` or `folder`.",
+            f"formats. These need `files` or `folder`: {', '.join(from_folders)}.",
             "",
             "| key | what it means | allowed | needed by | may stand in |",
             "|---|---|---|---|---|",

@@ -1,10 +1,13 @@
 """Reading a config and the dataset catalogue: safely, strictly, and with errors that a person can act on."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from trainmark.config.strict_yaml import read_yaml
 
@@ -18,6 +21,22 @@ def merge(base: dict, over: Mapping) -> dict:
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = merge(merged[key], value) if both else value
     return merged
+
+
+def as_yaml_values(value: Any) -> Any:
+    """The value with texts that stand for true, false, null or a number as these.
+
+    Snakemake leaves `true` in `--config offline=true`, and all within lists and mappings, as text.
+    """
+    if isinstance(value, dict):
+        return {key: as_yaml_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_yaml_values(item) for item in value]
+    if isinstance(value, str) and value.strip():
+        with suppress(yaml.YAMLError):
+            scalar = yaml.safe_load(value)
+            return scalar if scalar is None or isinstance(scalar, bool | int | float) else value
+    return value
 
 
 def plain(value: object) -> Any:
@@ -65,26 +84,38 @@ def default_config() -> Path:
 
 
 def load_config(
-    files: Iterable[Path], overrides: Mapping | None = None, overrides_name: str | None = None
+    files: Iterable[Path],
+    overrides: Mapping | None = None,
+    overrides_name: str | None = None,
+    *,
+    fetches: bool = True,
 ) -> tuple[dict, dict]:
     """(config with defaults, dataset catalogue with the config's own entries), both checked.
 
-    files: config files; a later one is put over an earlier one. overrides: values put over all files.
-    overrides_name: what error messages call them; None means --config.
+    files: config files; a later one is put over an earlier one.
+    overrides: values put over all files.
+    overrides_name: what error messages call them; None means --config of the command line.
+    fetches: whether files are fetched on this machine, so that the mirror is checked: a node of a cluster may lack it.
+
     Raises ConfigError, one line for each thing that is wrong.
     """
     from trainmark.config.catalogue_check import check_own_datasets
     from trainmark.config.fit_check import check_fit
+    from trainmark.config.mirror_check import check_mirror
     from trainmark.config.schema_check import check_config  # they know recipes and frameworks
 
     schema, shipped = shipped_files()
     documents = {str(file): read_yaml(Path(file)) for file in files}
     if overrides or overrides_name:
-        documents[overrides_name or "--config"] = plain(overrides)
+        documents[overrides_name or "--config"] = (
+            plain(overrides) if overrides_name else as_yaml_values(plain(overrides))
+        )
     merged: dict = {}
     for document in documents.values():
         merged = merge(merged, document)
     check_config(merged, documents, schema, shipped)
+    if fetches:
+        check_mirror(merged, documents)
     own = merged.get("datasets", {})
     catalogue = deepcopy(merge(shipped, own))
     check_own_datasets(catalogue, shipped, own, documents, schema)

@@ -1,4 +1,6 @@
-"""Archives that nobody vouches for: what leaves the folder, grows without bound or is not whole is refused."""
+"""Unpack archives from untrusted sources. Members that would leave the folder, archives that grow without bound and
+damaged ones are refused.
+"""
 
 import lzma
 import os
@@ -20,7 +22,7 @@ from trainmark.errors import DataError
 from trainmark.files.checksums import progress_bar
 
 Members = Iterator[tuple[tarfile.TarInfo, IO[bytes]]]
-"""Each file and folder of an archive and its content, which must be read before the next is asked for."""
+"""Files and folders of an archive, each with its content, which must be read before the next member is requested."""
 
 ALWAYS_ALLOWED_BYTES = 1 << 30
 MAX_EXPANSION = 200
@@ -33,26 +35,26 @@ MAX_MEMBERS = 5_000_000
 """ImageNet's archive of training images has 1.3 million."""
 
 MAX_EXTENSION_BYTES = 1 << 20
-"""Of a header of a long name or other attributes, which tarfile holds in memory."""
+"""Largest header of a long name or of other attributes: tarfile holds it in memory."""
 
 CHUNK_BYTES = 1 << 20
 
 OUTSIDE = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|\.tar\Z|\Z)|.*\\", re.DOTALL)
-"""How the name of no member begins: tarfile's filter cuts off a slash, and zipfile all that leads out, and go on."""
+"""Names that are refused. tarfile's filter would silently strip a leading slash, and zipfile all that leads out."""
 
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError)
-"""What reading a damaged archive raises, or an encrypted zip; of gzip and bzip2 an OSError without a number, too."""
+"""Exceptions for a damaged archive or an encrypted zip. gzip and bzip2 also raise an OSError without a number."""
 
 
 def unpack(archive: Path, folder: Path, *, nested: bool = False) -> None:
     """Unpack a tar, plain or compressed by gzip, bzip2 or xz, or a zip into `folder`.
 
-    nested: members named *.tar are unpacked, too, each into the folder of its name without ".tar"; what is named so
-    inside of those is an ordinary file. A file that is there with its member's size is kept, so that a run that broke
-    off goes on. Owners, modes and times in the archive are ignored. Raises DataError where the archive is cut off,
-    damaged or hostile, or can't be read or written; what was unpacked before stays.
+    nested: members named *.tar are unpacked too, each into a folder named like it without ".tar"; a *.tar inside one of
+    them is an ordinary file. A file that exists with the size of its member is kept, so that an interrupted call can be
+    repeated. Owners, modes and times in the archive are ignored. Raises DataError if the archive is cut off, damaged or
+    hostile, or cannot be read or written; files that were unpacked before stay.
     """
-    part = folder / f".{archive.name}.part"  # no member's folder: formats list those
+    part = folder / f".{archive.name}.part"  # in this folder, because formats list the folders of members
     try:
         folder.mkdir(parents=True, exist_ok=True)
         part.unlink(missing_ok=True)  # of a process that was killed
@@ -60,15 +62,15 @@ def unpack(archive: Path, folder: Path, *, nested: bool = False) -> None:
             _unpack(members, folder, part, nested)
     except OSError as error:
         raise DataError(
-            f"{archive} cannot be unpacked into {folder} ({error}); make room or see to that file, and start again: "
-            "what is unpacked already is kept"
+            f"{archive} cannot be unpacked into {folder} ({error}); make room or check its permissions, and run again: "
+            "files that are unpacked already are kept"
         ) from error
 
 
 def _unpack(members: Members, folder: Path, part: Path, nested: bool = False, below: str = "") -> None:
     for member, content in members:
         member.name = below + member.name
-        tarfile.data_filter(member, str(folder))  # refuses to follow a link that is there
+        tarfile.data_filter(member, str(folder))  # refuses to follow an existing link
         target = folder / member.name
         if member.isdir():
             target.mkdir(parents=True, exist_ok=True)
@@ -80,7 +82,7 @@ def _unpack(members: Members, folder: Path, part: Path, nested: bool = False, be
             try:
                 with open(part, "xb") as out:
                     shutil.copyfileobj(content, out, CHUNK_BYTES)
-                os.replace(part, target)  # not written_whole: ImageNet would wait hours for 1.3 million fsyncs
+                os.replace(part, target)  # not written_whole: 1.3 million fsyncs for ImageNet would take hours
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise
@@ -88,9 +90,10 @@ def _unpack(members: Members, folder: Path, part: Path, nested: bool = False, be
 
 @contextmanager
 def open_archive(archive: Path, title: str) -> Iterator[Members]:
-    """The members of an archive, tar or zip, in turn; with a progress bar.
+    """Yield the members of a tar or zip archive, with a progress bar.
 
-    Raises OSError where it can't be read, and DataError, in the body too, where it is cut off, damaged or hostile.
+    Raises OSError if it cannot be read, and DataError if it is cut off, damaged or hostile: in the body too, where the
+    members are read.
     """
     try:
         with open(archive, "rb") as file, progress_bar(title, archive.stat().st_size) as bar:
@@ -98,28 +101,28 @@ def open_archive(archive: Path, title: str) -> Iterator[Members]:
     except tarfile.FilterError as error:
         raise DataError(
             f"{archive}: its member {error}; only files and folders that stay inside the target folder are unpacked, "
-            "so get the archive from another place"
+            "so get the archive from another source"
         ) from error
     except (*DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.errno:
             raise
         why = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
         raise DataError(
-            f"{archive} is not a whole tar or zip archive ({why}); delete it and download it again"
+            f"{archive} is not a complete tar or zip archive ({why}); delete it and download it again"
         ) from error
 
 
 def _members(archive: Path, file: IO[bytes], bar: tqdm) -> Members:
     limit_bytes = max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * (bar.total or 0))
     total_bytes = 0
-    is_zip = file.read(4) == b"PK\3\4"  # zipfile.is_zipfile also takes a tar that ends with a zip
+    is_zip = file.read(4) == b"PK\3\4"  # zipfile.is_zipfile also accepts a tar that ends with a zip
     file.seek(0)
     for number, (member, content) in enumerate(_of_zip(file) if is_zip else _of_tar(file, "r:*"), 1):
         total_bytes += tarfile.BLOCKSIZE + member.size
         if total_bytes > limit_bytes or number > MAX_MEMBERS:
             raise DataError(
                 f"{archive} would unpack to more than {limit_bytes} bytes or {MAX_MEMBERS} members, the most that is "
-                f"allowed for its {bar.total} bytes; get it from another place"
+                f"allowed for its {bar.total} bytes; get it from another source"
             )
         yield member, content
         bar.update(file.tell() - bar.n)
@@ -129,21 +132,21 @@ def _members(archive: Path, file: IO[bytes], bar: tqdm) -> Members:
 def _of_tar(file: IO[bytes], mode: Literal["r:", "r:*"]) -> Members:
     with tarfile.open(fileobj=file, mode=mode, tarinfo=_Header) as tar:
         for member in iter(tar.next, None):
-            tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps them all
+            tar.members.clear()  # type: ignore[attr-defined]  # tarfile would keep them all in memory
             yield _plain(member), tar.extractfile(member) or BytesIO()  # a folder
-        while rest := tar.fileobj.read(CHUNK_BYTES):  # to the end, where a compressed archive has its checksum
+        while rest := tar.fileobj.read(CHUNK_BYTES):  # read to the end: a compressed archive has its checksum there
             if rest.strip(b"\0"):
-                raise tarfile.ReadError("something follows its end")
+                raise tarfile.ReadError("there is data after its end")
 
 
 class _Header(tarfile.TarInfo):
-    """A header whose damage is an error wherever it is: behind the first one, tarfile takes it for the end."""
+    """A tar header that raises an error if it is damaged. tarfile takes a damaged one after the first for the end."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         header = super().frombuf(buf, encoding, errors)
         if not header.isreg() and not 0 <= header.size <= MAX_EXTENSION_BYTES:
-            raise tarfile.ReadError(f"a header of {header.size} bytes, and {MAX_EXTENSION_BYTES} are allowed")
+            raise tarfile.ReadError(f"a header of {header.size} bytes; at most {MAX_EXTENSION_BYTES} are allowed")
         return header
 
     @classmethod
@@ -154,7 +157,7 @@ class _Header(tarfile.TarInfo):
             raise  # zeros: the end
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(str(error)) from error
-        if header.size < 0:  # tarfile would go round in a circle
+        if header.size < 0:  # tarfile would loop forever
             raise tarfile.ReadError(f"a size of {header.size} bytes")
         return header
 
@@ -172,7 +175,7 @@ def _of_zip(file: IO[bytes]) -> Members:
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The member. Raises tarfile.FilterError where it is no file or folder, or its name leads out."""
+    """Return the member. Raises tarfile.FilterError if it is no file or folder, or its name leads out of the folder."""
     if not (member.isreg() or member.isdir()) or member.issparse():
         raise tarfile.FilterError(f"{member.name[:100]!r} is neither a plain file nor a folder")
     if OUTSIDE.match(member.name):

@@ -1,11 +1,16 @@
-"""What an entry of the catalogue says: its format, its kind, the shape of its samples.
+"""What a catalogue entry says about a dataset: format, kind and shape of the samples.
 
-Each format is a module in `formats`, named like it, with a FORMAT table and `read(folders, entry)`. FORMAT is a table
-of literals, read without being run: `kind` (what the dataset is once it is prepared, see KINDS),
-`required` (keys that a catalogue entry of this format needs; "files|folder" means one of them) and `optional` (other
-keys that it may have, besides COMMON_KEYS and those of the kind). `read` returns Arrays or ImageLists.
+Each format is a module in `formats`, named like it, with a FORMAT table and a function `read(folders, entry)` that
+returns Arrays or ImageLists. FORMAT is a table of literals, so that it can be read without importing the module:
+
+kind: what the dataset is once it is prepared, a key of KINDS.
+required: keys that an entry of this format needs; "files|folder" means one of the two.
+optional: other keys that it may have, besides COMMON_KEYS and those of the kind.
+own_files: pattern of the files that a `folder` of the user's own holds, where Snakemake is to notice that they changed.
+It may be left out.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +21,7 @@ from trainmark.files.literals import read_literal
 SPLITS = ("train", "test")
 
 STORED_SIDE = 256
-"""Height and width, in pixels, to which image files are resized: the original ImageNet recipes' 256x256."""
+"""Height and width in pixels to which image files are resized: 256x256 as in the original ImageNet recipes."""
 
 KINDS = {
     "images": ("image_shape",),
@@ -24,11 +29,12 @@ KINDS = {
     "tokens": ("sequence_length", "vocabulary_size"),
     "subset": ("packed",),
 }
-"""What a prepared dataset may be, with the entry's keys that go with it.
+"""Kinds of prepared datasets, each with the keys that an entry of this kind may have.
 
-images: one array of uint8 images (samples, channels, height, width) a split. image_lists: a list of image files a
-split. tokens: one array of int32 token ids (samples, length) a split. subset: what the dataset is that it is taken
-from.
+images: for each split an array of uint8 images (samples, channels, height, width).
+image_lists: for each split a list of image files.
+tokens: for each split an array of int32 token ids (samples, length).
+subset: the kind of the dataset that the classes are taken from.
 """
 
 COMMON_KEYS = ("title", "format", "classes", "samples")
@@ -36,32 +42,35 @@ COMMON_KEYS = ("title", "format", "classes", "samples")
 
 @dataclass(frozen=True)
 class Format:
-    """One format's FORMAT table."""
+    """The FORMAT table of one format."""
 
     name: str
     kind: str
     required: tuple[str, ...]
     optional: tuple[str, ...]
+    own_files: str | None = None
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """Every key that an entry of this format may have."""
+        """All keys that an entry of this format may have."""
         required = [key for keys in self.required for key in keys.split("|")]
         return tuple(dict.fromkeys((*COMMON_KEYS, *required, *self.optional, *KINDS[self.kind])))
 
 
 @cache
 def known_formats() -> dict[str, Format]:
-    """Every format that has a module here, by name."""
+    """The formats that have a module in `formats`, by name."""
     formats = {}
     for path in sorted((Path(__file__).parent / "formats").glob("[!_]*.py")):
         table = read_literal(path, "FORMAT")
-        formats[path.stem] = Format(path.stem, table["kind"], tuple(table["required"]), tuple(table["optional"]))
+        formats[path.stem] = Format(
+            path.stem, table["kind"], tuple(table["required"]), tuple(table["optional"]), table.get("own_files")
+        )
     return formats
 
 
 def kind_of(name: str, catalogue: Mapping) -> str:
-    """What a dataset of a checked catalogue is once it is prepared: a key of KINDS, and no subset."""
+    """Kind of a dataset of a checked catalogue: a key of KINDS other than "subset"."""
     kind = known_formats()[catalogue[name]["format"]].kind
     return kind_of(catalogue[name]["of"], catalogue) if kind == "subset" else kind
 
@@ -77,6 +86,18 @@ def sample_shape(name: str, catalogue: Mapping) -> tuple[int, ...]:
 
 
 def vocabulary_size(name: str, catalogue: Mapping) -> int:
-    """How many token ids a dataset of texts has; 0 for images."""
+    """Number of token ids of a dataset of texts; 0 for images."""
     entry = catalogue[name]
     return vocabulary_size(entry["of"], catalogue) if "of" in entry else entry.get("vocabulary_size", 0)
+
+
+def own_files(name: str, catalogue: Mapping) -> list[str]:
+    """The array files in the user's own folder of a dataset, for Snakemake to notice that they changed.
+
+    Empty for other datasets, and where there is no such folder: preparing then says what is missing.
+    """
+    entry = catalogue[name]
+    pattern = known_formats()[entry["format"]].own_files
+    if pattern is None or "folder" not in entry:
+        return []
+    return sorted(str(path) for path in Path(os.path.expanduser(entry["folder"])).glob(pattern) if path.is_file())

@@ -1,16 +1,17 @@
-"""Writing prepared datasets: checked against the catalogue, and every image file decoded once."""
+"""Check a dataset against its catalogue entry and write it in prepared form; every image file is decoded once."""
 
 import hashlib
 import importlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import floor, prod
 from pathlib import Path
 
 import numpy as np
 
+from trainmark.console import say_when_long
 from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS, STORED_SIDE
 from trainmark.datasets.images import lists as image_lists
@@ -23,23 +24,28 @@ from trainmark.files.seal import sealed
 from trainmark.files.whole import write_text, written_whole
 
 BLOCK_BYTES = 1 << 26
-"""What is written at a time: bounds memory where inputs are generated."""
+"""Bytes written at a time. This bounds memory when inputs are generated."""
 
 UNREADABLE_SHARE = 0.001
-"""Share of images that may be left out because they can't be decoded, where the entry does not say another."""
+"""Default of `unreadable_share`: the share of images that may be left out because they cannot be decoded."""
 
-CATALOGUE = "the catalogue"
+CATALOGUE = "the catalogue entry"
+
+MOST_SHOWN = 5
+"""Number of classes that a message names."""
 
 
 def prepare(
     folder: Path, name: str, entry: Mapping, dataset: Arrays | ImageLists, sources: list[dict], workers: int
 ) -> dict:
-    """Check a dataset and write it into `folder`; return its manifest.
+    """Check a dataset, write it into `folder` and return its manifest.
 
-    Raises DataError where it is not what its catalogue entry says, or more images than allowed can't be decoded.
+    name, entry: the dataset's name and its catalogue entry. sources: what `fetch_dataset` returned. workers: threads
+    that decode images. Raises DataError if the dataset differs from its entry, or if more images than allowed cannot be
+    decoded.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _check_labels(name, entry, dataset)
+    check_labels(name, entry, dataset)
     write: Callable[..., dict] = _write_arrays if isinstance(dataset, Arrays) else _write_lists
     manifest = sealed(
         {
@@ -59,25 +65,43 @@ def prepare(
     return manifest
 
 
-# --- what the catalogue says ------------------------------------------------------------------------------------
+# --- the catalogue entry -----------------------------------------------------------------------------------------
 
 
-def _check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> None:
+def check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> None:
+    """Raise DataError where classes, samples or labels are not those of the entry, or a test label is not trained."""
     classes = len(dataset.class_names)
     if entry.get("classes", classes) != classes:
-        raise DataError(f"{name}: {classes} classes are there, and {CATALOGUE} says {entry['classes']}")
+        raise DataError(f"{name}: found {classes} classes; {CATALOGUE} says {entry['classes']}")
     for split in SPLITS:
-        labels = _labels(dataset, split)
+        labels = labels_in(dataset, split)
         if not len(labels):
-            raise DataError(f"{name}, {split}: there is no sample")
+            raise DataError(f"{name}, {split}: found no sample; each split needs one or more")
         if entry.get("samples", {}).get(split, len(labels)) != len(labels):
-            raise DataError(f"{name}, {split}: {len(labels)} samples, and {CATALOGUE} says {entry['samples'][split]}")
+            raise DataError(f"{name}, {split}: found {len(labels)} samples; {CATALOGUE} says {entry['samples'][split]}")
         if labels.min() < 0 or labels.max() >= classes:
-            found, last = f"{labels.min()} to {labels.max()}", classes - 1
-            raise DataError(f"{name}, {split}: labels run from {found}, and {CATALOGUE} allows 0 to {last}")
+            raise DataError(
+                f"{name}, {split}: labels run from {labels.min()} to {labels.max()}; allowed for {classes} classes: "
+                f"0 to {classes - 1}"
+            )
+    _check_tested_classes(name, dataset.class_names, labels_in(dataset, "train"), labels_in(dataset, "test"))
 
 
-def _labels(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
+def _check_tested_classes(name: str, class_names: Sequence[str], train: np.ndarray, test: np.ndarray) -> None:
+    """Raise DataError where a label occurs in the test split and not in training: no network can learn it."""
+    untrained = np.setdiff1d(test, train)
+    if len(untrained):
+        shown = ", ".join(class_names[label] for label in untrained[:MOST_SHOWN])
+        more = f" and {len(untrained) - MOST_SHOWN} more" if len(untrained) > MOST_SHOWN else ""
+        raise DataError(
+            f"{name}: these labels occur in the test split and never in training: {shown}{more} "
+            f"({np.isin(test, untrained).sum()} of {len(test)} test samples); add training samples of them, or remove "
+            "these test samples"
+        )
+
+
+def labels_in(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
+    """The labels of a split, int64 (samples,)."""
     if isinstance(dataset, Arrays):
         return dataset.splits[split][1]
     return np.array([label for _, label in dataset.splits[split]], np.int64)
@@ -87,7 +111,7 @@ def _labels(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
 
 
 def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: int) -> dict:
-    """Write `<split>_<inputs>.npy` and `<split>_labels.npy`; return the manifest's part on them."""
+    """Write `<split>_<inputs>.npy` and `<split>_labels.npy`; return their part of the manifest."""
     digest = hashlib.sha256()
     described = {}
     for split in SPLITS:
@@ -95,7 +119,8 @@ def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: i
         _check_inputs(name, split, entry, inputs)
         for part, array in ((dataset.kind, inputs), ("labels", labels)):
             file = folder / f"{split}_{part}.npy"
-            sha256 = _save(file, array, digest)
+            with say_when_long(f"preparing {name}: writing {file.name}"):
+                sha256 = _save(file, array, digest)
             described[f"{split}_{part}"] = {
                 "file": file.name,
                 "shape": list(array.shape),
@@ -112,7 +137,7 @@ def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: i
 
 
 def _write_vocabulary(file: Path, vocabulary: Vocabulary | None) -> dict | None:
-    """Write the words that have ids of their own, the commonest first; return the manifest's part on them."""
+    """Write the words that have their own ids, the most frequent first; return their part of the manifest."""
     if vocabulary is None:
         return None
     ranks = dict(sorted(vocabulary.in_use().items(), key=lambda word_rank: word_rank[1]))
@@ -123,39 +148,41 @@ def _write_vocabulary(file: Path, vocabulary: Vocabulary | None) -> dict | None:
 
 def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> None:
     if "of" in entry:
-        return  # taken from what was checked
-    wanted = tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
-    if inputs.shape[1:] != wanted:
-        raise DataError(f"{name}, {split}: samples are {inputs.shape[1:]}, and {CATALOGUE} says {wanted}")
+        return  # the dataset that it is taken from was checked
+    expected = tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
+    if inputs.shape[1:] != expected:
+        raise DataError(f"{name}, {split}: samples have the shape {inputs.shape[1:]}; {CATALOGUE} says {expected}")
 
 
 def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
-    """Write an array block by block; return the file's SHA-256. Its content goes into `digest`, too.
+    """Write an array block by block and return the SHA-256 of the file; `digest` is updated with the values alone.
 
-    Raises DataError where the disk is too small.
+    Raises StorageError if the disk is too small.
     """
     samples = max(1, BLOCK_BYTES // (prod(array.shape[1:]) * array.dtype.itemsize))
     with written_whole(file) as part:
         begin = new_array(part, array.dtype, array.shape, str(file))
         with open(part, "r+b") as out:
-            whole = hashlib.sha256(out.read(begin))
+            file_hash = hashlib.sha256(out.read(begin))
             for start in range(0, len(array), samples):
                 block = np.ascontiguousarray(array[start : start + samples]).data
                 out.write(block)
                 digest.update(block)
-                whole.update(block)
-    return whole.hexdigest()
+                file_hash.update(block)
+    return file_hash.hexdigest()
 
 
 # --- image files ------------------------------------------------------------------------------------------------
 
 
 def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, workers: int) -> dict:
-    """Write `<split>.txt`, and beside the folder `unreadable.txt`; return the manifest's part on them."""
+    """Write `<split>.txt`, and `unreadable.txt` next to the folder; return their part of the manifest."""
     scanned = image_lists.scan(dataset.root, dataset.splits, workers, f"{name}: checking images")
-    report = folder.parent / "unreadable.txt"  # not in the folder, which goes where preparing fails
-    write_text(report, "".join("\t".join(image) + "\n" for image in scanned.unreadable))
-    _check_unreadable(name, entry, dataset, scanned, report)
+    unreadable_file = folder.parent / "unreadable.txt"  # Snakemake deletes the folder itself where preparing fails
+    write_text(unreadable_file, "".join("\t".join(image) + "\n" for image in scanned.unreadable))
+    _check_unreadable(name, entry, dataset, scanned, unreadable_file)
+    train, test = (np.array([label for _, label in scanned.splits[split]], np.int64) for split in SPLITS)
+    _check_tested_classes(name, dataset.class_names, train, test)  # once more: unreadable images are left out
     for split in SPLITS:
         image_lists.write_list(prepared.list_file(folder, split), scanned.splits[split])
     return {
@@ -169,9 +196,9 @@ def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, w
 
 
 def _check_unreadable(
-    name: str, entry: Mapping, dataset: ImageLists, scanned: image_lists.Scanned, report: Path
+    name: str, entry: Mapping, dataset: ImageLists, scanned: image_lists.Scanned, unreadable_file: Path
 ) -> None:
-    """Raise DataError where more images than the entry allows can't be decoded, or all of a split."""
+    """Raise DataError if more images than the entry allows cannot be decoded, or all images of a split."""
     unreadable = scanned.unreadable
     images = sum(len(entries) for entries in dataset.splits.values())
     share = entry.get("unreadable_share", UNREADABLE_SHARE)
@@ -180,17 +207,19 @@ def _check_unreadable(
         _, path, reason = unreadable[0]
         raise DataError(
             f"{name}: {len(unreadable)} of {images} images can't be decoded, the first of them "
-            f"{dataset.root / path} ({reason}); {report} lists them all; allowed: {allowed} (unreadable_share "
+            f"{dataset.root / path} ({reason}); {unreadable_file} lists them all; allowed: {allowed} (unreadable_share "
             f"{share:g}); replace them, or raise unreadable_share in the dataset's entry"
         )
     for split, entries in scanned.splits.items():
         if not entries:
-            raise DataError(f"{name}, {split}: no image can be decoded; {report} says why; replace them")
+            raise DataError(f"{name}, {split}: no image can be decoded; {unreadable_file} says why; replace them")
 
 
 def _portable(root: Path, folder: Path) -> str:
-    """The root as it can be found from the prepared folder, wherever the results are moved; a folder elsewhere by its
-    absolute path.
+    """The root of the images as written into the manifest.
+
+    A root inside the dataset's folder is relative to the prepared folder, so that results can be moved; others are
+    absolute.
     """
     dataset_folder = folder.absolute().parent.parent
     inside = root.absolute().is_relative_to(dataset_folder)
@@ -198,7 +227,7 @@ def _portable(root: Path, folder: Path) -> str:
 
 
 def read_dataset(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
-    """Read a catalogue entry by the module of its format."""
+    """Read the dataset of a catalogue entry with the module of its format."""
     form = importlib.import_module(f"trainmark.datasets.formats.{entry['format']}")
     dataset: Arrays | ImageLists = form.read(folders, entry)
     return dataset

@@ -1,4 +1,4 @@
-"""Reading prepared datasets: arrays or lists of images beside a manifest that says what they are."""
+"""Read prepared datasets: arrays or lists of images, and the manifest that describes them."""
 
 import hashlib
 import json
@@ -13,18 +13,18 @@ from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import is_sealed
 
 ARRAY_KINDS = ("images", "tokens")
-"""Kinds of datasets whose inputs are one array a split: train_images.npy, train_tokens.npy."""
+"""Kinds of datasets whose inputs are one array for each split, such as train_images.npy."""
 
 VOCABULARY_FILE = "vocabulary.json"
-"""The words of a dataset of texts that have ids of their own, with their ranks, and how many ids there are."""
+"""File with the number of token ids and the words that have their own id, with their ranks."""
 
 
 def read_manifest(folder: Path) -> dict:
-    """The manifest of a prepared dataset. Raises DataError where there is none of this version, or it was changed."""
+    """Read the manifest of a prepared dataset. Raises DataError if it is missing, of another version or changed."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        # Nobody is told to delete it: a typing error may have named a folder of other things.
+        # The message does not advise to delete the folder: a typing error may have named one that holds other things.
         raise DataError(
             f"{folder} holds no prepared dataset (there is no manifest.json in it); give the folder "
             "results/datasets/<name>/prepared of one, or run snakemake to prepare it"
@@ -42,13 +42,13 @@ def read_manifest(folder: Path) -> dict:
 
 
 def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """(inputs, labels) of one split, memory-mapped; nothing in the files is unpickled.
+    """(inputs, labels) of one split, memory-mapped; nothing is unpickled.
 
-    Raises DataError where a file is not, byte for byte, what was prepared, or the dataset is one of image files.
+    Raises DataError if a file is not byte for byte the prepared one, or if the dataset consists of image files.
     """
     manifest = read_manifest(folder)
     if manifest["kind"] not in ARRAY_KINDS:
-        raise DataError(f"{folder} holds lists of image files, and an array is asked for; take a dataset of arrays")
+        raise DataError(f"{folder} holds lists of image files; only a dataset of arrays can be read here")
     inputs, labels = (
         _read_array(folder, manifest["arrays"][f"{split}_{part}"]) for part in (manifest["kind"], "labels")
     )
@@ -63,8 +63,8 @@ def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
 def read_splits(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """(inputs, labels) by split, as `read_split` gives them.
 
-    Raises DataError, too, where the content of the arrays is not that of the manifest's content_sha256, which records
-    name: a manifest can be edited along with an array.
+    Also raises DataError if the arrays do not have the content_sha256 of the manifest, which records refer to: someone
+    may have edited an array and its entry in the manifest.
     """
     splits = {split: read_split(folder, split) for split in SPLITS}
     digest = hashlib.sha256()
@@ -77,9 +77,9 @@ def read_splits(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def read_vocabulary(folder: Path) -> Vocabulary | None:
-    """What turns a text into token ids as the dataset's texts were; None where it was given token ids, or images.
+    """Vocabulary that encodes a text like those of the dataset; None for images and for texts given as token ids.
 
-    Raises DataError where the file is not, byte for byte, what was prepared.
+    Raises DataError if the file is not byte for byte the prepared one.
     """
     described = read_manifest(folder).get("vocabulary")
     if described is None:
@@ -93,9 +93,9 @@ def _read_array(folder: Path, described: dict) -> np.ndarray:
     path = folder / described["file"]
     _expect_sha256(folder, path, described["sha256"])
     try:
-        return np.lib.format.open_memmap(path, mode="r")  # refuses what would have to be unpickled
+        return np.lib.format.open_memmap(path, mode="r")  # refuses arrays that would have to be unpickled
     except ValueError as error:
-        raise DataError(f"{path} is no array of numbers ({error}); {_again(folder)}") from error
+        raise DataError(f"{path} is not an array of numbers ({error}); {_again(folder)}") from error
 
 
 def _expect_sha256(folder: Path, path: Path, sha256: str | None) -> None:
@@ -106,17 +106,17 @@ def _expect_sha256(folder: Path, path: Path, sha256: str | None) -> None:
 
 
 def image_root(folder: Path, manifest: dict) -> Path:
-    """The folder that the paths in a dataset's lists of images start from."""
+    """The folder to which the paths in a dataset's lists of images are relative."""
     return Path(folder, manifest["root"])
 
 
 def list_file(folder: Path, split: str) -> Path:
-    """The list of a split's images."""
+    """Path of the list of a split's images."""
     return folder / f"{split}.txt"
 
 
 def checked_list(folder: Path, split: str) -> Path:
-    """The list of a split's images. Raises DataError where it is not, byte for byte, what was prepared."""
+    """Path of the list of a split's images. Raises DataError if it is not byte for byte the prepared one."""
     path = list_file(folder, split)
     _expect_sha256(folder, path, read_manifest(folder).get("lists", {}).get(split))
     return path

@@ -1,4 +1,4 @@
-"""What a format returns: the samples of a dataset, in arrays or in image files."""
+"""What the reader of a format returns: the samples of a dataset, as arrays or as lists of image files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,24 +12,26 @@ from trainmark.datasets.tokens import Vocabulary
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a format reads from.
+    """Folders that the reader of a format uses.
 
-    raw: the downloaded files. unpacked: where it may unpack archives; kept between attempts. base: the prepared
-    folder of the dataset that this one is taken from, or None.
+    raw: the downloaded files.
+    unpacked: where archives are unpacked; it is kept between attempts.
+    base: the prepared folder of the dataset that a class subset is taken from; None for other formats.
     """
 
     raw: Path
     unpacked: Path
-    base: Path = None  # type: ignore[assignment]  # only a subset's format asks for it
+    base: Path = None  # type: ignore[assignment]  # only the format class_subset reads it
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """A dataset in arrays: by split, (inputs, labels int64 (samples,)).
+    """A dataset in arrays.
 
-    Inputs are uint8 (samples, channels, height, width) for the kind "images" and int32 (samples, length) for
-    "tokens"; anything with `shape`, `dtype` and slices along the first axis will do. vocabulary: what turns a text into
-    such token ids, where the dataset's texts were encoded here.
+    splits: by split, (inputs, labels). Inputs are uint8 (samples, channels, height, width) for the kind "images" and
+    int32 (samples, length) for "tokens": an array, or any object with `shape`, `dtype` and slices along the first axis.
+    Labels are int64 (samples,).
+    vocabulary: what encoded the texts, if they were encoded here.
     """
 
     splits: dict[str, tuple[Any, np.ndarray]]
@@ -40,7 +42,7 @@ class Arrays:
 
 @dataclass(frozen=True)
 class ImageLists:
-    """A dataset in image files: by split, (path relative to `root`, label) of each image."""
+    """A dataset in image files. splits: by split, (path relative to `root`, label) of each image."""
 
     root: Path
     splits: dict[str, list[tuple[str, int]]]
@@ -49,5 +51,5 @@ class ImageLists:
 
 
 def class_names_of(entry: Mapping) -> list[str]:
-    """The entry's class names, or the labels themselves where it has none."""
+    """Class names of an entry; the labels as text if it has none."""
     return entry.get("class_names") or [str(label) for label in range(entry["classes"])]

@@ -1,6 +1,6 @@
-"""Reviews as token ids: one rule for words, ids and length, the same in training and in prediction.
+"""Encode reviews as token ids. Training and prediction share these rules for words, ids and length.
 
-The rule is that of keras.datasets.imdb.load_data followed by keras.utils.pad_sequences, with Keras's default values.
+The rules are those of keras.datasets.imdb.load_data followed by keras.utils.pad_sequences, with Keras's default values.
 """
 
 import json
@@ -14,7 +14,7 @@ import numpy as np
 from trainmark.errors import DataError
 
 PADDING, START, UNKNOWN = 0, 1, 2
-"""Ids that no word has: load_data's `start_char` and `oov_char`, and pad_sequences' `value`."""
+"""Ids that stand for no word: pad_sequences' `value`, and load_data's `start_char` and `oov_char`."""
 
 RANK_OFFSET = 3
 """load_data's `index_from`: the word of rank r in the word index has id r + 3, so that id 3 stays unused."""
@@ -27,7 +27,7 @@ _TABLE = str.maketrans(ascii_uppercase + SEPARATORS, ascii_lowercase + " " * len
 
 
 def words(text: str) -> list[str]:
-    """The words of a raw review as the makers of imdb_word_index.json cut them; "<br />" gives the word "br".
+    """Split a raw review into words as the makers of imdb_word_index.json did; "<br />" gives the word "br".
 
     Source: Keras's text_to_word_sequence under Python 2, whose byte strings know no upper case beyond ASCII. Over the
     25,000 training reviews the words are the index's 88,584, and their counts fall as its ranks rise.
@@ -39,7 +39,7 @@ def words(text: str) -> list[str]:
 def encode_ranks(ranks: Sequence[int], vocabulary_size: int, length: int) -> np.ndarray:
     """Token ids, int32 (length,), of a review given as the ranks of its words in the word index, 1 for the commonest.
 
-    START comes first; an id that is not below `vocabulary_size` becomes UNKNOWN; `pad` does the rest.
+    START comes first; ids of `vocabulary_size` and above become UNKNOWN; `pad` brings the result to `length`.
     """
     ids = np.asarray(ranks, np.int64) + RANK_OFFSET
     ids[ids >= vocabulary_size] = UNKNOWN
@@ -52,31 +52,31 @@ def pad(ids: np.ndarray, length: int) -> np.ndarray:
     Source: keras.utils.pad_sequences with its defaults, padding="pre" and truncating="pre".
     """
     padded = np.full(length, PADDING, np.int32)
-    kept = ids[-length:]
-    padded[length - len(kept) :] = kept
+    last = ids[-length:]
+    padded[length - len(last) :] = last
     return padded
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A word index and how many ids are in use: 0 to `size` - 1, the first four of them for no word."""
+    """A word index, and the number of ids in use: 0 to `size` - 1, of which the first four stand for no word."""
 
     word_ranks: Mapping[str, int]
     size: int
 
     def encode(self, text: str, length: int) -> np.ndarray:
-        """Token ids of a raw review, int32 (length,). A word that the index does not know is UNKNOWN, not skipped."""
+        """Token ids of a raw review, int32 (length,). A word outside the index becomes UNKNOWN; it is not skipped."""
         # `size` stands for the rank of an unknown word: with the offset it is always beyond the vocabulary.
         ranks = [self.word_ranks.get(word, self.size) for word in words(text)]
         return encode_ranks(ranks, self.size, length)
 
     def in_use(self) -> dict[str, int]:
-        """The words that have an id of their own, with their ranks: the others are all UNKNOWN."""
+        """The words that have their own id, with their ranks; all others are UNKNOWN."""
         return {word: rank for word, rank in self.word_ranks.items() if rank + RANK_OFFSET < self.size}
 
 
 def read_word_index(path: Path) -> dict[str, int]:
-    """The rank of each word of a file like Keras's imdb_word_index.json. Raises DataError where it is none."""
+    """Ranks by word, from a file like Keras's imdb_word_index.json. Raises DataError if it is not such a file."""
     try:
         word_ranks: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

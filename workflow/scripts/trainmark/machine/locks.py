@@ -5,7 +5,6 @@ Standard library and filelock only: a device lock is taken before any framework,
 
 import hashlib
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,7 +14,7 @@ from typing import TextIO
 
 from filelock import FileLock, Timeout
 
-from trainmark.console import Terminal, print_while_waiting
+from trainmark.console import LONG_SECONDS, Terminal, say_when_long
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine.cpus import allowed_cores, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
@@ -45,10 +44,6 @@ class DeviceLock:
     held_from: float
 
 
-WAITING_SECONDS = 15.0
-"""A job that waits longer for its CPUs or its GPU says so."""
-
-
 @contextmanager
 def hold_device(
     device: str,
@@ -57,7 +52,7 @@ def hold_device(
     *,
     title: str = "",
     stream: TextIO | Terminal | None = None,
-    waiting_seconds: float = WAITING_SECONDS,
+    waiting_seconds: float = LONG_SECONDS,
 ) -> Iterator[DeviceLock]:
     """Hold `threads` CPUs, and for the device "gpu" one GPU, for one timed run; wait while others have them.
 
@@ -83,7 +78,7 @@ def hold_device(
     with ExitStack() as locks:
         what = "a GPU" if gpus else f"{count} CPU{'s' if count > 1 else ''}"
         text = f"{title}: waiting for {what}, held by other jobs"
-        with print_while_waiting(text, stream or sys.stderr, waiting_seconds), ExitStack() as queue:
+        with say_when_long(text, stream, waiting_seconds), ExitStack() as queue:
             _take(folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock", queue, wait=True)
             while not (held := _try_device(cores, count, gpus, folder, locks)):
                 time.sleep(POLL_SECONDS)

@@ -5,20 +5,21 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
-from trainmark.errors import WORKFLOW_VARIABLE, DeviceError
+from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
-from trainmark.plan.products import FIGURES, PLAN_FILE, described, prepared_folder
+from trainmark.plan.products import FIGURES, PLAN_FILE, RESULTS, described, prepared_folder
 
 REMADE = ("collect_records", "plot_figure", "report")
 """Rules whose outputs describe all runs of a config."""
@@ -51,6 +52,7 @@ def start_workflow(
             "write devices: [cpu, gpu]",
             file=sys.stderr,
         )
+    _check_writable(Path(RESULTS))
     write_plan_of(campaign, campaign.missing)
     _remove_outdated(campaign, jobs)
     # By environment, not as parameters: none of these makes a result stale.
@@ -60,6 +62,19 @@ def start_workflow(
     if campaign.config["offline"]:
         os.environ["TRAINMARK_OFFLINE"] = "1"
     return lock
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise DataError if nothing can be written to the results folder."""
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DataError(
+            f"the folder {folder.absolute()} can't be written to ({error.strerror}); make it writable, or choose "
+            "another directory with snakemake --directory"
+        ) from error
 
 
 def write_plan_of(campaign: Campaign, missing: Mapping[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""Files from other places: downloaded, continued where they broke off, and checked."""
+"""Fetch files: download or copy them, resume interrupted transfers, and verify checksums."""

@@ -1,27 +1,30 @@
-"""Fetching the files of a catalogue entry: from a mirror or by address, trusted by their checksums alone."""
+"""Fetch the files of a catalogue entry from a mirror or by address. A file is accepted by its checksum alone."""
 
 import json
-import os
+import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, is_web, transfer
+from trainmark.console import print_line, say_when_long
+from trainmark.datasets.fetching.addresses import host_of, in_mirror, is_web, without_credentials
+from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, transfer
 from trainmark.errors import DataError
 from trainmark.files.checksums import Checksum, checksum_of
-from trainmark.files.disk import StorageError
+from trainmark.files.disk import StorageError, format_bytes
 from trainmark.files.whole import part_of
 
 
-class _NowhereError(DataError):
-    """A file can be had from no place."""
+class _NoSourceError(DataError):
+    """A file could not be fetched from any source."""
 
 
 def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Path, offline: bool = False) -> list[dict]:
-    """Put every file of an entry into `raw_folder`; return what came from where.
+    """Put every file of an entry into `raw_folder`; return the source of each.
 
-    A file that is there already and right is kept. Raises DataError where a file can be had from no place: at the first
-    such file, or, with `offline` (no connection is opened), once for all of them.
+    mirror: folder or address that is tried first. offline: open no connection. A file that exists and has the right
+    checksum is kept. Raises DataError if a file cannot be fetched from any source: for the first such file, or, with
+    `offline`, once for all of them.
     """
     raw_folder.mkdir(parents=True, exist_ok=True)
     if not _files(entry):
@@ -31,81 +34,88 @@ def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Pat
     for file in _files(entry):
         try:
             sources.append(_fetch_file(name, file, mirror, raw_folder, offline))
-        except _NowhereError as trouble:
+        except _NoSourceError as error:
             if not offline:
-                raise DataError(str(trouble)) from trouble
-            missing.append(str(trouble))
+                raise DataError(str(error)) from error
+            missing.append(str(error))
     if missing:
         raise DataError(_offline_message(name, len(sources), missing, mirror))
     return sources
 
 
 def _files(entry: Mapping) -> list[Mapping]:
-    """What is fetched for an entry: nothing where the user's own folder holds it."""
+    """The files to fetch for an entry; none if the user's own folder holds the data."""
     return [] if "folder" in entry else entry.get("files", [])
 
 
 def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, offline: bool) -> dict:
     target, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
-    known = {"file": file["name"], checksum.kind: checksum.digest}
-    if target.is_file() and checksum_of(target, checksum.kind) == checksum:
+    described = {"file": file["name"], checksum.kind: checksum.digest}
+    if target.is_file() and _checksum_of(name, target, checksum.kind) == checksum:
         part_of(target).unlink(missing_ok=True)
-        return {**known, "from": "already there"}
-    troubles = []
-    for address in [*_mirrored(mirror, f"{name}/{file['name']}"), *file["urls"]]:
+        return {**described, "from": "already there"}
+    problems = []
+    for address in [*in_mirror(mirror, f"{name}/{file['name']}"), *file["urls"]]:
         if offline and is_web(address):
             continue
         try:
-            transfer(address, target, checksum, file.get("bytes"))
+            with _announce(name, address, file):
+                transfer(address, target, checksum, file.get("bytes"))
         except StorageError:
             raise
-        except FETCH_ERRORS as trouble:
-            troubles.append(f"{without_credentials(address)}: {in_words(trouble)}")
+        except FETCH_ERRORS as error:
+            problems.append(f"{without_credentials(address)}: {in_words(error)}")
         else:
-            return {**known, "from": without_credentials(address)}
+            return {**described, "from": without_credentials(address)}
     if offline:
-        raise _NowhereError(_put_by_hand(target, checksum, troubles))
-    raise _NowhereError(_online_message(name, target, troubles))
+        raise _NoSourceError(_put_by_hand(target, checksum, problems))
+    raise _NoSourceError(_online_message(name, target, problems))
 
 
-def _online_message(name: str, target: Path, troubles: list[str]) -> str:
-    tried = f"could be had from none of {len(troubles)} places ({'; '.join(troubles)}); connect this machine, set"
+def _announce(name: str, address: str, file: Mapping) -> AbstractContextManager[None]:
+    """Print what is fetched: a download at once, a copy from a folder (which may be a link) when it takes long."""
+    size = f" ({format_bytes(file['bytes'])})" if "bytes" in file else ""
+    source = host_of(address) if is_web(address) else without_credentials(address)
+    what = f"{name}: {'downloading' if is_web(address) else 'copying'} {file['name']}{size} from {source}"
+    if is_web(address):
+        print_line(what, sys.stderr)
+    return say_when_long(what, shows_bar=True)
+
+
+def _checksum_of(name: str, path: Path, kind: str) -> Checksum:
+    with say_when_long(f"{name}: checking {path.name}", shows_bar=True):
+        return checksum_of(path, kind)
+
+
+def _online_message(name: str, target: Path, problems: list[str]) -> str:
+    sources = "its only source" if len(problems) == 1 else f"any of {len(problems)} sources"
+    tried = f"could not be downloaded from {sources} ({'; '.join(problems)}); connect this machine, set"
     untried = "has no address in the catalogue and no mirror is set; set"
-    kept = f"; what came is kept in {part_of(target)}, and the next try goes on from there"
+    partial = f"; the bytes so far are kept in {part_of(target)}, and the next attempt continues from there"
     return (
-        f"{target.name} of the dataset {name} {tried if troubles else untried} `mirror` in the config or "
+        f"{target.name} of the dataset {name} {tried if problems else untried} `mirror` in the config or "
         f"TRAINMARK_MIRROR to a folder or address that holds {name}/{target.name}, or put the file at {target}"
-        f"{kept if part_of(target).exists() else ''}"
+        f"{partial if part_of(target).exists() else ''}"
     )
 
 
-def _put_by_hand(target: Path, checksum: Checksum, troubles: list[str]) -> str:
-    wrong = [f"{target}: is there and is another file"] if target.is_file() else []
-    states = "; ".join([*wrong, *troubles])
+def _put_by_hand(target: Path, checksum: Checksum, problems: list[str]) -> str:
+    wrong = [f"{target}: exists and has another checksum"] if target.is_file() else []
+    states = "; ".join([*wrong, *problems])
     return f"put {target.name} with {checksum} at {target}{f' ({states})' if states else ''}"
 
 
-def _offline_message(name: str, found: int, missing: list[str], mirror: str | None) -> str:
-    unasked = f"; the mirror {without_credentials(mirror)} is not asked" if mirror and is_web(mirror) else ""
+def _offline_message(name: str, available: int, missing: list[str], mirror: str | None) -> str:
+    unused = f"; the mirror {without_credentials(mirror)} is not used" if mirror and is_web(mirror) else ""
     return (
-        f"`offline: true` is set, and {len(missing)} of the {found + len(missing)} files of the dataset {name} cannot "
-        f"be had without a connection: {'; '.join(missing)}; or set `mirror` in the config or TRAINMARK_MIRROR to a "
-        f"folder that holds them in {name}/{unasked}"
+        f"`offline: true` is set, and {len(missing)} of the {available + len(missing)} files of the dataset {name} "
+        f"cannot be fetched without a connection: {'; '.join(missing)}; or set `mirror` in the config or "
+        f"TRAINMARK_MIRROR to a folder that holds them in {name}/{unused}"
     )
 
 
-def _mirrored(mirror: str | None, path: str) -> list[str]:
-    """Where a mirror holds a file: none, or one place. An address keeps its query, which may be its key, at the end."""
-    if not mirror:
-        return []
-    if "://" not in mirror:
-        return [os.path.join(os.path.expanduser(mirror), path)]
-    folder, mark, query = mirror.partition("?")
-    return [f"{folder.rstrip('/')}/{path}{mark}{query}"]
-
-
 def verify(raw_folder: Path, entry: Mapping) -> None:
-    """Raise DataError where a raw file is missing or is no longer what was downloaded."""
+    """Raise DataError if a raw file is missing or no longer has its checksum."""
     for file in _files(entry):
         path, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
         if not path.is_file() or checksum_of(path, checksum.kind) != checksum:
@@ -114,7 +124,7 @@ def verify(raw_folder: Path, entry: Mapping) -> None:
 
 
 def read_sources(path: Path) -> list[dict]:
-    """What `fetch_dataset` returned, from the file that it was written into. Raises DataError where that is damaged."""
+    """Read back what `fetch_dataset` returned, from a file. Raises DataError if the file is damaged."""
     try:
         sources: list[dict] = json.loads(path.read_text())
         return sources
@@ -122,18 +132,3 @@ def read_sources(path: Path) -> list[dict]:
         raise DataError(
             f"{path} does not say where the files came from ({error}); delete it and run snakemake again"
         ) from error
-
-
-def without_credentials(address: str) -> str:
-    """The address without user name, password and query, which may hold secrets."""
-    scheme, _, _ = address.partition(":")
-    if not is_web(address) and ("://" not in address or scheme == "file"):
-        return address
-    try:
-        parts = urlsplit(address)
-        host, _ = parts.hostname, parts.port  # the port raises where it is no number
-    except ValueError:
-        host = None
-    if not host:
-        return f"{scheme}://..."  # nobody can say which part of it is a password
-    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,4 +1,4 @@
-"""A file that is not whole yet: `<name>.part` beside the target, and what it hashes to so far."""
+"""An incomplete file, `<name>.part` next to the target, and the checksum of its bytes so far."""
 
 import errno
 import fcntl
@@ -14,17 +14,17 @@ from trainmark.files.whole import give_name, part_of
 
 
 class PartialFile:
-    """The bytes of a file that is not whole yet, and their running checksum.
+    """The bytes of an incomplete file, and their running checksum.
 
-    A context: on entry it is locked, and holds what an earlier process left; on exit nothing is left of it where it is
-    empty. Every method raises StorageError where the file system refuses.
+    Use it as a context manager. On entry the file is locked and the bytes of an earlier process are hashed; on exit an
+    empty file is deleted. Every method raises StorageError if the file system refuses an operation.
     """
 
     def __init__(self, target: Path, kind: str) -> None:
         self.target = target
         self.path = part_of(target)
         self.size_bytes = 0
-        self.continued = False  # whether it holds bytes of more than one attempt, and so perhaps of two files
+        self.continued = False  # whether its bytes come from several attempts, and so perhaps from two files
         self._kind = kind
 
     def __enter__(self) -> Self:
@@ -50,19 +50,21 @@ class PartialFile:
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StorageError(f"{self.path} is being written by another process; wait until that one ends") from error
+            raise StorageError(
+                f"{self.path} is being written by another process; wait until that process ends"
+            ) from error
         except OSError:
-            return  # a file system without locks, as Lustre may be mounted
+            return  # the file system has no locks, as Lustre may be mounted
 
     def begin(self, size_bytes: int | None) -> int:
-        """Start an attempt; return the byte from which it goes on. What has its full length by now is wrong."""
+        """Start an attempt; return the byte from which it continues. A file of full length is wrong and is cleared."""
         if size_bytes is not None and self.size_bytes >= size_bytes:
             self.clear()
         self.continued = self.size_bytes > 0
         return self.size_bytes
 
     def append(self, chunk: bytes) -> None:
-        """Write bytes to the end."""
+        """Append bytes."""
         rest = memoryview(chunk)
         while rest:
             with self._storing():
@@ -83,24 +85,24 @@ class PartialFile:
         return Checksum(self._kind, self._digest.hexdigest())
 
     def require_space(self, total_bytes: int) -> None:
-        """Raise StorageError where a file of this size would not fit on the disk."""
+        """Raise StorageError if a file of this size would not fit on the disk."""
         require_free_disk(self.path.parent, total_bytes - self.size_bytes, self.target.name)
 
     def keep(self) -> None:
-        """Give the file its real name, when all of it is on the disk."""
+        """Flush the file to the disk and give it its real name."""
         with self._storing():
             give_name(self.path, self.target)
 
     @contextmanager
     def _storing(self) -> Iterator[None]:
-        """Say of an error of the file system what to do; nothing of the network may run inside."""
+        """Turn errors of the file system into StorageErrors that say what to do; the body must not use the network."""
         try:
             yield
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageError(
                     f"the disk of {self.path.parent} is full ({error.strerror}); the {format_bytes(self.size_bytes)} "
-                    f"of {self.target.name} that came are kept in {self.path}; make room and run it again, and it goes "
-                    "on from there"
+                    f"of {self.target.name} so far are kept in {self.path}; make room and run again: it "
+                    "continues from there"
                 ) from error
-            raise StorageError(f"{self.path} cannot be written ({error.strerror}); see to that folder") from error
+            raise StorageError(f"{self.path} cannot be written ({error.strerror}); check that folder") from error

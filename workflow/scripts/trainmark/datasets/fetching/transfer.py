@@ -1,7 +1,7 @@
-"""One file from one address: resumed after a break, retried where that may help, named only when its checksum is right.
+"""Transfer one file from one address: resume after a break, retry where that may help, and verify the checksum.
 
-What arrives lies in `<name>.part` beside the target, so that a process that was killed, the next attempt and the next
-address all go on where the last one ended. Ranges: RFC 9110, section 14.
+The bytes are collected in `<name>.part` next to the target. The next attempt, the next address and the process after a
+killed one all continue there. Ranges: RFC 9110, section 14.
 """
 
 import os
@@ -13,14 +13,13 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import requests
 import tenacity
 import urllib3
 from tqdm import tqdm
 
+from trainmark.datasets.fetching.addresses import ALLOWED, host_of, is_path, is_web, path_of
 from trainmark.datasets.fetching.partial_file import PartialFile
 from trainmark.errors import DataError
 from trainmark.files.checksums import CHUNK_BYTES, Checksum, checksum_of, progress_bar
@@ -28,50 +27,45 @@ from trainmark.files.whole import part_of
 
 TIMEOUT_SECONDS = 60
 ATTEMPTS = 5
-"""So many in a row may fail without a byte more than there was before; a line that breaks often still gets there."""
+"""Attempts in a row that may fail without a new byte, so that a connection that often breaks still succeeds."""
 FIRST_WAIT_SECONDS = 1
 LONGEST_WAIT_SECONDS = 60
 
 RANGE_NOT_SATISFIABLE = 416
 PASSING_STATUSES = {408, 429}
-"""Request Timeout and Too Many Requests (RFC 9110, 15.5.9; RFC 6585, 4): with every 5xx, worth another attempt."""
+"""Request Timeout and Too Many Requests (RFC 9110, 15.5.9; RFC 6585, 4). These and every 5xx are tried again."""
 
 FETCH_ERRORS = (OSError, DataError, urllib3.exceptions.HTTPError, ValueError)
-"""What a place may answer with: requests' errors are OSErrors; a stream that breaks off raises urllib3's, and an
-address that is none a ValueError.
+"""Exceptions if a source does not give the file. The errors of requests are OSErrors. A stream that breaks off raises
+those of urllib3, and an invalid address raises a ValueError.
 """
 
 
 class _WrongContentError(DataError):
-    """All of the file came, and its checksum is wrong."""
+    """The whole file was received and has the wrong checksum."""
 
 
 class _PassingError(DataError):
-    """An answer that another attempt may better."""
+    """A failure after which another attempt may succeed."""
 
 
 def transfer(address: str, target: Path, checksum: Checksum, size_bytes: int | None = None) -> None:
     """Fetch a path, a file:// or a http(s):// address as `target`, which exists only once it is right.
 
-    size_bytes: the size of the file where it is known; a place that announces another one is not read. Raises
-    StorageError where the file cannot be stored here, and one of FETCH_ERRORS where this address does not give it.
+    size_bytes: size of the file if it is known; a source that announces another size is not read. Raises StorageError
+    if the file cannot be stored here, and one of FETCH_ERRORS if this address does not give it.
     """
     if not is_web(address) and _link(_local_file(address, size_bytes), target, checksum):
         return
     fetch = _download if is_web(address) else _copy
     with PartialFile(target, checksum.kind) as part:
-        if part.checksum() != checksum:  # equal where a process ended between the last byte and the new name
+        if part.checksum() != checksum:  # equal if a process ended between the last byte and the renaming
             _fill(part, partial(fetch, address, part, size_bytes), checksum)
         part.keep()
 
 
-def is_web(address: str) -> bool:
-    """Whether an address needs a connection."""
-    return address.partition(":")[0].lower() in ("http", "https")
-
-
 def in_words(error: BaseException) -> str:
-    """What went wrong, in one line and without the address, whose query may hold a secret."""
+    """Describe an error in one line, without the address, whose query may hold a secret."""
     kind = type(error).__name__
     if isinstance(error, requests.HTTPError):
         return f"HTTP status {error.response.status_code}"
@@ -92,26 +86,26 @@ WORDS: dict[type | tuple[type, ...], str] = {
     requests.RequestException: "{kind}",
     FileNotFoundError: "no such file",
 }
-"""What to say of which errors; the first that fits."""
+"""Phrases for types of errors; the first type that fits counts."""
 
 
 def _certificate_refusal(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    """What the TLS library said of a certificate, which requests and urllib3 wrap several times."""
+    """The refused certificate in the chain of causes: requests and urllib3 wrap this error several times."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error
 
 
-def _require(found: Checksum, expected: Checksum) -> None:
-    if found != expected:
-        raise _WrongContentError(f"holds a file with {found}, and {expected.digest} is expected")
+def _require(actual: Checksum, expected: Checksum) -> None:
+    if actual != expected:
+        raise _WrongContentError(f"holds a file with {actual}; expected {expected.digest}")
 
 
-# --- from the place to the disk -----------------------------------------------------------------------------------
+# --- from the source to the disk ----------------------------------------------------------------------------------
 
 
 def _fill(part: PartialFile, fetch: Callable[[], None], expected: Checksum) -> None:
-    """Fetch; once more from zero where what was continued comes out wrong: it may be of two different files."""
+    """Fetch; if a continued file has the wrong checksum, fetch once more from zero: it may be two files in one."""
     for first in (True, False):
         try:
             fetch()
@@ -125,14 +119,14 @@ def _fill(part: PartialFile, fetch: Callable[[], None], expected: Checksum) -> N
 
 
 def _receive(chunks: Iterable[bytes], part: PartialFile, total_bytes: int | None) -> None:
-    """Append chunks up to the size that is expected, if one is. Raises _PassingError where they end before."""
+    """Append chunks up to the expected size, if it is known. Raises _PassingError if they end before."""
     if total_bytes is not None:
         part.require_space(total_bytes)
     with progress_bar(f"downloading {part.target.name}", total_bytes, initial=part.size_bytes) as bar:
         for chunk in chunks:
-            wanted = chunk if total_bytes is None else chunk[: total_bytes - part.size_bytes]
-            part.append(wanted)
-            bar.update(len(wanted))
+            needed = chunk if total_bytes is None else chunk[: total_bytes - part.size_bytes]
+            part.append(needed)
+            bar.update(len(needed))
             if part.size_bytes == total_bytes:
                 return
     if total_bytes is not None and part.size_bytes < total_bytes:
@@ -143,21 +137,21 @@ def _receive(chunks: Iterable[bytes], part: PartialFile, total_bytes: int | None
 
 
 def _local_file(address: str, size_bytes: int | None) -> Path:
-    if "://" in address and not address.startswith("file://"):
-        raise DataError("is neither a folder nor a file://, http:// or https:// address")
-    path = Path(url2pathname(urlsplit(address).path)) if address.startswith("file://") else Path(address)
-    found_bytes = path.stat().st_size
+    if not is_path(address) and not address.startswith("file://"):
+        raise DataError(f"is an address with an unknown scheme; allowed: {ALLOWED}")
+    path = path_of(address)
+    actual_bytes = path.stat().st_size
     if not path.is_file():
         raise DataError("is not a regular file")
-    if size_bytes not in (None, found_bytes):
-        raise DataError(f"holds {found_bytes} bytes, and {size_bytes} are expected")
+    if size_bytes not in (None, actual_bytes):
+        raise DataError(f"holds {actual_bytes} bytes; expected {size_bytes}")
     return path
 
 
 def _link(source: Path, target: Path, checksum: Checksum) -> bool:
-    """Give the target the source's own bytes; False where the two cannot share them, on two disks for one.
+    """Hard-link the target to the source; return False if that is not possible, as between two disks.
 
-    The temporary link is no .part: nothing may ever be appended to what is also a file of the mirror.
+    The temporary link is not called .part, because nothing may ever be appended to a file of the mirror.
     """
     link = target.with_name(f"{target.name}.link")
     link.unlink(missing_ok=True)
@@ -186,20 +180,20 @@ def _copy(address: str, part: PartialFile, size_bytes: int | None) -> None:
 
 
 def _download(address: str, part: PartialFile, size_bytes: int | None) -> None:
-    """Request until everything came: at most ATTEMPTS times in a row without progress."""
+    """Request until the file is complete, with at most ATTEMPTS attempts in a row without progress."""
     attempts = tenacity.Retrying(
         retry=tenacity.retry_if_exception(_may_pass),
         stop=tenacity.stop_after_attempt(ATTEMPTS),
         wait=_wait_seconds,
         after=_Progress(part),
-        before_sleep=partial(_tell, part),
+        before_sleep=partial(_print_retry, address, part),
         reraise=True,
     )
     attempts(_request, address, part, size_bytes)
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether another attempt may go better."""
+    """Whether another attempt may succeed."""
     if isinstance(error, requests.HTTPError):
         return error.response.status_code in PASSING_STATUSES or error.response.status_code >= 500
     if isinstance(error, ValueError) or _certificate_refusal(error):
@@ -209,7 +203,7 @@ def _may_pass(error: BaseException) -> bool:
 
 
 class _Progress:
-    """Counts the attempts anew whenever one has brought the file further than it ever was."""
+    """Resets the count of attempts when an attempt brings the file further than it ever was."""
 
     def __init__(self, part: PartialFile) -> None:
         self._part, self._furthest_bytes = part, part.size_bytes
@@ -221,35 +215,36 @@ class _Progress:
 
 
 def _wait_seconds(state: tenacity.RetryCallState) -> float:
-    """Exponential back-off with full jitter, and at least what the server asks for; never above the longest wait."""
+    """Exponential back-off with full jitter; at least what the server asks for, and at most LONGEST_WAIT_SECONDS."""
     backoff = tenacity.wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
     return max(backoff(state), min(_retry_after_seconds(state.outcome.exception()), LONGEST_WAIT_SECONDS))  # type: ignore[union-attr, arg-type]
 
 
 def _retry_after_seconds(error: BaseException) -> float:
-    """What a server's Retry-After says (seconds, or a date); 0 where it says nothing that can be read."""
+    """Seconds that a server's Retry-After asks for (in seconds or as a date); 0 if there is none that can be read."""
     if isinstance(error, requests.HTTPError):
         with suppress(urllib3.exceptions.InvalidHeader, ValueError):
             return urllib3.Retry().get_retry_after(error.response.raw) or 0
     return 0
 
 
-def _tell(part: PartialFile, state: tenacity.RetryCallState) -> None:
-    trouble = in_words(state.outcome.exception())  # type: ignore[union-attr, arg-type]  # there is one by now
+def _print_retry(address: str, part: PartialFile, state: tenacity.RetryCallState) -> None:
+    """Say what went wrong and when the next attempt starts; of the address the host alone, without its secrets."""
+    problem = in_words(state.outcome.exception())  # type: ignore[union-attr, arg-type]  # there is one by now
     again = f"trying again in {state.upcoming_sleep:.0f} s, from byte {part.size_bytes}"
-    tqdm.write(f"{part.target.name}: {trouble}; {again}", file=sys.stderr)
+    tqdm.write(f"{part.target.name} from {host_of(address)}: {problem}; {again}", file=sys.stderr)
 
 
 def _request(address: str, part: PartialFile, size_bytes: int | None) -> None:
-    """Ask once for what is missing, and append it."""
+    """Request the missing bytes once, and append them."""
     offset = part.begin(size_bytes)
-    # "identity": what is hashed is the file itself, not a server's own compression of it.
+    # "identity": the file itself is hashed, and not a compressed form that a server may send.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
     with requests.get(address, stream=True, timeout=TIMEOUT_SECONDS, headers=headers) as response:
         if response.status_code != RANGE_NOT_SATISFIABLE:
             response.raise_for_status()
         start, total_bytes = _span(response)
-        # read1 and not read: what came before a break is not lost with it.
+        # read1, not read: the bytes before a break are not lost.
         chunks = iter(partial(response.raw.read1, CHUNK_BYTES), b"")
         first = next(chunks, b"") if start == 0 else b""
         _refuse_another_file(response, first, part.target.name, total_bytes, size_bytes)
@@ -263,24 +258,24 @@ def _request(address: str, part: PartialFile, size_bytes: int | None) -> None:
 
 
 def _span(response: requests.Response) -> tuple[int | None, int | None]:
-    """(first byte that is sent, size of the whole file in bytes); None for what the answer does not say."""
+    """(first byte that is sent, size of the whole file in bytes); None for what the response does not say."""
     if response.status_code not in (requests.codes.partial_content, RANGE_NOT_SATISFIABLE):
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if length.isdecimal() else None
     content_range = response.headers.get("Content-Range", "")
-    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", content_range)
-    start, total = found.groups() if found else (None, None)
+    match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", content_range)
+    start, total = match.groups() if match else (None, None)
     return int(start) if start else None, int(total) if total else None
 
 
 def _refuse_another_file(
     response: requests.Response, first: bytes, name: str, total_bytes: int | None, size_bytes: int | None
 ) -> None:
-    """Raise DataError where the answer is plainly not the file, before it costs what is there."""
+    """Raise DataError if the response is clearly another file, before it replaces the bytes so far."""
     is_other_size = None not in (total_bytes, size_bytes) and total_bytes != size_bytes
     is_page = bool(first) and response.headers.get("Content-Type", "").lower().startswith("text/html")
     begins_as_page = first.lstrip(b"\xef\xbb\xbf\t\r\n ").startswith(b"<")  # the first three are UTF-8's mark
     if is_page and not name.endswith((".html", ".htm")) and (is_other_size or begins_as_page):
         raise DataError("sent a web page (text/html), not the file")
     if is_other_size:
-        raise DataError(f"announces {total_bytes} bytes, and {size_bytes} are expected")
+        raise DataError(f"announces {total_bytes} bytes; expected {size_bytes}")

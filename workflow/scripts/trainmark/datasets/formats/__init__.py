@@ -1,1 +1,1 @@
-"""One module for each dataset format; a module whose name begins with an underscore is a helper."""
+"""One module for each dataset format; modules whose names begin with an underscore are helpers."""

@@ -1,4 +1,4 @@
-"""Some classes of another dataset, chosen by a seed and numbered anew from 0: mini-ImageNet and its like."""
+"""Some classes of another dataset, chosen by a seed and renumbered from 0, such as mini-ImageNet."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ FORMAT = {"kind": "subset", "required": ["of", "classes", "seed"], "optional": [
 
 
 def read(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
-    """The chosen classes of the prepared dataset in `folders.base`. Raises DataError where it has too few."""
+    """The chosen classes of the prepared dataset in `folders.base`. Raises DataError if it has too few."""
     manifest = prepared.read_manifest(folders.base)
     names = manifest["class_names"]
     chosen = choose(names, entry["classes"], entry["seed"], entry["of"])
@@ -28,13 +28,14 @@ def read(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
 
 
 def choose(names: list[str], classes: int, seed: int, of: str) -> list[str]:
-    """`classes` of the class names, in their order.
+    """Choose some of the class names; return them in their original order.
 
-    The first ones by the SHA-256 of seed and name: the same on every machine, whatever generator its libraries have,
-    and a smaller choice of the same seed lies within a larger one.
+    names: the classes of the dataset `of`. classes: how many to choose. The names are ranked by the SHA-256 of seed and
+    name and the first ones are taken. The choice is the same on every machine, and a smaller choice of a seed is part
+    of its larger ones. Raises DataError if there are too few names.
     """
     if classes > len(names):
-        raise DataError(f"{classes} classes are asked for, and {of} has {len(names)}; ask for at most that many")
+        raise DataError(f"found `classes: {classes}`; allowed: at most the {len(names)} classes of {of}")
     ranked = sorted(names, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
     chosen = set(ranked[:classes])
     return [name for name in names if name in chosen]
@@ -47,5 +48,5 @@ def _entries(folders: Folders, split: str, new_labels: dict[int, int]) -> image_
 
 def _arrays(folders: Folders, split: str, new_labels: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
     inputs, labels = prepared.read_split(folders.base, split)
-    kept = np.isin(labels, list(new_labels))
-    return inputs[kept], np.array([new_labels[label] for label in labels[kept].tolist()], np.int64)
+    chosen = np.isin(labels, list(new_labels))
+    return inputs[chosen], np.array([new_labels[label] for label in labels[chosen].tolist()], np.int64)

@@ -15,14 +15,14 @@ FORMAT = {
 }
 
 TEST_EVERY = 5
-"""Every fifth image is a test image: the set has no split of its own, and its writers follow one another."""
+"""Every fifth image is a test image. The set has no split of its own, and its images are ordered by writer."""
 
 GREY_LEVELS = 16
 """The 8x8 images count set pixels in 4x4 blocks: 0 to 16."""
 
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
-    """The digits, scaled up bilinearly to the entry's `image_shape`; no file is read, `folders` are not used."""
+    """The digits, scaled up bilinearly to the entry's `image_shape`. No file is read; `folders` is not used."""
     digits = load_digits()
     height, width = entry["image_shape"][1:]
     grey = np.rint(digits.images * (255 / GREY_LEVELS)).astype(np.uint8)

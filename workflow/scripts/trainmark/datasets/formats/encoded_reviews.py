@@ -1,7 +1,7 @@
 """Keras's imdb.npz: the IMDB reviews as lists of word ranks, without start token and offset.
 
-Format: keras.datasets.imdb; a zip of .npy files (numpy.lib.format), those of the reviews with a pickle inside. What
-that pickle names is neither imported nor called.
+Format: keras.datasets.imdb, a zip of .npy files (numpy.lib.format). The files of the reviews contain a pickle; nothing
+that it names is imported or called.
 """
 
 import io
@@ -29,15 +29,15 @@ MEMBERS = {"train": ("x_train.npy", "y_train.npy"), "test": ("x_test.npy", "y_te
 """By split, the .npy files of reviews and labels."""
 
 MAX_BYTES = 1 << 30
-"""Of the four .npy files together; Keras's have about 40 MB."""
+"""Largest total size of the four .npy files; those of Keras have about 40 MB."""
 
 MAX_RANK = 2**31 - 1
 
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""What numpy writes; Python's reader bounds what these two unpack to by the size that the zip announces."""
+"""Compressions that numpy writes. For these two, Python's reader stops at the size that the zip announces."""
 
 ZIP_ERRORS = (zipfile.BadZipFile, OSError, EOFError, zlib.error, ValueError, NotImplementedError)
-"""What reading a damaged zip raises."""
+"""Exceptions for a damaged zip."""
 
 HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -47,11 +47,11 @@ ARRAY_PARTS = {
     ("numpy.core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "_reconstruct"),
 }
-"""What a pickled array of objects names, before and since numpy 2; Keras's own reader allows the same."""
+"""What a pickled array of objects refers to, before and since numpy 2; Keras's own reader allows the same."""
 
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
-    """The reviews of each split as token ids, in the file's order. Raises DataError where the file is unfit."""
+    """The reviews of each split as token ids, in the order of the file. Raises DataError if the file is not right."""
     path = only_file(folders, entry, r"\.npz$", "file like Keras's imdb.npz (.npz)")
     contents = _contents(path)
     splits = {}
@@ -61,7 +61,7 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
         if not reviews or len(reviews) != len(labels):
             raise DataError(
                 f"{path}: {review_file} holds {len(reviews)} reviews and {label_file} {len(labels)} labels; "
-                "they must hold as many, and at least one"
+                "each review needs one label, and there must be at least one review"
             )
         rows = [encode_ranks(ranks, entry["vocabulary_size"], entry["sequence_length"]) for ranks in reviews]
         splits[split] = (np.stack(rows), labels)
@@ -74,11 +74,11 @@ def _contents(path: Path) -> dict[str, bytes]:
         with zipfile.ZipFile(path) as archive:
             return {info.filename: archive.read(info) for info in _members(archive)}
     except ZIP_ERRORS as error:
-        raise DataError(f"{path} is not a whole zip file ({error}); delete it and download it again") from error
+        raise DataError(f"{path} is not a complete zip file ({error}); delete it and download it again") from error
 
 
 def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """What the zip's directory says of the four files. Raises zipfile.BadZipFile where one of them must not be read."""
+    """Directory entries of the four files in the zip. Raises zipfile.BadZipFile if one of them must not be read."""
     names = [name for pair in MEMBERS.values() for name in pair]
     missing = [name for name in names if name not in archive.namelist()]
     if missing:
@@ -97,7 +97,7 @@ def _header(content: bytes, where: str) -> tuple[tuple[int, ...], np.dtype, io.B
     stream = io.BytesIO(content)
     try:
         shape, _, dtype = HEADER_READERS[npy.read_magic(stream)](stream)
-    except Exception as error:  # numpy reads the header as a Python literal, and what that raises has no list
+    except Exception as error:  # numpy evaluates the header as a Python literal, which may raise many types
         raise DataError(f"{where} is not a .npy file of version 1 or 2; download it again") from error
     return shape, dtype, stream
 
@@ -107,7 +107,7 @@ def _labels(content: bytes, where: str) -> np.ndarray:
     shape, dtype, stream = _header(content, where)
     data = stream.read()
     if len(shape) != 1 or dtype.kind not in "iu" or len(data) != shape[0] * dtype.itemsize:
-        raise DataError(f"{where} holds {len(data)} bytes of {dtype} {shape}; it must hold one integer a review")
+        raise DataError(f"{where} holds {len(data)} bytes of {dtype} {shape}; it must hold one integer for each review")
     labels = np.frombuffer(data, dtype).astype(np.int64)
     if not np.isin(labels, (0, 1)).all():
         raise DataError(f"{where} holds labels from {labels.min()} to {labels.max()}; they must be 0 or 1")
@@ -118,18 +118,18 @@ def _reviews(content: bytes, where: str) -> list[list[int]]:
     """The word ranks of each review, 1 for the commonest word. Raises DataError."""
     shape, dtype, stream = _header(content, where)
     if len(shape) != 1 or dtype.kind != "O":
-        raise DataError(f"{where} holds {dtype} {shape}; it must hold one list a review")
+        raise DataError(f"{where} holds {dtype} {shape}; it must hold one list for each review")
     reviews = _ArrayReader(stream, where).elements()
     if len(reviews) != shape[0]:
         raise DataError(f"{where} announces {shape[0]} reviews and holds {len(reviews)}; download it again")
-    for place, ranks in enumerate(reviews):
+    for position, ranks in enumerate(reviews):
         if type(ranks) is not list or not all(type(rank) is int and 1 <= rank <= MAX_RANK for rank in ranks):
-            raise DataError(f"{where}: review {place} (from 0) is not a list of word ranks from 1 to {MAX_RANK}")
+            raise DataError(f"{where}: review {position} (from 0) is not a list of word ranks from 1 to {MAX_RANK}")
     return reviews
 
 
 class _Described:
-    """Stands for all that a pickled array names and calls; keeps the state that it is given."""
+    """Stand-in for everything that a pickled array refers to; it stores the state that it is given."""
 
     def __init__(self, *_: object):
         self.state: object = None
@@ -139,21 +139,21 @@ class _Described:
 
 
 class _ArrayReader(pickle.Unpickler):
-    """Reads the elements out of a pickled array of objects, and runs nothing that the pickle names."""
+    """Reads the elements of a pickled array of objects; nothing that the pickle names is run."""
 
     def __init__(self, stream: io.BytesIO, where: str):
         super().__init__(stream)
         self.where = where
 
     def find_class(self, module: str, name: str) -> type:
-        """A stand-in for what an array needs. Raises DataError for everything else."""
+        """Return a stand-in for what an array needs. Raises DataError for everything else."""
         if (module, name) not in ARRAY_PARTS:
-            asked = repr(f"{module}.{name}"[:80])
-            raise DataError(f"{self.where} asks for {asked}, which no array needs; it was not run; delete the file")
+            requested = repr(f"{module}.{name}"[:80])
+            raise DataError(f"{self.where} asks for {requested}, which no array needs; it was not run; delete the file")
         return _Described
 
     def elements(self) -> list:
-        """The array's elements. Raises DataError where the pickle is damaged or holds something else."""
+        """Elements of the array. Raises DataError if the pickle is damaged or holds something else."""
         try:
             # numpy's array state: version, shape, dtype, whether in Fortran's order, elements (ndarray.__setstate__).
             _, _, _, _, elements = self.load().state
@@ -162,5 +162,5 @@ class _ArrayReader(pickle.Unpickler):
         except Exception as error:  # a damaged pickle may raise anything
             raise DataError(f"{self.where} is not a pickled array; delete the file and download it again") from error
         if type(elements) is not list:
-            raise DataError(f"{self.where} is a pickled array of numbers; it must hold one list a review")
+            raise DataError(f"{self.where} is a pickled array of numbers; it must hold one list for each review")
         return elements

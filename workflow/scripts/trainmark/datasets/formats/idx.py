@@ -1,4 +1,4 @@
-"""The IDX format of MNIST and its kin: gzip-compressed big-endian arrays of unsigned bytes.
+"""The IDX format of MNIST and similar datasets: gzip-compressed big-endian arrays of unsigned bytes.
 
 Format: http://yann.lecun.com/exdb/mnist/ (magic 0x08 for unsigned bytes, number of axes, sizes, data).
 """
@@ -7,15 +7,22 @@ import gzip
 import struct
 import zlib
 from collections.abc import Mapping
+from itertools import chain
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
+from trainmark.datasets.formats._arrays import source_folder
 from trainmark.datasets.samples import Arrays, Folders, class_names_of
 from trainmark.errors import DataError
 
-FORMAT = {"kind": "images", "required": ["files", "image_shape", "classes", "samples"], "optional": ["class_names"]}
+FORMAT = {
+    "kind": "images",
+    "required": ["files|folder", "image_shape", "classes", "samples"],
+    "optional": ["class_names"],
+    "own_files": "*-ubyte.gz",
+}
 
 UNSIGNED_BYTE = 0x08
 LARGEST_HEADER_BYTES = 4 + 4 * 255
@@ -27,15 +34,16 @@ FILES = {
 
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
-    """Read the four files of an MNIST-like dataset. Raises DataError where they do not fit one another."""
+    """Read the four files of an MNIST-like dataset. Raises DataError if they do not match."""
     most_bytes = max(entry["samples"].values()) * prod(entry["image_shape"]) + LARGEST_HEADER_BYTES
+    folder = source_folder(folders, entry)
     splits = {}
     for split, (image_file, label_file) in FILES.items():
-        images = read_idx(folders.raw / image_file, most_bytes)
-        labels = read_idx(folders.raw / label_file, most_bytes)
+        images = read_idx(folder / image_file, most_bytes)
+        labels = read_idx(folder / label_file, most_bytes)
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise DataError(
-                f"{folders.raw}: {image_file} holds {images.shape} and {label_file} {labels.shape}; "
+                f"{folder}: {image_file} holds {images.shape} and {label_file} {labels.shape}; "
                 "they must hold as many images (samples, height, width) as labels (samples)"
             )
         splits[split] = (images[:, np.newaxis], labels.astype(np.int64))
@@ -45,13 +53,15 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
 def read_idx(path: Path, most_bytes: int) -> np.ndarray:
     """The array of one .gz IDX file, uint8.
 
-    Raises DataError where the file is cut off, damaged, of another type, or unpacks to more than `most_bytes`.
+    Raises DataError if the file is missing, cut off, damaged, of another type, or unpacks to more than `most_bytes`.
     """
+    if not path.is_file():
+        raise DataError(f"{path} is missing; the format idx needs {', '.join(chain(*FILES.values()))}")
     try:
         with gzip.open(path) as stream:
             data = stream.read(most_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is not a whole gzip file ({error}); delete it and download it again") from error
+        raise DataError(f"{path} is not a complete gzip file ({error}); delete it and get it again") from error
     if len(data) > most_bytes:
         raise DataError(f"{path} unpacks to more than the {most_bytes} bytes that its catalogue entry leaves room for")
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTE:

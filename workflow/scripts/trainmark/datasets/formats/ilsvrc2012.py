@@ -1,4 +1,4 @@
-"""ImageNet's ILSVRC2012: the user's folder, or the three archives that nobody may pass on.
+"""ImageNet's ILSVRC2012, from the user's folder or from the three archives, which may not be redistributed.
 
 A folder holds train/<wnid>/ and val/<wnid>/. The archives are the training images (a tar of 1,000 tars), the validation
 images (flat), and the development kit, which has their labels. Classes are numbered in the order of their wnids, as
@@ -21,14 +21,16 @@ TRAIN, TEST, KIT = "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar", "ILSVRC
 
 
 def read(folders: Folders, entry: Mapping) -> ImageLists:
-    """The training and validation images. Raises DataError where folder or archives are not laid out so."""
+    """List the training and validation images. Raises DataError for another layout."""
     if "folder" in entry:
         root = own_folder(entry)
         splits, wnids = class_folders(root)
         return ImageLists(root, {split: list_images(root, part, wnids) for split, part in splits.items()}, wnids)
     files = {file["name"]: file for file in entry["files"]}
     if missing := [name for name in (TRAIN, TEST, KIT) if name not in files]:
-        raise DataError(f"{entry['title']}: its files lack {', '.join(missing)}; they must keep their names")
+        raise DataError(
+            f"{entry['title']}: its `files` lack {', '.join(missing)}; all three archives are needed, under these names"
+        )
     root = folders.unpacked
     train = unpack_into(folders, files[TRAIN], "train", nested=True)
     test = unpack_into(folders, files[TEST], "val")
@@ -57,9 +59,9 @@ def _validation(root: Path, test: Path, kit: Path, wnids: list[str]) -> list[tup
 
 
 def _wnid_of_id(meta: Path) -> dict[int, str]:
-    """The kit's synsets by ILSVRC2012_ID; those that group others (ImageNet's inner nodes) do no harm."""
+    """The kit's wnids by ILSVRC2012_ID, with those of synsets that group others (ImageNet's inner nodes)."""
     try:
         synsets = np.atleast_1d(loadmat(meta, squeeze_me=True, struct_as_record=False)["synsets"])
         return {int(synset.ILSVRC2012_ID): str(synset.WNID) for synset in synsets}
-    except Exception as error:  # of a damaged file, loadmat raises whatever it comes upon: zlib.error, IndexError, ...
+    except Exception as error:  # loadmat raises many types for a damaged file: zlib.error, IndexError, ...
         raise DataError(f"{meta} is not the development kit's table of synsets ({type(error).__name__})") from error

@@ -23,7 +23,7 @@ FORMAT = {"kind": "image_lists", "required": ["files|folder"], "optional": ["roo
 
 
 def read(folders: Folders, entry: Mapping) -> ImageLists:
-    """The images of the user's folder or of the entry's archives. Raises DataError where they are not laid out so."""
+    """List the images of the user's folder or of the entry's archives. Raises DataError for another layout."""
     root = _top(folders, entry) / entry.get("root", "")
     if "lists" in entry:
         return _from_lists(root, entry)
@@ -31,7 +31,7 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     names = entry.get("class_names") or class_names
     if len(names) != len(class_names):
         raise DataError(
-            f"{splits['train']} holds {len(class_names)} classes, and the entry has {len(names)} class_names; "
+            f"{splits['train']} holds {len(class_names)} classes; the catalogue entry has {len(names)} class_names; "
             "give one for each folder, in the order of the folders' names"
         )
     return ImageLists(
@@ -57,7 +57,7 @@ def _from_lists(root: Path, entry: Mapping) -> ImageLists:
 
 
 def _checked(path: Path, root: Path) -> ImageList:
-    """A list whose files lie under `root`: one that another machine wrote may lead anywhere."""
+    """Read a list. Raises DataError if a path leads out of `root`, as a list from another machine may."""
     entries = read_list(path)
     for number, (name, _) in enumerate(entries, 1):
         checked_name(name, path)

@@ -1,7 +1,7 @@
-"""Generated images of any size and number: for tests, and for measurements that no download should hold up.
+"""Generated images of any size and number, for tests and for measurements without a download.
 
-Every class has a pattern, drawn from the seed; an image is its class's pattern under noise. A network learns to tell
-them apart, and nothing but the seed and the sizes decides a single pixel.
+Each class has a pattern that is drawn from the seed; an image is the pattern of its class plus noise, so that a network
+can learn the classes. The pixels depend on the seed and the sizes alone.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from trainmark.datasets.samples import Arrays, Folders, class_names_of
 FORMAT = {"kind": "images", "required": ["image_shape", "classes", "samples", "seed"], "optional": ["class_names"]}
 
 COARSE = 4
-"""A pattern is COARSE x COARSE patches: a crop or a small shift of an image still shows its class."""
+"""A pattern has COARSE x COARSE patches, so that a crop or a small shift of an image still shows its class."""
 
 NOISE_LEVELS = 64
-"""Noise, uniform, in grey levels to either side; patterns take the levels between, so that nothing is cut off."""
+"""Amplitude of the uniform noise, in grey levels. Patterns keep this distance from 0 and 255: nothing is clipped."""
 
 
 class Images:
-    """uint8 images (samples, channels, height, width), made when a slice is taken: any number in constant memory."""
+    """uint8 images (samples, channels, height, width), generated when a slice is taken, in constant memory."""
 
     dtype = np.dtype(np.uint8)
 
@@ -43,7 +43,7 @@ class Images:
 
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
-    """The images of an entry; no file is read, `folders` are not used. Labels go round the classes."""
+    """The images of an entry, with labels 0, 1, 2, ... in turn. No file is read; `folders` is not used."""
     seed = entry["seed"]
     patterns = _patterns(entry["classes"], entry["image_shape"], seed)
     splits = {}
@@ -54,7 +54,7 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
 
 
 def _patterns(classes: int, image_shape: tuple[int, int, int], seed: int) -> np.ndarray:
-    """int16 (classes, channels, height, width), each class of patches of one grey level."""
+    """int16 (classes, channels, height, width): the pattern of each class, of patches with one grey level each."""
     channels, height, width = image_shape
     levels = np.random.default_rng([seed, 0]).integers(
         NOISE_LEVELS, 256 - NOISE_LEVELS, (classes, channels, COARSE, COARSE), np.int16

@@ -1,4 +1,4 @@
-"""Lists of image files, one `<path> <label>` a line, and looking at every image in them before it is trusted."""
+"""Lists of image files, with a `<path> <label>` on each line, and the check that every image can be decoded."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from trainmark.console import say_when_long
 from trainmark.datasets import prepared
 from trainmark.datasets.images.decoding import UnreadableImage, decode_stored, load_stored, read_file
 from trainmark.datasets.images.parallel import chunks, in_order
@@ -18,18 +19,18 @@ ImageList = list[tuple[str, int]]
 """(path relative to the list's root, label from 0) of each image."""
 
 LABEL_DIGITS = 6
-"""No set of images has a million classes, and as many classes are made as the largest label says."""
+"""Most digits of a label. The largest label decides the number of classes, and no dataset has a million."""
 
 CHUNK = 16
-"""Images that a worker takes at a time: sharing out costs as little as a hundredth of decoding them."""
+"""Images that a worker takes at a time; handing them out then costs about a hundredth of decoding them."""
 
 
 def read_list(path: Path) -> ImageList:
-    """The entries of a list file. Raises DataError, with the line, where a line is no path and label."""
+    """Read the entries of a list file. Raises DataError, with the line number, if a line is not a path and a label."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()  # sig: Windows may begin it with a mark
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # sig: on Windows it may begin with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} can't be read as a list of images in UTF-8 ({error})") from error
+        raise DataError(f"{path} cannot be read as a list of images in UTF-8 ({error})") from error
     return [_entry(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 
@@ -44,16 +45,17 @@ def _entry(line: str, where: str) -> tuple[str, int]:
 
 
 def write_list(path: Path, entries: ImageList) -> None:
-    """Write a list file that `read_list` gives back."""
+    """Write a list file that `read_list` reads back."""
     write_text(path, "".join(f"{name} {label}\n" for name, label in entries))
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """What is left of a dataset's lists after every image was decoded.
+    """A dataset's lists after every image was decoded once.
 
-    splits: what can be decoded. unreadable: (split, path, reason) of what can't. content_sha256: of the labels and the
-    SHA-256 of each file that is left, in the lists' order.
+    splits: the images that can be decoded.
+    unreadable: (split, path, reason) of each image that cannot.
+    content_sha256: SHA-256 over label and SHA-256 of each image that can be decoded, in the order of the lists.
     """
 
     splits: dict[str, ImageList]
@@ -62,17 +64,17 @@ class Scanned:
 
 
 def scan(root: Path, splits: Mapping[str, ImageList], workers: int, title: str = "checking images") -> Scanned:
-    """Decode every image of the lists once, in `workers` threads, and take out what can't be decoded.
+    """Decode every image of the lists once, in `workers` threads, and sort out those that cannot be decoded.
 
-    title: what the progress bar says.
+    title: text of the progress bar.
     """
     digest = hashlib.sha256()
     readable: dict[str, ImageList] = {}
     unreadable = []
     for split, entries in splits.items():
         readable[split] = []
-        looked_at = _looked_at(root, entries, workers, title)
-        for (path, label), (sha256, reason) in zip(entries, looked_at, strict=True):
+        checked = _check_images(root, entries, workers, title)
+        for (path, label), (sha256, reason) in zip(entries, checked, strict=True):
             if reason:
                 unreadable.append((split, path, reason))
             else:
@@ -81,19 +83,20 @@ def scan(root: Path, splits: Mapping[str, ImageList], workers: int, title: str =
     return Scanned(readable, unreadable, digest.hexdigest())
 
 
-def _looked_at(root: Path, entries: ImageList, workers: int, title: str) -> Iterator[tuple[str, str | None]]:
-    """(SHA-256, why it can't be decoded or None) of each image."""
+def _check_images(root: Path, entries: ImageList, workers: int, title: str) -> Iterator[tuple[str, str | None]]:
+    """(SHA-256, reason why it cannot be decoded or None) of each image."""
 
-    def look(chunk: ImageList) -> list[tuple[str, str | None]]:
-        return [_look(root / path) for path, _ in chunk]
+    def check(chunk: ImageList) -> list[tuple[str, str | None]]:
+        return [_check_image(root / path) for path, _ in chunk]
 
-    with tqdm(total=len(entries), desc=title, unit=" images", disable=None) as bar:
-        for results in in_order(look, chunks(entries, CHUNK), workers):
+    bar = tqdm(total=len(entries), desc=title, unit=" images", disable=None)
+    with say_when_long(f"{title} ({len(entries)})", shows_bar=True), bar:
+        for results in in_order(check, chunks(entries, CHUNK), workers):
             yield from results
             bar.update(len(results))
 
 
-def _look(path: Path) -> tuple[str, str | None]:
+def _check_image(path: Path) -> tuple[str, str | None]:
     try:
         data = read_file(path)
         decode_stored(data)
@@ -108,13 +111,13 @@ def load_checked(path: Path) -> np.ndarray:
         return load_stored(path)
     except UnreadableImage as error:
         raise DataError(
-            f"{path}: {error}; it could be decoded when it was prepared: put it back, or prepare the dataset anew "
+            f"{path}: {error}; it could be decoded when it was prepared: restore it, or prepare the dataset again "
             "(run snakemake again with --forcerun prepare_dataset)"
         ) from error
 
 
 def prepared_list(folder: Path, split: str) -> ImageList:
-    """A split's list of a prepared dataset. Raises DataError where it is no longer what was prepared."""
+    """A split's list of a prepared dataset. Raises DataError if it was changed."""
     return read_list(prepared.checked_list(folder, split))
 
 

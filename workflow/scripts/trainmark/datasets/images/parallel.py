@@ -1,4 +1,4 @@
-"""A function over many items in threads, in order and in constant memory."""
+"""Apply a function to many items in threads, in order and in constant memory."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,14 +10,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AHEAD = 4
-"""Items that wait for each worker at most: enough to keep it busy, few enough to bound memory."""
+"""Most items queued for each worker: enough to keep it busy, few enough to bound memory."""
 
 
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """The results of `function` over `items`, in their order, computed by `workers` threads.
 
-    What the function raises is raised here. Threads suffice where the work is done by libraries that let go of
-    Python's lock: decoding, resizing, numpy.
+    Exceptions of the function are raised here. Threads are enough for work in libraries that release Python's global
+    interpreter lock: decoding, resizing, numpy.
     """
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
@@ -28,13 +28,13 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        finally:  # also where the caller stops early
+        finally:  # also if the caller stops early
             for future in waiting:
                 future.cancel()
 
 
 def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The items in lists of `size`; the last one has what is left."""
-    rest = iter(items)
-    while chunk := list(islice(rest, size)):
+    """The items in lists of `size`; the last list may be shorter."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
         yield chunk

@@ -1,0 +1,63 @@
+"""The mirror of a config, or of the environment, is checked before anything is fetched."""
+
+from pathlib import Path
+
+import pytest
+from config_messages import message_of, write
+
+from trainmark.config.load import load_config
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
+ALLOWED = "allowed: a folder, or a file://, http:// or https:// address"
+EXPERIMENTS = "experiments: {e: {}}\n"
+
+
+def load(text: str, **options) -> dict:
+    return load_config([Path(write(text, "a.yaml"))], **options)[0]
+
+
+def refusal(text: str) -> str:
+    return message_of(write(text, "a.yaml"))
+
+
+@pytest.mark.parametrize("mirror", ["m", "./m", "~/m", "https://user:pw@mirror.invalid/data?sig=key"])
+def test_a_mirror_that_files_may_be_fetched_from(monkeypatch, tmp_path, mirror):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Path("m").mkdir()
+    assert load(f"mirror: {mirror}\n{EXPERIMENTS}")["mirror"] == mirror
+    monkeypatch.setenv("TRAINMARK_MIRROR", mirror)
+    assert load(EXPERIMENTS)["mirror"] is None
+
+
+def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
+    expected = f"found nowhere, which is not an existing folder in {Path.cwd()}; {ALLOWED}"
+    assert refusal(f"mirror: nowhere\n{EXPERIMENTS}") == f"a.yaml, line 1: mirror: {expected}"
+    monkeypatch.setenv("TRAINMARK_MIRROR", "nowhere")
+    assert refusal(EXPERIMENTS) == f"TRAINMARK_MIRROR: {expected}"
+
+
+def test_an_address_of_an_unknown_kind(monkeypatch):
+    mirror = "ftp://user:pw@example.org/data?sig=key"
+    expected = f"found ftp://example.org/data, an address with an unknown scheme; {ALLOWED}"
+    assert refusal(f"mirror: {mirror}\n{EXPERIMENTS}") == f"a.yaml, line 1: mirror: {expected}"
+    monkeypatch.setenv("TRAINMARK_MIRROR", mirror)
+    assert refusal(EXPERIMENTS) == f"TRAINMARK_MIRROR: {expected}"
+
+
+def test_the_environment_does_not_count_where_the_config_names_a_mirror(monkeypatch):
+    monkeypatch.setenv("TRAINMARK_MIRROR", "nowhere")
+    Path("m").mkdir()
+    assert load(f"mirror: m\n{EXPERIMENTS}")["mirror"] == "m"
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_no_mirror(monkeypatch, empty):
+    monkeypatch.delenv("TRAINMARK_MIRROR", raising=False)
+    if empty is not None:
+        monkeypatch.setenv("TRAINMARK_MIRROR", empty)
+    assert load(EXPERIMENTS)["mirror"] is None
+
+
+def test_a_machine_that_fetches_nothing_may_lack_the_folder():
+    assert load(f"mirror: nowhere\n{EXPERIMENTS}", fetches=False)["mirror"] == "nowhere"

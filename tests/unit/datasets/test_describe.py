@@ -1,0 +1,137 @@
+"""describe_dataset.py: the entry that it prints loads, and is that of the data."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from messages import message_of
+from PIL import Image
+from test_idx import small_dataset
+from test_idx import write_dataset as write_idx
+from test_own_arrays import arrays, write
+
+from trainmark.config.load import REPOSITORY, load_config
+from trainmark.datasets.describe import describe
+from trainmark.datasets.fetching.download import fetch_dataset
+from trainmark.datasets.prepare import prepare, read_dataset
+from trainmark.datasets.samples import Folders
+
+SIZES = {"classes": 3, "samples": {"train": 7, "test": 3}}
+
+
+def photographs(folder):
+    """Two classes with two training images and one test image each."""
+    for split, count in (("train", 2), ("val", 1)):
+        for name in ("cat", "dog"):
+            (folder / split / name).mkdir(parents=True)
+            for number in range(count):
+                Image.new("RGB", (9, 8)).save(folder / split / name / f"{number}.png")
+
+
+@pytest.mark.parametrize("form", ["npy", "npz"])
+@pytest.mark.parametrize(
+    ("shape", "image_shape"),
+    [
+        ((4, 5), [1, 4, 5]),
+        ((3, 4, 5), [3, 4, 5]),
+        ((4, 5, 3), [3, 4, 5]),
+        ((1, 4, 5), [1, 4, 5]),
+        ((3, 4, 3), [3, 4, 3]),
+    ],
+)
+def test_a_folder_of_arrays(tmp_path, form, shape, image_shape):
+    write(tmp_path, form, arrays(*shape))
+    assert describe("my-data", [tmp_path]) == {
+        "title": "My data", "format": form, "image_shape": image_shape, **SIZES, "folder": str(tmp_path),
+    }  # fmt: skip
+
+
+def test_a_folder_of_idx_files(tmp_path):
+    write_idx(tmp_path, small_dataset() | {"test": small_dataset()["train"]})
+    entry = describe("mine", [tmp_path])
+    assert (entry["format"], entry["image_shape"], entry["samples"]) == ("idx", [1, 4, 5], {"train": 7, "test": 7})
+
+
+def test_a_folder_of_photographs(tmp_path):
+    photographs(tmp_path)
+    assert describe("pets", [tmp_path]) == {
+        "title": "Pets", "format": "image_folder", "classes": 2, "samples": {"train": 4, "test": 2},
+        "folder": str(tmp_path),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "idx"])
+def test_files_can_be_fetched_and_prepared_by_what_is_printed(tmp_path, form):
+    (tmp_path / "own").mkdir()
+    if form == "idx":
+        write_idx(tmp_path / "own", small_dataset() | {"test": small_dataset()["train"]})
+    else:
+        write(tmp_path / "own", form, arrays(4, 5, 3))
+    files = sorted((tmp_path / "own").iterdir())
+    script = REPOSITORY / "workflow" / "scripts" / "describe_dataset.py"
+    done = subprocess.run([sys.executable, script, "mine", *files], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    (tmp_path / "own.yaml").write_text(f"prepare: [mine]\n{done.stdout}")
+    entry = load_config([tmp_path / "own.yaml"])[1]["mine"]
+    assert entry == yaml.safe_load(done.stdout)["datasets"]["mine"]
+    assert [file["bytes"] for file in entry["files"]] == [file.stat().st_size for file in files]
+    fetch_dataset("mine", entry, None, tmp_path / "raw")
+    dataset = read_dataset(Folders(tmp_path / "raw", tmp_path / "unpacked"), entry)
+    assert prepare(tmp_path / "prepared", "mine", entry, dataset, [], 1)["samples"] == entry["samples"]
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_a_path_that_is_not_there(tmp_path):
+    assert message_of(describe, "mine", [tmp_path / "none"]) == (
+        f"{tmp_path}/none does not exist; name a folder, or the files of the dataset"
+    )
+
+
+def test_a_folder_and_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    assert message_of(describe, "mine", [tmp_path / "file", tmp_path]) == (
+        f"{tmp_path} is a folder; name one folder alone, or files alone"
+    )
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_files_of_no_known_format(tmp_path, as_files):
+    (tmp_path / "notes.txt").touch()
+    paths = [tmp_path / "notes.txt"] if as_files else [tmp_path]
+    assert message_of(describe, "mine", paths).startswith(
+        f"{paths[0]}: fits no known format; allowed: four .npy files "
+    )
+
+
+def test_files_of_two_formats(tmp_path):
+    write(tmp_path, "npy", arrays(4, 5))
+    write(tmp_path, "npz", arrays(4, 5))
+    message = message_of(describe, "mine", [tmp_path])
+    assert message.startswith(f"{tmp_path}: holds files of several formats (npy, npz); allowed: ")
+
+
+@pytest.mark.parametrize("shape", [(5, 6, 7), (4,), (1, 2, 3, 4)])
+def test_channels_that_are_ambiguous(tmp_path, shape):
+    write(tmp_path, "npy", arrays(*shape))
+    assert message_of(describe, "mine", [tmp_path]).startswith(
+        f"{tmp_path}/train_images.npy holds samples of the shape {shape}, whose channels are ambiguous; allowed: "
+    )
+
+
+def test_data_that_are_not_right(tmp_path):
+    write(tmp_path, "npy", arrays(4, 5) | {"train_labels": np.zeros(7, int)})
+    assert "mine: these labels occur in the test split and never in training: 1, 2 (2 of 3" in (
+        message_of(describe, "mine", [tmp_path])
+    )
+
+
+def test_a_name_that_no_dataset_may_have(tmp_path):
+    write(tmp_path, "npy", arrays(4, 5))
+    script = REPOSITORY / "workflow" / "scripts" / "describe_dataset.py"
+    done = subprocess.run([sys.executable, script, "My Data", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "found the name 'My Data' (text); allowed: lower-case letters, digits and hyphens" in done.stderr

@@ -1,0 +1,84 @@
+"""Addresses of files and mirrors: which kinds there are, and how they are shown without secrets.
+
+Standard library only: a dry run checks the mirror of its config.
+"""
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+ALLOWED = "a folder, or a file://, http:// or https:// address"
+
+
+def is_web(address: str) -> bool:
+    """Whether an address needs a connection."""
+    return address.partition(":")[0].lower() in ("http", "https")
+
+
+def is_path(address: str) -> bool:
+    """Whether it is a path, not an address with a scheme."""
+    return "://" not in address and not is_web(address)
+
+
+def path_of(address: str) -> Path:
+    """The path of a file:// address, or of a path that may begin with ~."""
+    local = url2pathname(urlsplit(address).path) if address.startswith("file://") else os.path.expanduser(address)
+    return Path(local)
+
+
+def host_of(address: str) -> str | None:
+    """Host of an address, with the port if it names one; None if it has no valid host."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""  # raises ValueError if it is not a number
+    except ValueError:
+        return None
+    return f"{parts.hostname}{port}" if parts.hostname else None
+
+
+def without_credentials(address: str) -> str:
+    """The address without user name, password and query, which may hold secrets."""
+    scheme, _, _ = address.partition(":")
+    if is_path(address) or scheme == "file":
+        return address
+    if not host_of(address):
+        return f"{scheme}://..."  # it is not clear which part is a password
+    parts = urlsplit(address)
+    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def in_mirror(mirror: str | None, path: str) -> list[str]:
+    """Where a mirror holds a file: none or one place. A query, which may be a key, stays at the end of the address."""
+    if not mirror:
+        return []
+    if "://" not in mirror:
+        return [os.path.join(os.path.expanduser(mirror), path)]
+    folder, mark, query = mirror.partition("?")
+    return [f"{folder.rstrip('/')}/{path}{mark}{query}"]
+
+
+def mirror_problem(mirror: str) -> str | None:
+    """Why nothing can be fetched from this mirror, with what is allowed; None if it may hold files.
+
+    No connection is opened: only the form of a web address is checked. A relative folder starts at the working
+    directory, and ~ is the home folder.
+    """
+    if is_web(mirror):
+        problem = None if host_of(mirror) else "an address without a valid host"
+    elif not is_path(mirror) and not mirror.startswith("file://"):
+        problem = "an address with an unknown scheme"
+    elif mirror.startswith("file://") and urlsplit(mirror).netloc not in ("", "localhost"):
+        problem = "a file:// address with a host in it"
+    elif not path_of(mirror).is_dir():
+        below = "" if path_of(mirror).is_absolute() else f" in {Path.cwd()}"
+        problem = f"which is not an existing folder{below}"
+    else:
+        return None
+    return problem and f"found {_masked(without_credentials(mirror))}, {problem}; allowed: {ALLOWED}"
+
+
+def _masked(text: str) -> str:
+    """The text without parts that are credentials or a query if it is an address whose scheme was forgotten."""
+    return re.sub(r"(^|//)[^/]*@", r"\1...@", re.sub(r"\?.*", "?...", text, flags=re.DOTALL))

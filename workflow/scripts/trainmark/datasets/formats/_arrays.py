@@ -1,0 +1,113 @@
+"""Helpers of formats whose samples are arrays: npy, npz and idx."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from trainmark.datasets.formats._trees import own_folder
+from trainmark.datasets.samples import Arrays, Folders, class_names_of
+from trainmark.errors import DataError
+
+NAMES = {
+    "train": (("train_images", "x_train"), ("train_labels", "y_train")),
+    "test": (("test_images", "x_test"), ("test_labels", "y_test")),
+}
+"""By split, the allowed names of the array of images and of the array of labels. x_train and so on are the names in
+the .npz files of Keras.
+"""
+
+
+def source_folder(folders: Folders, entry: Mapping) -> Path:
+    """The folder that holds the files of an entry: the user's own, or that of the downloaded files."""
+    return own_folder(entry) if "folder" in entry else folders.raw
+
+
+def file_names(folder: Path, entry: Mapping) -> list[str]:
+    """Names of the files of an entry: those it lists, or those in the user's own folder, without hidden ones."""
+    if "folder" not in entry:
+        return [file["name"] for file in entry["files"]]
+    return sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def read_arrays(folder: Path, names: Collection[str], entry: Mapping) -> Arrays:
+    """Memory-map the images and labels of both splits from the .npy files in `folder`.
+
+    names: the files in `folder` that belong to the dataset. Raises DataError if one of the four arrays is missing or
+    has a wrong type, shape or length.
+    """
+    splits = {}
+    for split, (image_file, label_file) in array_files(folder, names).items():
+        images = images_of(image_file, entry["image_shape"])
+        labels = labels_of(label_file)
+        if len(images) != len(labels):
+            raise DataError(
+                f"{folder}: {image_file.name} holds {len(images)} images and {label_file.name} {len(labels)} labels; "
+                "each image needs one label"
+            )
+        splits[split] = (images, labels)
+    return Arrays(splits, class_names_of(entry))
+
+
+def array_files(folder: Path, names: Collection[str]) -> dict[str, tuple[Path, Path]]:
+    """By split, the .npy files of images and labels. Raises DataError if one is missing or is there twice."""
+    return {
+        split: (_only_one(folder, names, image_names), _only_one(folder, names, label_names))
+        for split, (image_names, label_names) in NAMES.items()
+    }
+
+
+def _only_one(folder: Path, names: Collection[str], allowed: tuple[str, str]) -> Path:
+    present = [name for name in allowed if f"{name}.npy" in names]
+    if len(present) != 1:
+        needed = ", ".join(" or ".join(pair) for pairs in NAMES.values() for pair in pairs)
+        found = "neither {} nor {}" if not present else "both {} and {}"
+        raise DataError(f"{folder} holds {found.format(*allowed)} (.npy); needed, one of each pair: {needed}")
+    return folder / f"{present[0]}.npy"
+
+
+def open_array(path: Path) -> np.ndarray:
+    """Memory-map a .npy file; nothing is unpickled. Raises DataError if it holds no numbers or is damaged."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # numpy evaluates the header as a Python literal, which may raise many types
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise DataError(
+            f"{path} is not a complete .npy file of numbers ({why}); write it again with numpy.save, without Python "
+            "objects"
+        ) from error
+
+
+def images_of(path: Path, image_shape: tuple[int, int, int]) -> np.ndarray:
+    """The images of a .npy file, uint8 (samples, channels, height, width), memory-mapped.
+
+    The file may hold them in this layout, as (samples, height, width) if there is one channel, or as (samples, height,
+    width, channels). If several layouts fit, the first of these counts. Raises DataError for another shape or type.
+    """
+    images = open_array(path)
+    channels, height, width = image_shape
+    if images.dtype != np.uint8:
+        raise DataError(f"{path} holds {images.dtype}; images must be uint8, with values from 0 to 255")
+    shape = images.shape[1:]
+    if shape == (channels, height, width):
+        return images
+    if shape == (height, width) and channels == 1:
+        return images[:, np.newaxis]
+    if shape == (height, width, channels):
+        return np.moveaxis(images, -1, 1)
+    raise DataError(
+        f"{path} has the shape {images.shape}; allowed for the image_shape {list(image_shape)} of the dataset's entry: "
+        f"(samples, {channels}, {height}, {width})"
+        + (f", (samples, {height}, {width})" if channels == 1 else "")
+        + f" or (samples, {height}, {width}, {channels})"
+    )
+
+
+def labels_of(path: Path) -> np.ndarray:
+    """The labels of a .npy file, int64 (samples,); (samples, 1) is allowed too. Raises DataError."""
+    labels = open_array(path)
+    if labels.dtype.kind not in "iu" or labels.shape[1:] not in ((), (1,)) or not labels.ndim:
+        raise DataError(
+            f"{path} holds {labels.dtype} of shape {labels.shape}; labels must be integers of shape (samples,)"
+        )
+    return np.asarray(labels, np.int64).reshape(-1)
