@@ -208,7 +208,7 @@ def test_too_many_unreadable_images(tmp_path):
     put(tmp_path / "own" / "train" / "cat" / "broken.JPEG", photograph(1)[:900])
     put(tmp_path / "own" / "val" / "dog" / "empty.JPEG", b"")
     printed = failed(tmp_path, settings)
-    assert "DataError: own: 2 of 22 images can't be decoded, the first of them own/train/cat/broken.JPEG (" in printed
+    assert "own: 2 of 22 images can't be decoded, the first of them own/train/cat/broken.JPEG (" in printed
     assert "allowed: 0 (unreadable_share 0.001)" in printed
     listed = (tmp_path / "results" / "datasets" / "own" / "unreadable.txt").read_text().splitlines()
     assert [line.split("\t")[:2] for line in listed] == [
@@ -232,7 +232,7 @@ def test_a_file_that_no_place_has(tmp_path):
     settings = config(tmp_path) | {"prepare": ["archived"], "offline": False}
     (tmp_path / "mirror" / "archived" / "animals.tgz").unlink()
     printed = failed(tmp_path, settings)
-    assert "\nDataError: animals.tgz of the dataset archived could not be downloaded from its only source (" in printed
+    assert "animals.tgz of the dataset archived could not be downloaded from its only source (" in printed
 
 
 def test_a_mirror_that_is_not_there(tmp_path):
@@ -252,6 +252,4 @@ def test_a_hostile_archive(tmp_path):
 
 def test_a_folder_that_is_not_there(tmp_path):
     settings = {"prepare": ["image-folder"]}
-    assert "DataError: images, the `folder` of Images of your own, does not exist or cannot be read" in failed(
-        tmp_path, settings
-    )
+    assert "images, the `folder` of Images of your own, does not exist or cannot be read" in failed(tmp_path, settings)
