@@ -174,10 +174,15 @@ def test_figures_are_in_three_formats(tiny):
 
 def test_person_sees_each_run_and_the_results(tiny):
     printed = tiny.process.printed
+    assert f"{RUNS} of {RUNS} runs to train" in printed
     for i in range(1, RUNS + 1):
-        # Snakemake writes a message and its line end apart, so that a run's line may follow a message of its directly.
-        assert len(re.findall(rf"run {i} of {RUNS}: .*training \d epochs?$", printed, re.M)) == 1
-    assert len(re.findall(r"test accuracy 0\.\d+, [\d.]+ s of training", printed)) == OK
+        assert len(re.findall(rf"^run {i} of {RUNS}: .*, \d epochs?, repeat \d .*: ", printed, re.M)) == 1
+    assert len(re.findall(r": test accuracy [\d.]+, test loss [\d.]+, [\d.]+ s of training", printed)) == OK
+    assert f"({RUNS} of {RUNS} done)" in printed
+    assert len(re.findall(r"^parity check of .*: ", printed, re.M)) == 2
+    assert "Select jobs" not in printed
+    assert "Execute" not in printed
+    assert "rule train" not in printed
     assert "diverged: loss is nan at step 1" in printed
     assert "diverged: loss is inf at step 1" in printed
     assert "out of memory in import: " in printed

@@ -35,7 +35,7 @@ def config(folder):
         },
         "experiments": {
             "kept": of_texts | {"epochs": [12], "repeats": 1, "batch_size": 8},
-            "forgotten": of_texts | {"epochs": [1], "repeats": 1, "keep_weights": False},
+            "forgotten": of_texts | {"epochs": [1], "repeats": 1, "batch_size": 8, "keep_weights": False},
         },
     }  # fmt: skip
 
@@ -136,7 +136,7 @@ def test_predict_says_what_is_missing_while_a_run_holds_every_cpu(finished, tmp_
                 stderr=stderr,
                 timeout=60,
             )
-            while "waiting for CPUs" not in said.read_text():
+            while "predict: waiting for 2 CPUs, held by other jobs" not in said.read_text():
                 assert not waiting.done()
                 time.sleep(0.05)
         assert waiting.result().stdout.count("\n") == 1

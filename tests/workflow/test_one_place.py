@@ -92,8 +92,8 @@ EXTENSIONS = {
     "setting": {
         SCHEMA: ("      seed:\n        decides: training\n", SETTING),
         f"{LIBRARY}/training/run.py": (
-            "            diverged = self._train_epochs(shown)\n",
-            '            print(self.settings["remark"])\n            diverged = self._train_epochs(shown)\n',
+            "            diverged = self._train_epochs(on_epoch)\n",
+            '            print(self.settings["remark"])\n            diverged = self._train_epochs(on_epoch)\n',
         ),
     },
     "framework": {

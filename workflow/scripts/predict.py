@@ -33,7 +33,9 @@ def main() -> None:
     with ExitStack() as held:
         find_run(arguments.run, arguments.dataset_folder)  # the wait can take hours: what is missing is said before it
         lines = held.enter_context(open_texts(arguments.file))
-        device_lock = held.enter_context(hold_device(arguments.device, arguments.threads, title="predict"))
+        device_lock = held.enter_context(
+            hold_device(arguments.device, arguments.threads, title="predict", waiting_seconds=5)
+        )
         limit_threads(device_lock.cpus)
         # numpy reads its number of threads when it is imported: not before here
         from trainmark.prediction import predict
