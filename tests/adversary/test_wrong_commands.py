@@ -58,7 +58,7 @@ CONFIGS = {
     "no epoch": (EXPERIMENT + "epochs: [0]\n", "found 0 (a whole number)"),
     "half an epoch": (EXPERIMENT + "epochs: [0.5]\n", "found 0.5 (a number)"),
     "epochs by a word": (EXPERIMENT + "epochs: [ten]\n", "found 'ten' (text)"),
-    "a million runs": (EXPERIMENT + f"repeats: 10000\n    epochs: {list(range(1, 101))}\n", "at most 100,000 (max_runs"),
+    "a million runs": (EXPERIMENT + f"repeats: 10000\n    epochs: {list(range(1, 101))}\n", "at most 100,000"),
     "repeats that are endless": (EXPERIMENT + "repeats: 1000000\n", "allowed: a whole number, 1 to 10000"),
     "a seed below 0": (EXPERIMENT + "seed: -1\n", "allowed: a whole number, 0 or more"),
     "a batch above the training set": (EXPERIMENT + "batch_size: 5000\n", "allowed: full, or a whole number, 1 to 14"),

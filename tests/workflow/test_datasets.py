@@ -182,6 +182,7 @@ def test_a_packed_store_or_a_picture_that_was_deleted_is_made_again(finished):
     assert {("pack_images", "own"), ("compute_mean_image", "archived")} <= planned(folder, settings)
 
 
+@pytest.mark.faults
 def test_a_changed_array_file_in_a_folder_of_ones_own_is_prepared_again(finished):
     folder, _ = finished
     settings = yaml.safe_load((folder / "experiment.yaml").read_text()) | {"prepare": ["arrays"]}

@@ -52,6 +52,7 @@ def test_the_default_config_is_the_folders_or_else_the_clones(tmp_path):
     assert checked.stdout.endswith("1 run in all\n")
 
 
+@pytest.mark.faults
 def test_a_run_of_the_clones_default_config_in_another_folder(tmp_path):
     record = "results/runs/digits/mnist-mlp-chainer/digits/keras-jax/cpu/epochs-5/repeat-1/record.json"
     process = snakemake(tmp_path, record, "--cores", "2")
@@ -66,6 +67,7 @@ def test_the_default_target_of_the_snakefile_in_the_folder_workflow_is_everythin
     assert re.search(r"^report +1$", process.stdout, re.MULTILINE)
 
 
+@pytest.mark.faults
 def test_a_module_runs_and_stays_valid_when_it_is_moved_with_the_clone(tmp_path):
     """The start comes before the main workflow's own handler, which is defined after the module; the plan shows it."""
     clone = copy_of_repository(tmp_path / "here" / "clone")

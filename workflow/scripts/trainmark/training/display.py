@@ -67,7 +67,9 @@ class RunDisplay:
     def done_elsewhere(self) -> None:
         """Say that another process wrote the record while this one waited."""
         self._bar.close()
-        self._say(f"{self._position}: done by an earlier process that was still at work")
+        text = f"{self._position}: done by an earlier process that was still at work"
+        print(text, flush=True)
+        self._say(text)
 
     def stopped(self, signal_name: str) -> None:
         """Say that a signal ends the run. Callable in the middle of another line: it goes past the stream."""
