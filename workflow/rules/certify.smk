@@ -1,8 +1,8 @@
-# Before anything is ranked: do the trainers of a group train the same network?
+# The parity check: do the trainers of a group train the same network? Only then they are ranked.
 
 
 rule trace_training:
-    """Take the certified steps with one framework on one device, and keep what it showed of them."""
+    """Train the certified steps with one framework on one device, and write its trace for the parity check."""
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
@@ -31,14 +31,14 @@ rule trace_training:
 
 
 rule certify:
-    """Compare the traces of all trainers of a group in pairs: the parity certificate."""
+    """Compare the traces of all trainers of a group in pairs, and write the parity certificate."""
     input:
         traces=CAMPAIGN.traces,
-        stale=made_anew(CAMPAIGN.stale_certificate, f"{products.CERTIFICATES}/{CERTIFICATE_FILE}"),
+        stale=remake_if_stale(CAMPAIGN.stale_certificate, f"{products.CERTIFICATES}/{CERTIFICATE_FILE}"),
     output:
         certificate=f"{products.CERTIFICATES}/{CERTIFICATE_FILE}",
     params:
-        # Traces are gone once they are compared: what makes one stale makes the certificate stale.
+        # Traces are temporary, so everything that makes a trace stale must make the certificate stale.
         settings=CAMPAIGN.certified_settings,
         recipe=CAMPAIGN.certified_recipe,
         code=CAMPAIGN.certificate_code,

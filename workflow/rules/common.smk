@@ -1,4 +1,4 @@
-# The checked config and the campaign that it asks for, in which the rules look up what their jobs depend on.
+# The checked config and its campaign, from which the rules take the inputs and parameters of their jobs.
 import os
 import sys
 from functools import partial
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from snakemake.settings.types import RerunTrigger
 
-# Found from this file, since under `module` workflow.basedir is the folder of the main Snakefile.
-# Relative to the working directory: an absolute path in a rule would make every result stale in a moved copy.
+# The path starts from this file, because under `module` workflow.basedir is the folder of the main Snakefile. It is
+# relative to the working directory, because an absolute path in a rule would make every result stale in a moved copy.
 SCRIPTS = os.path.relpath(workflow.current_basedir.join("../scripts").get_path_or_uri(secret_free=True))
 if not os.path.isdir(SCRIPTS):
     sys.exit(
@@ -32,15 +32,15 @@ from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
 
 
 def or_refuse(function, *arguments, **options):
-    """Call a function; what it refuses is a sentence, and no traceback."""
+    """Call a function. If it raises a TrainmarkError, exit with its message and without a traceback."""
     try:
         return function(*arguments, **options)
     except TrainmarkError as error:
         heading = "the config can't be used:\n" if isinstance(error, ConfigError) else ""
-        sys.exit(f"{heading}{error}")  # a WorkflowError would be followed by lines of a traceback
+        sys.exit(f"{heading}{error}")  # Snakemake would print lines of a traceback after a WorkflowError
 
 
-MODULE = workflow.modifier.namespace  # its name in a workflow that uses this one as a module, else None
+MODULE = workflow.modifier.namespace  # name of this workflow in one that uses it as a module, else None
 DEFAULT_CONFIG = str(default_config())
 PATHS = workflow.modifier.path_modifier
 if PATHS.modifies_prefixes or PATHS.replace_prefix(PLAN_FILE) != PLAN_FILE:
@@ -56,9 +56,9 @@ CONFIG, CATALOGUE = or_refuse(load_config, *GIVEN, fetches=workflow.is_main_proc
 if workflow.is_main_process:
     GPU_FOUND = bool(find_gpus())
     PLANNED = or_refuse(with_devices, CONFIG, GPU_FOUND)
-    PARTIAL = PARTIAL_VARIABLE in os.environ  # plan/hooks.py: tables and report of the runs that a failed call left
+    PARTIAL = PARTIAL_VARIABLE in os.environ  # tables and report after a call in which jobs failed (plan/hooks.py)
     MISSING = or_refuse(read_plan, Path(PLAN_FILE))["missing"] if PARTIAL else {}
-else:  # a job that reads the Snakefile anew, on a node of a cluster, takes the devices that were found where it was planned
+else:  # a job that reads the Snakefile again, e.g. on a cluster node, uses the devices of the planning process
     PLAN = or_refuse(read_plan, Path(PLAN_FILE))
     PLANNED, MISSING = PLAN["config"], PLAN["missing"]
 CAMPAIGN = Campaign(PLANNED, CATALOGUE, MISSING)
@@ -68,7 +68,7 @@ if workflow.is_main_process:
     DISPLAY = None if MODULE else show_workflow(CAMPAIGN.order, workflow)
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
-STALE = {}  # what of a record or a certificate is not as asked, by its path
+STALE = {}  # what differs from the config, by the path of the result
 
 
 wildcard_constraints:
@@ -82,19 +82,21 @@ wildcard_constraints:
     figure="|".join(known_figures()),
 
 
-def made_anew(changes, file):
-    """An input function that names no file, and has a job run whose output is not what the config asks for.
+def remake_if_stale(changes, file):
+    """Return an input function that returns no file, but makes Snakemake run the job if its output is stale.
 
-    changes: a function of the campaign that tells what of it is not, from the file itself. Code counts only where
-    parameters trigger, in which Snakemake is told of it: `--rerun-triggers mtime` keeps what other code made.
+    Code is compared only if changed parameters trigger jobs, so `--rerun-triggers mtime` keeps results of other code.
+
+    changes: a method of the campaign that reads the output and returns what differs from the config.
+    file: path of the output, with wildcards.
     """
 
     def look(wildcards):
-        start_first()  # again: the main Snakefile may define its onstart handler after the module
-        if workflow.is_main_process:  # a job that reads the Snakefile anew was asked for already
-            if changed := changes(wildcards, RerunTrigger.PARAMS in workflow.rerun_triggers):
+        start_first()  # called again because the main Snakefile may define its onstart handler after the module
+        if workflow.is_main_process:  # only this process plans jobs; a job that reads the Snakefile again does not
+            if differences := changes(wildcards, RerunTrigger.PARAMS in workflow.rerun_triggers):
                 path = file.format_map(wildcards)
-                STALE[path] = changed
+                STALE[path] = differences
                 workflow.dag.forcefiles.add(path)
         return []
 
@@ -102,8 +104,11 @@ def made_anew(changes, file):
 
 
 def start():
-    """Before the first job. What this imports is not there in a dry run, which needs Snakemake alone."""
-    if HELD:  # the workflow that uses this module calls its onstart too
+    """Prepare the workflow before the first job.
+
+    The import is here because its packages may be missing in a dry run, which needs only Snakemake.
+    """
+    if HELD:  # already called: the workflow that uses this module also calls its onstart
         return
     from trainmark.plan.hooks import print_stale, start_workflow
 
@@ -126,7 +131,7 @@ def start():
 
 
 def finish():
-    """After the last job, where none failed."""
+    """Print the results after the last job, if none failed."""
     from trainmark.plan.hooks import print_results
 
     DISPLAY.stop()
@@ -134,26 +139,27 @@ def finish():
 
 
 def fail():
-    """After the last job, where one failed: tables and report of the runs that are done."""
+    """After the last job, if one failed, make the tables and the report of the runs that are done."""
     from trainmark.plan.hooks import finish_without, missing_runs
 
     DISPLAY.stop()
-    scheduler, asked = workflow.scheduler, workflow.dag_settings
+    scheduler, targets = workflow.scheduler, workflow.dag_settings
     interrupted = scheduler.running or not scheduler.failed or scheduler._user_kill
-    part = asked.targets or asked.until or asked.omit_from or asked.forceall or asked.forcerun or asked.forcetargets
-    if not (interrupted or part or PARTIAL):
+    selected = targets.targets or targets.until or targets.omit_from
+    forced = targets.forceall or targets.forcerun or targets.forcetargets
+    if not (interrupted or selected or forced or PARTIAL):
         HELD.pop().close()
         finish_without(CAMPAIGN, missing_runs(CAMPAIGN, DISPLAY.failures, DISPLAY.not_trained()), sys.stderr)
 
 
 def start_then(handler, log):
-    """The onstart handler of a workflow that uses this one as a module: start(), then that workflow's own handler."""
+    """Call start() and then the onstart handler of the workflow that uses this one as a module."""
     start()
     handler(log)
 
 
 def start_first():
-    """Make Snakemake call start() in a module too: by itself it calls the onstart handler of the main Snakefile only."""
+    """Make Snakemake call start() in a module too. By default it calls only that of the main Snakefile."""
     if MODULE and getattr(workflow._onstart, "func", None) is not start_then:
         workflow._onstart = partial(start_then, workflow._onstart)
 

@@ -1,9 +1,9 @@
-# From the catalogue to arrays and their mean image.
+# Fetch, prepare and pack datasets, and compute their mean images.
 from trainmark.datasets.catalogue import own_files
 
 
 rule download_dataset:
-    """Fetch a dataset's files by address and SHA-256, on the submitting host: compute nodes often have no network."""
+    """Fetch a dataset's files and check their checksums, on the submitting host: compute nodes often have no network."""
     output:
         sources="results/datasets/{dataset}/sources.json",
     params:
@@ -25,7 +25,7 @@ rule download_dataset:
 
 
 rule prepare_dataset:
-    """Turn a dataset's files into memory-mappable arrays, or lists of images that can be decoded, with a manifest."""
+    """Convert the files of a dataset into memory-mapped arrays or lists of decodable images, with a manifest."""
     input:
         sources="results/datasets/{dataset}/sources.json",
         base=CAMPAIGN.of_dataset(products.base_folder),
@@ -54,7 +54,7 @@ rule prepare_dataset:
 
 
 rule pack_images:
-    """Decode and resize image files once, into arrays that are read by slice."""
+    """Decode and resize image files once, and write them as arrays."""
     input:
         dataset="results/datasets/{dataset}/prepared",
     output:

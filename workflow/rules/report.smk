@@ -1,13 +1,13 @@
-# From records to what people read.
+# Tables, figures and the report.
 
 
 rule collect_records:
-    """Check every record and put them into tables."""
+    """Check all records and collect them into tables."""
     input:
         records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
         evaluations=CAMPAIGN.evaluations,
-        stale=made_anew(CAMPAIGN.stale_tables, TABLE_FILES[0]),
+        stale=remake_if_stale(CAMPAIGN.stale_tables, TABLE_FILES[0]),
     output:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",

@@ -1,13 +1,13 @@
-# One job for each run. Training is a command, not a `script:`: one code path for a job, a container and a person,
-# and nothing of Snakemake's own environment leaks into the framework's.
+# One job per run. Training is a shell command and not a `script:`, so that a job, a container and a user at a prompt
+# run the same code, and Snakemake's own environment does not leak into that of the framework.
 
 
 rule train:
-    """Train one run from a fresh model, or go on from its checkpoint, and write its record."""
+    """Train one run from a new model, or resume it from its checkpoint, and write its record."""
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
-        stale=made_anew(CAMPAIGN.stale_record, RECORD_FILE),
+        stale=remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
     output:
         record=RECORD_FILE,
     params:
@@ -27,7 +27,7 @@ rule train:
     resources:
         mem_mb=4000,
         runtime=240,
-        # None leaves the key out: a CPU run asks for no GPU at all, which 0 would not say to every scheduler.
+        # None omits the resource, so that a CPU run requests no GPU. Not every scheduler understands a request for 0.
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
@@ -38,7 +38,7 @@ rule train:
 
 
 rule evaluate_weights:
-    """Evaluate the trained weights of another trainer's runs; pairs whose results differ from the records are not ranked."""
+    """Evaluate the weights of another trainer's runs. Pairs whose results differ from the records are not ranked."""
     input:
         records=CAMPAIGN.evaluated,
         dataset="results/datasets/{dataset}/prepared",

@@ -1,4 +1,4 @@
-"""Compare the traces of all trainers of a group, and write its certificate: do they train the same network?"""
+"""Compare the traces of all trainers of a group in pairs, and write the parity certificate."""
 
 import argparse
 import sys
@@ -12,23 +12,24 @@ from trainmark.recipes.catalogue import RECIPES
 
 
 def main() -> None:
-    """Read the traces, compare them in pairs, write, and say what came out."""
+    """Read and compare the traces, write the certificate and print its result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--experiment", required=True)
-    parser.add_argument("--recipe", required=True, choices=RECIPES)
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--traces", required=True, type=Path, nargs="+", help="of trace_training.py, a file a trainer")
-    parser.add_argument("--out", required=True, type=Path, help="the certificate to write")
+    parser.add_argument("--experiment", required=True, help="name of the experiment")
+    parser.add_argument("--recipe", required=True, choices=RECIPES, help="name of the recipe")
+    parser.add_argument("--dataset", required=True, help="name of the dataset")
+    traces_help = "traces written by trace_training.py, one per trainer"
+    parser.add_argument("--traces", required=True, type=Path, nargs="+", help=traces_help)
+    parser.add_argument("--out", required=True, type=Path, help="output: the certificate")
     arguments = parser.parse_args()
     traces = [read_trace(path) for path in arguments.traces]
     settings = traces[0].settings
     architecture = RECIPES[arguments.recipe].architecture(tuple(settings["input_shape"]), settings["classes"])
     group = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")}
-    found = certificate(group, traces, architecture, code_record(("certify",)))
-    write_certificate(found, arguments.out)
+    document = certificate(group, traces, architecture, code_record(("certify",)))
+    write_certificate(document, arguments.out)
     title = f"certify {arguments.experiment}, {arguments.recipe} on {arguments.dataset}:"
-    lines = "\n  ".join([title, *certificate_lines(found)])
-    sys.stderr.write(f"{lines}\n")  # in one write, as in console.print_line
+    lines = "\n  ".join([title, *certificate_lines(document)])
+    sys.stderr.write(f"{lines}\n")  # a single write, as in console.print_line
 
 
 if __name__ == "__main__":

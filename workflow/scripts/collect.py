@@ -9,17 +9,19 @@ from trainmark.report.collected import collected, write_tables
 
 
 def main() -> None:
-    """Check every record by itself and beside the others; write the tables."""
+    """Check each record, check that the records fit each other, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plan", required=True, type=Path, help="JSON with the ids of the runs, and their order")
-    parser.add_argument("--runs-folder", required=True, type=Path, help="where the records lie")
-    parser.add_argument("--out-folder", required=True, type=Path, help="where the tables go")
-    parser.add_argument("--evaluations-folder", required=True, type=Path, help="where the cross-evaluations lie")
-    parser.add_argument("--certificates-folder", required=True, type=Path, help="where the parity certificates lie")
+    parser.add_argument("--plan", required=True, type=Path, help="plan.json of the workflow")
+    parser.add_argument("--runs-folder", required=True, type=Path, help="folder of the records")
+    parser.add_argument("--out-folder", required=True, type=Path, help="output: folder for the tables")
+    parser.add_argument("--evaluations-folder", required=True, type=Path, help="folder of the cross-evaluations")
+    parser.add_argument("--certificates-folder", required=True, type=Path, help="folder of the parity certificates")
     arguments = parser.parse_args()
     plan = read_plan(arguments.plan)
-    made, made_of = collected(plan, arguments.runs_folder, arguments.certificates_folder, arguments.evaluations_folder)
-    write_tables(made, made_of, plan, arguments.out_folder)
+    tables, made_of = collected(
+        plan, arguments.runs_folder, arguments.certificates_folder, arguments.evaluations_folder
+    )
+    write_tables(tables, made_of, plan, arguments.out_folder)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Print the catalogue entry of your own data, with sizes and checksums: YAML to put into a config."""
+"""Print a catalogue entry for your own data, with sizes and checksums, as YAML for a config."""
 
 import argparse
 from pathlib import Path
@@ -11,10 +11,10 @@ from trainmark.errors import run_command
 
 
 def main() -> None:
-    """Read the data, check the entry as a config is checked, print it."""
+    """Read the data, check the entry like that of a config, and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", help="name for the dataset: lower-case letters, digits and hyphens")
-    paths_help = "a folder that stays where it is, or files that are to be fetched by checksum"
+    paths_help = "a folder, which is read in place, or files, which are fetched and checked by checksum"
     parser.add_argument("paths", nargs="+", type=Path, metavar="folder-or-file", help=paths_help)
     arguments = parser.parse_args()
     entry = describe(arguments.name, arguments.paths)

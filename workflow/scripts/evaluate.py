@@ -1,6 +1,6 @@
-"""Evaluate the trained weights of a trainer's runs with another framework: does it get the results of their records?
+"""Evaluate the trained weights of one trainer's runs with another trainer, to compare the results with the records.
 
-Where the plan says `keep_weights: needed`, weights that only this command reads are removed after it.
+With `keep_weights: needed` in the plan, weights that nothing else reads are removed afterwards.
 """
 
 import argparse
@@ -17,22 +17,26 @@ from trainmark.training.arguments import parse_with_trainer
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line of one cross-evaluation."""
+    """Parse the command line of one cross-evaluation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--experiment", required=True, help="name of the experiment that the runs belong to")
-    parser.add_argument("--records", required=True, type=Path, nargs="+", help="of the runs; their weights lie beside")
-    parser.add_argument("--plan", type=Path, help="the workflow's plan.json; without it no weights are removed")
-    parser.add_argument("--out", required=True, type=Path, help="the cross-evaluation to write")
+    parser.add_argument("--experiment", required=True, help="name of the experiment of the runs")
+    records_help = "records of the runs; their weights are in the same folders"
+    parser.add_argument("--records", required=True, type=Path, nargs="+", help=records_help)
+    parser.add_argument("--plan", type=Path, help="plan.json of the workflow; without it no weights are removed")
+    parser.add_argument("--out", required=True, type=Path, help="output: the cross-evaluation")
     return parse_with_trainer(parser)
 
 
 def evaluate(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
-    """Hold a device, as runs do, so that no timed run is disturbed; evaluate; write; remove what nobody reads again."""
+    """Evaluate the weights, write the result, and remove weights that nothing else reads.
+
+    The device is locked as for a run, so that no timed run is disturbed.
+    """
     recipe = RECIPES[arguments.recipe]
     experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
-        # numpy reads its number of threads when it is imported: not before
+        # imported here because numpy reads its number of threads when it is imported
         from trainmark.records.evaluation import write_evaluation
         from trainmark.training.cross_evaluation import cross_evaluation, remove_evaluated_weights
 
@@ -51,7 +55,7 @@ def evaluate(arguments: argparse.Namespace, title: str, terminal: Terminal) -> N
 
 
 def main() -> None:
-    """Evaluate; what goes wrong is one sentence, with the traceback in the log."""
+    """Evaluate. A failure is printed as one sentence; its traceback is in the log."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
     title = f"evaluate {arguments.recipe}: {arguments.framework}, {arguments.device}"

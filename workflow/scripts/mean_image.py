@@ -1,4 +1,4 @@
-"""Compute the mean image of a prepared training set: float64 (channels, height, width), and a picture of it."""
+"""Compute the mean image of a prepared training set, float64 (channels, height, width), and a picture of it."""
 
 import argparse
 from pathlib import Path
@@ -10,15 +10,24 @@ from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
-    """Read the training images; write the mean and its picture."""
+    """Read the training images, and write the mean image and its picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
-    parser.add_argument("--packed", type=Path, help="packed training images, which need no decoding")
-    parser.add_argument("--workers", type=int, default=1, help="threads that decode; the result does not depend on it")
-    parser.add_argument("--checkpoint", required=True, type=Path, help="file for the sum so far")
+    parser.add_argument(
+        "--packed", type=Path, help="packed training images; they are read instead of decoding the files"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="number of decoding threads; it does not affect the result"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        required=True,
+        type=Path,
+        help="file for the intermediate sum, from which an interrupted call resumes",
+    )
     parser.add_argument("--out", required=True, type=Path, help="output: mean.npy")
     parser.add_argument("--picture", required=True, type=Path, help="output: mean.png")
-    parser.add_argument("--log", required=True, type=Path, help="copy of standard error")
+    parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
     title = f"averaging {arguments.dataset_folder.absolute().parent.name}"
     with keep_log(arguments.log), cpus_beside_runs(arguments.workers, title):

@@ -1,7 +1,7 @@
 """Write a config file for a new experiment, with a comment on each key.
 
-With options, the values come from them. Without options, on a terminal, it asks for each value; Enter takes the one in
-brackets. Nothing is written if a value is not allowed or the file exists.
+The values come from the options. Without any option it asks for each value on the terminal, and Enter takes the value
+in brackets. Nothing is written if a value is not allowed or the file exists.
 """
 
 import argparse
@@ -24,7 +24,7 @@ Texts = dict[str, str]
 
 
 def explain() -> tuple[Texts, Texts]:
-    """Return the default of each value as a person would type it, and what the value means, from config/schema.yaml."""
+    """Return, from config/schema.yaml, the default of each value as it would be typed, and its meaning."""
     schema, datasets = shipped_files()
     names = {"recipes": RECIPES, "datasets": datasets, "frameworks": known_frameworks()}
     defaults, meanings = {"name": "my-experiment"}, {"name": "Name: lower-case letters, digits and hyphens."}
@@ -37,13 +37,16 @@ def explain() -> tuple[Texts, Texts]:
 
 
 def parse_value(key: str, text: str) -> object:
-    """Return a key's value from words separated by spaces or commas; all keys but repeats, and auto, are lists."""
+    """Parse a key's value from words separated by spaces or commas. All values are lists, except repeats and auto."""
     words = [int(word) if re.fullmatch(r"-?\d+", word) else word for word in re.split(r"[,\s]+", text) if word]
     return words[0] if len(words) == 1 and (key == "repeats" or words == ["auto"]) else words
 
 
 def create(texts: Texts, meanings: Texts) -> str:
-    """Check the config, write it and return its path; raise ConfigError if one is not allowed or the file exists."""
+    """Check the config, write it and return its path.
+
+    Raises ConfigError if a value is not allowed or the file cannot be created, for example because it exists.
+    """
     out = texts["out"].replace("<name>", texts["name"])
     document = {"experiments": {texts["name"]: {key: parse_value(key, texts[key]) for key in KEYS}}}
     load_config([], document, out)
@@ -60,7 +63,7 @@ def create(texts: Texts, meanings: Texts) -> str:
 
 
 def ask(texts: Texts, meanings: Texts) -> str:
-    """Ask for each value until the config could be written, and return its path. texts: what Enter takes."""
+    """Ask for each value until the config can be written, and return its path. texts: the values that Enter takes."""
     for key, text in texts.items():
         print("\n" + textwrap.fill(meanings[key], 110, break_on_hyphens=False))
         texts[key] = input(f"{key} [{text.replace('<name>', texts['name'])}]: ").strip() or text

@@ -1,4 +1,4 @@
-"""Open the report in a browser. Without a display, serve it on localhost and print the address, until Ctrl-C."""
+"""Open the report in a browser. Without a display, serve it on localhost until Ctrl-C and print the address."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from trainmark.errors import DataError, run_command
 
 
 def serve(folder: Path) -> None:
-    """Serve a results folder, whose report links to its records, on a free port of 127.0.0.1."""
+    """Serve a results folder on a free port of 127.0.0.1. It serves records too, because the report links to them."""
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, suppress(KeyboardInterrupt):
         port = server.server_port
@@ -25,7 +25,9 @@ def serve(folder: Path) -> None:
 def main() -> None:
     """Open the report or serve it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("results"), help="default: results")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path("results"), help="results folder (default: results)"
+    )
     folder = parser.parse_args().folder
     page = folder / "report" / "index.html"
     if not page.is_file():

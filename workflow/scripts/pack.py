@@ -1,4 +1,4 @@
-"""Write the packed store of a prepared dataset of image files: uint8 (samples, 256, 256, 3) for each split."""
+"""Write the packed images of a prepared dataset of image files: uint8 (samples, 256, 256, 3) for each split."""
 
 import argparse
 from pathlib import Path
@@ -13,12 +13,12 @@ from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
-    """Decode and resize every image of both lists."""
+    """Decode and resize the images of both splits, and write them as arrays."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
-    parser.add_argument("--workers", type=int, default=1, help="threads that decode")
-    parser.add_argument("--out-folder", required=True, type=Path, help="folder for train.npy and test.npy")
-    parser.add_argument("--log", required=True, type=Path, help="copy of standard error")
+    parser.add_argument("--workers", type=int, default=1, help="number of decoding threads")
+    parser.add_argument("--out-folder", required=True, type=Path, help="output: folder for train.npy and test.npy")
+    parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
     manifest = prepared.read_manifest(arguments.dataset_folder)
     arguments.out_folder.mkdir(parents=True, exist_ok=True)

@@ -9,14 +9,15 @@ from trainmark.report.figures import save_figure_of
 
 
 def main() -> None:
-    """Read the tables, draw, write."""
+    """Read the tables, and draw and write the figure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figure", required=True, choices=known_figures(), help="which figure")
-    parser.add_argument("--tables-folder", required=True, type=Path, help="tables of all runs")
-    parser.add_argument("--experiment", required=True)
-    parser.add_argument("--recipe", required=True)
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--out", required=True, type=Path, nargs="+", help="files to write, the format by their ending")
+    parser.add_argument("--figure", required=True, choices=known_figures(), help="name of the figure")
+    parser.add_argument("--tables-folder", required=True, type=Path, help="folder of the tables")
+    parser.add_argument("--experiment", required=True, help="name of the experiment")
+    parser.add_argument("--recipe", required=True, help="name of the recipe")
+    parser.add_argument("--dataset", required=True, help="name of the dataset")
+    out_help = "output: files; the extension of each decides its format"
+    parser.add_argument("--out", required=True, type=Path, nargs="+", help=out_help)
     arguments = parser.parse_args()
     group = [arguments.experiment, arguments.recipe, arguments.dataset]
     save_figure_of(arguments.figure, group, arguments.tables_folder, arguments.out)

@@ -1,4 +1,4 @@
-"""Convert the raw files of one dataset into memory-mappable arrays or lists of images, with a manifest."""
+"""Convert the raw files of one dataset into memory-mapped arrays or lists of images, with a manifest."""
 
 import argparse
 import json
@@ -13,17 +13,21 @@ from trainmark.machine.locks import cpus_beside_runs
 
 
 def main() -> None:
-    """Verify the raw files again, read them, check them against the catalogue entry, write the result."""
+    """Verify the raw files again, read them, check them against the catalogue entry, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="name of the dataset")
-    parser.add_argument("--entry", required=True, type=json.loads, help="its catalogue entry as JSON")
-    parser.add_argument("--sources", required=True, type=Path, help="list of sources that download.py wrote")
+    parser.add_argument("--entry", required=True, type=json.loads, help="catalogue entry of the dataset as JSON")
+    parser.add_argument(
+        "--sources", required=True, type=Path, help="JSON list of the files and their sources, from download.py"
+    )
     parser.add_argument("--raw-folder", required=True, type=Path, help="folder of the raw files")
     parser.add_argument("--unpacked-folder", required=True, type=Path, help="folder for unpacked archives")
-    parser.add_argument("--base-folder", type=Path, help="prepared dataset that the classes are taken from")
-    parser.add_argument("--workers", type=int, default=1, help="threads that decode images")
-    parser.add_argument("--out-folder", required=True, type=Path, help="folder for arrays or lists, and the manifest")
-    parser.add_argument("--log", required=True, type=Path, help="copy of standard error")
+    parser.add_argument("--base-folder", type=Path, help="prepared dataset from which the classes are taken")
+    parser.add_argument("--workers", type=int, default=1, help="number of threads that decode images")
+    parser.add_argument(
+        "--out-folder", required=True, type=Path, help="output: folder for arrays or lists, and the manifest"
+    )
+    parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
     folders = Folders(arguments.raw_folder, arguments.unpacked_folder, arguments.base_folder)
     title = f"preparing {arguments.dataset}"

@@ -10,11 +10,13 @@ from trainmark.tables.results import read_results
 
 
 def main() -> None:
-    """Read tables, figures and datasets; write the page."""
+    """Read the results and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plan", required=True, type=Path, help="JSON with the checked config")
-    parser.add_argument("--results-folder", required=True, type=Path, help="tables, certificates, figures and datasets")
-    parser.add_argument("--out", required=True, type=Path, help="index.html")
+    parser.add_argument("--plan", required=True, type=Path, help="plan.json of the workflow")
+    parser.add_argument(
+        "--results-folder", required=True, type=Path, help="folder of the tables, certificates, figures and datasets"
+    )
+    parser.add_argument("--out", required=True, type=Path, help="output: index.html")
     arguments = parser.parse_args()
     page = render(read_results(arguments.results_folder), read_plan(arguments.plan))
     arguments.out.write_text(page, encoding="utf-8")

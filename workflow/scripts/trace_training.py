@@ -1,4 +1,4 @@
-"""Take the certified steps with one framework on one device, and write what it showed of them: its trace."""
+"""Train the certified steps with one framework on one device, and write its trace for the parity check."""
 
 import argparse
 import time
@@ -16,34 +16,39 @@ from trainmark.training.arguments import parse_with_trainer
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line of one trace."""
+    """Parse the command line of one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", required=True, type=Path, help="the trace to write")
+    parser.add_argument("--out", required=True, type=Path, help="output: the trace")
     return parse_with_trainer(parser)
 
 
 def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
-    """Hold a device, as runs do, so that no timed one is disturbed; take the steps; write."""
+    """Train the certified steps and write the trace.
+
+    The device is locked as for a run, so that no timed run is disturbed.
+    """
     recipe = RECIPES[arguments.recipe]
-    asked = {
+    depends_on = {
         "experiment": dict(arguments.settings),
         "recipe": certified_recipe_values(recipe),
-        "code": code_record(tracing_code(recipe, arguments.framework)),  # before any wait: it may be edited meanwhile
+        "code": code_record(
+            tracing_code(recipe, arguments.framework)
+        ),  # computed before any wait, during which the code may be edited
     }
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
-        # numpy reads its number of threads when it is imported: not before
+        # imported here because numpy reads its number of threads when it is imported
         from trainmark.parity.certified_steps import certified_training, trace
         from trainmark.parity.trace import write_trace
 
         training = certified_training(recipe, arguments.settings, arguments.dataset_folder, arguments.mean)
         adapter = create_adapter(arguments.framework, len(device_lock.cpus))
-        found = trace(adapter, training, arguments.device)
-        write_trace(replace(found, settings={**found.settings, **asked}), arguments.out)
+        measured = trace(adapter, training, arguments.device)
+        write_trace(replace(measured, settings={**measured.settings, **depends_on}), arguments.out)
 
 
 def main() -> None:
-    """Trace, and say so; what goes wrong is one sentence, with the traceback in the log."""
+    """Write the trace and print the time it took. A failure is printed as one sentence; its traceback is in the log."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
     title = f"certify {arguments.recipe}: {arguments.framework}, {arguments.device}"

@@ -1,4 +1,4 @@
-"""Train one run, or go on with it, and write its record. Everything it does not show goes to the log."""
+"""Train one run, or resume it from its checkpoint, and write its record. Output of the framework goes to the log."""
 
 import argparse
 import os
@@ -21,26 +21,30 @@ from trainmark.training.phases import PhaseTimes, process_start
 from trainmark.training.process_exit import ProcessExit
 
 CHECKPOINT_SECONDS_VARIABLE = "TRAINMARK_CHECKPOINT_SECONDS"
-"""Environment variable with the least time between two checkpoints; --checkpoint-seconds takes its place."""
+"""Environment variable with the default of --checkpoint-seconds."""
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line of one run."""
+    """Parse the command line of one run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--experiment", required=True, help="name of the experiment that the run belongs to")
+    parser.add_argument("--experiment", required=True, help="name of the experiment of the run")
     parser.add_argument("--dataset", required=True, help="name of the dataset")
-    parser.add_argument("--epochs", required=True, type=int, help="passes over the training set")
+    parser.add_argument("--epochs", required=True, type=int, help="number of passes over the training set")
     parser.add_argument("--repeat", required=True, type=int, help="number of the repeat, from 1")
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
         default=os.environ.get(CHECKPOINT_SECONDS_VARIABLE, "5"),
-        help=f"least time between two checkpoints (default: {CHECKPOINT_SECONDS_VARIABLE}, or 5)",
+        help=f"minimum seconds between two checkpoints (default: ${CHECKPOINT_SECONDS_VARIABLE}, or 5)",
     )
     parser.add_argument(
-        "--plan", type=Path, help="the workflow's plan.json: the order of all runs, and settings that decide nothing"
+        "--plan",
+        type=Path,
+        help="plan.json of the workflow, with the order of all runs and settings that do not affect training",
     )
-    parser.add_argument("--out", required=True, type=Path, help="the record to write; checkpoints lie beside it")
+    parser.add_argument(
+        "--out", required=True, type=Path, help="output: the record; checkpoints are written next to it"
+    )
     return parse_with_trainer(parser)
 
 
@@ -52,11 +56,17 @@ def train(
     display: RunDisplay,
     process_exit: ProcessExit,
 ) -> NoReturn:
-    """Take the device, train, and end the process with the record. plan: empty where there is none."""
+    """Lock the device, train, write the record and end the process.
+
+    order: position of the run in its workflow; None without a plan.
+    plan: the workflow's plan; empty if there is none.
+    """
     start = process_start()
     phase_times = PhaseTimes(start)
     recipe = RECIPES[run.recipe]
-    code = code_record(training_code(recipe, run.framework))  # before any wait: it may be edited meanwhile
+    code = code_record(
+        training_code(recipe, run.framework)
+    )  # computed before any wait, during which the code may be edited
     phase_times.add("start", time.monotonic() - start)
     with ExitStack() as held:
         with phase_times.phase("device_wait"):
@@ -67,7 +77,7 @@ def train(
             )
         display.start()
         gpus.limit_threads(device_lock.cpus)
-        with phase_times.phase("import"):  # numpy reads its number of threads when it is imported: not before here
+        with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported
             from trainmark.machine.memory import MemoryWatch
             from trainmark.training.job import Job
             from trainmark.training.kept_weights import FILE_NAME
@@ -91,7 +101,7 @@ def train(
         def on_excess(resident_mib: float) -> None:
             try:
                 process_exit.finish(training.over_limit(resident_mib))
-            except Exception as error:  # in the watch's thread, where nobody else would see it
+            except Exception as error:  # this runs in the watch's thread, where nothing else would catch it
                 process_exit.fail(error)
 
         with MemoryWatch(arguments.settings["memory_limit_mib"], on_excess):
@@ -99,7 +109,7 @@ def train(
 
 
 def main() -> None:
-    """Train, show, write."""
+    """Train the run of the command line, and show its progress."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
     run = Run(**{name: getattr(arguments, name) for name in Run.__dataclass_fields__})

@@ -1,4 +1,4 @@
-"""Check config files without running anything: what they ask for, or what is wrong with them."""
+"""Check config files without running anything. Print the number of runs, or what is wrong."""
 
 import argparse
 from pathlib import Path
@@ -11,10 +11,16 @@ from trainmark.plan.matrix import expand_runs, with_devices
 
 
 def main() -> None:
-    """Check the files together, as snakemake --configfile would take them."""
+    """Check the files together, as snakemake --configfile would combine them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", nargs="*", type=Path, default=[default_config()], help="config files")
-    parser.add_argument("--keys", action="store_true", help="print every key, with its meaning, unit and default")
+    parser.add_argument(
+        "config",
+        nargs="*",
+        type=Path,
+        default=[default_config()],
+        help="config files; later ones override earlier ones",
+    )
+    parser.add_argument("--keys", action="store_true", help="print all keys, with meaning, unit and default, and exit")
     arguments = parser.parse_args()
     if arguments.keys:
         print(keys_page())

@@ -1,7 +1,7 @@
-"""Verify a results folder, also somebody else's: is each file what was written, and do they fit each other?
+"""Verify a results folder, also somebody else's: no file was changed after it was written, and the files fit together.
 
-Prints a line for each thing that is not right, a line for each kind of file, and by which code and config the runs were
-trained. Exit status 0 where everything is as it was written, else 1. Needs no config, no network and no Snakemake.
+Prints a line for each problem, a line for each kind of file, and the code and config with which the runs were trained.
+The exit status is 0 if there is no problem, and 1 otherwise. Needs no config, no network and no Snakemake.
 """
 
 import argparse
@@ -13,20 +13,22 @@ from trainmark.verification.results import verify_results
 
 
 def main() -> None:
-    """Look at everything; print; exit status 1 where something is wrong."""
+    """Verify the folder, print the result, and exit with status 1 if there is a problem."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("results"), help="default: results")
-    parser.add_argument("--data", action="store_true", help="read the prepared arrays too, which may be large")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path("results"), help="results folder (default: results)"
+    )
+    parser.add_argument("--data", action="store_true", help="also read the prepared arrays, which may be large")
     arguments = parser.parse_args()
-    found = verify_results(arguments.folder, arguments.data)
+    result = verify_results(arguments.folder, arguments.data)
     counts = [
-        f"{kind}: {count['checked']} checked, {count['wrong'] or 'none'} wrong" for kind, count in found.counts.items()
+        f"{kind}: {count['checked']} checked, {count['wrong'] or 'none'} wrong" for kind, count in result.counts.items()
     ]
-    end = f"{len(found.problems) or 'no'} problem{'' if len(found.problems) == 1 else 's'} in {arguments.folder}"
-    for line in [*found.problems, *counts, *found.facts, end]:
-        # What a stranger wrote into a file may try to steer the terminal.
+    end = f"{len(result.problems) or 'no'} problem{'' if len(result.problems) == 1 else 's'} in {arguments.folder}"
+    for line in [*result.problems, *counts, *result.facts, end]:
+        # A results folder from somebody else may contain control characters for the terminal.
         print("".join(letter if letter.isprintable() else "?" for letter in line))
-    sys.exit(bool(found.problems))
+    sys.exit(bool(result.problems))
 
 
 if __name__ == "__main__":

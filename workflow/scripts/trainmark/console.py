@@ -1,4 +1,4 @@
-"""What a person sees while a run trains; everything else a framework prints goes to the log."""
+"""Output on the terminal while a run trains. Everything else that a framework prints goes to the log."""
 
 import io
 import os
@@ -14,14 +14,14 @@ from typing import TextIO
 from trainmark.errors import in_workflow
 
 LONG_SECONDS = 15.0
-"""A job that waits or works longer without a line says so."""
+"""A job that waits or works longer than this without printing a line prints that it does."""
 
 CLEAR_LINE = "\r\x1b[K"
-"""Control characters that empty the line of a terminal, on which a progress bar may stand."""
+"""Control characters that clear the current line of a terminal, which may contain a progress bar."""
 
 
 class Terminal(io.TextIOBase):
-    """A person's terminal, or what stands for it. It may go away, as a closed window does: no job fails for that."""
+    """A stream to the terminal. Errors in writing are ignored, so that no job fails because a window was closed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -38,38 +38,39 @@ class Terminal(io.TextIOBase):
             self._stream.flush()
 
     def write_at_once(self, text: str) -> None:
-        """Write past the stream's buffer: for a signal's handler, which may have come in the middle of a `write`."""
+        """Write past the stream's buffer. This is for signal handlers, which may interrupt a `write`."""
         with suppress(OSError):
             os.write(self._stream.fileno(), text.encode())
 
     def isatty(self) -> bool:
-        """Whether a person watches."""
+        """Return whether the stream is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """Descriptor of the stream behind."""
-        return self._stream.fileno()  # of which tqdm asks the width
+        """Return the file descriptor of the wrapped stream."""
+        return self._stream.fileno()  # tqdm reads the width of the terminal from it
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]  # the base class cannot be given one
-        """Of the stream behind."""
+    def encoding(self) -> str:  # type: ignore[override]  # read-only here, writable in the base class
+        """The encoding of the wrapped stream."""
         return self._stream.encoding
 
 
 def print_line(text: str, stream: TextIO | Terminal) -> None:
-    """Print in one write: jobs share a terminal, and a stream without buffer gets `print`'s line and its end apart.
+    """Print a line in a single write, so that lines of jobs that share a terminal are not mixed.
 
-    PYTHONUNBUFFERED, which container images like to set, makes standard error such a stream. Lines of two jobs then ran
-    into one.
+    `print` writes the text and the line end separately if the stream is unbuffered. PYTHONUNBUFFERED, which container
+    images often set, makes standard error unbuffered.
     """
     stream.write(f"{CLEAR_LINE if stream.isatty() else ''}{text}\n")
     stream.flush()
 
 
 def redirect_output(log: Path | None) -> Terminal:
-    """Send this process's standard output and error to `log`, and return a stream to where errors went before.
+    """Redirect this process's standard output and error to `log`, and return a stream to the former standard error.
 
-    The file descriptors themselves are redirected, because frameworks print from C++ too. Without a log nothing moves.
+    The file descriptors themselves are redirected, because frameworks also print from C++. If `log` is None, nothing is
+    redirected.
     """
     if log is None:
         return Terminal(sys.stderr)
@@ -84,24 +85,24 @@ def redirect_output(log: Path | None) -> Terminal:
 
 @contextmanager
 def only_own_output() -> Iterator[TextIO]:
-    """A stream to standard output; what anything else writes there or to standard error meanwhile goes nowhere.
+    """Yield a stream to standard output. All other output to standard output and standard error is discarded.
 
-    As in `redirect_output` the file descriptors themselves are redirected. They are put back at the end.
+    As in `redirect_output`, the file descriptors themselves are redirected. They are restored at the end.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = {number: os.dup(number) for number in (1, 2)}
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in kept:
-        os.dup2(nowhere, number)
-    os.close(nowhere)
+    saved = {number: os.dup(number) for number in (1, 2)}
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    for number in saved:
+        os.dup2(null_device, number)
+    os.close(null_device)
     try:
-        with os.fdopen(os.dup(kept[1]), "w", encoding="utf-8") as out:
+        with os.fdopen(os.dup(saved[1]), "w", encoding="utf-8") as out:
             yield out
     finally:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        for number, descriptor in kept.items():
+        for number, descriptor in saved.items():
             os.dup2(descriptor, number)
             os.close(descriptor)
 
@@ -110,11 +111,12 @@ def only_own_output() -> Iterator[TextIO]:
 def say_when_long(
     text: str, stream: TextIO | Terminal | None = None, seconds: float = LONG_SECONDS, *, shows_bar: bool = False
 ) -> Iterator[None]:
-    """Print a line once the body has taken so many seconds, and again after twice, four times, eight times as many.
+    """Print a line when the body has taken this many seconds, and again after two, four, eight times as many.
 
-    text: who waits for what, or works on what; the line adds for how long.
-    stream: standard error, where it is None.
-    shows_bar: whether the body draws a progress bar; on a terminal nothing else is printed then.
+    text: what the process waits for or works on. The line adds the duration.
+    stream: the stream to print to; None means standard error.
+    seconds: time before the first line.
+    shows_bar: whether the body draws a progress bar. If so, nothing is printed on a terminal.
     """
     stream = stream or sys.stderr
     if shows_bar and stream.isatty():
@@ -136,7 +138,7 @@ def say_when_long(
 
 
 def in_words(seconds: float) -> str:
-    """A duration for people: "40 s", "12 min", "3 h 20 min"."""
+    """Write a duration as "40 s", "12 min" or "3 h 20 min"."""
     minutes = round(seconds / 60)
     if minutes < 2:
         return f"{seconds:.0f} s"
@@ -161,10 +163,11 @@ class _Copied(Terminal):
 
 @contextmanager
 def keep_log(log: Path) -> Iterator[None]:
-    """Copy standard error to `log`, with the traceback of whatever ends the body.
+    """Copy standard error to `log`, with the traceback of an exception that ends the body.
 
-    In a workflow the process then exits with status 1 and prints nothing: the workflow prints the log's last sentence.
-    A shell's `tee` would do it too, but progress bars would take it for a file and fall silent on a terminal.
+    After an exception in a workflow, the process exits with status 1 and prints nothing, because the workflow prints
+    the last sentence of the log. The shell's `tee` is not used, because progress bars would take it for a file and not
+    be drawn.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with (

@@ -1,4 +1,4 @@
-"""Errors that a person reads: one sentence that says what, where, what is allowed and what to do."""
+"""Errors for the user. Each is one sentence that says what is wrong, where, what is allowed and what to do."""
 
 import errno
 import os
@@ -11,16 +11,16 @@ from io import TextIOBase
 from pathlib import Path
 
 WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
-"""Environment variable in which a workflow leaves the id of its process to its jobs."""
+"""Environment variable through which a workflow passes its process id to its jobs."""
 
 
 def in_workflow() -> bool:
-    """Whether a workflow started this process. The workflow then says how its job ended, and the job says nothing."""
+    """Return whether a workflow started this process. In that case the workflow prints how the job ended."""
     return WORKFLOW_VARIABLE in os.environ
 
 
 class TrainmarkError(Exception):
-    """Base of every error whose text is meant for the user; shown without a traceback."""
+    """Base class of errors whose message is meant for the user. They are shown without a traceback."""
 
 
 class ConfigError(TrainmarkError):
@@ -28,19 +28,22 @@ class ConfigError(TrainmarkError):
 
 
 class DataError(TrainmarkError):
-    """A data file is missing, damaged or not what the catalogue says."""
+    """A data file is missing, damaged or differs from its catalogue entry."""
 
 
 class DeviceError(TrainmarkError):
-    """The device that was asked for is not there."""
+    """The requested device is not available."""
 
 
 class PrecisionError(TrainmarkError):
-    """A framework computes in a precision that is not the one it was asked for."""
+    """A framework computes in another precision than the requested one."""
 
 
 class ShapeError(TrainmarkError):
-    """A framework's layer gives, or holds, another shape than the architecture says. node: the layer's name."""
+    """The output or a weight of a framework's layer has another shape than the architecture says.
+
+    node: the layer's name.
+    """
 
     def __init__(self, framework: str, node: str, found: str, expected: tuple[int, ...]) -> None:
         super().__init__(f"{framework}: the layer {node} {found}, and the architecture says {expected}")
@@ -48,11 +51,11 @@ class ShapeError(TrainmarkError):
 
 
 class BusyError(TrainmarkError):
-    """Another workflow is at work in the directory."""
+    """Another workflow is running in the directory."""
 
 
 class MeasurementError(TrainmarkError):
-    """A time would be measured wrongly."""
+    """A time cannot be measured correctly."""
 
 
 class RecordError(TrainmarkError):
@@ -60,21 +63,21 @@ class RecordError(TrainmarkError):
 
 
 class CertificateError(TrainmarkError):
-    """A parity certificate, or a trace that one is made of, does not fit its schema."""
+    """A parity certificate, or a trace from which one is made, does not fit its schema."""
 
 
 def run_command(main: Callable[[], None]) -> None:
-    """Call a script's `main`; end with exit status 1 and one sentence when it raises a TrainmarkError.
+    """Call a script's `main`. After a TrainmarkError or on a full disk, print one sentence and exit with status 1.
 
-    So does a full disk. Ctrl-C, and a reader of its output that has gone, end it without a word, with the status that
-    shells give to them.
+    After Ctrl-C, or when the reader of the output has exited, print nothing and exit with the status that a shell
+    reports for the signal (128 + SIGINT or SIGPIPE).
     """
     try:
         main()
     except TrainmarkError as error:
         sys.exit(f"{type(error).__name__}: {error}")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where the rest of what was printed goes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards the rest of the output
         sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -87,7 +90,13 @@ def run_command(main: Callable[[], None]) -> None:
 
 @contextmanager
 def failing_in_one_sentence(title: str, log: Path | None, terminal: TextIOBase) -> Iterator[None]:
-    """End the process with a sentence on the terminal, and a traceback on standard error, where the body fails."""
+    """If the body fails, print one sentence on the terminal and the traceback on standard error, and exit with 1.
+
+    In a workflow the sentence is not printed, because the workflow prints it.
+
+    title: what the process does; the sentence begins with it.
+    log: the log that the sentence names.
+    """
     try:
         yield
     except Exception as error:

@@ -1,1 +1,1 @@
-"""Read a config and the dataset catalogue, check them and fill in the defaults."""
+"""Read a config and the dataset catalogue, check them, and fill in the defaults."""

@@ -1,4 +1,4 @@
-"""Check the dataset catalogue, and the entries that a config puts over it."""
+"""Check the dataset catalogue, and the entries that a config adds or changes."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -30,7 +30,7 @@ def check_own_datasets(
 
 
 def _format_findings(shipped: Mapping, own: Mapping) -> Iterator[Finding]:
-    """An entry may not change the format: it would keep the old format's keys."""
+    """Find entries that change the format of a shipped dataset: they would keep the keys of the old format."""
     for name in shipped.keys() & own.keys():
         shipped_format = shipped[name]["format"]
         own_format = own[name].get("format", shipped_format) if isinstance(own[name], Mapping) else shipped_format
@@ -42,10 +42,10 @@ def _format_findings(shipped: Mapping, own: Mapping) -> Iterator[Finding]:
 
 
 def _findings(catalogue: Mapping, edited: Mapping, schema: Mapping) -> list[Finding]:
-    """All findings in the catalogue.
+    """Return all findings in the catalogue.
 
-    edited: the part of the catalogue that is being checked. If two keys do not fit each other, the finding is at the
-    one in this part.
+    edited: the part of the catalogue that is being checked. If two keys do not fit each other, the finding names the
+    key in this part.
     """
     in_schema = list(schema_findings(catalogue, _with_formats(schema["$defs"]["catalogue"], catalogue)))
     return in_schema or [
@@ -56,7 +56,7 @@ def _findings(catalogue: Mapping, edited: Mapping, schema: Mapping) -> list[Find
 
 
 def _with_formats(schema: dict, catalogue: Mapping) -> dict:
-    """The catalogue's schema, narrowed for each entry to the keys of its format."""
+    """Return the catalogue's schema, in which each entry allows only the keys of its format."""
     schema = deepcopy(schema)
     any_entry = schema["additionalProperties"]
     any_entry["properties"]["format"] = {"enum": list(known_formats())}

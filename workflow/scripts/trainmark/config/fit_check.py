@@ -1,4 +1,4 @@
-"""Check that the recipes and datasets of a config fit each other; one sentence for each misfit."""
+"""Check that the recipes and datasets of a config fit each other. Each misfit is reported in one sentence."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,10 @@ from trainmark.recipes.recipe import InputTransform, Recipe, merged_input, resol
 
 
 def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping) -> None:
-    """Raise ConfigError with one line for each recipe that does not fit a dataset. config: checked, with defaults."""
+    """Raise ConfigError with one line for each recipe that does not fit a dataset.
+
+    config: the checked config, with defaults.
+    """
     raise_findings(_fit_findings(config, catalogue), config, documents)
 
 
@@ -44,12 +47,12 @@ def _image_file_findings(name: str, experiment: Mapping, catalogue: Mapping) -> 
 
 
 def _batch_size_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
-    recipe, given = RECIPES[experiment["recipes"][i]], experiment["batch_size"]
-    size = resolve_batch_size(recipe, given) or 0
+    recipe, batch_size = RECIPES[experiment["recipes"][i]], experiment["batch_size"]
+    size = resolve_batch_size(recipe, batch_size) or 0
     for dataset in experiment["datasets"]:
         samples = catalogue[dataset].get("samples", {"train": size})["train"]
         if size > samples:
-            whose = "" if isinstance(given, int) else f", the batch size of the recipe {recipe.name}"
+            whose = "" if isinstance(batch_size, int) else f", the batch size of the recipe {recipe.name}"
             yield (
                 ("experiments", name, "batch_size"),
                 f"found {size}{whose}, but the dataset {dataset} has {samples} training samples; allowed: full, or a "
@@ -58,7 +61,7 @@ def _batch_size_findings(name: str, experiment: Mapping, i: int, catalogue: Mapp
 
 
 def _in_arrays(dataset: str, catalogue: Mapping) -> bool:
-    """Whether a dataset can be trained on: trainings read arrays, not image files."""
+    """Return whether a dataset consists of arrays. Only arrays can be trained on, not image files."""
     return kind_of(dataset, catalogue) != "image_lists"
 
 
@@ -84,18 +87,18 @@ def _misfit(recipe: Recipe, transform: InputTransform | None, dataset: str, cata
 
 
 def _datasets_that_fit(recipe: Recipe, transform: InputTransform | None, catalogue: Mapping) -> list[str]:
-    """Datasets of the catalogue that fit; if there is none, a description of one that would."""
+    """Return the datasets of the catalogue that fit the recipe or, if none does, a description of one that would."""
     arrays = [name for name in catalogue if _in_arrays(name, catalogue)]
     fitting = [name for name in arrays if not _misfit(recipe, transform, name, catalogue)]
     if fitting:
         return [f"a dataset that fits ({', '.join(fitting)})"]
     if recipe.misfit(recipe.input_shape, transform):
-        return []  # with this crop none can fit
+        return []  # no dataset can fit this crop
     if transform is None:
         return [
             f"a dataset of your own of format reviews, with sequence_length {recipe.input_shape[0]} and at most "
             f"{recipe.vocabulary_size} as vocabulary_size"
         ]
     images = f"{' x '.join(map(str, recipe.input_shape))}{' or larger' if transform.crop else ''}"
-    formats = ["npy", "npz", *(["idx"] if recipe.input_shape[0] == 1 else [])]  # IDX has no axis for colours
+    formats = ["npy", "npz", *(["idx"] if recipe.input_shape[0] == 1 else [])]  # IDX has no colour axis
     return [f"a dataset of your own of format {', '.join(formats)} or synthetic, with images of {images}"]

@@ -1,4 +1,4 @@
-"""Every key of a config as a page: docs/config.md."""
+"""The page docs/config.md, which lists every key of a config."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from trainmark.datasets.catalogue import known_formats
 
 
 def key_rows(properties: dict, prefix: str) -> Iterator[str]:
-    """Markdown table rows of the keys under a path."""
+    """Yield a Markdown table row for each key under a path, and for the keys inside it."""
     for key, part in properties.items():
         allowed = part.get("allowed") or ", ".join(part["enum"])
         default = json.dumps(part["default"])
@@ -17,7 +17,7 @@ def key_rows(properties: dict, prefix: str) -> Iterator[str]:
 
 
 def entry_rows(properties: dict) -> Iterator[str]:
-    """Markdown table rows of the keys of a dataset's entry, each with the formats that need it or may have it."""
+    """Yield a Markdown table row for each key of a dataset's entry, with the formats that require or allow it."""
     formats = known_formats().values()
     for key, part in properties.items():
         needed = [form.name for form in formats if key in form.required]
@@ -28,7 +28,7 @@ def entry_rows(properties: dict) -> Iterator[str]:
 
 
 def keys_page() -> str:
-    """Every key of a config and of a dataset's entry as a Markdown page, from config/schema.yaml."""
+    """Return a Markdown page with every key of a config and of a dataset's entry, made from config/schema.yaml."""
     schema, _ = shipped_files()
     from_folders = [form.name for form in known_formats().values() if "files|folder" in form.required]
     return "\n".join(
@@ -47,7 +47,7 @@ def keys_page() -> str:
             "In `config/datasets.yaml`, and under `datasets` in a config. [datasets.md](datasets.md) explains the",
             f"formats. These need `files` or `folder`: {', '.join(from_folders)}.",
             "",
-            "| key | what it means | allowed | needed by | may stand in |",
+            "| key | what it means | allowed | required by | optional for |",
             "|---|---|---|---|---|",
             *entry_rows(schema["$defs"]["catalogue"]["additionalProperties"]["properties"]),
         ]

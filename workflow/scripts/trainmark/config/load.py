@@ -1,4 +1,4 @@
-"""Reading a config and the dataset catalogue: safely, strictly, and with errors that a person can act on."""
+"""Read a config and the dataset catalogue safely and strictly, with errors that say what to change."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def merge(base: dict, over: Mapping) -> dict:
-    """`over` put over `base`, mapping by mapping; lists and scalars replace one another."""
+    """Return `base` updated with `over`. Mappings are merged key by key; lists and scalars are replaced."""
     merged = dict(base)
     for key, value in over.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -24,9 +24,9 @@ def merge(base: dict, over: Mapping) -> dict:
 
 
 def as_yaml_values(value: Any) -> Any:
-    """The value with texts that stand for true, false, null or a number as these.
+    """Convert every text that YAML would read as true, false, null or a number to that value.
 
-    Snakemake leaves `true` in `--config offline=true`, and all within lists and mappings, as text.
+    Snakemake passes `true` in `--config offline=true`, and everything inside lists and mappings, as text.
     """
     if isinstance(value, dict):
         return {key: as_yaml_values(item) for key, item in value.items()}
@@ -40,15 +40,16 @@ def as_yaml_values(value: Any) -> Any:
 
 
 def plain(value: object) -> Any:
-    """The value with Mappings and sequences of other types (Snakemake's OrderedDict) as dict and list."""
+    """Convert mappings and sequences of other types, such as Snakemake's OrderedDict, to dict and list."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def with_defaults(config: Mapping, schema: Mapping) -> dict:
-    """A checked config with every key that it leaves out, from the schema. An `input` stays as it was given:
-    what it leaves out comes from the recipe.
+    """Add the missing keys to a checked config, with the defaults of the schema.
+
+    The keys of `input` are not filled in: what is missing there comes from the recipe.
     """
     filled: dict = {key: deepcopy(part["default"]) for key, part in schema["properties"].items()} | plain(config)
     keys = schema["$defs"]["experiment"]["properties"]
@@ -61,8 +62,11 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
 
 @cache
 def shipped_files() -> tuple[dict, dict]:
-    """(config/schema.yaml, config/datasets.yaml checked), read once a process: callers copy what they hand on."""
-    from trainmark.config.catalogue_check import check_catalogue  # it knows formats
+    """Return (config/schema.yaml, config/datasets.yaml); the second is checked.
+
+    Both are read once per process. A caller that changes one must copy it first.
+    """
+    from trainmark.config.catalogue_check import check_catalogue  # imports the formats
 
     schema = read_yaml(REPOSITORY / "config" / "schema.yaml")
     file = REPOSITORY / "config" / "datasets.yaml"
@@ -72,7 +76,7 @@ def shipped_files() -> tuple[dict, dict]:
 
 
 def keys_that_decide(what: Iterable[str]) -> list[str]:
-    """The keys of an experiment that decide one of these, in order: config/schema.yaml says `decides` of each."""
+    """Return the sorted keys of an experiment whose `decides` in config/schema.yaml is one of `what`."""
     keys = shipped_files()[0]["$defs"]["experiment"]["properties"]
     return sorted(key for key, part in keys.items() if part["decides"] in what)
 
@@ -90,19 +94,19 @@ def load_config(
     *,
     fetches: bool = True,
 ) -> tuple[dict, dict]:
-    """(config with defaults, dataset catalogue with the config's own entries), both checked.
+    """Return (config with defaults, dataset catalogue with the config's own entries), both checked.
 
-    files: config files; a later one is put over an earlier one.
-    overrides: values put over all files.
-    overrides_name: what error messages call them; None means --config of the command line.
-    fetches: whether files are fetched on this machine, so that the mirror is checked: a node of a cluster may lack it.
+    files: config files; a later one overrides an earlier one.
+    overrides: values that override all files.
+    overrides_name: what error messages call the overrides; None means --config of the command line.
+    fetches: whether this machine fetches files. If so, the mirror is checked; a cluster node may have no access to it.
 
-    Raises ConfigError, one line for each thing that is wrong.
+    Raises ConfigError with one line for each mistake.
     """
     from trainmark.config.catalogue_check import check_own_datasets
     from trainmark.config.fit_check import check_fit
     from trainmark.config.mirror_check import check_mirror
-    from trainmark.config.schema_check import check_config  # they know recipes and frameworks
+    from trainmark.config.schema_check import check_config  # these import recipes and frameworks
 
     schema, shipped = shipped_files()
     documents = {str(file): read_yaml(Path(file)) for file in files}
@@ -120,5 +124,5 @@ def load_config(
     catalogue = deepcopy(merge(shipped, own))
     check_own_datasets(catalogue, shipped, own, documents, schema)
     filled = with_defaults(merged, schema)
-    check_fit(filled, documents, catalogue)  # after the defaults: a crop may not fit the default recipe
+    check_fit(filled, documents, catalogue)  # after the defaults, because a crop may not fit the default recipe
     return filled, catalogue

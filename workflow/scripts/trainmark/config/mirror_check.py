@@ -1,4 +1,4 @@
-"""Check the mirror that a config, or the environment, names."""
+"""Check the mirror that the config or the environment names."""
 
 import os
 from collections.abc import Mapping
@@ -14,7 +14,9 @@ VARIABLE = "TRAINMARK_MIRROR"
 def check_mirror(config: Mapping, documents: Mapping[str, Mapping]) -> None:
     """Raise ConfigError if the mirror is a folder that does not exist, or an address with an unknown scheme.
 
-    config: merged from `documents` and checked by itself. The message shows no user name, password or query.
+    config: merged from `documents`, and already checked against the schema.
+
+    The message shows no user name, password or query of the address.
     """
     mirror = config.get("mirror")
     if mirror is not None:

@@ -1,4 +1,4 @@
-"""What may be wrong with a config, each as one sentence: file, key path, what was found, what is allowed."""
+"""Check a config against the schema. Each mistake is one sentence: file, key path, what was found, what is allowed."""
 
 import re
 import sys
@@ -19,12 +19,12 @@ from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
 
 Error = Any
-"""A jsonschema.ValidationError; jsonschema's own types let each of its parts be unset."""
+"""A jsonschema.ValidationError. In jsonschema's own types each of its attributes may be unset, hence Any."""
 
 Finding = tuple[KeyPath, str]
-"""Where something is wrong, and the rest of the sentence."""
+"""The key path of a mistake, and the sentence that describes it."""
 
-# JSON Schema takes 3.0 for an integer, and Python's NaN, Infinity and 10**400 for numbers: nothing can train with them.
+# JSON Schema accepts 3.0 as an integer, and NaN, Infinity and 10**400 as numbers. No training can use these.
 _TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
     {
         "integer": lambda _, value: type(value) is int,
@@ -35,9 +35,9 @@ Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_c
 
 
 def check_config(config: Mapping, documents: Mapping[str, Mapping], schema: Mapping, catalogue: Mapping) -> None:
-    """Raise ConfigError with one line for each thing wrong with a merged config by itself.
+    """Raise ConfigError with one line for each mistake in a merged config.
 
-    documents: the files it was merged from, by name, to say which of them a wrong key stands in.
+    documents: the files that the config was merged from, by name. Messages name the file that contains a wrong key.
     """
     own = config.get("datasets")
     datasets = [*catalogue, *(name for name in own if name not in catalogue)] if isinstance(own, Mapping) else catalogue
@@ -45,15 +45,15 @@ def check_config(config: Mapping, documents: Mapping[str, Mapping], schema: Mapp
 
 
 def raise_findings(findings: Iterable[Finding], config: Mapping, documents: Mapping[str, Mapping]) -> None:
-    """Raise ConfigError with a line for each finding, in the order of the config; do nothing where there is none."""
+    """Raise ConfigError with a line for each finding, in the order of the config. Without findings, do nothing."""
     findings = sorted(findings, key=lambda finding: place(finding[0], config))
     lines = [f"{_place_of(path, documents)}: {dotted(path, config)}: {sentence}" for path, sentence in findings]
     if lines:
-        raise ConfigError("\n".join(dict.fromkeys(lines)))  # two rules of the schema may find the same
+        raise ConfigError("\n".join(dict.fromkeys(lines)))  # two rules of the schema may find the same mistake
 
 
 def _place_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
-    """The file and, where it is one, the line: "my.yaml, line 7"."""
+    """Return the file and, if it exists, the line: "my.yaml, line 7"."""
     file = _file_of(path, documents)
     line = line_of(Path(file), path) if path else None
     return f"{file}, line {line}" if line else file
@@ -76,14 +76,14 @@ def _file_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
     depths = {file: depth(document) for file, document in documents.items()}
     deepest = max(depths.values(), default=0)
     files = [file for file, reached in depths.items() if reached == deepest] or ["no config file"]
-    return files[-1] if deepest else files[0]  # what all of them lack, the first one should have
+    return files[-1] if deepest else files[0]  # a key that no file has is missing from the first one
 
 
-# --- what JSON Schema finds, in words ---------------------------------------------------------------------------
+# --- findings of JSON Schema, as sentences ----------------------------------------------------------------------
 
 
 def _with_names(schema: Mapping, datasets: Iterable[str]) -> Mapping:
-    """The schema with the names that there are: of recipes, datasets and frameworks."""
+    """Return the schema with the known names of recipes, datasets and frameworks as allowed values."""
     schema = deepcopy(schema)
     keys = schema["$defs"]["experiment"]["properties"]
     for key, names in {"recipes": RECIPES, "datasets": datasets, "frameworks": known_frameworks()}.items():
@@ -93,13 +93,16 @@ def _with_names(schema: Mapping, datasets: Iterable[str]) -> Mapping:
 
 
 def schema_findings(document: Mapping, schema: Mapping) -> Iterator[Finding]:
-    """What a JSON schema finds wrong with a document, in words."""
+    """Yield a finding for each mistake that a JSON schema finds in a document."""
     for error in Validator(schema).iter_errors(document):
         yield from (finding for finding in _sentences(error) if _stands_in(document, finding[0]))
 
 
 def _stands_in(document: object, path: Iterable[object]) -> bool:
-    """Whether there is such a path: below a key that is null, itself a finding, jsonschema gives paths without it."""
+    """Return whether the document has this path.
+
+    jsonschema also reports paths inside a key that is null. They do not exist, and the null has a finding of its own.
+    """
     try:
         reduce(step, path, document)
     except LookupError:
@@ -137,8 +140,8 @@ def _twice(error: Error) -> Iterator[Finding]:
 
 def _bad_name(error: Error) -> Iterator[Finding]:
     name = error.instance
-    number_or_so = not isinstance(name, str | None) and re.search(error.schema["pattern"], as_yaml(name))
-    hint = "; write it in quotes" if number_or_so else ""  # 2017 and on are no text in YAML; '2017' and 'on' are
+    needs_quotes = not isinstance(name, str | None) and re.search(error.schema["pattern"], as_yaml(name))
+    hint = "; write it in quotes" if needs_quotes else ""  # YAML reads 2017 as a number and on as true
     yield (
         (*error.absolute_path, name),
         f"found the name {format_value(name)}; allowed: lower-case letters, digits and hyphens, 40 at most{hint}",
@@ -151,7 +154,7 @@ def _one_of(error: Error) -> Iterator[Finding]:
     inside = [part for part in error.context if len(part.absolute_path) > outer or part.validator == "uniqueItems"]
     if all("required" in alternative for alternative in alternatives):
         yield from _one_key_of(error, [alternative["required"][0] for alternative in alternatives])
-    elif inside:  # the alternative that takes a list says more: which of its items is wrong
+    elif inside:  # the alternative that allows a list can say which item is wrong
         for part in inside:
             for path, sentence in _sentences(part):
                 yield path, sentence + _outside_of_a_list(part.instance, error)
@@ -160,9 +163,9 @@ def _one_of(error: Error) -> Iterator[Finding]:
 
 
 def _one_key_of(error: Error, keys: list[str]) -> Iterator[Finding]:
-    if isinstance(error.instance, dict):  # what is no mapping has its own sentence
-        found = [key for key in keys if key in error.instance]
-        what = f"found both {' and '.join(found)}" if found else f"lacks the key {' or '.join(keys)}"
+    if isinstance(error.instance, dict):  # any other type has a finding of its own
+        present = [key for key in keys if key in error.instance]
+        what = f"found both {' and '.join(present)}" if present else f"lacks the key {' or '.join(keys)}"
         or_both = ", or both" if error.validator == "anyOf" else ""
         yield tuple(error.absolute_path), f"{what}; allowed: one of them{or_both}"
 
@@ -174,7 +177,7 @@ def _not_allowed(error: Error) -> Iterator[Finding]:
 
 
 def _allowed(schema: Mapping) -> str:
-    """What a part of a schema allows, in words; choices speak for themselves."""
+    """Return what a part of a schema allows: its `allowed` text, or the list of its choices."""
     return schema.get("allowed") or ", ".join(str(choice) for choice in schema.get("enum", []))
 
 
@@ -191,14 +194,14 @@ SENTENCES = {
 
 
 def _choices(schema: Mapping) -> list[str]:
-    """The words that a schema, or its oneOf, allows."""
+    """Return the words that a schema, or an alternative of its oneOf, allows."""
     parts = [schema, *schema.get("oneOf", [])]
     words = [word for part in parts for word in [*part.get("enum", []), *([part["const"]] if "const" in part else [])]]
     return [str(word) for word in words]
 
 
 def _other_form(value: object, schema: Mapping) -> str:
-    """How to write a value that is right but for its form."""
+    """Return a hint on how to write a value that is correct except for its notation, or an empty text."""
     rule = Validator(schema)
     if isinstance(value, str | int) and rule.is_valid([value]):
         return f"; write [{value}]"
@@ -221,6 +224,6 @@ def _without_quotes(text: str) -> object:
 
 
 def _outside_of_a_list(value: object, error: Error) -> str:
-    """Where a list's item is a word that stands for the whole list."""
+    """Return a hint if an item of a list is a word that replaces the whole list, such as `auto`, or an empty text."""
     key = error.absolute_path[-1]
     return f"; write {key}: {value}, without a list" if value in _choices(error.schema) else ""

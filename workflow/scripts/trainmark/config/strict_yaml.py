@@ -1,4 +1,4 @@
-"""Reading YAML safely and strictly: no tags that run code, no key twice, and for each mistake one sentence."""
+"""Read YAML safely and strictly: no tags that run code, no duplicate keys, and one sentence for each mistake."""
 
 import re
 from functools import partial
@@ -24,36 +24,36 @@ IN_OUR_WORDS = [
         r"found the tag \1; allowed: plain YAML without such tags",
     ),
 ]
-"""PyYAML's problems that say more about its inside than about what to do, and what stands in their place."""
+"""Messages of PyYAML that do not say what to do (regular expressions), and our replacements for them."""
 
 
 MOST_VALUES = 100_000
-"""How many values a file may come to with every alias (*name) written out: a few short lines can ask for billions."""
+"""The most values a file may have with every alias (*name) expanded: a few short lines can expand to billions."""
 
 
 MOST_BYTES = 1_000_000
-"""How large a file may be: PyYAML reads about half a megabyte a second."""
+"""The largest size of a file: PyYAML reads about half a megabyte per second."""
 
 
 LONG_TEXT = 1000
-"""Every so many characters of a text count as a value more."""
+"""A text counts as one more value for every LONG_TEXT characters."""
 
 
 class StrictLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, which also refuses a key that is given twice; YAML itself lets the last one win.
+    """PyYAML's safe loader, which also refuses duplicate keys and aliases that expand to more than MOST_VALUES.
 
-    So does it refuse aliases that come to more than MOST_VALUES.
+    PyYAML itself silently keeps the last one of duplicate keys.
     """
 
     def get_single_node(self) -> yaml.Node | None:
-        """The document, before anything is made of it."""
+        """Return the root node. The size is checked here, before any value is constructed."""
         node: yaml.Node | None = super().get_single_node()
         if node and _values(node, {}) > MOST_VALUES:
             raise _error(f"its values with every alias written out are more than {MOST_VALUES:,}; allowed: fewer", node)
         return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Look at the keys as they stand in the file: later, those of a merge (<<) are among them."""
+        """Refuse duplicate keys. They are checked here because the keys of a merge (<<) are added later."""
         node = super().compose_mapping_node(anchor)
         first_line: dict[tuple[str, str], int] = {}
         for key, _ in node.value:
@@ -67,7 +67,10 @@ class StrictLoader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
-        """Where text looks like a date or a number and is none (2017-13-45), PyYAML lets Python's errors through."""
+        """Explain text that looks like a date or a number but is not one (2017-13-45).
+
+        PyYAML lets Python's error through.
+        """
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError) as error:
@@ -75,7 +78,7 @@ class StrictLoader(yaml.SafeLoader):
             raise _error(f"found {node.value!r}, which is no {kind}; as text it needs quotes", node) from error
 
 
-# deep: what contains itself (a: &a {b: *a}) is then refused; PyYAML's own constructor gives it back.
+# With deep, PyYAML refuses a value that contains itself (a: &a {b: *a}); its own constructor would return it.
 StrictLoader.add_constructor(StrictLoader.DEFAULT_MAPPING_TAG, partial(StrictLoader.construct_mapping, deep=True))
 
 
@@ -84,18 +87,21 @@ def _error(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
 
 
 def _values(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node comes to, each alias written out; one within itself, which is refused later, counts 1."""
+    """Count the values of a node with every alias expanded.
+
+    known: counts by id of the node. A node inside itself counts 1; it is refused later.
+    """
     if isinstance(node, yaml.ScalarNode):
         return 1 + len(node.value) // LONG_TEXT
     if id(node) not in known:
         known[id(node)] = 1
         inner = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
-        known[id(node)] += sum(_values(one, known) for one in inner)
+        known[id(node)] += sum(_values(child, known) for child in inner)
     return known[id(node)]
 
 
 def read_yaml(path: Path) -> dict:
-    """The mapping in a YAML file (JSON is YAML). Raises ConfigError with the line where it is none."""
+    """Read the mapping in a YAML or JSON file. Raises ConfigError, with the line, if the file is not valid."""
     document = _parse(_text(path), path)
     if document is None:
         return {}
@@ -105,7 +111,10 @@ def read_yaml(path: Path) -> dict:
 
 
 def line_of(path: Path, keys: KeyPath) -> int | None:
-    """Return the line of a YAML file in which the longest part of a key path stands; None if there is no such file."""
+    """Return the line of a YAML file that contains the longest prefix of a key path, or None.
+
+    None means that the file cannot be read or does not contain the first key.
+    """
     try:
         node = yaml.compose(path.read_text(encoding="utf-8"), StrictLoader)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
@@ -154,11 +163,11 @@ def _parse(text: str, path: Path) -> object:
 
 
 def _problem(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong in words; where they are PyYAML's, with the construct that it was in."""
+    """Return what is wrong, in our words or in PyYAML's; to PyYAML's the construct is added in which it happened."""
     problem = str(error.problem).replace("tag:yaml.org,2002:", "!!")
     for theirs, ours in IN_OUR_WORDS:
-        if found := re.fullmatch(theirs, problem):
-            return found.expand(ours)
+        if match := re.fullmatch(theirs, problem):
+            return match.expand(ours)
     if error.context and error.context_mark:
         return f"{problem} ({error.context}, begun in line {error.context_mark.line + 1})"
     return problem

@@ -1,4 +1,4 @@
-"""How a config's keys and values are written in messages: as YAML has them, on one line, and short."""
+"""Write a config's keys and values in messages: in YAML notation, on one line, and shortened."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 KeyPath = tuple[Any, ...]
-"""Keys and, inside of lists, positions, from the top of a document."""
+"""The path to a value in a document: keys of mappings and positions in lists."""
 
 LONGEST_SHOWN = 60
 
@@ -19,14 +19,14 @@ TYPE_NAMES = {
 
 
 def type_name(value: object) -> str:
-    """What kind of value it is, in words."""
+    """Return the type of a value in plain words."""
     if isinstance(value, float) and not isfinite(value):
         return "no finite number"
     return TYPE_NAMES.get(type(value), "a date" if isinstance(value, date) else type(value).__name__)
 
 
 def as_yaml(value: object) -> str:
-    """A value on one line, as YAML has it."""
+    """Return a value in YAML notation, on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{as_key(key)}: {as_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -39,19 +39,19 @@ def as_yaml(value: object) -> str:
 
 
 def as_key(key: object) -> str:
-    """A key as it stands in YAML, in quotes only where a person could misread it without."""
+    """Return a key in YAML notation, with quotes only if it contains more than letters, digits, _ and -."""
     if isinstance(key, str) and re.fullmatch(r"[\w-]+", key):
         return _shortened(key)
     return _shortened(as_yaml(key))
 
 
 def _shortened(text: str) -> str:
-    """A text of at most 60 characters; it keeps its last one, the quote or bracket that closes it."""
+    """Shorten a text to LONGEST_SHOWN characters. Its last character, the closing quote or bracket, is kept."""
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 4]}...{text[-1]}"
 
 
 def format_value(value: object) -> str:
-    """A value and its kind."""
+    """Return a value and its type: "3 (a whole number)"."""
     if value is None:
         return "nothing (null)"
     if value in ([], {}):
@@ -60,12 +60,15 @@ def format_value(value: object) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """The text with what may be a password or a key in its addresses left out."""
-    return re.sub(r"(://)[^/\s'\"]*@|(://[^\s'\"?]*\?)[^\s'\"]*", lambda found: f"{found[1] or found[2]}...", text)
+    """Replace user names, passwords and queries of addresses in a text by "..."."""
+    return re.sub(r"(://)[^/\s'\"]*@|(://[^\s'\"?]*\?)[^\s'\"]*", lambda match: f"{match[1] or match[2]}...", text)
 
 
 def dotted(path: KeyPath, document: object) -> str:
-    """A key path as experiments.e.epochs[1]; the document tells a list's position from a key that is a number."""
+    """Write a key path as experiments.e.epochs[1].
+
+    document: tells positions in lists from keys that are numbers.
+    """
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(document, list) else f".{as_key(part)}"
@@ -74,14 +77,14 @@ def dotted(path: KeyPath, document: object) -> str:
 
 
 def step(document: object, part: Any) -> object:
-    """What stands under a key or at a position. Raises LookupError where nothing does."""
+    """Return the value under a key or at a position. Raises LookupError if there is none."""
     if isinstance(document, dict) or (isinstance(document, list) and isinstance(part, int)):
         return document[part]
     raise LookupError(part)
 
 
 def place(path: KeyPath, document: object) -> list[int]:
-    """Where a key path stands in a document: to sort by, in the order in which a person wrote it."""
+    """Return the position of a key path in a document, as a sort key: findings come in the order of the file."""
     positions: list[int] = []
     for part in path:
         positions.append(list(document).index(part) if isinstance(document, dict) else part)
@@ -94,11 +97,11 @@ OTHER_NAMES = {
     "torch": "keras-torch", "pytorch": "keras-torch", "keras-pytorch": "keras-torch", "jax": "keras-jax",
     "tensorflow": "keras-tensorflow", "tf": "keras-tensorflow", "keras": "keras-tensorflow",
 }  # fmt: skip
-"""What people call something that has another name here."""
+"""Common other names of our devices and frameworks."""
 
 
 def nearest(value: object, names: Iterable[str]) -> str:
-    """The known name that a text was probably meant to be, as a question; else nothing."""
+    """Return a hint with the known name that a text probably means ("; did you mean gpu?"), or an empty text."""
     text, known = str(value).lower(), list(names)
     if OTHER_NAMES.get(text) in known:
         return f"; did you mean {OTHER_NAMES[text]}?"

@@ -1,4 +1,4 @@
-"""What a run is timed on: the GPUs that there are, and the threads that it may use. Standard library only."""
+"""Find the GPUs of this machine, and limit the threads of a run. This module uses only the standard library."""
 
 import os
 import re
@@ -16,23 +16,23 @@ THREAD_VARIABLES = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
 )
-"""Environment variables that BLAS, OpenMP and TensorFlow read their number of threads from, once, at import."""
+"""Environment variables from which BLAS, OpenMP and TensorFlow read their number of threads, once, at import."""
 
 HIDING = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide every GPU."""
 
 
 def find_gpus() -> list[str]:
-    """The machine's NVIDIA GPUs, as `nvidia-smi -L` lists them; [] where there is none.
+    """Return the machine's NVIDIA GPUs as `nvidia-smi -L` lists them; [] if there is none.
 
-    CUDA_VISIBLE_DEVICES set to nothing or to -1 hides them all, as it does for the frameworks. Set to some of them, it
-    leaves this list as it is: `visible_gpus` says which.
+    All GPUs are hidden, as they are for the frameworks, if CUDA_VISIBLE_DEVICES has one of the values of HIDING. If it
+    selects some GPUs, this list still contains all of them; `visible_gpus` returns the selected ones.
     """
     return [line for line in _listing() if line.startswith("GPU ")]
 
 
 def _listing() -> list[str]:
-    """The lines of `nvidia-smi -L`; [] where every GPU is hidden and where it can't be run."""
+    """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or the command cannot be run."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
     command = shutil.which("nvidia-smi")
@@ -46,21 +46,22 @@ def _listing() -> list[str]:
 
 
 def visible_gpus() -> list[str]:
-    """UUIDs of the GPUs that this process was given: those of CUDA_VISIBLE_DEVICES, or all of the machine's.
+    """Return the UUIDs of the GPUs that this process may use: those in CUDA_VISIBLE_DEVICES, or all of the machine's.
 
-    In the place of a divided GPU stand its instances ("MIG-..."; MIG: Multi-Instance GPU): CUDA computes on nothing
-    else there.
+    A divided GPU is replaced by its instances ("MIG-..."; MIG: Multi-Instance GPU), because CUDA can compute only on
+    these.
 
-    A scheduler's assignment comes in that variable, as numbers (in nvidia-smi's order), UUIDs or beginnings of them.
-    As in CUDA, the first entry that is no GPU here ends the list; so does a GPU that is named twice. An instance is
-    taken as it is. A divided GPU that is named means its first instance: CUDA takes one instance only.
+    A scheduler assigns GPUs through this variable, as numbers (in nvidia-smi's order), UUIDs or prefixes of UUIDs. As
+    in CUDA, the list ends at the first entry that is not a GPU of this machine, or that repeats an earlier one. An
+    entry that names an instance is not checked. An entry that names a divided GPU means its first instance, because
+    CUDA uses only one instance.
     """
     gpus = _gpus_and_instances()
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if given is None or not gpus:
+    assigned = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if assigned is None or not gpus:
         return [uuid for instances in gpus.values() for uuid in instances]
     visible: list[str] = []
-    for entry in (part.strip() for part in given.split(",")):
+    for entry in (part.strip() for part in assigned.split(",")):
         uuid = entry if entry.startswith("MIG-") else _named(entry, gpus)
         if uuid is None or uuid in visible:
             break
@@ -69,9 +70,10 @@ def visible_gpus() -> list[str]:
 
 
 def _gpus_and_instances() -> dict[str, list[str]]:
-    """By the UUID of each GPU, in nvidia-smi's order, the UUIDs that CUDA computes on: its instances, or its own.
+    """Return the UUIDs that CUDA can compute on, by the UUID of each GPU, in nvidia-smi's order.
 
-    nvidia-smi lists instances in indented lines below their GPU: "  MIG 1g.10gb     Device  0: (UUID: MIG-...)".
+    These are the instances of a divided GPU, and the GPU itself otherwise. nvidia-smi lists instances in indented lines
+    below their GPU: "  MIG 1g.10gb     Device  0: (UUID: MIG-...)".
     """
     instances: dict[str, list[str]] = {}
     gpu = None
@@ -85,13 +87,13 @@ def _gpus_and_instances() -> dict[str, list[str]]:
 
 
 def _uuid(line: str) -> str:
-    """UUID in a line such as "GPU 0: NVIDIA H200 (UUID: GPU-0a...)"; its number where there is none."""
-    found = re.search(r"\(UUID: (\S+)\)", line) or re.match(r"GPU (\d+)", line)
-    return found[1] if found else line
+    """Return the UUID in a line such as "GPU 0: NVIDIA H200 (UUID: GPU-0a...)", or the GPU's number if it has none."""
+    match = re.search(r"\(UUID: (\S+)\)", line) or re.match(r"GPU (\d+)", line)
+    return match[1] if match else line
 
 
 def _named(entry: str, gpus: dict[str, list[str]]) -> str | None:
-    """The GPU, or its first instance, that a number, a UUID or the beginning of exactly one means."""
+    """Return the GPU, or its first instance, that a number, a UUID or an unambiguous prefix of a UUID means."""
     if entry.isdecimal():
         matching = list(gpus)[int(entry) :][:1]
     else:
@@ -100,7 +102,7 @@ def _named(entry: str, gpus: dict[str, list[str]]) -> str | None:
 
 
 def no_gpu_message(asked_by: str) -> str:
-    """The sentence for a GPU that was asked for and isn't there."""
+    """Return the error message for a requested GPU that is not available. asked_by: what requests it."""
     return (
         f"{asked_by} asks for the device gpu, and this machine has none that can be used ({_where_looked()}); change "
         "`devices` to auto or [cpu], run on a machine with a GPU and its driver, or submit with a cluster profile "
@@ -111,20 +113,21 @@ def no_gpu_message(asked_by: str) -> str:
 def _where_looked() -> str:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if shutil.which("nvidia-smi") is None:
-        looked = "there is no nvidia-smi on the PATH"
+        reason = "there is no nvidia-smi on the PATH"
     elif visible in HIDING:
         return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU"
     elif find_gpus():
-        looked = "nvidia-smi -L lists no such GPU"
+        reason = "nvidia-smi -L lists no such GPU"
     else:
-        looked = "nvidia-smi -L listed no NVIDIA GPU"
-    return looked if visible is None else f"{looked}, with CUDA_VISIBLE_DEVICES={visible!r}"
+        reason = "nvidia-smi -L listed no NVIDIA GPU"
+    return reason if visible is None else f"{reason}, with CUDA_VISIBLE_DEVICES={visible!r}"
 
 
 def limit_threads(cpus: Sequence[int]) -> None:
-    """Hold this process to these CPUs, a thread each: before numpy or a framework is imported, or it has no effect.
+    """Pin this process to these CPUs, with one thread each. Call it before numpy or a framework is imported.
 
-    JAX reads no variable: it makes as many threads as the process may use CPUs, hence the affinity.
+    Libraries read the number of threads from environment variables when they are imported. JAX reads no variable: it
+    starts one thread for each CPU that the process may use, so the CPU affinity is set too.
     """
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(len(cpus))

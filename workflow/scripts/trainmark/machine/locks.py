@@ -1,6 +1,7 @@
-"""Holding what a run is timed on, CPUs or a GPU, for one run at a time.
+"""Lock the CPUs or the GPU on which a run is timed, so that only one run uses them at a time.
 
-Standard library and filelock only: a device lock is taken before any framework, and numpy, is imported.
+This module uses only the standard library and filelock, because the lock is taken before numpy or a framework is
+imported.
 """
 
 import hashlib
@@ -20,23 +21,25 @@ from trainmark.machine.cpus import allowed_cores, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
 
 HOST_FOLDER = Path("/tmp")  # noqa: S108 (see _lock_folder)
-"""Where locks lie. Not TMPDIR: a batch system sets one for each job, and each would have locks of its own."""
+"""Parent of the locks' folder. It is not TMPDIR, which batch systems set for each job: jobs would not share locks."""
 
 LOCK_FOLDER_VARIABLE = "TRAINMARK_LOCK_FOLDER"
-"""Environment variable that names another folder for the locks: one that all jobs of a host share."""
+"""Environment variable that names another folder for the locks. All jobs of a host must share it."""
 
 POLL_SECONDS = 0.2
-"""How often the first of a queue looks for what it needs."""
+"""Time between two attempts of the first process in the queue to lock its CPUs and GPU."""
 
 QUEUE_POLL_SECONDS = 0.5
-"""How often the others look: seldom, since looking takes time from the run that is being timed."""
+"""Time between two attempts of the others. It is longer because attempts take CPU time from the run being timed."""
 
 
 @dataclass(frozen=True)
 class DeviceLock:
-    """What one run holds. cpus: numbers of the CPUs that it may run on. gpu: UUID of its GPU, None on the CPU.
+    """The CPUs and the GPU that are locked for one run.
 
-    held_from: when it was taken, on the clock of `time.monotonic`.
+    cpus: numbers of the CPUs that it may run on.
+    gpu: UUID of its GPU; None for a CPU run.
+    held_from: time at which the lock was taken, on the clock of `time.monotonic`.
     """
 
     cpus: tuple[int, ...]
@@ -54,19 +57,25 @@ def hold_device(
     stream: TextIO | Terminal | None = None,
     waiting_seconds: float = LONG_SECONDS,
 ) -> Iterator[DeviceLock]:
-    """Hold `threads` CPUs, and for the device "gpu" one GPU, for one timed run; wait while others have them.
+    """Lock `threads` CPUs and, for the device "gpu", one GPU for a timed run. Wait while other runs hold them.
 
-    No --cores or --resources value can then make two timed runs share what they are timed on. CPUs are held by whole
-    cores, so that no other run computes on the second CPU of one; where there are fewer cores than threads, all of
-    them. A GPU run holds at most its GPU's share of the cores, so that every GPU can be used at once. The locks are the
-    operating system's: they are the host's, whoever runs, and go with the process, however it ends.
+    With these locks, no value of --cores or --resources can make two timed runs share a CPU or a GPU. Whole cores are
+    locked, so that no other run computes on the second CPU of a core. If there are fewer cores than threads, all cores
+    are locked. A GPU run locks at most the cores divided by the number of GPUs, so that all GPUs can be used at once.
+    The locks are those of the operating system: they hold for all users of the host, and are released when the process
+    ends, even if it is killed.
 
-    Runs that choose from the same cores and GPUs wait one behind the other, so that small ones don't keep the cores
-    from one that needs many. Between CPU and GPU runs, and between jobs with other cores, there is no such order.
+    Runs that choose from the same cores and GPUs wait in a queue, so that small runs cannot delay a run that needs many
+    cores. There is no such order between CPU and GPU runs, or between jobs that may use different cores.
 
-    A run sees no GPU but its own (CUDA_VISIBLE_DEVICES); a CPU run sees none. A wait longer than `waiting_seconds` is
-    said on `stream` (default: standard error), in a line that begins with `title`. Raises DeviceError where there is no
-    GPU, or no folder for the locks.
+    CUDA_VISIBLE_DEVICES is set so that a GPU run sees only its own GPU, and a CPU run sees none.
+
+    lock_folder: folder of the locks; None means the host's.
+    title: beginning of the line that says that the process waits.
+    stream: where this line is printed; None means standard error.
+    waiting_seconds: waiting time before this line is printed.
+
+    Raises DeviceError if there is no GPU or no usable folder for the locks.
     """
     gpus = visible_gpus() if device == "gpu" else []
     if device == "gpu" and not gpus:
@@ -76,8 +85,8 @@ def hold_device(
     count = max(1, min(threads, share))
     folder = lock_folder or _lock_folder()
     with ExitStack() as locks:
-        what = "a GPU" if gpus else f"{count} CPU{'s' if count > 1 else ''}"
-        text = f"{title}: waiting for {what}, held by other jobs"
+        needed = "a GPU" if gpus else f"{count} CPU{'s' if count > 1 else ''}"
+        text = f"{title}: waiting for {needed}, held by other jobs"
         with say_when_long(text, stream, waiting_seconds), ExitStack() as queue:
             _take(folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock", queue, wait=True)
             while not (held := _try_device(cores, count, gpus, folder, locks)):
@@ -92,7 +101,7 @@ def hold_device(
 def cpus_beside_runs(threads: int, title: str) -> Iterator[None]:
     """Lock CPUs for untimed work and pin this process to them, so that it cannot slow down a run that is being timed.
 
-    title: what the process does; it begins the line that says that the process waits.
+    title: what the process does. The line that says that it waits begins with it.
     """
     with hold_device("cpu", threads, title=title) as device_lock:
         limit_threads(device_lock.cpus)
@@ -102,8 +111,11 @@ def cpus_beside_runs(threads: int, title: str) -> Iterator[None]:
 def _try_device(
     cores: Iterable[int], count: int, gpus: Sequence[str], folder: Path, locks: ExitStack
 ) -> tuple[list[int], str | None] | None:
-    """(cores, GPU) that are now held in `locks`, or None, and nothing held, where not all that is needed is free."""
-    with ExitStack() as choosing:  # one at a time: else two runs that need all cores could each hold a half and give up
+    """Lock `count` cores and, if there are GPUs, one of them in `locks`, and return (cores, GPU).
+
+    Return None, with nothing locked, if not all of them are free.
+    """
+    with ExitStack() as choosing:  # one process at a time: else two runs could each lock half of the cores and give up
         _take(folder / "choosing.lock", choosing, wait=True)
         gpu = next((gpu for gpu in gpus if _take(folder / f"gpu-{gpu.replace('/', '-')}.lock", locks)), None)
         held: list[int] = []
@@ -118,12 +130,12 @@ def _try_device(
 
 
 def _take(path: Path, locks: ExitStack, wait: bool = False) -> bool:
-    """Whether the lock, one of the operating system on a file, was free; it is then held until `locks` closes.
+    """Take an operating system lock on a file until `locks` closes, and return whether this succeeded.
 
-    wait: until it is free. Raises DeviceError where the file can't be locked.
+    wait: wait until the lock is free. Raises DeviceError if the file cannot be locked.
     """
-    # For everybody, whatever the umask. Not the soft lock that filelock falls back to on a file system without locks:
-    # a killed process would leave it.
+    # The mode lets all users lock the file, whatever the umask. On a file system without locks, filelock would fall
+    # back to a soft lock, which a killed process would leave behind.
     lock = FileLock(path, mode=0o666, fallback_to_soft=False, poll_interval=QUEUE_POLL_SECONDS)
     try:
         locks.enter_context(lock.acquire(timeout=-1 if wait else 0))
@@ -136,10 +148,12 @@ def _take(path: Path, locks: ExitStack, wait: bool = False) -> bool:
 
 @contextmanager
 def run_lock(record: Path, own_folder: Path, lock_folder: Path | None = None) -> Iterator[None]:
-    """Hold a run, by the record that it will write: a worker that outlived its workflow may still be training it.
+    """Lock a run, because a process that outlived its workflow may still be training it.
 
-    own_folder: a folder of the run's own, made where there is none. A lock in it holds the run on other hosts too,
-    where the file system has locks.
+    record: the record that the run will write; it identifies the run.
+    own_folder: a folder of the run, created if missing. A lock in it also excludes other hosts, if the file system
+    supports locks.
+    lock_folder: folder of the locks; None means the host's.
     """
     with ExitStack() as locks:
         name = f"run-{_short_hash(os.fspath(record.resolve()))}.lock"
@@ -151,10 +165,10 @@ def run_lock(record: Path, own_folder: Path, lock_folder: Path | None = None) ->
 
 
 def hold_directory(directory: Path, lock_folder: Path | None = None) -> ExitStack:
-    """Keep other workflows out of a directory, until the stack that this returns closes or the process ends.
+    """Lock a directory against other workflows until the returned stack is closed or the process ends.
 
-    The lock lies in the directory, or, where its file system has none, among the host's. Raises BusyError where another
-    workflow holds it, and DeviceError where there is no place for a lock.
+    The lock is in the directory or, if its file system does not support locks, in the folder of the host's locks.
+    Raises BusyError if another workflow holds it, and DeviceError if no lock can be made.
     """
     locks = ExitStack()
     try:
@@ -172,14 +186,14 @@ def _short_hash(text: str) -> str:
 
 
 def _lock_folder() -> Path:
-    """The folder of the host's locks, made where there is none: all users', since they share the host's devices.
+    """Return the folder of the host's locks, created if missing. All users share it, as they share the devices.
 
-    It is sticky, as /tmp is: nobody can remove another user's lock, which somebody may hold. In such a folder Linux can
-    refuse to open others' files with O_CREAT (fs.protected_regular, proc_sys_fs(5)); filelock creates with O_EXCL and
-    opens what is there without O_CREAT, so that this rule does not bite.
+    The folder is sticky, like /tmp, so that no user can remove the lock of another. In a sticky folder Linux may refuse
+    to open files of other users with O_CREAT (fs.protected_regular, proc_sys_fs(5)). This does not affect filelock: it
+    creates files with O_EXCL and opens existing ones without O_CREAT.
     """
-    named = os.environ.get(LOCK_FOLDER_VARIABLE)
-    folder = Path(named) if named else HOST_FOLDER / "trainmark-locks"
+    override = os.environ.get(LOCK_FOLDER_VARIABLE)
+    folder = Path(override) if override else HOST_FOLDER / "trainmark-locks"
     try:
         folder.mkdir(parents=True)
         folder.chmod(0o1777)

@@ -1,1 +1,1 @@
-"""From a config to its runs: which, in which order, from which files and which code."""
+"""Expand a config into runs, with their order, their files and the code that they depend on."""

@@ -1,4 +1,4 @@
-"""What a workflow is going to do: its runs, their order and files, and what its rules look up by their wildcards."""
+"""The campaign of a workflow: its runs, their order and files, and the values that rules look up by wildcards."""
 
 import json
 import shlex
@@ -33,20 +33,22 @@ from trainmark.plan.staleness import certificate_changes, record_changes, tables
 from trainmark.recipes.catalogue import RECIPES
 
 SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", "source")
-"""What the report prints of a recipe, besides its runs."""
+"""Attributes of a recipe that the report prints."""
 
 
 Wildcards = Any
-"""Snakemake's: the parts of an output's path as attributes; a rule has those that its output names."""
+"""Snakemake's wildcards: the variable parts of an output's path, as attributes."""
 
 
 class Campaign:
-    """All runs of a config, and everything that is made of them.
+    """All runs of a config, and the files that are made from them.
 
-    config: checked, with defaults, and with its devices named (`matrix.with_devices`). catalogue: the dataset entries.
-    missing: why a run has no record and is left out of `runs`, by its id; `order` holds it still. attempts: how often
-    to have trained a run, by its id, where it is more than once (reruns.py). The functions of wildcards return what a
-    job depends on, in the form that its rule hands to Snakemake.
+    Methods that take wildcards return what a job depends on, in the form in which its rule passes it to Snakemake.
+
+    config: the checked config, with defaults and with resolved devices (`matrix.with_devices`).
+    catalogue: the dataset entries.
+    missing: the reason why a run has no record, by run id. Such a run is in `order` but not in `runs`.
+    attempts: the attempt number of each run that is past its first attempt, by run id (reruns.py).
     """
 
     def __init__(self, config: Mapping, catalogue: Mapping, missing: Mapping[str, str] | None = None) -> None:
@@ -64,17 +66,17 @@ class Campaign:
 
     @property
     def records(self) -> list[str]:
-        """The record of each run."""
+        """The record of each run, as a path."""
         return [RECORD_FILE.format_map(vars(run)) for run in self.runs]
 
     @property
     def frameworks(self) -> list[str]:
-        """The frameworks of all runs, each once."""
+        """The frameworks of all runs, without duplicates."""
         return list(dict.fromkeys(run.framework for run in self.runs))
 
     @property
     def certificates(self) -> list[str]:
-        """The certificate of each group that has two trainers or more."""
+        """The certificate of each group with at least two trainers."""
         return [
             f"{CERTIFICATES}/{CERTIFICATE_FILE}".format(experiment=experiment, recipe=recipe, dataset=dataset)
             for experiment, recipe, dataset in self._trainers
@@ -82,12 +84,12 @@ class Campaign:
 
     @property
     def evaluations(self) -> list[str]:
-        """The cross-evaluations of each group that has two trainers or more and writes its weights: one a trainer."""
+        """The cross-evaluations: one per trainer, in groups that write weights and have at least two trainers."""
         return [f"{EVALUATIONS}/{file}" for file in evaluation_files(self.config, self._trainers)]
 
     @property
     def figures(self) -> list[str]:
-        """Every figure of each experiment, recipe and dataset, in each format."""
+        """All figures of each experiment, recipe and dataset, in all formats."""
         groups = sorted({(run.experiment, run.recipe, run.dataset) for run in self.runs})
         return [
             FIGURE_FILE.format(experiment=experiment, recipe=recipe, dataset=dataset, figure=figure) + kind
@@ -98,7 +100,7 @@ class Campaign:
 
     @property
     def products(self) -> list[str]:
-        """What is made of each dataset that is trained on, or is to be prepared."""
+        """The files that are made from each dataset that is trained on or listed under `prepare`."""
         return products(sorted({run.dataset for run in self.runs} | set(self.config["prepare"])), self.catalogue)
 
     @property
@@ -106,14 +108,14 @@ class Campaign:
         """The description of each experiment."""
         return [experiment["description"] for experiment in self.config["experiments"].values()]
 
-    # --- what a job depends on, by its wildcards --------------------------------------------------------------------
+    # --- what a job depends on, by wildcards ------------------------------------------------------------------------
 
     def settings(self, wildcards: Wildcards) -> str:
-        """The settings that decide a run, as JSON."""
+        """The settings that affect a run, as JSON."""
         return self._settings(wildcards, ("training", "record"))
 
     def certified_settings(self, wildcards: Wildcards) -> str:
-        """The settings that decide a certificate, as JSON."""
+        """The settings that affect a certificate, as JSON."""
         return self._settings(wildcards, ("training",))
 
     def _settings(self, wildcards: Wildcards, what: Sequence[str]) -> str:
@@ -121,27 +123,36 @@ class Campaign:
         return json.dumps({key: experiment[key] for key in keys_that_decide(what)}, sort_keys=True)
 
     def stale_record(self, wildcards: Wildcards, with_code: bool) -> list[str]:
-        """What of a run's record is not as asked (`record_changes`). with_code: whether the code counts."""
+        """Return what differs between a run's record and the config (`record_changes`).
+
+        with_code: also compare the code.
+        """
         run_id = RUN_FOLDER.format_map(wildcards)
         path = Path(RECORD_FILE.format_map(wildcards))
-        asked = self._asked(wildcards, self.settings, self.recipe)
-        return record_changes(path, run_id, asked, self.training_code(wildcards) if with_code else None)
+        expected = self._expected(wildcards, self.settings, self.recipe)
+        return record_changes(path, run_id, expected, self.training_code(wildcards) if with_code else None)
 
     def stale_certificate(self, wildcards: Wildcards, with_code: bool) -> list[str]:
-        """The same of a group's certificate."""
+        """Return what differs between a group's certificate and the config (`certificate_changes`).
+
+        with_code: also compare the code.
+        """
         group = {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
         path = Path(CERTIFICATES, CERTIFICATE_FILE.format(**group))
-        asked = self._asked(wildcards, self.certified_settings, self.certified_recipe)
+        expected = self._expected(wildcards, self.certified_settings, self.certified_recipe)
         frameworks = sorted({framework for framework, _ in self.trainers(wildcards)})
         code = dict(zip(["certify", *frameworks], self.certificate_code(wildcards), strict=True)) if with_code else None
-        return certificate_changes(path, group, asked, code)
+        return certificate_changes(path, group, expected, code)
 
     def stale_tables(self, wildcards: Wildcards, with_code: bool) -> list[str]:
-        """Of the tables what is not as asked (`tables_changes`); their code is Snakemake's to know."""
+        """Return what differs between the tables and the config (`tables_changes`).
+
+        with_code has no effect: Snakemake itself compares the code of the tables, which is a parameter of their rule.
+        """
         return tables_changes([*self.records, *self.certificates, *self.evaluations], self.order)
 
-    def _asked(self, wildcards: Wildcards, settings: Callable, recipe: Callable) -> dict:
-        """Settings and recipe as they come back from JSON, and the dataset."""
+    def _expected(self, wildcards: Wildcards, settings: Callable, recipe: Callable) -> dict:
+        """Return the settings and the recipe as JSON values, and the name of the dataset."""
         return {
             "settings": json.loads(settings(wildcards)),
             "recipe": json.loads(recipe(wildcards)),
@@ -149,33 +160,33 @@ class Campaign:
         }
 
     def recipe(self, wildcards: Wildcards) -> str:
-        """What the recipe decides of a run, as JSON."""
+        """The values of the recipe that affect a run, as JSON."""
         return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
     def certified_recipe(self, wildcards: Wildcards) -> str:
-        """What the recipe decides of a certificate, as JSON: how large its images are, too."""
+        """The values of the recipe that affect a certificate, as JSON."""
         return json.dumps(certified_recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
     def described_recipes(self) -> str:
-        """What the report prints of the recipes, as JSON."""
+        """The values of the recipes that the report prints, as JSON."""
         names = sorted({run.recipe for run in self.runs})
         return json.dumps({name: [getattr(RECIPES[name], key) for key in SHOWN_OF_RECIPES] for name in names})
 
     def turn(self, wildcards: Wildcards) -> int:
-        """The priority of a run: the earlier its place in the order, the higher."""
+        """The priority of a run. Earlier runs in the order have a higher priority."""
         return self._turns[RUN_FOLDER.format_map(wildcards)]
 
     def attempt(self, wildcards: Wildcards) -> int:
-        """How often to have trained a run: one more makes it stale."""
+        """The attempt number of a run, from 1. A higher number makes the run stale."""
         return self.attempts.get(RUN_FOLDER.format_map(wildcards), 1)
 
     @property
     def before_runs(self) -> int:
-        """A priority above that of every run."""
+        """A priority higher than that of every run."""
         return len(self.order) + 1
 
     def of_dataset(self, look_up: Callable) -> Callable[[Wildcards], object]:
-        """A function of a dataset's name and the catalogue, as one of wildcards."""
+        """Turn a function of a dataset's name and the catalogue into a function of wildcards."""
         return lambda wildcards: look_up(wildcards.dataset, self.catalogue)
 
     def trainers(self, wildcards: Wildcards) -> list[tuple[str, str]]:
@@ -191,7 +202,7 @@ class Campaign:
         ]
 
     def evaluated(self, wildcards: Wildcards) -> list[str]:
-        """The records of the runs that a trainer evaluates: those of the trainer before it in its group."""
+        """The records of the runs that a trainer evaluates: those of the previous trainer in its group."""
         trainers = self.trainers(wildcards)
         before = trainers[trainers.index((wildcards.framework, wildcards.device)) - 1]
         group = (wildcards.experiment, wildcards.recipe, wildcards.dataset)
@@ -208,7 +219,7 @@ class Campaign:
         return digest(*training_code(RECIPES[wildcards.recipe], wildcards.framework))
 
     def tracing_code(self, wildcards: Wildcards) -> str:
-        """Digest of the code that traces a trainer."""
+        """Digest of the code that writes the trace of a trainer."""
         return digest(*tracing_code(RECIPES[wildcards.recipe], wildcards.framework))
 
     def evaluating_code(self, wildcards: Wildcards) -> str:
@@ -216,7 +227,7 @@ class Campaign:
         return digest(*evaluating_code(RECIPES[wildcards.recipe], wildcards.framework))
 
     def certificate_code(self, wildcards: Wildcards) -> list[str]:
-        """Digests of the code that compares the traces of a group, and of the code that takes them."""
+        """Digests of the code that compares the traces of a group, and of the code that writes each of them."""
         recipe = RECIPES[wildcards.recipe]
         frameworks = sorted({framework for framework, _ in self.trainers(wildcards)})
         return [digest("certify"), *(digest(*tracing_code(recipe, framework)) for framework in frameworks)]
@@ -231,5 +242,5 @@ class Campaign:
 
 
 def option(name: str, files: str | Iterable[str] | None) -> str:
-    """A command line's option and its file, quoted for the shell; nothing where there is no file."""
+    """Return a command line option with its file, quoted for the shell, or an empty text without a file."""
     return f"{name} {shlex.quote(str(files))}" if files else ""

@@ -1,4 +1,4 @@
-"""Which of our own modules a job depends on, and digests of their code."""
+"""Find the modules of this project that a job depends on, and compute digests of their code."""
 
 import ast
 import hashlib
@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import TypeGuard
 
 SCRIPTS = Path(__file__).parents[2]
-"""The folder of the project's own modules: the scripts at its top, and the library."""
+"""The folder of the project's own modules: the scripts and the library."""
 
 NOT_FOLLOWED = {
-    "trainmark.recipes.catalogue": "all recipes, of which a run has one: a job names the values it depends on itself",
+    "trainmark.recipes.catalogue": "it holds all recipes, but a run uses one; a job lists the values it depends on",
 }
-"""Modules that are left out together with what they import, and why."""
+"""Modules that are skipped together with their imports, and why."""
 
 WITHOUT_EFFECT = {
-    "trainmark.console": "what a person sees while a run trains",
-    "trainmark.training.process_exit": "how the process ends when its record is made",
-    "trainmark.training.display": "what a person sees of a run",
-    "trainmark.plan.plan_file": "the order of the runs, and settings that decide nothing",
-    "trainmark.tables.consistency": "what is checked of records side by side",
-    "trainmark.records.consistency": "what is checked when a record is read",
-    "trainmark.parity.contradictions": "what is checked when a certificate is read",
-    "trainmark.errors": "sentences, and the exit status of a script that fails",
-    "trainmark.plan.dependencies": "what digests are made of: where it names other modules, the digests show it",
-    "trainmark.plan.code_digests": "the digests: where it makes others of the same code, they show it themselves",
+    "trainmark.console": "progress and messages on the terminal",
+    "trainmark.training.process_exit": "how the process ends once its record is complete",
+    "trainmark.training.display": "progress of a run on the terminal",
+    "trainmark.plan.plan_file": "the order of the runs, and settings that affect no result",
+    "trainmark.tables.consistency": "checks when records are compared with each other",
+    "trainmark.records.consistency": "checks when a record is read",
+    "trainmark.parity.contradictions": "checks when a certificate is read",
+    "trainmark.errors": "error messages, and the exit status of a script that fails",
+    "trainmark.plan.dependencies": "where digests start; if it names other modules, the digests change",
+    "trainmark.plan.code_digests": "computes the digests; if it computes them differently, they change",
 }
-"""Modules that decide nothing that a result holds, and why: an edit of one makes no result stale."""
+"""Modules that affect no result, and why. An edit of one makes no result stale."""
 
 DATA_FILES = {
     "trainmark.records.evaluation": ("evaluation.schema.json",),
@@ -37,18 +37,22 @@ DATA_FILES = {
     "trainmark.parity.certificate": ("certificate.schema.json",),
     "trainmark.report.page": ("*.css", "*.j2"),
 }
-"""Patterns of files beside a module that decide with it what a result holds."""
+"""Patterns of data files next to a module that affect its results."""
 
 WITHOUT_MEANING = {"ctx", "kind", "type_comment"}
-"""Fields of syntax nodes that repeat where the node stands (ctx), or that do nothing when the code runs."""
+"""Fields of syntax nodes that follow from the position of the node (ctx) or have no effect at run time."""
 
 HEX_DIGITS = 16
-"""Length of a digest: 64 of SHA-256's bits."""
+"""Length of a digest in characters: 64 bits of SHA-256."""
 
 
 @dataclass(frozen=True)
 class _Source:
-    """What a module's file says: names that it may import, modules or not, and the digest of its code."""
+    """A parsed module.
+
+    imports: names that it imports; some are not modules but names in a module.
+    digest: digest of its code.
+    """
 
     imports: frozenset[str]
     digest: str
@@ -56,13 +60,13 @@ class _Source:
 
 @cache
 def modules_of(*starts: str, scripts: Path = SCRIPTS) -> tuple[str, ...]:
-    """Sorted names of our own modules that are loaded, at once or in the middle of a job, with the modules `starts`.
+    """Return the sorted names of the project's modules that the modules `starts` import, directly or indirectly.
 
-    Scripts are modules too ("train"). Imports within functions count, those under `if TYPE_CHECKING:` do not. What
-    importlib imports, as it does adapters and formats, can't be seen: name it as one more start. A module of
-    NOT_FOLLOWED is left out, unless it is a start.
+    Scripts are modules too ("train"). Imports inside functions count; those under `if TYPE_CHECKING:` do not. Modules
+    that importlib loads, such as adapters and formats, are not found: pass them as further starts. A module of
+    NOT_FOLLOWED is left out unless it is a start.
 
-    Raises LookupError for a start that is no module in `scripts`, SyntaxError for a module that is no Python.
+    Raises LookupError if a start is not a module in `scripts`, and SyntaxError if a module is not valid Python.
     """
     files = _files(scripts)
     for start in starts:
@@ -81,29 +85,30 @@ def modules_of(*starts: str, scripts: Path = SCRIPTS) -> tuple[str, ...]:
 
 
 def digests(*starts: str, scripts: Path = SCRIPTS) -> dict[str, str]:
-    """Digest of each module that is loaded with `starts` and decides something, by its name, and of its data files.
+    """Return the digests of the modules that `starts` import and of their data files.
 
-    A module's is that of its code, the same on every Python: comments, docstrings and formatting change
-    nothing. A data file's is that of its bytes, by its path from `scripts` ("trainmark/record.schema.json").
+    Modules of WITHOUT_EFFECT are left out. The digest of a module, by its name, is computed from its code and is the
+    same on every version of Python; comments, docstrings and formatting do not affect it. The digest of a data file, by
+    its path from `scripts` ("trainmark/record.schema.json"), is computed from its bytes.
 
     Raises what `modules_of` raises.
     """
     files = _files(scripts)
-    found = {}
+    digest_of = {}
     for module in modules_of(*starts, scripts=scripts):
         if module in WITHOUT_EFFECT:
             continue
-        found[module] = _source(module, files[module]).digest
+        digest_of[module] = _source(module, files[module]).digest
         for pattern in DATA_FILES.get(module, ()):
             for data_file in files[module].parent.glob(pattern):
-                found[data_file.relative_to(scripts).as_posix()] = _file_digest(data_file)
-    return found
+                digest_of[data_file.relative_to(scripts).as_posix()] = _file_digest(data_file)
+    return digest_of
 
 
 @cache
 def digest(*starts: str, scripts: Path = SCRIPTS) -> str:
-    """One digest over `digests`: it changes when, and only when, one of them changes, comes or goes."""
-    lines = [f"{name} {one}\n" for name, one in sorted(digests(*starts, scripts=scripts).items())]
+    """Return one digest of all `digests`. It changes exactly when one of them changes, is added or is removed."""
+    lines = [f"{name} {sha256}\n" for name, sha256 in sorted(digests(*starts, scripts=scripts).items())]
     return _short_sha256("".join(lines).encode())
 
 
@@ -118,7 +123,7 @@ def _file_digest(path: Path) -> str:
 
 @cache
 def _files(scripts: Path) -> dict[str, Path]:
-    """File of every module under a folder, by the module's name; a package's is its __init__.py."""
+    """Return the file of every module in a folder, by the module's name. The file of a package is its __init__.py."""
     return {_module_name(path.relative_to(scripts)): path for path in sorted(scripts.rglob("*.py"))}
 
 
@@ -136,7 +141,7 @@ def _source(module: str, path: Path) -> _Source:
 
 
 def _with_packages(name: str) -> Iterator[str]:
-    """The packages that a module lies in, outermost first, and the module: loading it loads them all."""
+    """Yield the packages that contain a module, outermost first, and the module. Importing it loads all of them."""
     return accumulate(name.split("."), "{}.{}".format)
 
 
@@ -144,7 +149,7 @@ def _with_packages(name: str) -> Iterator[str]:
 
 
 def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under `if TYPE_CHECKING:`, which is false when the code runs; its `else` is not."""
+    """Yield all nodes except those under `if TYPE_CHECKING:`, which is false at run time. Its `else` is included."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -159,7 +164,10 @@ def _is_for_type_checkers(node: ast.AST) -> TypeGuard[ast.If]:
 
 
 def _imported_names(node: ast.AST, package: str) -> list[str]:
-    """What a statement in a module of `package` imports: `from trainmark import x` may be of a module trainmark.x."""
+    """Return the names that a statement in a module of `package` imports.
+
+    For `from trainmark import x` these are trainmark and trainmark.x, which may be a module.
+    """
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -169,7 +177,7 @@ def _imported_names(node: ast.AST, package: str) -> list[str]:
 
 
 def _absolute(name: str, level: int, package: str) -> str:
-    """The name that `from` gives with `level` dots before it: one is the package itself, each further one goes out."""
+    """Resolve a relative import with `level` dots: one dot is the package, each further dot the package around it."""
     if level == 0:
         return name
     outer = package.split(".")
@@ -180,47 +188,50 @@ def _absolute(name: str, level: int, package: str) -> str:
 
 
 def _form(value: object) -> str:
-    """A syntax node, or what a field of one holds, as text that says all that the code does and nothing more.
+    """Write a syntax node, or the value of one of its fields, as text that contains only what affects execution.
 
-    Python's own ast.dump and ast.unparse differ between its versions: 3.12 gave functions a field for type parameters,
-    3.13 leaves out empty lists. Here a field that holds nothing is never written.
+    ast.dump and ast.unparse differ between versions of Python: 3.12 added a field for type parameters to functions, and
+    3.13 omits empty lists. Here empty fields are always omitted.
     """
     if isinstance(value, ast.Constant):
         return f"Constant({_literal(value.value)})"
     if isinstance(value, ast.AST):
-        fields = [(name, _held(value, name)) for name in value._fields if name not in WITHOUT_MEANING]
-        inside = [f"{name}={_form(held)}" for name, held in fields if held is not None and held != []]
-        return f"{type(value).__name__}({','.join(inside)})"
-    if isinstance(value, list):  # None has its place in one: a dict's keys hold it for each **
+        fields = [(name, _field(value, name)) for name in value._fields if name not in WITHOUT_MEANING]
+        texts = [f"{name}={_form(content)}" for name, content in fields if content is not None and content != []]
+        return f"{type(value).__name__}({','.join(texts)})"
+    if isinstance(value, list):  # None is kept in lists: the keys of a dict have one for each **
         return f"[{','.join(map(_form, value))}]"
     return _literal(value)
 
 
 def _literal(value: object) -> str:
-    """Type and value, in ASCII, because which characters repr escapes follows each Python's Unicode tables.
+    """Write a type and a value in ASCII, because repr escapes different characters in different versions of Python.
 
-    Integers are in hexadecimal, because Python refuses to write very long ones in decimal.
+    Integers are written in hexadecimal, because Python refuses to convert very long ones to decimal.
     """
     return f"{type(value).__name__} {hex(value) if type(value) is int else ascii(value)}"
 
 
-def _held(node: ast.AST, field: str) -> object:
-    """What a field holds, without statements that do nothing, and with the text of an f-string in whole pieces."""
+def _field(node: ast.AST, name: str) -> object:
+    """Return the value of a field, without statements that have no effect and with merged texts of an f-string."""
     if isinstance(node, ast.JoinedStr):
-        return list(_whole_pieces(node.values))
-    held = getattr(node, field, None)
-    return [item for item in held if not _does_nothing(item)] if isinstance(held, list) else held
+        return list(_merged_texts(node.values))
+    content = getattr(node, name, None)
+    return [item for item in content if not _does_nothing(item)] if isinstance(content, list) else content
 
 
 def _does_nothing(node: object) -> bool:
-    """Whether a statement is `pass`, or bare text such as a docstring."""
+    """Return whether a statement is `pass` or only a text, such as a docstring."""
     if isinstance(node, ast.Pass):
         return True
     return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
 
 
-def _whole_pieces(parts: list[ast.expr]) -> Iterator[ast.expr]:
-    """An f-string's parts; Pythons differ in where they cut its text, and in whether a piece may be empty."""
+def _merged_texts(parts: list[ast.expr]) -> Iterator[ast.expr]:
+    """Yield the parts of an f-string with adjacent texts merged and empty ones left out.
+
+    Versions of Python split the text of an f-string differently.
+    """
     for is_text, group in groupby(parts, lambda part: isinstance(part, ast.Constant)):
         if not is_text:
             yield from group

@@ -1,4 +1,4 @@
-"""Which code a job's results depend on: where `code_digests` starts to look."""
+"""For each kind of job, the modules from which its code digest is computed (the starts of `code_digests`)."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -9,33 +9,33 @@ from trainmark.recipes.recipe import Recipe
 
 
 def training_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
-    """Of a run: the training, the framework's adapter, and the module of the recipe's network."""
+    """Starts for a run: the training script, the framework's adapter, and the module of the recipe's network."""
     adapter = f"trainmark.frameworks.{known_frameworks()[framework].module}"
     return ("train", adapter, recipe.architecture.__module__)
 
 
 def tracing_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
-    """Of a trace: as of a run, with the certified steps in place of the training."""
+    """Starts for a trace: those of a run, with the tracing script instead of the training script."""
     return ("trace_training", *training_code(recipe, framework)[1:])
 
 
 def evaluating_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
-    """Of a cross-evaluation: as of a run, with the evaluating in place of the training."""
+    """Starts for a cross-evaluation: those of a run, with the evaluation script instead of the training script."""
     return ("evaluate", *training_code(recipe, framework)[1:])
 
 
 def preparing_code(dataset_format: str) -> tuple[str, ...]:
-    """Of a prepared dataset: the preparing, and the module of its format."""
+    """Starts for a prepared dataset: the preparing script and the module of its format."""
     return ("prepare", f"trainmark.datasets.formats.{dataset_format}")
 
 
 def report_code(recipes: Iterable[Recipe]) -> tuple[str, ...]:
-    """Of a report on runs of these recipes: its own, and the modules of the networks that it draws."""
+    """Starts for a report on runs of these recipes: the report script and the modules of the networks it draws."""
     return ("report", *sorted({recipe.architecture.__module__ for recipe in recipes}))
 
 
 def recipe_values(recipe: Recipe) -> dict:
-    """What a recipe decides of a run, as plain JSON values: what it says of its source, or checks, decides nothing."""
+    """Return the values of a recipe that affect a run, as plain JSON values. Its source and its checks do not."""
     return {
         "architecture": recipe.architecture.__qualname__,
         "initializer": recipe.initializer,
@@ -47,10 +47,10 @@ def recipe_values(recipe: Recipe) -> dict:
 
 
 def certified_recipe_values(recipe: Recipe) -> dict:
-    """What a recipe decides of a certificate: how large its images are, too."""
+    """Return the values of a recipe that affect a certificate: those of a run, and the image size (certified_side)."""
     return recipe_values(recipe) | {"certified_side": recipe.certified_side}
 
 
 def code_record(starts: tuple[str, ...]) -> dict:
-    """The code of a run as its record keeps it: one digest, and each module's."""
+    """Return the code of a job as results store it: one digest, and the digest of each module."""
     return {"sha256": code_digests.digest(*starts), "modules": code_digests.digests(*starts)}

@@ -1,7 +1,7 @@
-"""What a person sees of a workflow while it runs: a line for each run, and on a terminal a progress bar.
+"""Show the progress of a workflow: a line for each run and, on a terminal, a progress bar.
 
-Snakemake calls a `logging.Handler` for each of its messages. `WorkflowDisplay` takes the place of its handler for the
-terminal: messages on jobs become our own lines, all others pass.
+Snakemake passes its messages to a `logging.Handler`. `WorkflowDisplay` replaces the handler for the terminal: it prints
+our own lines instead of messages about jobs, and passes on all other messages.
 """
 
 import json
@@ -25,12 +25,12 @@ from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
 from trainmark.records.sentences import run_sentence
 
 REFRESH_SECONDS = 1.0
-"""How often the bar is drawn again. Seldom: drawing takes time from the runs that are being timed."""
+"""Time between two updates of the bar. It is long because drawing takes CPU time from the runs being timed."""
 
 BAR_CHARACTERS = 20
 
 LOG_TAIL_BYTES = 20_000
-"""How much of a log is searched for the sentence that ends it."""
+"""Size of the part at the end of a log that is read."""
 
 TITLES = {
     "download_dataset": "fetching {dataset}",
@@ -45,23 +45,23 @@ TITLES = {
     "plot_figure": "drawing {figure} ({recipe} on {dataset})",
     "report": "writing the report",
 }
-"""What each rule's jobs do."""
+"""What the jobs of each rule do."""
 
 WITH_OWN_BAR = {"download_dataset", "prepare_dataset", "pack_images", "compute_mean_image"}
-"""Rules whose jobs show a progress bar of their own; ours is not drawn meanwhile."""
+"""Rules whose jobs draw their own progress bar. Ours is hidden while one of them runs."""
 
 JOB_EVENTS = {"run_info", "job_started", "progress", "shellcmd", "group_info", "resources_info"}
-"""Snakemake's messages on jobs that our own lines stand for, besides those that `WorkflowDisplay` handles."""
+"""Events of Snakemake that our own lines replace, besides those that `WorkflowDisplay.emit` handles."""
 
 JOB_MESSAGES = ("Select jobs to execute", "Using shell", "Conda environments: ignored")
-"""Beginnings of such messages without an event."""
+"""Beginnings of further messages that our lines replace; these have no event."""
 
 RED, GREEN, YELLOW, PLAIN = (f"\x1b[{code}m" for code in (31, 32, 33, 0))
 
 
 @dataclass
 class Job:
-    """A job under way. wildcards: of its output. log: its log file, None where the rule has none."""
+    """A running job. wildcards: those of its output. log: its log file; None if the rule has none."""
 
     rule: str
     wildcards: Mapping[str, str]
@@ -70,21 +70,21 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What the job does, in words."""
+        """A description of what the job does."""
         title = TITLES.get(self.rule, self.rule).format_map(self.wildcards)
         return title.replace(" 1 epochs", " 1 epoch")
 
     def state(self) -> str:
-        """What the log of a training job says last: that it waits, or which epoch is done. Empty for other jobs."""
+        """Return the last state in the log of a training job: waiting, or the last epoch. Empty for other jobs."""
         if self.rule != "train":
             return ""
-        found = re.findall(r"^(waiting for its device|training|epoch \d+)\b", tail(self.log), re.MULTILINE)
-        return f", {found[-1]}" if found and found[-1] != "training" else ""
+        states = re.findall(r"^(waiting for its device|training|epoch \d+)\b", tail(self.log), re.MULTILINE)
+        return f", {states[-1]}" if states and states[-1] != "training" else ""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A job that failed: its wildcards, what it did and why it failed, in words."""
+    """A failed job. title: what it did. sentence: why it failed."""
 
     wildcards: Mapping[str, str]
     title: str
@@ -92,12 +92,13 @@ class Failure:
 
 
 class WorkflowDisplay(logging.Handler):
-    """The handler of Snakemake's messages for the terminal.
+    """A handler that shows Snakemake's messages on the terminal.
 
-    order: ids of all runs, as they are trained.
-    inner: Snakemake's own handler, which prints what is not ours to print.
-    own_lines: whether our lines replace Snakemake's messages on jobs; else `inner` prints those too.
-    colour: whether a terminal shows colours.
+    order: ids of all runs, in the order of training.
+    inner: Snakemake's own handler, which prints all other messages.
+    terminal: the stream for our own lines and the bar.
+    own_lines: whether our lines replace Snakemake's messages about jobs. If not, `inner` prints those too.
+    colour: whether to use colours if the stream is a terminal.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class WorkflowDisplay(logging.Handler):
         self._stopped = threading.Event()
 
     def start(self, to_train: Iterable[Mapping[str, str]]) -> None:
-        """Say how many runs this call trains, and begin to draw the bar on a terminal. to_train: their wildcards."""
+        """Print how many runs this call trains and, on a terminal, start the bar. to_train: wildcards of these runs."""
         self._to_train = {RECORD_FILE.format_map(run): run for run in to_train}
         self._all = len(self._to_train)
         if self._to_train:
@@ -126,14 +127,14 @@ class WorkflowDisplay(logging.Handler):
             threading.Thread(target=self._draw_until_stopped, daemon=True).start()
 
     def stop(self) -> None:
-        """Draw no more."""
+        """Stop and clear the bar."""
         self._stopped.set()
         self.acquire()
         self._clear()
         self.release()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler.emit`, which calls this with the handler's lock held."""
+        """See `logging.Handler.emit`. It is called while the handler's lock is held."""
         event = getattr(record, "event", None)
         message = str(record.msg or "")
         if event == "job_info":
@@ -145,8 +146,8 @@ class WorkflowDisplay(logging.Handler):
             for failed in getattr(record, "job_error_info", [vars(record)]):
                 self._failed(self._jobs.pop(failed["jobid"], None))
         elif event == "error" and "CalledProcessError" in message:
-            found = re.search(r"exit status \d+|died with <Signals\.\w+", message)
-            self._exit_status = found[0].replace("<Signals.", "") if found else ""
+            match = re.search(r"exit status \d+|died with <Signals\.\w+", message)
+            self._exit_status = match[0].replace("<Signals.", "") if match else ""
         elif event not in JOB_EVENTS and not message.startswith(JOB_MESSAGES):
             self._pass_on(record)
             return
@@ -159,7 +160,7 @@ class WorkflowDisplay(logging.Handler):
             self._inner.emit(record)
 
     def not_trained(self) -> set[str]:
-        """Ids of the runs that this call was to train and did not."""
+        """Return the ids of the runs that this call should have trained but did not."""
         return {RUN_FOLDER.format_map(run) for run in self._to_train.values()}
 
     # --- lines --------------------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ class WorkflowDisplay(logging.Handler):
         if job.rule == "train":
             self._done += 1
             self._to_train.pop(RECORD_FILE.format_map(job.wildcards), None)
-        with suppress(OSError, ValueError, LookupError, TypeError):  # what is wrong with the file, its readers say
+        with suppress(OSError, ValueError, LookupError, TypeError):  # readers of the file report what is wrong
             if job.rule == "certify":
                 self._print_certificate(job)
             else:
@@ -202,11 +203,11 @@ class WorkflowDisplay(logging.Handler):
         self._print(f"{self._in(RED, 'failed')}: {job.title}: {sentence}{log}")
 
     def _without_error(self, log: Path | None) -> str:
-        """What is known of a job whose log ends with no exception, as that of a killed one."""
+        """Describe the failure of a job whose log ends without an exception, such as a killed job."""
         lines = tail(log).split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        said = f"; its log ends with: {last[:200]}" if last else ""
-        return f"it ended with no exception ({self._exit_status or 'killed?'}){said}"
+        log_end = f"; its log ends with: {last[:200]}" if last else ""
+        return f"it ended with no exception ({self._exit_status or 'killed?'}){log_end}"
 
     def _print(self, text: str) -> None:
         self._clear()
@@ -219,7 +220,7 @@ class WorkflowDisplay(logging.Handler):
     # --- the bar ------------------------------------------------------------------------------------------------
 
     def _progress(self) -> str:
-        """How many runs of this call are done, and how long the others will take."""
+        """Return how many runs of this call are done, and the estimated time for the others."""
         running = [(job.wildcards, time.monotonic() - job.start) for job in self._jobs.values() if job.rule == "train"]
         seconds = self._forecast.seconds_left(self._to_train.values(), running)
         left = f", about {in_words(seconds)} left" if seconds and seconds >= 1 else ""
@@ -227,7 +228,7 @@ class WorkflowDisplay(logging.Handler):
 
     def _draw_until_stopped(self) -> None:
         while not self._stopped.wait(REFRESH_SECONDS):
-            self.acquire()  # jobs come and go in the thread of `emit`
+            self.acquire()  # `emit` changes the jobs in another thread
             try:
                 if not self._stopped.is_set():
                     self._draw()
@@ -250,7 +251,7 @@ class WorkflowDisplay(logging.Handler):
 
 
 class Forecast:
-    """How long the runs that are left will take, from the records of those that are done."""
+    """An estimate of the time that the remaining runs take, from the records of those that are done."""
 
     def __init__(self) -> None:
         self._start: float | None = None
@@ -258,7 +259,7 @@ class Forecast:
         self._done: dict[tuple[str, ...], list[tuple[int, float, float]]] = {}
 
     def add(self, record: Mapping) -> None:
-        """Note a run that this call trained."""
+        """Add the record of a run that this call trained."""
         run, trained_seconds = record["run"], record["result"]["training_seconds"]
         busy_seconds = record["wall_seconds"] - record["phases_seconds"]["device_wait"]
         self._start = self._start or time.monotonic() - record["wall_seconds"]
@@ -270,7 +271,11 @@ class Forecast:
     def seconds_left(
         self, runs: Iterable[Mapping[str, str]], running: Iterable[tuple[Mapping[str, str], float]]
     ) -> float | None:
-        """None before the first run is done. runs: those left, with the running ones. running: with their age, s."""
+        """Estimate the remaining time in seconds; None before the first run is done.
+
+        runs: the runs that are not done, including the running ones.
+        running: the running ones, each with the seconds since its start.
+        """
         if self._start is None:
             return None
         left = sum(self._run_seconds(run) for run in runs)
@@ -279,19 +284,19 @@ class Forecast:
         return left / max(at_once, 0.1)
 
     def _run_seconds(self, run: Mapping[str, str]) -> float:
-        """Of runs as like this one as there are: their time, with the difference in epochs at their pace."""
-        alike = next(self._done[key] for key in _keys(run) if key in self._done)
-        return fmean(busy + (int(run["epochs"]) - epochs) * pace for epochs, busy, pace in alike)
+        """Estimate the time of a run: the mean of the most similar runs, each corrected for its number of epochs."""
+        similar = next(self._done[key] for key in _keys(run) if key in self._done)
+        return fmean(busy + (int(run["epochs"]) - epochs) * pace for epochs, busy, pace in similar)
 
 
 def _keys(run: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """What runs can have in common, the most first."""
+    """Return the keys under which similar runs are found, the most similar first."""
     recipe, dataset, trainer = run["recipe"], run["dataset"], (run["framework"], run["device"])
     return [(recipe, dataset, *trainer), (recipe, dataset), ()]
 
 
 def tail(log: Path | None) -> str:
-    """The end of a log; empty where there is none."""
+    """Return the end of a log; empty if there is no log."""
     if log is None:
         return ""
     with suppress(OSError), open(log, "rb") as stream:
@@ -301,20 +306,22 @@ def tail(log: Path | None) -> str:
 
 
 def last_error(log: Path | None) -> str:
-    """The sentence of the exception that ends a log; empty where none does. Our own errors go without their class."""
-    found = re.findall(r"^([\w.]*(?:Error|Exception)): (.+(?:\n(?!\s|Traceback).+)*)", tail(log), re.MULTILINE)
-    if not found:
+    """Return the last exception in a log, or an empty text. The class is left out if the error is one of ours."""
+    exceptions = re.findall(r"^([\w.]*(?:Error|Exception)): (.+(?:\n(?!\s|Traceback).+)*)", tail(log), re.MULTILINE)
+    if not exceptions:
         return ""
-    name, sentence = found[-1]
+    name, sentence = exceptions[-1]
     name, sentence = name.rpartition(".")[2], " ".join(sentence.split("\n"))
     return sentence if hasattr(errors, name) else f"{name}: {sentence}"
 
 
 def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay:
-    """Put a display in the place of Snakemake's handler for the terminal. Its bar begins with `WorkflowDisplay.start`.
+    """Replace Snakemake's handler for the terminal by a display. `WorkflowDisplay.start` starts its bar.
 
-    order: ids of all runs, as they are trained. workflow: Snakemake's `Workflow`. A dry run, and
-    `--workflow-profile none`, keep Snakemake's own lines on jobs.
+    A dry run and `--workflow-profile none` keep Snakemake's own messages about jobs.
+
+    order: ids of all runs, in the order of training.
+    workflow: Snakemake's `Workflow`.
     """
     from snakemake.logging import logger
 

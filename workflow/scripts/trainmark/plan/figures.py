@@ -1,6 +1,6 @@
-"""The figures that there are: each function `draw_<name>` of report/figures.py, whose docstring is its caption.
+"""The list of figures: every function `draw_<name>` in report/figures.py. Its docstring is the caption.
 
-The file is read without being run: a dry run has no matplotlib.
+The file is parsed and not imported, because matplotlib may be missing in a dry run.
 """
 
 import ast
@@ -16,7 +16,7 @@ PREFIX = "draw_"
 
 @cache
 def known_figures() -> dict[str, str]:
-    """The caption of each figure, by its name, in the order of the file."""
+    """Return the caption of each figure by its name, in the order of the file."""
     return {
         node.name.removeprefix(PREFIX): " ".join((ast.get_docstring(node) or "").split())
         for node in ast.parse(SOURCE.read_text(encoding="utf-8")).body

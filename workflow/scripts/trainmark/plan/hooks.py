@@ -1,4 +1,4 @@
-"""What a workflow does before its first job and after its last."""
+"""Steps of a workflow before its first job and after its last."""
 
 import json
 import os
@@ -26,26 +26,28 @@ REMADE = ("collect_records", "plot_figure", "report")
 
 
 def start_workflow(
-    campaign: Campaign, asked: Mapping, jobs: Sequence[Any], *, gpu_found: bool, local: bool, deployed: bool
+    campaign: Campaign, config: Mapping, jobs: Sequence[Any], *, gpu_found: bool, local: bool, deployed: bool
 ) -> ExitStack:
     """Lock the directory, check devices and frameworks, write the plan, and set the jobs' environment variables.
 
-    asked: the config as it was given.
-    jobs: Snakemake's jobs that are to run.
+    config: the checked config, in which devices may still be "auto".
+    jobs: the jobs that Snakemake will run.
+    gpu_found: whether this machine has a GPU.
     local: whether the jobs run on this machine.
-    deployed: whether Snakemake brings the jobs' software, by conda or in a container.
+    deployed: whether Snakemake provides the software of the jobs, through conda or containers.
 
-    Returns the lock, which the caller keeps. Raises BusyError if another workflow is at work in the directory, and
-    DeviceError if this machine, which is to train, lacks the GPU that an experiment names or a framework.
+    Returns the lock, which the caller must keep. Raises BusyError if another workflow is running in the directory,
+    DataError if nothing can be written to the results folder and, if the jobs run on this machine, DeviceError if it
+    lacks the GPU that an experiment names or a framework.
     """
     lock = hold_directory(Path.cwd())
     if local and not deployed:
         frameworks = {job.wildcards_dict.get("framework") for job in jobs}
         check_installed(name for name in campaign.frameworks if name in frameworks)
-    devices = {name: experiment["devices"] for name, experiment in asked["experiments"].items()}
-    asking = [name for name, named in devices.items() if "gpu" in named]
-    if asking and local and not gpu_found:
-        raise DeviceError(no_gpu_message(f"the experiment {asking[0]}"))
+    devices = {name: experiment["devices"] for name, experiment in config["experiments"].items()}
+    on_gpu = [name for name, of_experiment in devices.items() if "gpu" in of_experiment]
+    if on_gpu and local and not gpu_found:
+        raise DeviceError(no_gpu_message(f"the experiment {on_gpu[0]}"))
     if not local and not gpu_found and "auto" in devices.values():
         print(
             f"devices: auto means the CPU alone here, since {platform.node()} has no GPU; to train on the cluster's, "
@@ -55,7 +57,7 @@ def start_workflow(
     _check_writable(Path(RESULTS))
     write_plan_of(campaign, campaign.missing)
     _remove_outdated(campaign, jobs)
-    # By environment, not as parameters: none of these makes a result stale.
+    # These are environment variables and not parameters, because they must not make a result stale.
     os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
     if campaign.config["mirror"]:
         os.environ["TRAINMARK_MIRROR"] = campaign.config["mirror"]
@@ -78,28 +80,30 @@ def _check_writable(folder: Path) -> None:
 
 
 def write_plan_of(campaign: Campaign, missing: Mapping[str, str]) -> None:
-    """Write a campaign's plan. missing: why a run has no record, by its id."""
+    """Write a campaign's plan. missing: the reason why a run has no record, by run id."""
     runs = [run.id for run in campaign.runs if run.id not in missing]
     write_plan(Path(PLAN_FILE), campaign.config, runs, campaign.order, campaign.attempts, missing)
 
 
 def _remove_outdated(campaign: Campaign, jobs: Iterable[Any]) -> None:
-    """Remove report, tables and figures that this call makes anew, and figures that are not of this config.
+    """Remove the report, tables and figures that this call will make again, and figures of other configs.
 
-    If a job fails, none of an earlier config stands as if it belonged to this one.
+    Without this, files of an earlier config would remain after a failed job and seem to belong to this one.
     """
     outdated = [file for job in jobs if job.rule.name in REMADE for file in job.output]
-    wanted = {Path(file) for file in campaign.figures}
-    outdated += [file for file in Path(FIGURES).glob("*/*/*/*") if file not in wanted]
+    figures = {Path(file) for file in campaign.figures}
+    outdated += [file for file in Path(FIGURES).glob("*/*/*/*") if file not in figures]
     for file in outdated:
         Path(file).unlink(missing_ok=True)
 
 
 def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: Container[str]) -> dict[str, str]:
-    """Why runs are missing from tables and report, by their ids.
+    """Return the reason why a run is missing from the tables and the report, by run id.
 
-    A failed job costs all runs that it was for: those that its wildcards fit. not_trained: ids of other runs that this
-    call was to train and did not.
+    All runs that match the wildcards of a failed job are missing, because they depend on it.
+
+    failures: the failed jobs.
+    not_trained: ids of the runs that this call should have trained but did not.
     """
     reasons = {}
     for run in campaign.runs:
@@ -115,9 +119,11 @@ def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: C
 
 
 def finish_without(campaign: Campaign, missing: Mapping[str, str], stream: TextIO) -> None:
-    """Make tables and report of the other runs, by another call of snakemake; none where no run is left.
+    """Make the tables and the report of the remaining runs, in another call of snakemake.
 
-    missing: why a run has no record, by its id.
+    Nothing happens if no run is missing or none is left.
+
+    missing: the reason why a run has no record, by run id.
     """
     left = len(campaign.runs) - len(missing)
     if not missing or not left:
@@ -133,14 +139,17 @@ def finish_without(campaign: Campaign, missing: Mapping[str, str], stream: TextI
 
 
 def print_stale(stale: Mapping[str, list[str]], stream: TextIO) -> None:
-    """Say how many results are made anew because they are not what the config asks for. stale: why, by their files."""
-    for why, count in Counter(", ".join(changed) for changed in stale.values()).most_common():
+    """Print how many results are made again because they do not match the config.
+
+    stale: what differs, by the path of the result.
+    """
+    for changes, count in Counter(", ".join(names) for names in stale.values()).most_common():
         files = f"{count} result{'s are' if count > 1 else ' is'}"
-        print(f"{files} not what the config asks for, and made anew: {why}", file=stream)
+        print(f"{files} not what the config asks for, and made anew: {changes}", file=stream)
 
 
 def print_results(campaign: Campaign, stream: TextIO) -> None:
-    """Print the datasets that are prepared without a run, the table of results and where the report is."""
+    """Print the datasets listed under `prepare`, the table of results and the path of the report."""
     for name in campaign.config["prepare"]:
         manifest = Path(prepared_folder(name)) / "manifest.json"
         if manifest.exists():

@@ -1,4 +1,7 @@
-"""From a checked config to its runs. Standard library only: a dry run needs no framework."""
+"""Expand a checked config into its runs.
+
+This module imports only the standard library, so that a dry run needs no framework.
+"""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,11 +12,14 @@ from trainmark.errors import ConfigError
 from trainmark.plan.run import Run
 
 AXES = ("epochs", "recipes", "datasets", "devices", "frameworks")
-"""The keys of an experiment that hold a list; with the repeats they span its matrix."""
+"""The keys of an experiment that hold a list. The matrix is their product with the repeats."""
 
 
 def with_devices(config: Mapping, gpu_found: bool) -> dict:
-    """The config with the devices of each experiment named: "auto" is the CPU and, where one was found, the GPU."""
+    """Resolve the devices of each experiment: "auto" is the CPU and, if a GPU was found, the GPU.
+
+    Raises ConfigError if the experiments have more runs than the config's max_runs.
+    """
     auto = ["cpu", "gpu"] if gpu_found else ["cpu"]
     experiments = {
         name: {**experiment, "devices": auto if experiment["devices"] == "auto" else experiment["devices"]}
@@ -44,31 +50,34 @@ def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
 
 
 def expand_runs(config: Mapping) -> list[Run]:
-    """All runs of a config with its devices named, experiment by experiment: the order in which tables list them."""
+    """Return all runs of a config with resolved devices, experiment by experiment. Tables list them in this order."""
     return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment)]
 
 
 def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
-    """The trainers, (framework, device), of each (experiment, recipe, dataset) that has two of them at the least.
+    """Return the trainers of each group that has at least two of them.
 
-    runs: Runs, or anything that has their attributes, as the rows of the table of runs.
+    runs: Runs, or objects with the same attributes, such as rows of the table of runs.
+
+    The keys are (experiment, recipe, dataset), the values lists of (framework, device).
     """
     trainers: dict[tuple[str, str, str], dict[tuple[str, str], None]] = {}
     for run in runs:
         trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.framework, run.device] = None
-    return {group: list(found) for group, found in trainers.items() if len(found) > 1}
+    return {group: list(of_group) for group, of_group in trainers.items() if len(of_group) > 1}
 
 
 def trained_order(runs: Iterable[Run], config: Mapping) -> list[Run]:
-    """The runs in the order in which they are trained: a block for each repeat, mixed within by the experiments' seeds.
+    """Return the runs in the order in which they are trained: one block per repeat, shuffled within each block.
 
-    Experiments, frameworks, devices and epoch settings are interleaved, so that a machine that slows down or warms up
-    favours none of them; and runs of one repeat, which are compared with each other, lie near each other. The place
-    in a block is that of SHA-256(seed, id): the same everywhere, and an experiment that is added changes no other's.
+    Experiments, frameworks, devices and numbers of epochs are interleaved, so that a machine that slows down or warms
+    up favours none of them. Runs of the same repeat, which are compared with each other, are trained close in time.
+    Within a block the runs are sorted by SHA-256 of the experiment's seed and the run's id. The order is therefore the
+    same on every machine, and adding an experiment does not change the order of the other runs.
     """
 
-    def place(run: Run) -> tuple[int, str]:
+    def sort_key(run: Run) -> tuple[int, str]:
         seed = config["experiments"][run.experiment]["seed"]
         return run.repeat, hashlib.sha256(f"{seed}:{run.id}".encode()).hexdigest()
 
-    return sorted(runs, key=place)
+    return sorted(runs, key=sort_key)

@@ -1,4 +1,4 @@
-"""The plan: the file in which a workflow says what it is going to do, and which its jobs read."""
+"""The plan: the file that lists the runs of a workflow. The workflow writes it and its jobs read it."""
 
 import json
 import platform
@@ -12,10 +12,10 @@ from trainmark.files.whole import write_text
 from trainmark.plan.run import Run
 
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
-"""Environment variable of a call of snakemake that makes tables and report of the runs that a failed call left."""
+"""Environment variable of the call of snakemake that makes tables and report after a call in which jobs failed."""
 
 PLANNED_KEYS = ("experiments", "prepare", "datasets")
-"""Keys of the config that stand in the plan. The mirror does not: its address may hold a key."""
+"""Keys of the config that the plan contains. The mirror is left out because its address may contain a secret key."""
 
 
 def write_plan(
@@ -26,13 +26,15 @@ def write_plan(
     attempts: Mapping[str, int] | None = None,
     missing: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the plan, with the time of this call of snakemake, which tells its runs from those of another call.
+    """Write the plan.
 
-    config: with its devices named.
-    runs: ids of the runs that tables and report are made of, in the order of the tables.
-    order: ids of all runs, as they are trained.
-    attempts: see reruns.py.
-    missing: why a run has no record, by its id; such a run is not among `runs`.
+    It also contains the time of this call of snakemake, which distinguishes its runs from those of other calls.
+
+    config: the config with resolved devices.
+    runs: ids of the runs in the tables and the report, in the order of the tables.
+    order: ids of all runs, in the order of training.
+    attempts: attempt numbers by run id; see reruns.py.
+    missing: the reason why a run has no record, by run id. Such a run is not in `runs`.
     """
     document = {
         "config": {key: config[key] for key in PLANNED_KEYS},
@@ -46,7 +48,7 @@ def write_plan(
 
 
 def read_plan(path: Path) -> dict:
-    """The plan: "config", "runs", "order" and "missing". Raises DataError if the file holds no plan."""
+    """Return the plan's "config", "runs", "order" and "missing". Raises DataError if the file is not a plan."""
     try:
         plan = json.loads(path.read_text())
         return {key: plan[key] for key in ("config", "runs", "order", "missing")}
@@ -60,7 +62,7 @@ def read_plan(path: Path) -> dict:
 
 
 def plan_if_there(path: Path | None) -> dict:
-    """The plan as a run reads it; empty where there is none: nothing in it is needed to train a run."""
+    """Return the plan, or an empty dict if there is none. A run can be trained without a plan."""
     try:
         plan = json.loads(path.read_text()) if path else {}
     except (OSError, ValueError):
@@ -69,18 +71,21 @@ def plan_if_there(path: Path | None) -> dict:
 
 
 def experiment_of(experiment: str, plan: Mapping) -> dict:
-    """The settings of an experiment; none where no plan names it, as for a run that somebody starts by hand."""
-    found: Any = plan
+    """Return the settings of an experiment, or an empty dict if the plan lacks it, as for a run started by hand."""
+    section: Any = plan
     for key in ("config", "experiments", experiment):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found or {}
+        section = section.get(key) if isinstance(section, Mapping) else None
+    return section or {}
 
 
 def writes_weights(experiment: Mapping, on_texts: bool) -> bool:
-    """Whether a run of an experiment writes its trained weights (key `keep_weights`); by hand it does.
+    """Return whether a run of an experiment writes its trained weights (key `keep_weights`).
 
-    `needed` means that somebody reads them: `predict`, those of recipes on texts, or another trainer of the experiment,
-    which evaluates them. on_texts: whether the recipe is on texts.
+    `needed` means that something reads them: `predict` (recipes on texts), or another trainer of the experiment, which
+    evaluates them. A run started by hand always writes its weights.
+
+    experiment: the settings of the experiment; empty for a run started by hand.
+    on_texts: whether the recipe is on texts.
     """
     keep = experiment.get("keep_weights", True)
     if keep == "needed":
@@ -89,11 +94,11 @@ def writes_weights(experiment: Mapping, on_texts: bool) -> bool:
 
 
 def removes_weights(experiment: Mapping, on_texts: bool) -> bool:
-    """Whether the trainer that evaluates the weights of an experiment's runs then removes them."""
+    """Return whether the weights of an experiment's runs are removed once another trainer has evaluated them."""
     return experiment.get("keep_weights") == "needed" and not on_texts
 
 
 def position_in_order(run: Run, plan: Mapping) -> dict | None:
-    """Where a run stands in the order of its workflow, as the record keeps it; None where no plan lists it."""
+    """Return the position of a run in the order of its workflow, as stored in the record; None if no plan lists it."""
     ids = plan.get("order")
     return {"position": ids.index(run.id) + 1, "of": len(ids)} if isinstance(ids, list) and run.id in ids else None

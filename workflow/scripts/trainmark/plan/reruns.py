@@ -1,7 +1,7 @@
-"""Runs that are trained again because they were disturbed.
+"""Train disturbed runs again.
 
-A run's attempt is a parameter of its rule: Snakemake trains a run again whose attempt changed, and the plan keeps the
-attempts for the next call, which leaves them as they are.
+The attempt number of a run is a parameter of its rule, so Snakemake trains the run again when the number changes. The
+plan stores the numbers, so that the next call does not change them.
 """
 
 import json
@@ -15,10 +15,11 @@ from trainmark.plan.run import Run
 
 
 def count_attempts(plan: Path, runs: Iterable[Run], again: bool, stream: TextIO) -> dict[str, int]:
-    """The attempt of each run that is not at its first: as in the last plan and, with `again`, one more if disturbed.
+    """Return the attempt number of each run that is past its first attempt.
 
-    A line on the stream counts the disturbed. A record that can't be read is none: whoever collects it says what is
-    wrong with it.
+    The numbers come from the last plan. With `again`, the number of each disturbed run is increased by one, and a line
+    on the stream says how many these are. A record that cannot be read does not count as disturbed; collect_records
+    reports what is wrong with it.
     """
     attempts: dict[str, int] = plan_if_there(plan).get("attempts", {})
     disturbed = [run.id for run in runs if again and _is_disturbed(Path(RECORD_FILE.format_map(vars(run))))]

@@ -1,21 +1,21 @@
-"""A run: one cell of an experiment's matrix."""
+"""A run (one cell of an experiment's matrix) and the paths of its files."""
 
 from dataclasses import dataclass
 
 RUN_FOLDER = "{experiment}/{recipe}/{dataset}/{framework}/{device}/epochs-{epochs}/repeat-{repeat}"
-"""Where a run's record lies under results/runs; also the run's id."""
+"""Folder of a run's record under results/runs; also the run's id."""
 
 
 CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
-"""Where the parity certificate of an experiment's recipe on a dataset lies under results/certificates."""
+"""Path of the parity certificate of a group under results/certificates."""
 
 
 EVALUATION = "{experiment}/{recipe}/{dataset}/{framework}/{device}.json"
-"""Where the evaluation by one trainer of the weights of another's runs lies under results/evaluations."""
+"""Path of a cross-evaluation under results/evaluations. framework and device: the trainer that evaluates."""
 
 
 def trainer_name(framework: str, device: str) -> str:
-    """What a framework on a device is called."""
+    """Return the name of a trainer, a framework on a device."""
     return f"{framework} on {device}"
 
 
@@ -33,5 +33,5 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The run's name, and its folder under results/runs."""
+        """The id of the run, which is also its folder under results/runs."""
         return RUN_FOLDER.format_map(vars(self))

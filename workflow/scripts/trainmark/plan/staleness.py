@@ -1,8 +1,8 @@
-"""Is what lies in the results what the config asks for? Decided from the files themselves: Snakemake's metadata may be
-gone, or of another folder.
+"""Find results that do not match the config.
 
-Standard library only, and no check against a schema: a dry run looks at every record. Each function returns what of a
-file is not as asked, in words ("settings", "code"); nothing where there is no file.
+The check reads the result files themselves, because Snakemake's metadata may be missing or belong to another folder.
+It uses only the standard library and checks no schema, because a dry run reads every record. Each public function
+returns what differs ("settings", "code"). The list is empty if the file matches or does not exist.
 """
 
 import hashlib
@@ -15,47 +15,54 @@ from trainmark.files.seal import digest_of
 from trainmark.plan.products import MANIFEST, RESULTS, TABLES, prepared_folder
 
 
-def record_changes(path: Path, run_id: str, asked: Mapping, code: str | None) -> list[str]:
-    """Of a record.
+def record_changes(path: Path, run_id: str, expected: Mapping, code: str | None) -> list[str]:
+    """Return what differs between a record and the config.
 
-    asked: settings and recipe as plain JSON values, and the dataset's name. code: digest of the code that would train
-    the run today; None where other code may have. A file that is no record of this version is none of the run.
+    expected: settings and recipe as plain JSON values, and the dataset's name.
+    code: digest of the code that would train the run now; None to ignore the code.
+
+    A file that is not a record of this version differs in its "format".
     """
-    return _changes(path, lambda record: _of_record(record, run_id, asked, code))
+    return _changes(path, lambda record: _matches_of_record(record, run_id, expected, code))
 
 
-def _of_record(record: Mapping, run_id: str, asked: Mapping, code: str | None) -> dict[str, bool]:
+def _matches_of_record(record: Mapping, run_id: str, expected: Mapping, code: str | None) -> dict[str, bool]:
     return {
         "another run": record["run"]["id"] == run_id,
-        "settings": record["settings"]["experiment"] == asked["settings"],
-        "recipe": record["inputs"]["recipe"] == asked["recipe"],
-        "dataset": _is_prepared(record["dataset"]["content_sha256"], asked["dataset"]),
+        "settings": record["settings"]["experiment"] == expected["settings"],
+        "recipe": record["inputs"]["recipe"] == expected["recipe"],
+        "dataset": _is_prepared(record["dataset"]["content_sha256"], expected["dataset"]),
         "code": code in (None, record["provenance"]["code"]["sha256"]),
     }
 
 
-def certificate_changes(path: Path, group: Mapping, asked: Mapping, code: Mapping | None) -> list[str]:
-    """Of a certificate of a group (experiment, recipe, dataset).
+def certificate_changes(path: Path, group: Mapping, expected: Mapping, code: Mapping | None) -> list[str]:
+    """Return what differs between a certificate and the config.
 
-    code: digests by framework, and of the comparison by "certify".
+    group: experiment, recipe and dataset.
+    expected: settings and recipe as plain JSON values, and the dataset's name.
+    code: digests of the tracing code by framework, and of the comparing code as "certify"; None to ignore the code.
     """
-    return _changes(path, lambda found: _of_certificate(found, group, asked, code))
+    return _changes(path, lambda certificate: _matches_of_certificate(certificate, group, expected, code))
 
 
-def _of_certificate(found: Mapping, group: Mapping, asked: Mapping, code: Mapping | None) -> dict[str, bool]:
-    settings, trainers = found["settings"], found["trainers"]
-    digests = {"certify": found["code"]["sha256"]} | {one["framework"]: one["code"]["sha256"] for one in trainers}
+def _matches_of_certificate(
+    certificate: Mapping, group: Mapping, expected: Mapping, code: Mapping | None
+) -> dict[str, bool]:
+    settings, trainers = certificate["settings"], certificate["trainers"]
+    digests = {trainer["framework"]: trainer["code"]["sha256"] for trainer in trainers}
+    digests["certify"] = certificate["code"]["sha256"]
     return {
-        "another group": {key: found[key] for key in group} == group,
-        "settings": settings["experiment"] == asked["settings"],
-        "recipe": settings["recipe"] == asked["recipe"],
-        "dataset": _is_prepared(settings["dataset_sha256"], asked["dataset"]),
+        "another group": {key: certificate[key] for key in group} == group,
+        "settings": settings["experiment"] == expected["settings"],
+        "recipe": settings["recipe"] == expected["recipe"],
+        "dataset": _is_prepared(settings["dataset_sha256"], expected["dataset"]),
         "code": code in (None, digests),
     }
 
 
 def _is_prepared(content_sha256: str, dataset: str) -> bool:
-    """Whether this is the content of the dataset as it lies prepared; true where it is not prepared."""
+    """Return whether the prepared dataset has this content. A dataset that is not prepared counts as equal."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         manifest = json.loads((Path(prepared_folder(dataset)) / "manifest.json").read_text())
         return bool(manifest["content_sha256"] == content_sha256)
@@ -63,11 +70,15 @@ def _is_prepared(content_sha256: str, dataset: str) -> bool:
 
 
 def tables_changes(files: Iterable[str], order: Sequence[str]) -> list[str]:
-    """Of the tables. files: the records and certificates that they are asked to be made of; order: of the runs."""
-    return _changes(Path(TABLES, MANIFEST), lambda manifest: _of_tables(manifest, files, order))
+    """Return what differs between the tables and the config.
+
+    files: the records, certificates and cross-evaluations that the tables should be made from.
+    order: ids of all runs, in the order of training.
+    """
+    return _changes(Path(TABLES, MANIFEST), lambda manifest: _matches_of_tables(manifest, files, order))
 
 
-def _of_tables(manifest: Mapping, files: Iterable[str], order: Sequence[str]) -> dict[str, bool]:
+def _matches_of_tables(manifest: Mapping, files: Iterable[str], order: Sequence[str]) -> dict[str, bool]:
     return {
         "runs": manifest["order"] == list(order),
         "records": manifest["made_of"] == {str(Path(file).relative_to(RESULTS)): _digest(file) for file in files},
@@ -82,16 +93,17 @@ def _sha256(file: Path) -> str | None:
 
 
 def _digest(file: str) -> str | None:
-    """The digest of a record or a certificate as it lies there; None where there is none."""
+    """Return the digest of a record, a certificate or a cross-evaluation; None if the file cannot be read."""
     with suppress(OSError, ValueError, AttributeError, RecursionError):
         return digest_of(json.loads(Path(file).read_text(encoding="utf-8")))
     return None
 
 
-def _changes(path: Path, compared: Callable[[Mapping], Mapping[str, bool]]) -> list[str]:
+def _changes(path: Path, compare: Callable[[Mapping], Mapping[str, bool]]) -> list[str]:
+    """Return the names for which `compare` finds a difference; ["format"] if the file cannot be compared."""
     if not path.exists():
         return []
     try:
-        return [what for what, same in compared(json.loads(path.read_text(encoding="utf-8"))).items() if not same]
+        return [name for name, same in compare(json.loads(path.read_text(encoding="utf-8"))).items() if not same]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ["format"]

@@ -1,4 +1,4 @@
-"""What a person sees of a run while it trains."""
+"""Show the progress of a run while it trains."""
 
 from pathlib import Path
 
@@ -11,9 +11,14 @@ from trainmark.records.sentences import format_loss, run_sentence
 
 
 class RunDisplay:
-    """A line at the start and at the end of a run, and between them a bar where the output is a terminal.
+    """Prints a line at the start and at the end of a run and, on a terminal, a progress bar in between.
 
-    A run of a workflow prints none of these: the workflow does (plan/display.py). Its log holds a line for each epoch.
+    In a workflow it prints none of these, because the workflow shows the progress (plan/display.py). The log always
+    contains a line for each epoch.
+
+    run: the run that is trained.
+    order: position of the run in its workflow; None if there is no workflow.
+    terminal: the stream to print to.
     """
 
     def __init__(self, run: Run, order: dict | None, terminal: Terminal) -> None:
@@ -27,11 +32,11 @@ class RunDisplay:
         self._bar: tqdm  # made by `start`
 
     def wait(self) -> None:
-        """Note in the log that the run waits for what it is timed on; the workflow's bar shows it."""
+        """Write to the log that the run waits for its device. The bar of the workflow shows this."""
         print("waiting for its device", flush=True)
 
     def start(self) -> None:
-        """Say which run begins."""
+        """Print that the run starts, and start the bar."""
         print("training", flush=True)
         epochs = f"{self._epochs} epoch{'s' if self._epochs > 1 else ''}"
         self._say(f"{self.title}: training {epochs}")
@@ -46,38 +51,38 @@ class RunDisplay:
         )
 
     def went_on(self, epoch: int) -> None:
-        """Say that an earlier process trained the epochs up to this one."""
+        """Print that an earlier process has trained the epochs up to this one."""
         self._say(f"{self._position}: going on after epoch {epoch} of {self._epochs}")
         print(f"going on after epoch {epoch}", flush=True)
         self._bar.initial = self._bar.n = epoch
         self._bar.refresh()
 
     def epoch_done(self, entry: dict) -> None:
-        """Show an epoch's entry of the curves; print it to the log as well."""
+        """Show an epoch on the bar and print it to the log. entry: the epoch's entry in the curves."""
         loss, test = entry["batch_loss"], entry["evaluations"]["test"]
         print(f"epoch {entry['epoch']}: loss {loss}, test {test}, {entry['seconds']:.3f} s", flush=True)
         self._bar.set_postfix(loss=format_loss(loss), accuracy=format_loss(test["accuracy"]), refresh=False)
         self._bar.update()
 
     def finish(self, record: dict) -> None:
-        """Say how the run ended."""
+        """Print how the run ended."""
         self._bar.close()
         self._say(f"{self._position}: {run_sentence(record)}")
 
     def done_elsewhere(self) -> None:
-        """Say that another process wrote the record while this one waited."""
+        """Print that another process wrote the record while this one waited."""
         self._bar.close()
         text = f"{self._position}: done by an earlier process that was still at work"
         print(text, flush=True)
         self._say(text)
 
     def stopped(self, signal_name: str) -> None:
-        """Say that a signal ends the run. Callable in the middle of another line: it goes past the stream."""
+        """Print that a signal ends the run. It writes past the stream's buffer, because it may interrupt a print."""
         text = f"\n{self.title}: stopped by {signal_name}; the next snakemake goes on after the last checkpoint\n"
         self.terminal.write_at_once(text)
 
     def fail(self, reason: str, log: Path | None) -> None:
-        """Say that the run failed and where to read why."""
+        """Print that the run failed, why, and where its log is."""
         where = f"; log: {log}" if log else ""
         self._say(f"{self.title}: failed: {reason}{where}")
 
