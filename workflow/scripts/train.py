@@ -73,7 +73,9 @@ def train(
             display.wait()
             held.enter_context(run_lock(arguments.out, process_exit.checkpoint_folder))
             device_lock = held.enter_context(
-                hold_device(run.device, arguments.threads, title=display.title, stream=display.terminal)
+                hold_device(
+                    run.device, arguments.threads, title=display.title, stream=display.terminal, waiting_seconds=60
+                )
             )
         display.start()
         gpus.limit_threads(device_lock.cpus)
