@@ -134,7 +134,8 @@ def finish():
     """Print the results after the last job, if none failed."""
     from trainmark.plan.hooks import print_results
 
-    DISPLAY.stop()
+    if DISPLAY:  # a module has none
+        DISPLAY.stop()
     print_results(CAMPAIGN, sys.stderr)
 
 
@@ -142,6 +143,8 @@ def fail():
     """After the last job, if one failed, make the tables and the report of the runs that are done."""
     from trainmark.plan.hooks import finish_without, missing_runs
 
+    if not DISPLAY:
+        return
     DISPLAY.stop()
     scheduler, targets = workflow.scheduler, workflow.dag_settings
     interrupted = scheduler.running or not scheduler.failed or scheduler._user_kill

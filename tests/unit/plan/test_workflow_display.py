@@ -5,11 +5,12 @@ import json
 import logging
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from trainmark.console import CLEAR_LINE, Terminal
-from trainmark.plan.display import Forecast, WorkflowDisplay, last_error
+from trainmark.plan.display import Forecast, WorkflowDisplay, last_error, show_workflow
 from trainmark.plan.products import RECORD_FILE
 from trainmark.plan.run import RUN_FOLDER
 
@@ -138,6 +139,18 @@ def test_a_killed_job_shows_its_status_and_the_end_of_its_log():
     workflow.fail(workflow.begin())
     reason = "it ended with no exception (exit status 137); its log ends with: epoch 1: loss 3"
     assert stream.getvalue() == f"failed: training {NAME}: {reason}; log: job.log\n"
+
+
+def test_a_job_that_is_started_again_and_succeeds_has_not_failed():
+    workflow = Workflow(io.StringIO())
+    workflow.fail(workflow.begin())
+    workflow.end(workflow.begin())
+    assert workflow.display.failures == []
+
+
+def test_a_logger_plugin_keeps_its_place(monkeypatch):
+    monkeypatch.setattr("snakemake.logging.logger", SimpleNamespace(handlers=[]))
+    assert show_workflow([], SimpleNamespace(output_settings=None)) is None
 
 
 def test_a_job_without_a_log():

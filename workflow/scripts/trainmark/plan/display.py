@@ -166,7 +166,11 @@ class WorkflowDisplay(logging.Handler):
     # --- lines --------------------------------------------------------------------------------------------------
 
     def _finished(self, job: Job | None) -> None:
-        if job is None or job.rule not in ("train", "certify"):
+        if job is None:
+            return
+        # Snakemake may start a failed job again (--retries).
+        self.failures = [one for one in self.failures if (one.title, one.wildcards) != (job.title, job.wildcards)]
+        if job.rule not in ("train", "certify"):
             return
         if job.rule == "train":
             self._done += 1
@@ -315,10 +319,11 @@ def last_error(log: Path | None) -> str:
     return sentence if hasattr(errors, name) else f"{name}: {sentence}"
 
 
-def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay:
+def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None:
     """Replace Snakemake's handler for the terminal by a display. `WorkflowDisplay.start` starts its bar.
 
-    A dry run and `--workflow-profile none` keep Snakemake's own messages about jobs.
+    A dry run and `--workflow-profile none` keep Snakemake's own messages about jobs. Returns None if a logger plugin took
+    the handler's place (`snakemake --logger`).
 
     order: ids of all runs, in the order of training.
     workflow: Snakemake's `Workflow`.
@@ -326,7 +331,9 @@ def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay:
     from snakemake.logging import logger
 
     settings = workflow.output_settings
-    inner = next(handler for handler in logger.handlers if handler.name == "DefaultStreamHandler")
+    inner = next((handler for handler in logger.handlers if handler.name == "DefaultStreamHandler"), None)
+    if inner is None:
+        return None
     display = WorkflowDisplay(
         order,
         inner,
