@@ -38,6 +38,8 @@ def test_each_wrong_value_has_its_line_and_the_name_that_is_meant():
     [
         (("experiments", "first", "epochs"), 3),  # a key that is missing: where its mapping begins
         (("experiments", "first", "frameworks", 0), 4),
+        (("experiments", "first", "frameworks", 9), 4),
+        (("experiments", "first", "frameworks", "x"), 4),
         (("experiments", "first", "seed"), 3),  # from a merge
         (("prepare",), None),
         ((), None),

@@ -95,7 +95,8 @@ def test_a_results_folder_that_can_not_be_written_to(campaign, make):
 def test_outdated_report_tables_and_figures_go_at_the_start(campaign):
     own = campaign.figures[0]
     other = own.replace("figures/e/", "figures/earlier/")
-    kept = [own, "results/runs/x/record.json", "results/tables/runs.parquet"]
+    notes = own.replace("figures/e/", "figures/earlier/").rpartition("/")[0] + "/notes.txt"
+    kept = [own, notes, "results/runs/x/record.json", "results/tables/runs.parquet"]
     for file in [*kept, other, "results/report/index.html"]:
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text("earlier")

@@ -148,6 +148,12 @@ def test_a_job_that_is_started_again_and_succeeds_has_not_failed():
     assert workflow.display.failures == []
 
 
+def test_a_message_that_can_not_be_shown_ends_no_workflow(capsys):
+    workflow = Workflow(io.StringIO())
+    workflow.send("Finished", "job_finished")  # without the job's number
+    assert "Logging error" in capsys.readouterr().err
+
+
 def test_a_logger_plugin_keeps_its_place(monkeypatch):
     monkeypatch.setattr("snakemake.logging.logger", SimpleNamespace(handlers=[]))
     assert show_workflow([], SimpleNamespace(output_settings=None)) is None

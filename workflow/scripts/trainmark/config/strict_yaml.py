@@ -122,6 +122,8 @@ def line_of(path: Path, keys: KeyPath) -> int | None:
     line = None
     for key in keys:
         if isinstance(node, yaml.SequenceNode):
+            if key not in range(len(node.value)):
+                break
             node = place = node.value[key]
         else:
             pairs = node.value if isinstance(node, yaml.MappingNode) else []

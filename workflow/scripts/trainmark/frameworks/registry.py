@@ -6,7 +6,9 @@ The tables are read without running the modules, so that a dry run knows every f
 import importlib
 import importlib.util
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -84,6 +86,7 @@ def check_installed(names: Iterable[str]) -> None:
     """Raise DeviceError if the `python` that jobs are started with lacks a package of one of these frameworks."""
     frameworks = [known_frameworks()[name] for name in names]
     packages = sorted({package for framework in frameworks for package in framework.packages})
-    found = subprocess.run(["python", "-c", FIND_PACKAGES, *packages], capture_output=True, text=True, check=False)
+    python = shutil.which("python") or sys.executable
+    process = subprocess.run([python, "-c", FIND_PACKAGES, *packages], capture_output=True, text=True, check=False)
     for framework in frameworks:
-        framework.refuse(package for package in framework.packages if package in found.stdout.split())
+        framework.refuse(package for package in framework.packages if package in process.stdout.split())

@@ -135,6 +135,12 @@ class WorkflowDisplay(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler.emit`. It is called while the handler's lock is held."""
+        try:
+            self._show(record)
+        except Exception:  # as logging's own handlers: a line that can't be printed ends no workflow
+            self.handleError(record)
+
+    def _show(self, record: logging.LogRecord) -> None:
         event = getattr(record, "event", None)
         message = str(record.msg or "")
         if event == "job_info":
@@ -322,8 +328,8 @@ def last_error(log: Path | None) -> str:
 def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None:
     """Replace Snakemake's handler for the terminal by a display. `WorkflowDisplay.start` starts its bar.
 
-    A dry run and `--workflow-profile none` keep Snakemake's own messages about jobs. Returns None if a logger plugin took
-    the handler's place (`snakemake --logger`).
+    A dry run and `--workflow-profile none` keep Snakemake's own messages about jobs. Returns None if a logger plugin
+    took the handler's place (`snakemake --logger`).
 
     order: ids of all runs, in the order of training.
     workflow: Snakemake's `Workflow`.

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,6 +19,7 @@ from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
+from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
 from trainmark.plan.products import FIGURES, PLAN_FILE, RESULTS, described, prepared_folder
 
@@ -92,7 +94,8 @@ def _remove_outdated(campaign: Campaign, jobs: Iterable[Any]) -> None:
     """
     outdated = [file for job in jobs if job.rule.name in REMADE for file in job.output]
     figures = {Path(file) for file in campaign.figures}
-    outdated += [file for file in Path(FIGURES).glob("*/*/*/*") if file not in figures]
+    for name, kind in product(known_figures(), FIGURE_FORMATS):
+        outdated += [file for file in Path(FIGURES).glob(f"*/*/*/{name}.{kind}") if file not in figures]
     for file in outdated:
         Path(file).unlink(missing_ok=True)
 
