@@ -21,6 +21,7 @@ WITHOUT_EFFECT = {
     "trainmark.console": "progress and messages on the terminal",
     "trainmark.training.process_exit": "how the process ends once its record is complete",
     "trainmark.training.display": "progress of a run on the terminal",
+    "trainmark.records.sentences": "how a run ended, in words",
     "trainmark.plan.plan_file": "the order of the runs, and settings that affect no result",
     "trainmark.tables.consistency": "checks when records are compared with each other",
     "trainmark.records.consistency": "checks when a record is read",
