@@ -70,7 +70,7 @@ CONFIGS = {
     "a mirror of another kind": ("mirror: ftp://example.org\nprepare: [mnist]\n", "an address with an unknown scheme"),
     "offline by a number": ("offline: 1\nprepare: [mnist]\n", "offline: found 1 (a whole number); allowed: true"),
     "an own dataset without its shape": ("datasets: {x: {title: X, format: npz, folder: y}}\n", "lacks the key"),
-    "an own dataset of a format that is none": ("datasets: {x: {title: X, format: hdf5}}\nprepare: [x]\n", "found 'hdf5'"),
+    "an own dataset in HDF5": ("datasets: {x: {title: X, format: hdf5}}\nprepare: [x]\n", "found 'hdf5'"),
     "Snakemake's own expressions": ("__use_yte__: true\nprepare: [digits]\n", "__use_yte__: unknown key"),
 }  # fmt: skip
 
