@@ -15,6 +15,8 @@ from harness import environment, snakemake, snakemake_command, write_config
 
 from trainmark.records.record import read_record
 
+pytestmark = pytest.mark.faults
+
 EPOCHS = 300
 """A few seconds, in which a run is stopped or watched."""
 
@@ -60,7 +62,9 @@ def started(folder, **streams):
     "number",
     [
         signal.SIGTERM,
-        *(pytest.param(number, marks=pytest.mark.faults) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGKILL)),
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGKILL,
     ],
     ids=lambda number: number.name,
 )
@@ -83,7 +87,6 @@ def test_a_stopped_workflow_goes_on_with_the_next_call(tmp_path, number):
     assert not checkpoints.exists()
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_training_that_outlives_its_workflow_is_not_repeated(tmp_path, at_once):
     """snakemake alone is killed, and its training goes on: the next call waits for what it leaves, or finds it."""
@@ -104,7 +107,6 @@ def test_a_training_that_outlives_its_workflow_is_not_repeated(tmp_path, at_once
     assert "done by an earlier process" not in (tmp_path / LOG).read_text(), "who asks for another training gets one"
 
 
-@pytest.mark.faults
 def test_a_second_workflow_in_the_same_directory_is_refused(tmp_path):
     command = snakemake_command(tmp_path, *arguments(tmp_path))
     process = subprocess.Popen(
@@ -118,7 +120,6 @@ def test_a_second_workflow_in_the_same_directory_is_refused(tmp_path):
     assert process.wait(120) == 0, process.communicate()[0]
 
 
-@pytest.mark.faults
 def test_a_terminal_that_goes_away_stops_nothing_under_nohup(tmp_path):
     """nohup has it ignore SIGHUP, and what it prints goes nowhere: the workflow finishes."""
     reading, writing = pty.openpty()
@@ -153,7 +154,6 @@ def read_all(reading, stop):
     os.close(reading)
 
 
-@pytest.mark.faults
 def test_who_logs_out_gets_the_training_that_is_asked_for_later(tmp_path):
     """The shell that started snakemake ends, snakemake does not: no record is kept for a next workflow."""
     command = shlex.join(snakemake_command(tmp_path, *arguments(tmp_path)))
