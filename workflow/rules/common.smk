@@ -152,7 +152,9 @@ def fail():
     forced = targets.forceall or targets.forcerun or targets.forcetargets
     if not (interrupted or selected or forced or PARTIAL):
         HELD.pop().close()
-        finish_without(CAMPAIGN, missing_runs(CAMPAIGN, DISPLAY.failures, DISPLAY.not_trained()), sys.stderr)
+        missing = missing_runs(CAMPAIGN, DISPLAY.failures, DISPLAY.not_trained())
+        configfiles = list(map(str, workflow.overwrite_configfiles))
+        finish_without(CAMPAIGN, missing, workflow.main_snakefile, configfiles, sys.stderr)
 
 
 def start_then(handler, log):

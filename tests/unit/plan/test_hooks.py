@@ -129,13 +129,17 @@ def test_a_failed_job_costs_the_runs_that_it_was_for(campaign, failures, not_tra
 
 def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch):
     calls = []
-    monkeypatch.setattr("sys.argv", ["/bin/snakemake", "--cores", "2"])
+    monkeypatch.setattr(
+        "sys.argv", ["/bin/snakemake", "--configfile", "x", "y", "--cores", "2", "-d", "z", "--directory=z"]
+    )
     monkeypatch.setattr(
         "subprocess.run", lambda command, env, check: calls.append((command[1:], env[PARTIAL_VARIABLE]))
     )
     first = campaign.runs[0].id
-    hooks.finish_without(campaign, {first: "bad"}, shown := io.StringIO())
-    assert calls == [(["-m", "snakemake", "--cores", "2"], "1")]
+    hooks.finish_without(campaign, {first: "bad"}, "/a/Snakefile", ["/b/my.yaml"], shown := io.StringIO())
+    assert calls == [
+        (["-m", "snakemake", "--cores", "2", "--snakefile", "/a/Snakefile", "--configfile", "/b/my.yaml"], "1")
+    ]
     assert shown.getvalue() == "\n3 of 4 runs are done; making the tables and the report of these\n"
     plan = read_plan(Path("results/plan.json"))
     assert (len(plan["runs"]), len(plan["order"]), plan["missing"]) == (3, 4, {first: "bad"})
@@ -147,7 +151,7 @@ def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch
 @pytest.mark.parametrize("count", [0, 4])
 def test_no_other_call_where_no_run_is_missing_or_none_is_left(campaign, monkeypatch, count):
     monkeypatch.setattr("subprocess.run", None)
-    hooks.finish_without(campaign, {run.id: "bad" for run in campaign.runs[:count]}, shown := io.StringIO())
+    hooks.finish_without(campaign, {run.id: "bad" for run in campaign.runs[:count]}, "", [], shown := io.StringIO())
     assert shown.getvalue() == ""
 
 

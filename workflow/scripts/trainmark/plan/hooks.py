@@ -23,6 +23,9 @@ from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
 from trainmark.plan.products import FIGURES, PLAN_FILE, RESULTS, described, prepared_folder
 
+PATH_OPTIONS = {"-s", "--snakefile", "-d", "--directory", "--configfile", "--configfiles"}
+"""Options of snakemake whose values are paths."""
+
 REMADE = ("collect_records", "plot_figure", "report")
 """Rules whose outputs describe all runs of a config."""
 
@@ -121,12 +124,27 @@ def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: C
     return reasons
 
 
-def finish_without(campaign: Campaign, missing: Mapping[str, str], stream: TextIO) -> None:
+def without_paths(options: Iterable[str]) -> list[str]:
+    """Return a command line of snakemake without PATH_OPTIONS and their values, and without targets after them."""
+    kept, is_path = [], False
+    for token in options:
+        if token.startswith("-"):
+            is_path = token.partition("=")[0] in PATH_OPTIONS
+        if not is_path:
+            kept.append(token)
+    return kept
+
+
+def finish_without(
+    campaign: Campaign, missing: Mapping[str, str], snakefile: str, configfiles: Iterable[str], stream: TextIO
+) -> None:
     """Make the tables and the report of the remaining runs, in another call of snakemake.
 
     Nothing happens if no run is missing or none is left.
 
     missing: the reason why a run has no record, by run id.
+    snakefile, configfiles: absolute paths of those of this call. Snakemake has changed its working directory to that of
+        --directory, so paths in its command line may lead nowhere now.
     """
     left = len(campaign.runs) - len(missing)
     if not missing or not left:
@@ -137,7 +155,8 @@ def finish_without(campaign: Campaign, missing: Mapping[str, str], stream: TextI
         flush=True,
     )
     write_plan_of(campaign, missing)
-    command = [sys.executable, "-m", "snakemake", *sys.argv[1:]]
+    paths = ["--snakefile", snakefile, *(["--configfile", *configfiles] if configfiles else [])]
+    command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *paths]
     subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, check=False)
 
 
