@@ -13,6 +13,8 @@ from harness import copy_of_repository, environment, snakemake, write_config
 from trainmark.machine.cpus import allowed_cores
 from trainmark.records.record import read_record
 
+pytestmark = pytest.mark.faults  # whole workflows: half a minute that make test has not
+
 GPUS = ("GPU-aaaaaaaa-0000-0000-0000-000000000001", "GPU-bbbbbbbb-0000-0000-0000-000000000002")
 
 
