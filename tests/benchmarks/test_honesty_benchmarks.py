@@ -42,8 +42,8 @@ def test_the_watchs_benchmark_prints_its_figures():
     )
 
 
-def test_the_twins_benchmark_prints_the_reports_verdicts():
-    shown = printed("twins.py", "--repeats", "1", "--epochs", "2")
+def test_the_verdicts_benchmark_prints_the_reports_verdicts():
+    shown = printed("verdicts.py", "--repeats", "1", "--epochs", "2")
     for experiment, second in (("same", "twin-two"), ("slowed", "twin-slowed")):
         for metric in ("training_seconds", "steady_epoch_seconds"):
             assert f"{experiment}, {metric}: {second} on cpu against twin-one on cpu: " in shown
