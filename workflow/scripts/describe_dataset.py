@@ -19,7 +19,7 @@ def main() -> None:
     arguments = parser.parse_args()
     entry = describe(arguments.name, arguments.paths)
     datasets = {"datasets": {arguments.name: entry}}
-    load_config([], datasets | {"prepare": [arguments.name]}, fetches=False)
+    load_config([], datasets | {"prepare": [arguments.name]}, "the entry", fetches=False)
     print(yaml.safe_dump(datasets, sort_keys=False, default_flow_style=None, width=110), end="")
 
 

@@ -135,3 +135,12 @@ def test_a_name_that_no_dataset_may_have(tmp_path):
     done = subprocess.run([sys.executable, script, "My Data", tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout == ""
     assert "found the name 'My Data' (text); allowed: lower-case letters, digits and hyphens" in done.stderr
+
+
+def test_a_name_that_yaml_reads_as_a_number(tmp_path):
+    """Only values of snakemake's --config are read as YAML."""
+    write(tmp_path, "npy", arrays(4, 5))
+    script = REPOSITORY / "workflow" / "scripts" / "describe_dataset.py"
+    done = subprocess.run([sys.executable, script, "2017", tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert yaml.safe_load(done.stdout)["datasets"]["2017"]["title"] == "2017"

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainmark.datasets.catalogue import SPLITS, known_formats
 from trainmark.datasets.formats import idx, npz
-from trainmark.datasets.formats._arrays import array_files, file_names, labels_of, open_array
+from trainmark.datasets.formats._arrays import array_files, file_names, labels_of, open_array, source_folder
 from trainmark.datasets.prepare import check_labels, labels_in, read_dataset
 from trainmark.datasets.samples import Folders
 from trainmark.errors import DataError
@@ -94,7 +94,7 @@ def _of_arrays(entry: Mapping, folders: Folders) -> tuple[dict[str, np.ndarray],
         folder = npz.unpack_arrays(folders, entry)
         files = array_files(folder, [path.name for path in folder.iterdir()])
     else:
-        folder = Path(entry.get("folder", folders.raw))
+        folder = source_folder(folders, entry)
         files = array_files(folder, file_names(folder, entry))
     labels = {split: labels_of(label_file) for split, (_, label_file) in files.items()}
     return labels, _guess_image_shape(files["train"][0])
@@ -117,7 +117,7 @@ def _guess_image_shape(path: Path) -> list[int]:
 
 def _of_idx(entry: Mapping, folders: Folders) -> tuple[dict[str, np.ndarray], list[int]]:
     """(labels by split, image shape) of the four IDX files."""
-    folder = Path(entry.get("folder", folders.raw))
+    folder = source_folder(folders, entry)
     labels = {split: _read_idx(folder / label_file) for split, (_, label_file) in idx.FILES.items()}
     images = _read_idx(folder / idx.FILES["train"][0])
     return labels, [1, *images.shape[1:]]

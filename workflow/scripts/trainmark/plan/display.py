@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from trainmark import errors
-from trainmark.console import CLEAR_LINE, Terminal, in_words
+from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
 from trainmark.plan.products import CERTIFICATES, RECORD_FILE
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
 from trainmark.records.sentences import run_sentence
@@ -122,7 +122,7 @@ class WorkflowDisplay(logging.Handler):
         self._all = len(self._to_train)
         if self._to_train:
             count = f"{len(self._number)} run{'s' if len(self._number) > 1 else ''}"
-            self._print(f"{self._all} of {count} to train")
+            print_line(f"{self._all} of {count} to train", self._terminal)
         if self._terminal.isatty() and self._own_lines:
             threading.Thread(target=self._draw_until_stopped, daemon=True).start()
 
@@ -195,14 +195,14 @@ class WorkflowDisplay(logging.Handler):
         title = job.title.removeprefix("training ")
         number = self._number.get(record["run"]["id"])
         run = f"run {number} of {len(self._number)}" if number else "run"
-        self._print(f"{run}: {title}: {self._in(colour, run_sentence(record))} ({self._progress()})")
+        print_line(f"{run}: {title}: {self._in(colour, run_sentence(record))} ({self._progress()})", self._terminal)
 
     def _print_certificate(self, job: Job) -> None:
         file = Path(CERTIFICATES, CERTIFICATE_FILE.format_map(job.wildcards))
         pairs = json.loads(file.read_text(encoding="utf-8"))["pairs"]
         group = "{experiment}: {recipe} on {dataset}".format_map(job.wildcards)
         lines = "".join(f"\n  {pair['first']} and {pair['second']}: {pair['sentence']}" for pair in pairs)
-        self._print(f"parity check of {group}:{lines}")
+        print_line(f"parity check of {group}:{lines}", self._terminal)
 
     def _failed(self, job: Job | None) -> None:
         if job is None:
@@ -210,7 +210,7 @@ class WorkflowDisplay(logging.Handler):
         sentence = last_error(job.log) or self._without_error(job.log)
         self.failures.append(Failure(job.wildcards, job.title, sentence))
         log = f"; log: {job.log}" if job.log else ""
-        self._print(f"{self._in(RED, 'failed')}: {job.title}: {sentence}{log}")
+        print_line(f"{self._in(RED, 'failed')}: {job.title}: {sentence}{log}", self._terminal)
 
     def _without_error(self, log: Path | None) -> str:
         """Describe the failure of a job whose log ends without an exception, such as a killed job."""
@@ -218,11 +218,6 @@ class WorkflowDisplay(logging.Handler):
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         log_end = f"; its log ends with: {last[:200]}" if last else ""
         return f"it ended with no exception ({self._exit_status or 'killed?'}){log_end}"
-
-    def _print(self, text: str) -> None:
-        self._clear()
-        self._terminal.write(f"{text}\n")
-        self._terminal.flush()
 
     def _in(self, colour: str, text: str) -> str:
         return f"{colour}{text}{PLAIN}" if self._colour else text
