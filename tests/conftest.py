@@ -13,16 +13,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # these tests are the CPU's, on machines with a GPU too
-
 if "PYTEST_XDIST_WORKER" in os.environ and "TRAINMARK_LOCK_FOLDER" not in os.environ:
     LOCKS = tempfile.TemporaryDirectory(prefix="trainmark-locks-")  # nothing is timed: no worker waits for another's
     os.environ["TRAINMARK_LOCK_FOLDER"] = LOCKS.name
 
 
 def pytest_addoption(parser):
-    """--framework: which adapter the contract suite is run for (tests/contract/test_contract.py runs it for each)."""
+    """Options of the contract suite, which tests/contract/test_contract.py runs for each framework."""
     parser.addoption("--framework", default="chainer", help="framework for tests/contract/contract_suite.py")
+    parser.addoption("--device", default="cpu", choices=("cpu", "gpu"), help="its device; gpu also for tests/gpu")
+
+
+def pytest_configure(config):
+    """All tests run on the CPU, on machines with a GPU too, unless --device gpu is given."""
+    if config.getoption("--device") == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 APART = ("test_contract", "test_networks")

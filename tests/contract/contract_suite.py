@@ -1,4 +1,7 @@
-"""Tests that every adapter must pass. For one: pytest tests/contract/contract_suite.py --framework chainer."""
+"""Tests that every adapter must pass. For one: pytest tests/contract/contract_suite.py --framework chainer.
+
+On a GPU: --device gpu.
+"""
 
 import sys
 from dataclasses import replace
@@ -31,10 +34,6 @@ OPTIMIZERS = {
 }
 TOLERANCE = {"float64": {"rtol": 1e-12, "atol": 1e-13}, "float32": {"rtol": 2e-5, "atol": 2e-6}}
 """In float64 only rounding is allowed; a framework that computes anything in float32 exceeds this by five digits."""
-
-
-COMPUTES_IN_FLOAT32 = {"keras-torch"}
-"""Keras on torch multiplies float64 matrices in float32: its result type of two float64 arrays is float32."""
 
 
 IMPORTS_ITSELF = {"keras-tensorflow": {"jax"}, "keras-torch": {"jax"}}
@@ -107,14 +106,32 @@ def framework(request):
     return request.config.getoption("--framework")
 
 
-@pytest.fixture
-def tolerance(framework):
-    """A function that returns the tolerances of this framework for a dtype."""
-    return lambda dtype: TOLERANCE["float32" if framework in COMPUTES_IN_FLOAT32 else dtype]
+@pytest.fixture(scope="session")
+def device(request):
+    return request.config.getoption("--device")
 
 
 @pytest.fixture(scope="session")
-def in_initial_state(framework):
+def create(framework, device):
+    """A function that returns an adapter built with these arguments."""
+
+    def build(**arguments):
+        adapter = create_adapter(framework, threads=2)
+        adapter.build(device=device, **arguments)
+        return adapter
+
+    return build
+
+
+def tolerances(adapter, dtype, architecture=None):
+    """The tolerances for a dtype; those of float32 if the network has an op that the adapter computes in float32."""
+    nodes = (architecture or network()).nodes
+    in_float32 = any(node.op in adapter.float32_ops for node in nodes)
+    return TOLERANCE["float32" if in_float32 else dtype]
+
+
+@pytest.fixture(scope="session")
+def in_initial_state(create):
     """A function that returns an adapter built with these arguments, in its initial state.
 
     Adapters of earlier tests are reused, because compiling networks takes most of the suite's time. `fresh` builds a
@@ -125,16 +142,15 @@ def in_initial_state(framework):
     def build(fresh=False, **arguments):
         key = repr({name: value for name, value in arguments.items() if name != "weights"})
         if fresh or key not in adapters:
-            adapter = create_adapter(framework, threads=2)
-            adapter.build(device="cpu", **arguments)
+            adapter = create(**arguments)
             if fresh:
                 return adapter
             adapters[key] = adapter, adapter.state()
         else:  # the frameworks use the dtype of the last build for all networks
             one = chain("one", (1,), [("dense", "Dense", {"units": 1})])
-            create_adapter(framework, threads=2).build(
+            create(
                 architecture=one, weights=draw_initial_weights(one, "glorot_uniform", (1, 1)),
-                optimizer=OPTIMIZERS["sgd"], device="cpu", dtype=arguments["dtype"],
+                optimizer=OPTIMIZERS["sgd"], dtype=arguments["dtype"],
             )  # fmt: skip
         adapter, initial_state = adapters[key]
         adapter.set_state(initial_state)
@@ -182,39 +198,43 @@ def test_weights_are_a_copy_that_training_does_not_change(built):
 
 
 @both_dtypes
-def test_same_weights_give_the_reference_logits(built, dtype, tolerance):
+def test_same_weights_give_the_reference_logits(built, dtype):
     adapter, _, reference, images, _ = built(dtype)
-    np.testing.assert_allclose(adapter.predict("train"), reference.logits(images), **tolerance(dtype))
+    np.testing.assert_allclose(adapter.predict("train"), reference.logits(images), **tolerances(adapter, dtype))
 
 
 @both_dtypes
-def test_evaluation_equals_numpy(built, dtype, tolerance):
+def test_evaluation_equals_numpy(built, dtype):
     """Over several evaluation batches, with a shorter last one."""
     adapter, _, reference, *_ = built(dtype)
     images, labels = samples(2 * EVALUATION_BATCH_SIZE + 7, dtype, seed=5)
     adapter.load(split="test", inputs=images, labels=labels)
     loss, accuracy = cross_entropy_and_accuracy(adapter.predict("test"), labels)
     expected_loss, expected_accuracy = reference.loss(images, labels)
-    np.testing.assert_allclose(loss, expected_loss, **tolerance(dtype))
+    np.testing.assert_allclose(loss, expected_loss, **tolerances(adapter, dtype))
     assert accuracy == expected_accuracy
 
 
 @both_dtypes
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_losses_and_weights_after_steps_equal_the_reference(built, dtype, rule, tolerance):
+def test_losses_and_weights_after_steps_equal_the_reference(built, dtype, rule):
     """Three steps of unequal size, in an order other than the stored one."""
     adapter, _, reference, images, labels = built(dtype, rule)
     order = [7, 2, 9, 0, 4, 1, 8, 3, 6, 5]
     losses = adapter.train_epoch(feed(order, 4))
     expected = [reference.train_step(images[batch], labels[batch]) for batch in (order[:4], order[4:8], order[8:])]
     assert losses.dtype == np.float64
-    np.testing.assert_allclose(losses, expected, **tolerance(dtype))
+    np.testing.assert_allclose(losses, expected, **tolerances(adapter, dtype))
     for name, array in adapter.weights().items():
-        near = tolerance(dtype) if tolerance(dtype) == TOLERANCE["float64"] else {"rtol": 1e-3, "atol": 1e-4}
+        near = (
+            tolerances(adapter, dtype)
+            if tolerances(adapter, dtype) == TOLERANCE["float64"]
+            else {"rtol": 1e-3, "atol": 1e-4}
+        )
         np.testing.assert_allclose(array, reference.weights[name], err_msg=name, **near)
 
 
-def test_many_epochs_match_the_reference(built, tolerance):
+def test_many_epochs_match_the_reference(built):
     """Optimizer state carries over from epoch to epoch, and from one epoch length to another."""
     adapter, _, reference, images, labels = built()
     for epoch in range(12):
@@ -223,7 +243,7 @@ def test_many_epochs_match_the_reference(built, tolerance):
         losses = adapter.train_epoch(feed(order, batch_size))
         batches = [order[start : start + batch_size] for start in range(0, 10, batch_size)]
         expected = [reference.train_step(images[batch], labels[batch]) for batch in batches]
-        np.testing.assert_allclose(losses, expected, **tolerance("float64"))
+        np.testing.assert_allclose(losses, expected, **tolerances(adapter, "float64"))
 
 
 def test_losses_depend_on_the_order(built):
@@ -234,12 +254,12 @@ def test_losses_depend_on_the_order(built):
 
 
 @pytest.mark.parametrize("batch_size", [5, 10])
-def test_without_an_order_samples_are_used_as_stored(built, tolerance, batch_size):
+def test_without_an_order_samples_are_used_as_stored(built, batch_size):
     adapter, _, reference, images, labels = built()
     losses = adapter.train_epoch(EpochFeed(None, batch_size, 10, 1))
     batches = [slice(start, start + batch_size) for start in range(0, 10, batch_size)]
     expected = [reference.train_step(images[batch], labels[batch]) for batch in batches]
-    np.testing.assert_allclose(losses, expected, **tolerance("float64"))
+    np.testing.assert_allclose(losses, expected, **tolerances(adapter, "float64"))
 
 
 def test_dropout_is_seeded_by_the_feed(built):
@@ -252,12 +272,12 @@ def test_dropout_is_seeded_by_the_feed(built):
     assert np.abs(losses[0] - losses[2]).max() > 1e-6
 
 
-def test_dropout_is_off_in_evaluation(built, tolerance):
+def test_dropout_is_off_in_evaluation(built):
     adapter, _, reference, images, _ = built(architecture=network(dropout=0.5))
-    np.testing.assert_allclose(adapter.predict("train"), reference.logits(images), **tolerance("float64"))
+    np.testing.assert_allclose(adapter.predict("train"), reference.logits(images), **tolerances(adapter, "float64"))
 
 
-def test_dropout_scales_the_kept_values(framework):
+def test_dropout_scales_the_kept_values(create):
     """Inverted dropout: the mean of many inputs of 1 stays near 1, which the loss shows."""
     inputs = 40_000
     architecture = chain(
@@ -267,10 +287,9 @@ def test_dropout_scales_the_kept_values(framework):
     )
     kernel = np.zeros((inputs, 2))
     kernel[:, 0] = 1 / inputs
-    adapter = create_adapter(framework, threads=2)
-    adapter.build(
+    adapter = create(
         architecture=architecture, weights={"d.kernel": kernel, "d.bias": np.zeros(2)}, optimizer=OPTIMIZERS["sgd"],
-        device="cpu", dtype="float64",
+        dtype="float64",
     )  # fmt: skip
     adapter.load(split="train", inputs=np.ones((1, 1, 200, 200)), labels=np.zeros(1, int))
     loss = adapter.train_epoch(feed([0], 1))[0]
@@ -279,15 +298,14 @@ def test_dropout_scales_the_kept_values(framework):
     assert mean_of_kept != 1
 
 
-def test_dropout_drops_the_share_of_its_rate(framework):
+def test_dropout_drops_the_share_of_its_rate(create):
     """A fifth of 40,000 inputs: the gradient of a kept input is half its scaled value, that of a dropped one 0."""
     inputs, rate = 40_000, 0.2
     layers = [("f", "Flatten", {}), ("drop", "Dropout", {"rate": rate}), ("d", "Dense", {"units": 2})]
-    adapter = create_adapter(framework, threads=2)
-    adapter.build(
+    adapter = create(
         architecture=chain("dropped", (1, 200, 200), layers),
         weights={"d.kernel": np.zeros((inputs, 2)), "d.bias": np.zeros(2)}, optimizer=Optimizer("sgd", 1.0),
-        device="cpu", dtype="float64",
+        dtype="float64",
     )  # fmt: skip
     adapter.load(split="train", inputs=np.ones((1, 1, 200, 200)), labels=np.zeros(1, int))
     adapter.train_epoch(feed([0], 1))
@@ -343,8 +361,11 @@ def test_a_state_is_a_copy(built):
         np.testing.assert_array_equal(array, kept[name])
 
 
-def test_a_run_on_the_cpu_reports_no_gpu_memory(built):
-    assert built("float32")[0].device_memory_mib() is None
+def test_gpu_memory_is_reported_on_the_gpu_alone(built, device):
+    adapter = built("float32")[0]
+    adapter.train_epoch(feed(range(10), 3))
+    memory_mib = adapter.device_memory_mib()
+    assert memory_mib is None if device == "cpu" else memory_mib > 0
 
 
 def test_thread_pools_have_the_given_number_of_threads(built):
@@ -367,14 +388,11 @@ def test_out_of_memory_is_distinguished_from_other_errors(framework):
     assert recognised(OTHER_ERRORS) == []
 
 
-def test_a_diverging_training_returns_its_losses(framework):
+def test_a_diverging_training_returns_its_losses(create):
     """NaN and infinity are results: neither training nor evaluation raises."""
     architecture = network()
     weights = draw_initial_weights(architecture, "glorot_uniform", (1, 1))
-    adapter = create_adapter(framework, threads=2)
-    adapter.build(
-        architecture=architecture, weights=weights, optimizer=Optimizer("sgd", 1e200), device="cpu", dtype="float64"
-    )
+    adapter = create(architecture=architecture, weights=weights, optimizer=Optimizer("sgd", 1e200), dtype="float64")
     adapter.load(split="train", inputs=samples(10, "float64")[0], labels=samples(10, "float64")[1])
     losses = adapter.train_epoch(feed(range(10), 2))
     assert np.isfinite(losses[0])
@@ -382,15 +400,18 @@ def test_a_diverging_training_returns_its_losses(framework):
     assert not np.isfinite(cross_entropy_and_accuracy(adapter.predict("train"), samples(10, "float64")[1])[0])
 
 
-def test_device_is_described_from_the_arrays(built):
+def test_device_is_described_from_the_arrays(built, device):
     adapter = built()[0]
+    adapter.train_epoch(feed(range(10), 3))
     adapter.synchronize()
-    device = adapter.describe_device()
-    assert device["kind"] == "cpu"
-    assert device["name"]
+    described = adapter.describe_device()
+    assert described["kind"] == device
+    assert described["name"]
 
 
-def test_a_missing_gpu_is_refused(framework):
+def test_a_missing_gpu_is_refused(framework, device):
+    if device == "gpu":
+        pytest.skip("on the CPU alone")
     adapter = create_adapter(framework, threads=2)
     architecture = network()
     with pytest.raises(DeviceError, match="sees no GPU"):
@@ -461,7 +482,7 @@ def test_the_networks_contain_every_layer_type():
     assert {node.op for network in NETWORKS.values() for node in network.nodes} == set(OPS)
 
 
-def test_every_layer_computes_its_definition(observed, tolerance):
+def test_every_layer_computes_its_definition(observed):
     adapter, architecture, inputs, _, weights, masks = observed()
     indices = [3, 9, 0, 4, 4]
     found = adapter.activations("train", indices, training=True)
@@ -470,15 +491,30 @@ def test_every_layer_computes_its_definition(observed, tolerance):
     shapes = architecture.shapes()
     for name, array in found.items():
         assert array.shape == (5, *shapes[name])
-        np.testing.assert_allclose(array, expected[name], err_msg=name, **tolerance("float64"))
+        np.testing.assert_allclose(array, expected[name], err_msg=name, **tolerances(adapter, "float64", architecture))
 
 
-def test_a_steps_loss_and_gradients_match_their_definitions(observed, tolerance):
+def test_float32_ops_are_the_first_that_differ_in_float64(observed):
+    """An adapter declares exactly the ops that its framework computes in float32 in a float64 network."""
+    adapter, architecture, inputs, _, weights, masks = observed()
+    found = adapter.activations("train", range(5), training=True)
+    expected = reference_ops.activations(architecture, inputs[:5], weights, masks)
+    differing = [
+        node.op for node in architecture.nodes
+        if not np.allclose(found[node.name], expected[node.name], **TOLERANCE["float64"])
+    ]  # fmt: skip
+    declared = [node.op for node in architecture.nodes if node.op in adapter.float32_ops]
+    assert differing[:1] == declared[:1]
+
+
+def test_a_steps_loss_and_gradients_match_their_definitions(observed):
     """Gradients along random directions are compared with central differences of the loss by its definition."""
     adapter, architecture, inputs, labels, weights, masks = observed()
     batch = [3, 9, 0, 4, 1]
     expected = reference_ops.loss(architecture, inputs[batch], labels[batch], weights, masks)
-    np.testing.assert_allclose(adapter.train_epoch(feed(batch, 5)), [expected], **tolerance("float64"))
+    np.testing.assert_allclose(
+        adapter.train_epoch(feed(batch, 5)), [expected], **tolerances(adapter, "float64", architecture)
+    )
     gradients = adapter.gradients()
     assert list(gradients) == [parameter.name for parameter in architecture.parameters()]
     generator = np.random.default_rng(1)
@@ -492,7 +528,7 @@ def test_a_steps_loss_and_gradients_match_their_definitions(observed, tolerance)
 
 
 @pytest.mark.parametrize("rule", OPTIMIZERS)
-def test_updates_follow_the_rule(observed, rule, tolerance):
+def test_updates_follow_the_rule(observed, rule):
     """Over three steps, with the adapter's own gradients."""
     adapter, architecture, _, _, weights, _ = observed(rule)
     constants = OPTIMIZERS[rule].as_dict()
@@ -505,11 +541,14 @@ def test_updates_follow_the_rule(observed, rule, tolerance):
     found = adapter.weights()
     for parameter in architecture.parameters():
         np.testing.assert_allclose(
-            found[parameter.name], expected[parameter.name], err_msg=parameter.name, **tolerance("float64")
+            found[parameter.name],
+            expected[parameter.name],
+            err_msg=parameter.name,
+            **tolerances(adapter, "float64", architecture),
         )
 
 
-def test_running_statistics_are_chainers(observed, tolerance):
+def test_running_statistics_are_chainers(observed):
     """With the unbiased variance of the batch and the decay of the graph."""
     adapter, architecture, *_, weights, _ = observed()
     found = adapter.activations("train", range(5), training=True)
@@ -521,14 +560,18 @@ def test_running_statistics_are_chainers(observed, tolerance):
         for role, batch in (("moving_mean", x.mean(axis=1)), ("moving_variance", x.var(axis=1, ddof=1))):
             name = f"{node.name}.{role}"
             expected = decay * weights[name] + (1 - decay) * batch
-            np.testing.assert_allclose(after[name], expected, err_msg=name, **tolerance("float64"))
+            np.testing.assert_allclose(
+                after[name], expected, err_msg=name, **tolerances(adapter, "float64", architecture)
+            )
 
 
-def test_evaluation_uses_running_statistics_without_dropout_and_auxiliary_heads(observed, tolerance):
+def test_evaluation_uses_running_statistics_without_dropout_and_auxiliary_heads(observed):
     adapter, architecture, _, _, weights, _ = observed()
     found = adapter.activations("train", range(10), training=False)
     assert list(found) == ["input", *(node.name for node in architecture.inference_nodes())]
-    np.testing.assert_allclose(adapter.predict("train"), found[architecture.output], **tolerance("float64"))
+    np.testing.assert_allclose(
+        adapter.predict("train"), found[architecture.output], **tolerances(adapter, "float64", architecture)
+    )
     for node in architecture.inference_nodes():
         before, after = found[node.inputs[0]], found[node.name]
         if node.op == "Dropout":
@@ -540,7 +583,7 @@ def test_evaluation_uses_running_statistics_without_dropout_and_auxiliary_heads(
                 for role in ("moving_mean", "moving_variance", "gamma", "beta")
             )
             expected = gamma * (before - mean) / np.sqrt(variance + node.attributes["epsilon"]) + beta
-            np.testing.assert_allclose(after, expected, **tolerance("float64"))
+            np.testing.assert_allclose(after, expected, **tolerances(adapter, "float64", architecture))
 
 
 def test_activations_do_not_change_the_state(observed):
@@ -564,16 +607,15 @@ def test_without_masks_an_observed_network_drops_nothing(observed):
         np.testing.assert_array_equal(found[node.name], found[node.inputs[0]])
 
 
-def test_an_observed_training_equals_an_unobserved_one(observed, framework):
+def test_an_observed_training_equals_an_unobserved_one(observed, create):
     """Without dropout, a network trains to the same bits with and without `observed_batch`."""
     _, architecture, inputs, labels, weights, _ = observed()
     nodes = tuple(replace(node, op="ReLU") if node.op == "Dropout" else node for node in architecture.nodes)
     plain = replace(architecture, nodes=nodes)
     losses = []
     for observed_batch in (5, None):
-        adapter = create_adapter(framework, threads=2)
-        adapter.build(
-            architecture=plain, weights=weights, optimizer=OPTIMIZERS["adam"], device="cpu", dtype="float32",
+        adapter = create(
+            architecture=plain, weights=weights, optimizer=OPTIMIZERS["adam"], dtype="float32",
             observed_batch=observed_batch,
         )  # fmt: skip
         adapter.load(split="train", inputs=inputs if plain.takes_tokens else inputs.astype("float32"), labels=labels)
@@ -581,14 +623,13 @@ def test_an_observed_training_equals_an_unobserved_one(observed, framework):
     np.testing.assert_array_equal(losses[0], losses[1])
 
 
-def test_equal_values_in_a_pooling_share_one_gradient(framework, tolerance):
+def test_equal_values_in_a_pooling_share_one_gradient(create):
     """Windows of the same words have the same maximum; its gradient counts once, whichever of them gets it."""
     architecture = NETWORKS["tokens"]
     inputs = np.full((5, 7), 3, np.int32)
     weights = draw_initial_weights(architecture, "he_normal", (1, 1))
-    adapter = create_adapter(framework, threads=2)
-    adapter.build(
-        architecture=architecture, weights=weights, optimizer=OPTIMIZERS["sgd"], device="cpu", dtype="float64",
+    adapter = create(
+        architecture=architecture, weights=weights, optimizer=OPTIMIZERS["sgd"], dtype="float64",
         observed_batch=5,
     )  # fmt: skip
     adapter.load(split="train", inputs=inputs, labels=np.zeros(5, int))

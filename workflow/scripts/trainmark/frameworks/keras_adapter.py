@@ -110,7 +110,7 @@ BACKENDS = {
         limit_threads=lambda torch, threads: torch.set_num_threads(threads),
         thread_pools=lambda torch: {"torch": torch.get_num_threads()},
         peak_bytes=lambda torch, gpu: torch.cuda.max_memory_allocated(),
-        float32_ops=("Dense",),  # Keras multiplies two float64 in float32 (contract_suite.COMPUTES_IN_FLOAT32)
+        float32_ops=("Dense",),  # Keras multiplies two float64 in float32 (contract_suite.py: test_float32_ops_...)
     ),
 }
 
