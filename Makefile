@@ -18,7 +18,7 @@ PYTEST := python -m pytest -n 2 --durations=30
 QUICK := -m "not parity and not faults and not adversary and not benchmarks and not real_data"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
-.PHONY: all report test expected torch clean help lint coverage test-parity test-faults test-adversary \
+.PHONY: all report test gpu-check expected torch clean help lint coverage test-parity test-faults test-adversary \
   test-benchmarks test-real-data certify-networks bench-images bench-phases bench-records bench-verdicts \
   bench-watching bench-intervals bench-epochs lock
 
@@ -32,6 +32,9 @@ report: ## open the report in a browser, or serve it on localhost if there is no
 
 test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones below: some minutes
 	@$(RUN) $(PYTEST) $(QUICK)
+
+gpu-check: $(VENV)/.installed ## what does each framework see of the GPUs, and does it compute there? Seconds
+	@$(RUN) python3 workflow/scripts/check_gpu.py
 
 torch: $(VENV)/.installed ## add torch for the framework keras-torch: several GB, since CUDA comes with it
 	@$(PIP) install --quiet --require-hashes -r requirements-torch.txt

@@ -89,6 +89,31 @@ def copy_of_repository(folder):
     return folder
 
 
+def copy_with_pretended_gpus(folder, uuids):
+    """A copy of the repository, a framework "pretended" that says that it trains on a GPU, and an nvidia-smi in bin."""
+    copy_of_repository(folder)
+    example = REPOSITORY / "tests" / "workflow" / "example" / "pretended_adapter.py"
+    shutil.copy(example, folder / "workflow" / "scripts" / "trainmark" / "frameworks")
+    (folder / "envs" / "pretended.yaml").write_text("dependencies: [numpy]\n")
+    command = folder / "bin" / "nvidia-smi"
+    command.parent.mkdir()
+    lines = [f"GPU {i}: Fake (UUID: {uuid})" for i, uuid in enumerate(uuids)]
+    command.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
+    command.chmod(0o755)
+    return folder
+
+
+def on_pretended_gpus(folder, *arguments, visible=None):
+    """Run snakemake on such a copy. visible: CUDA_VISIBLE_DEVICES, which the tests otherwise set to none."""
+    os.environ.pop("CUDA_VISIBLE_DEVICES")
+    try:
+        extra = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+        path = f"{folder / 'bin'}{os.pathsep}{environment()['PATH']}"
+        return snakemake(folder, *arguments, "--configfile", "experiment.yaml", PATH=path, **extra)
+    finally:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 def edit(path, old, new):
     """Replace one place in a file."""
     text = path.read_text()

@@ -8,7 +8,7 @@ import argparse
 import platform
 import subprocess
 import sys
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,8 +16,9 @@ import numpy as np
 from harness import importing
 
 from trainmark.frameworks.registry import create_adapter, known_frameworks
+from trainmark.machine.gpus import DEVICES
 from trainmark.parity.certified_steps import CERTIFIED_SAMPLES, CERTIFIED_STEPS, CertifiedTraining, trace
-from trainmark.parity.compare import compare
+from trainmark.parity.compare import Pair, compare
 from trainmark.parity.trace import read_trace, write_trace
 from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds, last_two_batches
 from trainmark.recipes.catalogue import RECIPES
@@ -78,24 +79,35 @@ def draw_samples(architecture, count, generator):
     return patterns[labels] + generator.normal(0, 0.1, (count, *shape)), labels
 
 
-def take_trace(recipe: str, framework: str, out: Path) -> None:
+def take_trace(recipe: str, framework: str, device: str, out: Path) -> None:
     """Trace a recipe in a framework, in this process."""
     adapter = create_adapter(framework, THREADS)
-    write_trace(trace(adapter, training_of(RECIPES[recipe]), "cpu"), out)
+    write_trace(trace(adapter, training_of(RECIPES[recipe]), device), out)
 
 
-def pairs_of(recipe: str, frameworks: list[str], folder: Path) -> list:
-    """Compare all pairs of frameworks, each traced in its own process."""
+def pairs_of(recipe: str, trainers: list[tuple[str, str]], folder: Path) -> list[tuple[Pair, tuple[str, ...]]]:
+    """Compare all pairs of trainers, each traced in its own process; (pair, classes it may have)."""
     files = []
-    for framework in frameworks:
-        files.append(folder / f"{recipe}-{framework}.npz")
-        command = [sys.executable, __file__, "--recipe", recipe, "--framework", framework, "--out", str(files[-1])]
-        done = subprocess.run(command, capture_output=True, text=True, env=importing())
+    for framework, device in trainers:
+        files.append(folder / f"{recipe}-{framework}-{device}.npz")
+        options = {"--recipe": recipe, "--framework": framework, "--device": device, "--out": str(files[-1])}
+        command = [sys.executable, __file__, *chain.from_iterable(options.items())]
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
+        done = subprocess.run(command, capture_output=True, text=True, env=importing(**hidden))
         if done.returncode:
-            raise RuntimeError(f"{recipe} in {framework}: {done.stderr[-3000:]}")
+            raise RuntimeError(f"{recipe} in {framework} on {device}: {done.stderr[-3000:]}")
     traces = [read_trace(file) for file in files]
     architecture = architecture_of(RECIPES[recipe])
-    return [compare(first, second, architecture) for first, second in combinations(traces, 2)]
+    ops = {node.op for node in architecture.nodes}
+    return [
+        (compare(first, second, architecture), _allowed_classes(ops & {*first.float32_ops, *second.float32_ops}))
+        for first, second in combinations(traces, 2)
+    ]
+
+
+def _allowed_classes(float32_ops: set[str]) -> tuple[str, ...]:
+    """The classes that a pair may have if these ops of the network are declared to be computed in float32."""
+    return ("bitwise", "rounding", "single") if float32_ops else ("bitwise", "rounding")
 
 
 def installed() -> list[str]:
@@ -103,10 +115,18 @@ def installed() -> list[str]:
     return [name for name, framework in known_frameworks().items() if not framework.missing_packages()]
 
 
-def table_lines(recipe: str, pairs: list) -> list[str]:
+def assert_certified(pairs: list[tuple[Pair, tuple[str, ...]]]) -> None:
+    """All pairs have an allowed class, over all steps, with updates that follow the rules."""
+    for pair, allowed in pairs:
+        assert pair.parity in allowed, pair.sentence
+        assert pair.stages["network"]["steps"] == CERTIFIED_STEPS
+        assert max(stage["updates"] for stage in pair.stages.values()) < 1e-9
+
+
+def table_lines(recipe: str, pairs: list[tuple[Pair, tuple[str, ...]]]) -> list[str]:
     """Lines with the largest relative differences, one per pair and stage."""
     lines = []
-    for pair in pairs:
+    for pair, _ in pairs:
         lines.append(f"{recipe:22} {pair.first} and {pair.second}: {pair.sentence}")
         for stage, differences in [*pair.stages.items(), ("float32", pair.float32), ("epochs", pair.drift)]:
             figures = "  ".join(
@@ -121,16 +141,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recipe", choices=RECIPES)
     parser.add_argument("--framework", choices=known_frameworks())
+    parser.add_argument("--device", choices=DEVICES, default="cpu")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.out:
-        take_trace(arguments.recipe, arguments.framework, arguments.out)
+        take_trace(arguments.recipe, arguments.framework, arguments.device, arguments.out)
         return
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, float64")
     frameworks = [arguments.framework] if arguments.framework else installed()
     with TemporaryDirectory() as folder:
         for recipe in [arguments.recipe] if arguments.recipe else RECIPES:
-            print("\n".join(table_lines(recipe, pairs_of(recipe, frameworks, Path(folder)))), flush=True)
+            trainers = [(framework, arguments.device) for framework in frameworks]
+            print("\n".join(table_lines(recipe, pairs_of(recipe, trainers, Path(folder)))), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ CONFIG = {
     "experiments": {
         "edited": {
             "recipes": ["mnist-mlp-flux"],
-            "frameworks": ["chainer", "fake-gpu"],
+            "frameworks": ["chainer", "constant"],
             "devices": ["cpu"],
             "epochs": [2],
             "repeats": 1,
@@ -30,8 +30,8 @@ ADAPTERS = f"{LIBRARY}/frameworks"
 def finished(tmp_path_factory):
     """A copy of the repository with a finished experiment in it."""
     folder = copy_of_repository(tmp_path_factory.mktemp("code"))
-    shutil.copy(Path(__file__).parent / "example" / "fake_gpu_adapter.py", folder / ADAPTERS)
-    (folder / "envs" / "fake-gpu.yaml").write_text("dependencies: [numpy]\n")
+    shutil.copy(Path(__file__).parent / "example" / "constant_adapter.py", folder / ADAPTERS)
+    (folder / "envs" / "constant.yaml").write_text("dependencies: [numpy]\n")
     process = snakemake(folder, "--cores", "2", "--configfile", write_config(folder, CONFIG))
     assert process.returncode == 0, process.printed[-5000:]
     return folder

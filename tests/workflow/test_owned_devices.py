@@ -1,14 +1,11 @@
 """No two timed runs share what they are timed on, whatever the command line says: read from the recorded intervals."""
 
 import itertools
-import os
 import shutil
-import stat
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from harness import copy_of_repository, environment, snakemake, write_config
+from harness import copy_with_pretended_gpus, on_pretended_gpus, write_config
 
 from trainmark.machine.cpus import allowed_cores
 from trainmark.records.record import read_record
@@ -52,26 +49,18 @@ def test_runs_came_while_others_held_the_cpus(tiny):
 @pytest.fixture(scope="module")
 def two_gpus(tmp_path_factory):
     """A finished workflow of six GPU runs on a host with two GPUs that nvidia-smi only says it has."""
-    folder = copy_of_repository(tmp_path_factory.mktemp("gpus"))
-    example = Path(__file__).parent / "example" / "fake_gpu_adapter.py"
-    shutil.copy(example, folder / "workflow" / "scripts" / "trainmark" / "frameworks")
-    (folder / "envs" / "fake-gpu.yaml").write_text("dependencies: [numpy]\n")
+    folder = copy_with_pretended_gpus(tmp_path_factory.mktemp("gpus"), GPUS)
     config = {
         "experiments": {
             "gpus": {
                 "recipes": ["mnist-mlp-flux"],
-                "frameworks": ["fake-gpu"],
+                "frameworks": ["pretended"],
                 "devices": ["gpu"],
                 "epochs": [4],
                 "repeats": 6,
             }
         }
     }
-    command = folder / "bin" / "nvidia-smi"
-    command.parent.mkdir()
-    lines = [f"GPU {i}: Fake (UUID: {uuid})" for i, uuid in enumerate(GPUS)]
-    command.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
-    command.chmod(command.stat().st_mode | stat.S_IXUSR)
     write_config(folder, config)
     return folder
 
@@ -79,20 +68,11 @@ def two_gpus(tmp_path_factory):
 def train_on(folder, resource, visible):
     """The runs of the workflow, made anew. visible: CUDA_VISIBLE_DEVICES, or None for none."""
     shutil.rmtree(folder / "results" / "runs", ignore_errors=True)
-    os.environ.pop("CUDA_VISIBLE_DEVICES")
-    try:
-        extra = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-        path = f"{folder / 'bin'}{os.pathsep}{environment()['PATH']}"
-        records = [
-            f"results/runs/gpus/mnist-mlp-flux/digits/fake-gpu/gpu/epochs-4/repeat-{repeat}/record.json"
-            for repeat in range(1, 7)
-        ]
-        process = snakemake(
-            folder, *records, "--cores", "8", "--resources", resource, "--configfile", "experiment.yaml",
-            PATH=path, **extra,
-        )  # fmt: skip
-    finally:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    records = [
+        f"results/runs/gpus/mnist-mlp-flux/digits/pretended/gpu/epochs-4/repeat-{repeat}/record.json"
+        for repeat in range(1, 7)
+    ]
+    process = on_pretended_gpus(folder, *records, "--cores", "8", "--resources", resource, visible=visible)
     assert process.returncode == 0, process.printed[-5000:]
     return sessions_of(folder)
 

@@ -103,6 +103,31 @@ def remake_if_stale(changes, file):
     return look
 
 
+def after_gpu_check(result):
+    """Return an input function that lets a job on a GPU wait for the check of its framework (rule check_gpu).
+
+    The check is made in each call that makes a result on a GPU. It must not make results that are already there stale,
+    but Snakemake also remakes a result whose set of inputs has changed. These results therefore keep the check as an
+    input, with flags that ignore its age (ancient) and the job that makes it (before_update).
+
+    result: path of the result, with wildcards, that the job is needed for.
+    """
+
+    def look(wildcards):
+        checks = products.gpu_check(wildcards.framework, wildcards.device)
+        path = result.format_map(wildcards)
+        if not os.path.exists(path) or path in STALE:
+            if workflow.is_main_process:
+                workflow.dag.forcefiles.update(checks)
+            return checks
+        for check in checks:  # a file without a job must exist
+            Path(check).parent.mkdir(parents=True, exist_ok=True)
+            Path(check).touch()
+        return [ancient(before_update(check)) for check in checks]
+
+    return look
+
+
 def start():
     """Prepare the workflow before the first job.
 

@@ -2,12 +2,36 @@
 # run the same code, and Snakemake's own environment does not leak into that of the framework.
 
 
+rule check_gpu:
+    """Check that a framework computes on the GPU, so that a campaign fails at its start and not after hours."""
+    output:
+        seen=products.GPU_CHECK_FILE,
+    params:
+        script=f"{SCRIPTS}/check_gpu.py",
+    log:
+        "results/logs/check_gpu/{framework}/{device}.log",
+    wildcard_constraints:
+        device="gpu",
+    priority: BEFORE_RUNS + 1
+    conda:
+        "../../envs/{framework}.yaml"
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=30,
+        gpu=1,
+    shell:
+        "python {params.script:q} --framework {wildcards.framework} --threads {threads} --log {log:q}"
+        " --out {output.seen:q}"
+
+
 rule train:
     """Train one run from a new model, or resume it from its checkpoint, and write its record."""
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
         stale=remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
+        gpu=after_gpu_check(RECORD_FILE),
     output:
         record=RECORD_FILE,
     params:
@@ -43,6 +67,7 @@ rule evaluate_weights:
         records=CAMPAIGN.evaluated,
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
+        gpu=after_gpu_check(EVALUATION_FILE),
     output:
         evaluation=EVALUATION_FILE,
     params:

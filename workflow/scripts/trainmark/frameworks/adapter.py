@@ -173,6 +173,17 @@ class Adapter(ABC):
             raise DeviceError(f"{self.framework} was asked for the device {kind} but put its arrays on {actual}")
         return actual
 
+    def check_gpu_memory(self) -> None:
+        """Raise DeviceError if the framework uses no GPU memory, or does not report it. Call it after training."""
+        used_mib = self.device_memory_mib()
+        if used_mib is None:
+            raise DeviceError(
+                f"{self.framework} does not report how much GPU memory it uses, so nothing proves that it trains on "
+                "the GPU; unset TF_GPU_ALLOCATOR and XLA_PYTHON_CLIENT_ALLOCATOR, which disable the report"
+            )
+        if used_mib == 0:
+            raise DeviceError(f"{self.framework} was told to train on the GPU but uses no GPU memory")
+
     def check_precision(self, what: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Raise PrecisionError if an array has 16-bit numbers, such as float16 or bfloat16."""
         for name, array in arrays.items():

@@ -104,13 +104,14 @@ def _named(entry: str, gpus: dict[str, list[str]]) -> str | None:
 def no_gpu_message(asked_by: str) -> str:
     """Return the error message for a requested GPU that is not available. asked_by: what requests it."""
     return (
-        f"{asked_by} asks for the device gpu, and this machine has none that can be used ({_where_looked()}); change "
+        f"{asked_by} asks for the device gpu, and this machine has none that can be used ({where_looked()}); change "
         "`devices` to auto or [cpu], run on a machine with a GPU and its driver, or submit with a cluster profile "
         "(snakemake --workflow-profile)"
     )
 
 
-def _where_looked() -> str:
+def where_looked() -> str:
+    """Return why no GPU was found, as part of a sentence."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if shutil.which("nvidia-smi") is None:
         reason = "there is no nvidia-smi on the PATH"

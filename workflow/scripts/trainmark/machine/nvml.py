@@ -67,6 +67,13 @@ def describe(uuid: str) -> dict:
     }
 
 
+def free_memory_mib(uuid: str) -> int | None:
+    """Return the free memory of the GPU or MIG instance in MiB; None if not reported."""
+    gpu = _find(uuid)
+    memory = None if isinstance(gpu, str) else gpu.query("nvmlDeviceGetMemoryInfo", gpu.handle)
+    return memory and memory.free // 2**20
+
+
 def state(uuid: str) -> dict:
     """Return the current state of a GPU: clocks_mhz, max_clocks_mhz, throttle_reasons (sorted names),
     temperature_celsius, power_watts.

@@ -37,6 +37,7 @@ TITLES = {
     "prepare_dataset": "preparing {dataset}",
     "pack_images": "packing the images of {dataset}",
     "compute_mean_image": "computing the mean image of {dataset}",
+    "check_gpu": "checking that {framework} computes on the GPU",
     "trace_training": "checking {framework} on {device} ({recipe} on {dataset})",
     "certify": "comparing all trainers ({recipe} on {dataset})",
     "train": "training {framework} on {device}, {epochs} epochs, repeat {repeat} ({recipe} on {dataset})",

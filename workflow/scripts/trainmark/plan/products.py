@@ -10,6 +10,7 @@ RESULTS = "results"
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
+GPU_CHECK_FILE = "results/gpu_checks/{framework}/{device}.json"
 CERTIFICATES = f"{RESULTS}/certificates"
 EVALUATIONS = f"{RESULTS}/evaluations"
 EVALUATION_FILE = f"{EVALUATIONS}/{EVALUATION}"
@@ -32,6 +33,11 @@ TABLE_FILES = [
 """The outputs of collect_records."""
 
 FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
+
+
+def gpu_check(framework: str, device: str) -> list[str]:
+    """Return the file of the check on which a job of a framework on the GPU depends; an empty list on the CPU."""
+    return [GPU_CHECK_FILE.format(framework=framework, device=device)] if device == "gpu" else []
 
 
 def evaluation_files(config: Mapping, trainers: Trainers) -> list[str]:

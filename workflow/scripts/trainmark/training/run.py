@@ -8,7 +8,6 @@ from contextlib import suppress
 import numpy as np
 
 from trainmark.datasets import prepared
-from trainmark.errors import DeviceError
 from trainmark.frameworks.adapter import Adapter
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import nvml
@@ -203,8 +202,8 @@ class Training:
             self.measurements.epoch = epoch
             entry, diverged = self._train_epoch(epoch, "warm_up" if epoch == first else "steady")
             on_epoch(entry)
-            if epoch == first:
-                self._check_device_memory()
+            if epoch == first and self.run.device == "gpu":
+                self._adapter.check_gpu_memory()
             if diverged:
                 return diverged
             due_seconds = max(self.job.checkpoint_seconds, cost_seconds / CHECKPOINT_SHARE)
@@ -235,16 +234,3 @@ class Training:
         if split == "test":
             self.measurements.score_texts(logits, labels)
         return cross_entropy_and_accuracy(logits, labels)
-
-    def _check_device_memory(self) -> None:
-        """Raise DeviceError if the framework of a GPU run uses no GPU memory: it did not train on the GPU then."""
-        if self.run.device == "cpu":
-            return
-        held_mib = self._adapter.device_memory_mib()
-        if held_mib is None:
-            raise DeviceError(
-                f"{self.run.framework} does not report how much GPU memory it uses, so nothing proves that it trains "
-                "on the GPU; unset TF_GPU_ALLOCATOR and XLA_PYTHON_CLIENT_ALLOCATOR, which disable the report"
-            )
-        if held_mib == 0:
-            raise DeviceError(f"{self.run.framework} was told to train on the GPU but uses no GPU memory")

@@ -1,26 +1,23 @@
-"""A framework that says that it trains on a GPU, for tests of who holds which: it needs none, and takes its time."""
-
-import os
-import time
+"""A framework that computes nothing, for tests of what depends on which code."""
 
 import numpy as np
 
 from trainmark.frameworks.adapter import Adapter
 
-FRAMEWORKS = {"fake-gpu": {"packages": ["numpy"], "environment": {}}}
+FRAMEWORKS = {"constant": {"packages": ["numpy"], "environment": {}}}
 
 
 def create(framework, threads):
     """The adapter of a framework of FRAMEWORKS."""
-    return FakeGpuAdapter(framework, threads)
+    return ConstantAdapter(framework, threads)
 
 
-class FakeGpuAdapter(Adapter):
-    """See `adapter.Adapter`. Its device is named after the GPUs that CUDA would show it."""
+class ConstantAdapter(Adapter):
+    """See `adapter.Adapter`."""
 
     def build(self, *, architecture, weights, optimizer, device, dtype, observed_batch=None):
         """See `adapter.Adapter.build`."""
-        self._device, self._weights, self._architecture = device, weights, architecture
+        self._weights, self._architecture = weights, architecture
         self._samples, self._counted, self._updates = {}, {}, 0
 
     def load(self, *, split, inputs, labels):
@@ -29,7 +26,6 @@ class FakeGpuAdapter(Adapter):
 
     def train_epoch(self, feed):
         """See `adapter.Adapter.train_epoch`."""
-        time.sleep(0.2 if self._device == "gpu" else 0)
         self._counted = {"samples": feed.samples, "batches": feed.steps}
         self._updates += feed.steps
         return np.ones(feed.steps)
@@ -75,12 +71,12 @@ class FakeGpuAdapter(Adapter):
 
     def describe_device(self):
         """See `adapter.Adapter.describe_device`."""
-        return {"kind": self._device, "name": os.environ["CUDA_VISIBLE_DEVICES"]}
+        return {"kind": "cpu", "name": "none"}
 
     def device_memory_mib(self):
         """See `adapter.Adapter.device_memory_mib`."""
-        return 1.0 if self._device == "gpu" else None
+        return None
 
     def versions(self):
         """See `adapter.Adapter.versions`."""
-        return {"fake-gpu": "1"}
+        return {"constant": "1"}
