@@ -15,11 +15,11 @@ PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-ve
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 # Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
 PYTEST := python -m pytest -n 2 --durations=30
-QUICK := -m "not parity and not faults and not adversary and not benchmarks and not real_data"
+QUICK := -m "not parity and not faults and not adversary and not benchmarks and not real_data and not gpu"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all report test gpu-check expected torch clean help lint coverage test-parity test-faults test-adversary \
-  test-benchmarks test-real-data certify-networks bench-images bench-phases bench-records bench-verdicts \
+  test-gpu test-benchmarks test-real-data certify-networks bench-images bench-phases bench-records bench-verdicts \
   bench-watching bench-intervals bench-epochs lock
 
 ##@ For users
@@ -75,6 +75,10 @@ test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong training
 
 test-benchmarks: $(VENV)/.installed-dev ## do bench-phases and bench-verdicts print their numbers? A minute
 	@$(RUN) $(PYTEST) -m benchmarks
+
+# Four workers: starting a framework takes longer than what it does on the GPU.
+test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results.json and gpu-results.md: 8 minutes
+	@$(RUN) python -m pytest -n 4 -r fE --durations=10 -p no:cacheprovider --device gpu tests/gpu
 
 test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror beside the repository: half an hour
 	@$(RUN) python -m pytest -m real_data

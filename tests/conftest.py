@@ -50,7 +50,7 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = Path(nodeid.partition("::")[0])
-            if file.stem in APART:
+            if file.stem in APART or "tests/gpu/" in nodeid:
                 return nodeid
             return "tiny" if file.stem in LOOK_AT_TINY else str(file)
 

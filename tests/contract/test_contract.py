@@ -17,20 +17,33 @@ QUICKLY_COMPILED = "--xla_backend_optimization_level=0 --xla_llvm_disable_expens
 """Halves the time of JAX's suite, most of which XLA needs for compiling."""
 
 
-def run_suite(suite, framework, least, **environment):
-    """Run a suite of tests for one framework in its own process.
+def run_suite(suite, framework, *options, least, **environment):
+    """Run a suite of tests for one framework in its own process; how many passed.
 
     At least `least` tests must pass. None may be skipped, except those of another framework.
     """
     missing = known_frameworks()[framework].missing_packages()
     if missing:
         pytest.skip(f"{framework}: {', '.join(missing)} is not installed (an optional extra)")
-    command = [sys.executable, "-m", "pytest", str(suite), "--framework", framework, "-q", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        str(suite),
+        "--framework",
+        framework,
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *options,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) >= least, done.stdout[-2000:]
+    passed = int(re.search(r"(\d+) passed", done.stdout)[1])
+    assert passed >= least, done.stdout[-2000:]
     skipped = re.findall(r"SKIPPED .*", done.stdout)
     assert all(" alone" in line for line in skipped), skipped
+    return passed
 
 
 @pytest.mark.parametrize("framework", known_frameworks())

@@ -1,0 +1,95 @@
+"""Enqueues long work on the GPU and stops the clock with and without a wait: does the clock check tell them apart?
+
+Called by test_gpu_frameworks.py with the name of a framework. Prints JSON.
+"""
+
+import json
+import sys
+import time
+
+import numpy as np
+
+from trainmark.errors import MeasurementError
+from trainmark.frameworks.registry import create_adapter
+from trainmark.networks.graph import chain
+from trainmark.recipes.initial_weights import draw_initial_weights
+from trainmark.recipes.recipe import Optimizer
+from trainmark.training.clock_check import ClockCheck
+
+SIDE = 4096
+PRODUCTS = 60  # 137 GFLOP each: a second or so on a large GPU
+NETWORK = chain("one", (1,), [("dense", "Dense", {"units": 1})])
+
+
+def chainer_work(adapter):
+    """A function that lets the bias of the network depend on many products, and does not wait for them."""
+    cupy = adapter._device.xp
+    matrix = cupy.eye(SIDE, dtype="float32")
+    bias = adapter._network.dense.b.array
+
+    def enqueue():
+        product = matrix
+        for _ in range(PRODUCTS):
+            product = product @ matrix
+        bias[...] += 0 * product[0, 0]
+
+    return enqueue
+
+
+def keras_work(adapter):
+    """The same in Keras."""
+    from keras import ops
+
+    matrix = ops.eye(SIDE, dtype="float32")
+    bias = adapter._model.trainable_variables[-1]
+
+    def enqueue():
+        product = matrix
+        for _ in range(PRODUCTS):
+            product = ops.matmul(product, matrix)
+        bias.assign(bias + 0 * product[0, 0])
+
+    return enqueue
+
+
+def checked(adapter, enqueue, wait):
+    """(accepted or refused by the clock check, seconds that the clock measured)."""
+    check, seconds = ClockCheck(adapter), []
+    try:
+        for _ in range(3):
+            begin = time.monotonic()
+            enqueue()
+            wait()
+            seconds.append(time.monotonic() - begin)
+            check.after(seconds[-1])
+    except MeasurementError:
+        return "refused", seconds
+    return "accepted", seconds
+
+
+def main():
+    """Print what the clock check says, and the ratio of the times."""
+    adapter = create_adapter(sys.argv[1], threads=2)
+    adapter.build(
+        architecture=NETWORK, weights=draw_initial_weights(NETWORK, "glorot_uniform", (1, 1)),
+        optimizer=Optimizer("sgd", 0.1), device="gpu", dtype="float32",
+    )  # fmt: skip
+    enqueue = (chainer_work if sys.argv[1] == "chainer" else keras_work)(adapter)
+    enqueue()  # compiles
+    adapter.weights()
+    with_wait, waited = checked(adapter, enqueue, adapter.synchronize)
+    without, enqueued = checked(adapter, enqueue, lambda: None)
+    adapter.weights()
+    print(
+        json.dumps(
+            {
+                "with synchronize": with_wait,
+                "without synchronize": without,
+                "measured without by with": f"{np.median(enqueued) / np.median(waited):.4f}",
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Runs of train.py by hand, as a person at a prompt starts them, on small datasets made here."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+from harness import REPOSITORY, importing
+
+from trainmark.datasets.catalogue import SPLITS
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.samples import Arrays
+from trainmark.records.record import read_record
+
+SETTINGS = {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 100, "memory_limit_mib": None}
+
+
+class Runs:
+    """Runs in a folder: prepared datasets, and the commands that train on them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self._prepare()
+
+    def _prepare(self):
+        generator = np.random.default_rng(1)
+        images = {"title": "Images", "format": "f", "classes": 10, "image_shape": [1, 28, 28]}
+        texts = {"title": "Texts", "format": "f", "classes": 2, "sequence_length": 400}
+        for name, entry, count, kind in (("images", images, 2000, "images"), ("texts", texts, 512, "tokens")):
+            labels = np.arange(count) % entry["classes"]
+            if kind == "images":
+                patterns = generator.integers(0, 200, (10, 1, 28, 28))
+                samples = (patterns[labels] + generator.integers(0, 50, (count, 1, 28, 28))).astype(np.uint8)
+            else:  # few words, each of which occurs many times: the sums of their gradients are atomic
+                samples = (generator.integers(4, 54, (count, 400)) + 50 * labels[:, None]).astype(np.int32)
+            names = [str(number) for number in range(entry["classes"])]
+            splits = dict.fromkeys(SPLITS, (samples, labels))
+            prepare(self.folder / name, name, entry, Arrays(splits, names, kind), [], 1)
+        np.save(self.folder / "mean.npy", np.zeros((1, 28, 28)))
+
+    def command(self, name, recipe, framework, device, epochs, **settings):
+        """(command line, record) of a run. settings: those that differ from SETTINGS."""
+        dataset = "texts" if recipe == "imdb-cnn" else "images"
+        record = self.folder / "runs" / name / framework / "record.json"
+        options = {
+            "experiment": "gpu", "recipe": recipe, "dataset": dataset, "framework": framework, "device": device,
+            "dataset-folder": self.folder / dataset, "epochs": epochs, "repeat": 1, "threads": 2,
+            "settings": json.dumps(SETTINGS | settings), "checkpoint-seconds": 0,
+            "log": record.with_name("log"), "out": record,
+        }  # fmt: skip
+        if dataset == "images":
+            options["mean"] = self.folder / "mean.npy"
+        script = str(REPOSITORY / "workflow" / "scripts" / "train.py")
+        return [sys.executable, script, *(str(part) for key in options for part in (f"--{key}", options[key]))], record
+
+    def train(self, *arguments, environment=None, **settings):
+        """Train a run and return its record."""
+        command, record = self.command(*arguments, **settings)
+        done = subprocess.run(command, capture_output=True, text=True, env=importing(**environment or {}), check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return read_record(record)
+
+    def start(self, *arguments, **settings):
+        """Start a run; (process, record, log)."""
+        command, record = self.command(*arguments, **settings)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=importing()
+        )
+        return process, record, record.with_name("log")
+
+
+def wait_until(condition, seconds=120):
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def largest_difference(first, second):
+    """Largest relative difference between the curves of two records: losses of training and of evaluation."""
+    numbers = [
+        [[entry["batch_loss"], *(of["loss"] for of in entry["evaluations"].values())] for entry in record["curves"]]
+        for record in (first, second)
+    ]
+    one, other = np.array(numbers)
+    return float(np.max(np.abs(one - other) / np.abs(one)))

@@ -1,0 +1,22 @@
+"""Every network is the same on CPU and GPU and in every framework, in float64."""
+
+import pytest
+from parity import certify_networks
+
+from trainmark.recipes.catalogue import RECIPES
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize("recipe", list(reversed(RECIPES)))  # the large ones first
+def test_every_two_trainers_train_the_same_network(recipe, tmp_path, record_property):
+    """On the CPU large networks are traced in one framework alone, which is compared with all on the GPU."""
+    frameworks = certify_networks.installed()
+    on_cpu = frameworks[:1] if RECIPES[recipe].certified_side else frameworks
+    trainers = [*((framework, "gpu") for framework in frameworks), *((framework, "cpu") for framework in on_cpu)]
+    pairs = certify_networks.pairs_of(recipe, trainers, tmp_path)
+    print("\n".join(certify_networks.table_lines(recipe, pairs)))
+    for pair, _ in pairs:
+        drift = max(pair.drift.values()) if pair.drift else None
+        record_property(f"{pair.first} and {pair.second}", f"{pair.sentence} (float32 epochs: {drift:.1e})")
+    certify_networks.assert_certified(pairs)
