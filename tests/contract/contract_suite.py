@@ -4,6 +4,7 @@ On a GPU: --device gpu.
 """
 
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.update_rules import UPDATE_RULES
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
+from trainmark.training.clock_check import CHECKED_SINGLY, ClockCheck
 
 INPUT_SHAPE, CLASSES = (1, 4, 5), 3
 OPTIMIZERS = {
@@ -359,6 +361,28 @@ def test_a_state_is_a_copy(built):
     adapter.train_epoch(feed(range(10), 3))
     for name, array in state.items():
         np.testing.assert_array_equal(array, kept[name])
+
+
+def test_what_is_read_at_once_equals_what_is_read_after_synchronizing(built):
+    """Reads wait for the training that the device has still to do."""
+    adapter = built("float32")[0]
+    adapter.train_epoch(feed(range(10), 10))
+    at_once = [adapter.state(), adapter.weights()]
+    adapter.synchronize()
+    for early, late in zip(at_once, [adapter.state(), adapter.weights()], strict=True):
+        for name, array in late.items():
+            np.testing.assert_array_equal(early[name], array)
+
+
+def test_synchronize_waits_for_the_device(built):
+    """The clock check finds no work left. Here weights are set: after an epoch, reading its losses may have waited."""
+    adapter, weights, *_ = built("float32")
+    check = ClockCheck(adapter)
+    for _ in range(CHECKED_SINGLY):
+        begin = time.monotonic()
+        adapter.set_weights(weights)
+        adapter.synchronize()
+        check.after(time.monotonic() - begin)
 
 
 def test_gpu_memory_is_reported_on_the_gpu_alone(built, device):
