@@ -424,6 +424,20 @@ def test_a_diverging_training_returns_its_losses(create):
     assert not np.isfinite(cross_entropy_and_accuracy(adapter.predict("train"), samples(10, "float64")[1])[0])
 
 
+def test_chainers_max_pooling_ignores_nan_on_the_gpu(create, framework, device):
+    if framework != "chainer":
+        pytest.skip("on Chainer alone")
+    layers = [("pool", "MaxPool2D", {"size": 2, "stride": 2}), ("f", "Flatten", {}), ("d", "Dense", {"units": 2})]
+    architecture = chain("pooled", (1, 2, 2), layers)
+    adapter = create(
+        architecture=architecture, weights=draw_initial_weights(architecture, "glorot_uniform", (1, 1)),
+        optimizer=OPTIMIZERS["sgd"], dtype="float32",
+    )  # fmt: skip
+    adapter.load(split="train", inputs=np.array([[[[1, np.nan], [3, 2]]]], "float32"), labels=np.zeros(1, int))
+    pooled = adapter.activations("train", [0], training=False)["pool"]
+    np.testing.assert_array_equal(pooled, [[[[3 if device == "gpu" else np.nan]]]])
+
+
 def test_device_is_described_from_the_arrays(built, device):
     adapter = built()[0]
     adapter.train_epoch(feed(range(10), 3))
