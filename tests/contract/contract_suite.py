@@ -4,6 +4,7 @@ On a GPU: --device gpu.
 """
 
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.update_rules import UPDATE_RULES
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
+from trainmark.training.clock_check import CHECKED_SINGLY, ClockCheck
 
 INPUT_SHAPE, CLASSES = (1, 4, 5), 3
 OPTIMIZERS = {
@@ -361,6 +363,28 @@ def test_a_state_is_a_copy(built):
         np.testing.assert_array_equal(array, kept[name])
 
 
+def test_what_is_read_at_once_equals_what_is_read_after_synchronizing(built):
+    """Reads wait for the training that the device has still to do."""
+    adapter = built("float32")[0]
+    adapter.train_epoch(feed(range(10), 10))
+    at_once = [adapter.state(), adapter.weights()]
+    adapter.synchronize()
+    for early, late in zip(at_once, [adapter.state(), adapter.weights()], strict=True):
+        for name, array in late.items():
+            np.testing.assert_array_equal(early[name], array)
+
+
+def test_synchronize_waits_for_the_device(built):
+    """The clock check finds no work left. Here weights are set: after an epoch, reading its losses may have waited."""
+    adapter, weights, *_ = built("float32")
+    check = ClockCheck(adapter)
+    for _ in range(CHECKED_SINGLY):
+        begin = time.monotonic()
+        adapter.set_weights(weights)
+        adapter.synchronize()
+        check.after(time.monotonic() - begin)
+
+
 def test_gpu_memory_is_reported_on_the_gpu_alone(built, device):
     adapter = built("float32")[0]
     adapter.train_epoch(feed(range(10), 3))
@@ -398,6 +422,20 @@ def test_a_diverging_training_returns_its_losses(create):
     assert np.isfinite(losses[0])
     assert not np.isfinite(losses).all()
     assert not np.isfinite(cross_entropy_and_accuracy(adapter.predict("train"), samples(10, "float64")[1])[0])
+
+
+def test_chainers_max_pooling_ignores_nan_on_the_gpu(create, framework, device):
+    if framework != "chainer":
+        pytest.skip("on Chainer alone")
+    layers = [("pool", "MaxPool2D", {"size": 2, "stride": 2}), ("f", "Flatten", {}), ("d", "Dense", {"units": 2})]
+    architecture = chain("pooled", (1, 2, 2), layers)
+    adapter = create(
+        architecture=architecture, weights=draw_initial_weights(architecture, "glorot_uniform", (1, 1)),
+        optimizer=OPTIMIZERS["sgd"], dtype="float32",
+    )  # fmt: skip
+    adapter.load(split="train", inputs=np.array([[[[1, np.nan], [3, 2]]]], "float32"), labels=np.zeros(1, int))
+    pooled = adapter.activations("train", [0], training=False)["pool"]
+    np.testing.assert_array_equal(pooled, [[[[3 if device == "gpu" else np.nan]]]])
 
 
 def test_device_is_described_from_the_arrays(built, device):

@@ -38,7 +38,9 @@ class Adapter(ABC):
     """The framework's out-of-memory exceptions: for each class name, texts of which the message must contain one."""
 
     float32_ops: tuple[str, ...] = ()
-    """Ops that the framework computes in float32 even in a float64 network; each is shown by a test."""
+    """Ops that the framework computes in float32 even in a float64 network; each is shown by a test.
+
+    `build` sets them if they depend on the device."""
 
     def __init__(self, framework: str, threads: int) -> None:
         self.framework = framework

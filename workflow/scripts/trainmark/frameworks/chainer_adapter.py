@@ -36,6 +36,9 @@ OUT_OF_MEMORY = {
 }
 """CuPy's out-of-memory exceptions: for each class name, texts of which the message must contain one."""
 
+FLOAT32_OPS: dict[str, tuple[str, ...]] = {"cpu": (), "gpu": ("LRN",)}
+"""`Adapter.float32_ops` by device. Chainer's kernel `lrn_conv_sum` adds the squares in a variable of the type float."""
+
 
 def create(framework: str, threads: int) -> "ChainerAdapter":
     """Return the adapter of a framework of FRAMEWORKS."""
@@ -61,6 +64,7 @@ class ChainerAdapter(Adapter):
         if device == "gpu" and not (chainer.backends.cuda.available and _gpu_count()):
             raise DeviceError(f"chainer sees no GPU: CuPy is {_cupy_problem()}; install CuPy for this machine's CUDA")
         chainer.config.dtype = np.dtype(dtype)
+        self.float32_ops = FLOAT32_OPS[device]
         self._architecture = architecture
         self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._counted = {"samples": 0, "batches": 0}

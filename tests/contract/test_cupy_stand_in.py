@@ -1,0 +1,78 @@
+"""Chainer's GPU path without a GPU: on a stand-in for CuPy, which compiles Chainer's kernels for the CPU."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import gpu_faults
+import pytest
+from gpu.gpu_runs import Runs
+from harness import REPOSITORY
+from test_contract import SUITE, run_suite
+
+STAND_IN = REPOSITORY / "tests" / "cupy_stand_in"
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory):
+    """The environment of a process that imports the stand-in as cupy, on a machine with a GPU in nvidia-smi's list."""
+    if shutil.which("g++") is None:
+        pytest.skip("the kernels of Chainer need a C++ compiler, g++ (CONTRIBUTING.md)")
+    command = tmp_path_factory.mktemp("bin") / "nvidia-smi"
+    command.write_text("#!/bin/sh\necho 'GPU 0: stand-in (UUID: GPU-0a)'\n")
+    command.chmod(0o755)
+    return {
+        "PYTHONPATH": os.pathsep.join([str(STAND_IN), *filter(None, sys.path)]),
+        "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "CUPY_CACHE_DIR": str(tmp_path_factory.mktemp("kernels")),
+        "TRAINMARK_LOCK_FOLDER": str(tmp_path_factory.mktemp("locks")),
+    }
+
+
+def test_chainer_fulfils_the_contract_on_the_gpu(stand_in):
+    run_suite(SUITE, "chainer", "--device", "gpu", least=60, **stand_in)
+
+
+def test_a_gpu_that_cupy_does_not_see_is_refused(stand_in):
+    run_suite(f"{SUITE}::test_a_missing_gpu_is_refused", "chainer", least=1, **stand_in)
+
+
+@pytest.fixture(scope="module")
+def failures(stand_in):
+    """The messages of failing tests by fault; see gpu_faults.py."""
+    command = [sys.executable, gpu_faults.__file__]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | stand_in)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("fault", gpu_faults.FAULTS)
+def test_a_fault_in_the_gpu_path_is_found(failures, fault):
+    expected = gpu_faults.FAULTS[fault][-1]
+    assert failures[fault].keys() == expected.keys()
+    for test, message in expected.items():
+        assert message in failures[fault][test], failures[fault][test][-2000:]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return Runs(tmp_path_factory.mktemp("runs"))
+
+
+def test_a_run_on_the_gpu_is_recorded(stand_in, runs):
+    record = runs.train("shown", "mnist-mlp-flux", "chainer", "gpu", 2, environment=stand_in)
+    assert record["status"] == "ok"
+    assert record["provenance"]["device"] == {"kind": "gpu", "name": "stand-in for a GPU"}
+    assert record["sessions"][0]["gpu"] == "GPU-0a"
+    assert record["memory"]["peak_device_mib"] > 0
+
+
+def test_a_run_that_exhausts_the_gpus_memory_is_recorded(stand_in, runs):
+    limit = {"CUPY_GPU_MEMORY_LIMIT": str(2**18)}
+    record = runs.train("memory", "mnist-mlp-flux", "chainer", "gpu", 2, environment=stand_in | limit)
+    assert record["status"] == "out_of_memory"
+    assert record["out_of_memory"]["message"].startswith("OutOfMemoryError: Out of memory allocating")
+    assert 0 < record["memory"]["peak_device_mib"] <= 0.25

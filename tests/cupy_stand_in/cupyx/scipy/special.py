@@ -1,0 +1,1 @@
+"""Chainer imports it; our layers need none of it."""
