@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from gpu_runs import missing_packages
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine import nvml
@@ -31,7 +32,7 @@ def gpu(request):
 @pytest.fixture(params=known_frameworks())
 def framework(request):
     """Each framework that is installed."""
-    if missing := known_frameworks()[request.param].missing_packages():
+    if missing := missing_packages(request.param):
         pytest.skip(f"{request.param}: {', '.join(missing)} is not installed")
     return request.param
 

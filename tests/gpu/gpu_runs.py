@@ -1,5 +1,6 @@
 """Runs of train.py by hand, as a person at a prompt starts them, on small datasets made here."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -11,9 +12,24 @@ from harness import REPOSITORY, importing
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
+from trainmark.frameworks.registry import known_frameworks
 from trainmark.records.record import read_record
 
+GPU_PACKAGES = {"chainer": ("cupy",)}
+"""Packages that a framework needs on a GPU only. The others have other builds for it."""
+
 SETTINGS = {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 100, "memory_limit_mib": None}
+
+
+def missing_packages(framework):
+    """The packages that a framework lacks for the GPU."""
+    on_gpu = [package for package in GPU_PACKAGES.get(framework, ()) if importlib.util.find_spec(package) is None]
+    return known_frameworks()[framework].missing_packages() + on_gpu
+
+
+def installed():
+    """The frameworks that have all packages for the GPU."""
+    return [name for name in known_frameworks() if not missing_packages(name)]
 
 
 class Runs:

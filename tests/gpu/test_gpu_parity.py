@@ -1,6 +1,7 @@
 """Every network is the same on CPU and GPU and in every framework, in float64."""
 
 import pytest
+from gpu_runs import installed
 from parity import certify_networks
 
 from trainmark.recipes.catalogue import RECIPES
@@ -11,7 +12,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 @pytest.mark.parametrize("recipe", list(reversed(RECIPES)))  # the large ones first
 def test_every_two_trainers_train_the_same_network(recipe, tmp_path, record_property):
     """On the CPU large networks are traced in one framework alone, which is compared with all on the GPU."""
-    frameworks = certify_networks.installed()
+    frameworks = installed()
     on_cpu = frameworks[:1] if RECIPES[recipe].certified_side else frameworks
     trainers = [*((framework, "gpu") for framework in frameworks), *((framework, "cpu") for framework in on_cpu)]
     pairs = certify_networks.pairs_of(recipe, trainers, tmp_path)

@@ -3,8 +3,7 @@
 import signal
 
 import pytest
-from gpu_runs import Runs, largest_difference, wait_until
-from parity.certify_networks import installed
+from gpu_runs import Runs, installed, largest_difference, wait_until
 
 from trainmark.records.record import read_record
 

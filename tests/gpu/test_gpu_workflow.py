@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 import yaml
+from gpu_runs import installed
 from harness import REPOSITORY, environment, snakemake, write_config
-from parity.certify_networks import installed
 
 from trainmark.parity.compare import REFUSED
 from trainmark.records.record import read_record
