@@ -24,14 +24,14 @@ NETWORK = chain("one", (1,), [("dense", "Dense", {"units": 1})])
 def chainer_work(adapter):
     """A function that lets the bias of the network depend on many products, and does not wait for them."""
     cupy = adapter._device.xp
-    matrix = cupy.eye(SIDE, dtype="float32")
+    matrix = cupy.zeros((SIDE, SIDE), dtype="float32")
     bias = adapter._network.dense.b.array
 
     def enqueue():
         product = matrix
         for _ in range(PRODUCTS):
-            product = product @ matrix
-        bias[...] += 0 * product[0, 0]
+            product = product.dot(matrix)
+        bias[...] += product[0, 0]
 
     return enqueue
 
@@ -40,14 +40,14 @@ def keras_work(adapter):
     """The same in Keras."""
     from keras import ops
 
-    matrix = ops.eye(SIDE, dtype="float32")
+    matrix = ops.zeros((SIDE, SIDE), dtype="float32")
     bias = adapter._model.trainable_variables[-1]
 
     def enqueue():
         product = matrix
         for _ in range(PRODUCTS):
             product = ops.matmul(product, matrix)
-        bias.assign(bias + 0 * product[0, 0])
+        bias.assign(bias + product[0, 0])
 
     return enqueue
 

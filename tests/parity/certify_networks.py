@@ -85,24 +85,32 @@ def take_trace(recipe: str, framework: str, device: str, out: Path) -> None:
     write_trace(trace(adapter, training_of(RECIPES[recipe]), device), out)
 
 
-def pairs_of(recipe: str, trainers: list[tuple[str, str]], folder: Path) -> list[tuple[Pair, tuple[str, ...]]]:
-    """Compare all pairs of trainers, each traced in its own process; (pair, classes it may have)."""
-    files = []
+def pairs_of(
+    recipe: str, trainers: list[tuple[str, str]], folder: Path
+) -> tuple[list[tuple[Pair, tuple[str, ...]]], list[str]]:
+    """Compare all pairs of trainers, each traced in its own process.
+
+    Returns the pairs, each with the classes it may have, and what the trainers printed that could not be traced.
+    """
+    files, failures = [], []
     for framework, device in trainers:
-        files.append(folder / f"{recipe}-{framework}-{device}.npz")
-        options = {"--recipe": recipe, "--framework": framework, "--device": device, "--out": str(files[-1])}
+        file = folder / f"{recipe}-{framework}-{device}.npz"
+        options = {"--recipe": recipe, "--framework": framework, "--device": device, "--out": str(file)}
         command = [sys.executable, __file__, *chain.from_iterable(options.items())]
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
         done = subprocess.run(command, capture_output=True, text=True, env=importing(**hidden))
         if done.returncode:
-            raise RuntimeError(f"{recipe} in {framework} on {device}: {done.stderr[-3000:]}")
+            failures.append(f"{recipe} in {framework} on {device}: {done.stderr[-3000:]}")
+        else:
+            files.append(file)
     traces = [read_trace(file) for file in files]
     architecture = architecture_of(RECIPES[recipe])
     ops = {node.op for node in architecture.nodes}
-    return [
+    pairs = [
         (compare(first, second, architecture), _allowed_classes(ops & {*first.float32_ops, *second.float32_ops}))
         for first, second in combinations(traces, 2)
     ]
+    return pairs, failures
 
 
 def _allowed_classes(float32_ops: set[str]) -> tuple[str, ...]:
@@ -152,7 +160,8 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         for recipe in [arguments.recipe] if arguments.recipe else RECIPES:
             trainers = [(framework, arguments.device) for framework in frameworks]
-            print("\n".join(table_lines(recipe, pairs_of(recipe, trainers, Path(folder)))), flush=True)
+            pairs, failures = pairs_of(recipe, trainers, Path(folder))
+            print("\n".join([*table_lines(recipe, pairs), *failures]), flush=True)
 
 
 if __name__ == "__main__":
