@@ -20,7 +20,7 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all report test gpu-check expected torch clean help lint coverage test-parity test-faults test-adversary \
   test-gpu test-benchmarks test-real-data certify-networks bench-images bench-phases bench-records bench-verdicts \
-  bench-watching bench-intervals bench-epochs lock
+  bench-watching bench-intervals bench-epochs lock gpu-bundle
 
 ##@ For users
 
@@ -43,7 +43,7 @@ expected: $(VENV)/.installed ## the runs behind the README's expected numbers (n
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
 
 clean: ## remove the environment and caches; results stay
-	rm -rf $(VENV) .snakemake .pytest_cache .ruff_cache .mypy_cache .coverage*
+	rm -rf $(VENV) build .snakemake .pytest_cache .ruff_cache .mypy_cache .coverage*
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { print (groups++ ? "\n" : "") substr($$0, 5) } \
@@ -79,6 +79,9 @@ test-benchmarks: $(VENV)/.installed-dev ## do bench-phases and bench-verdicts pr
 # Four workers: starting a framework takes longer than what it does on the GPU.
 test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results.json and gpu-results.md: 8 minutes
 	@$(RUN) python -m pytest -n 4 -r fE --durations=10 -p no:cacheprovider --device gpu tests/gpu
+
+gpu-bundle: $(VENV)/.installed ## make build/gpu-bundle, which runs the GPU tests on a machine without network
+	@$(RUN) python tests/gpu_bundle.py make build/gpu-bundle
 
 test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror beside the repository: half an hour
 	@$(RUN) python -m pytest -m real_data

@@ -495,3 +495,21 @@ assert cv2.getNumThreads() == 1 and warnings.filters != filters
         env=os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow" / "scripts")},
         check=True,
     )
+
+
+def test_without_opencv_arrays_can_be_prepared_and_no_image_counts_as_damaged(tmp_path):
+    file = tmp_path / "a.png"
+    Image.new("RGB", (9, 9)).save(file)
+    code = f"""
+import sys
+sys.modules["cv2"] = None
+from trainmark.datasets import prepare
+from trainmark.datasets.images import decoding, mean
+decoding.load_stored(decoding.Path({str(file)!r}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow" / "scripts")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: import of cv2 halted; None in sys.modules"

@@ -11,7 +11,6 @@ from math import ceil
 from pathlib import Path
 from types import ModuleType
 
-import cv2
 import numpy as np
 import simplejpeg
 from PIL import Image, UnidentifiedImageError
@@ -73,6 +72,7 @@ def read_file(path: Path) -> bytes:
 def decode_stored(data: bytes) -> np.ndarray:
     """The image in a file's content, resized to uint8 (STORED_SIDE, STORED_SIDE, 3), RGB. Raises UnreadableImage."""
     _ignore_warnings()
+    _opencv()  # before `try`: without OpenCV no image is damaged
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             pixels = _decode_jpeg(data, image)
@@ -139,17 +139,20 @@ def resize(pixels: np.ndarray, side: int = STORED_SIDE) -> np.ndarray:
     scales = [length / side for length in pixels.shape[:2]]
     if max(scales) > LARGEST_BLURRED_SCALE:
         return np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.BILINEAR))
+    opencv = _opencv()
     if max(scales) > 1:
         rows, columns = (_blur_taps(scale) for scale in scales)
         target = pixels if pixels.flags.writeable else None  # in place: half the memory traffic
-        pixels = _opencv().sepFilter2D(pixels, -1, columns, rows, dst=target, borderType=cv2.BORDER_REFLECT)
+        pixels = opencv.sepFilter2D(pixels, -1, columns, rows, dst=target, borderType=opencv.BORDER_REFLECT)
     # _EXACT rounds, and gives the same on every processor; INTER_LINEAR darkens images by an eighth of a grey level.
-    return np.asarray(_opencv().resize(pixels, (side, side), interpolation=cv2.INTER_LINEAR_EXACT))
+    return np.asarray(opencv.resize(pixels, (side, side), interpolation=opencv.INTER_LINEAR_EXACT))
 
 
 @cache
 def _opencv() -> ModuleType:
-    """OpenCV without its own threads, which would compete with the workers."""
+    """OpenCV without its own threads, which would compete with the workers. Datasets of arrays do without OpenCV."""
+    import cv2
+
     cv2.setNumThreads(1)
     return cv2
 

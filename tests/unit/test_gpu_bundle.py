@@ -1,0 +1,192 @@
+"""The folder for GPU tests without network: what is in it, and what its `run` installs, says, refuses and returns."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import gpu_bundle
+import pytest
+from harness import REPOSITORY
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+LOCKS = {file.name: file.read_text() for file in REPOSITORY.glob("requirements*.txt")}
+
+LOCK = """\
+alone==1.0 \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+of-old==2.0 ; python_full_version < '3.12' \\
+    --hash=sha256:cc
+of-old==2.1 ; python_full_version >= '3.12' \\
+    --hash=sha256:dd
+of-windows==3.0 ; sys_platform == 'win32' \\
+    --hash=sha256:ee
+"""
+
+ADAPTER = """
+FRAMEWORKS = {
+    "found": {"packages": ["tiny"], "environment": {}},
+    "lacking": {"packages": ["no_such_package"], "environment": {}},
+    "broken": {"packages": ["json"], "environment": {}},
+}
+
+
+def create(name, threads):
+    import tiny
+
+    if name == "broken":
+        raise ImportError("libcuda.so is not there")
+"""
+
+PRETENDING = """\
+#!/bin/sh
+# an interpreter that says it is Python 3.10
+exec {python} -c 'import sys; code = sys.argv[1]; sys.version_info = (3, 10, 13); exec(code)' "$2"
+"""
+
+
+def test_a_lock_is_read_for_a_python_on_linux():
+    assert gpu_bundle.read_lock(LOCK, "3.11") == {
+        "alone": ("1.0", " \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb"),
+        "of-old": ("2.0", " \\\n    --hash=sha256:cc"),
+    }
+    assert gpu_bundle.read_lock(LOCK, "3.12")["of-old"] == ("2.1", " \\\n    --hash=sha256:dd")
+
+
+@pytest.mark.parametrize("python", gpu_bundle.PYTHONS)
+def test_all_that_the_project_needs_is_there_or_comes_with_the_machine(python):
+    """Of what this machine's packages require, only what no test imports is left out."""
+    packages, compared = gpu_bundle.select(LOCKS, python)
+    assert {"pytest", "pytest-timeout", *gpu_bundle.SOURCES} <= packages.keys()
+    assert {"torch", "cupy-cuda12x", "numpy", "pandas"} <= compared.keys()
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    needed = {Requirement(line).name for line in project["dependencies"]}
+    for name in packages:
+        requirements = map(Requirement, metadata.requires(name) or [])
+        needed |= {r.name for r in requirements if not r.marker or r.marker.evaluate({"extra": ""})}
+    there = packages.keys() | {*gpu_bundle.FRAMEWORKS_OWN, *gpu_bundle.LARGE}
+    assert {canonicalize_name(name) for name in needed} - there == {"pulp", "h5py"}
+
+
+def test_a_package_to_leave_out_that_is_not_locked_is_refused():
+    locks = LOCKS | {"requirements.txt": LOCKS["requirements.txt"].replace("\npyarrow==", "\npyarrows==")}
+    with pytest.raises(LookupError, match="leaves out pyarrow, which the lock does not have"):
+        gpu_bundle.select(locks, "3.11")
+
+
+def test_setuptools_is_installed_for_its_pkg_resources_and_others_if_they_are_not_there(monkeypatch):
+    names = ["setuptools", "numpy", "no-such-package"]
+    monkeypatch.setattr(gpu_bundle.importlib.util, "find_spec", lambda name: None)
+    assert gpu_bundle.lacking(names) == ["setuptools", "no-such-package"]
+    monkeypatch.setattr(gpu_bundle.importlib.util, "find_spec", lambda name: name)
+    assert gpu_bundle.lacking(names) == ["no-such-package"]
+
+
+def test_the_table_shows_the_frameworks_and_what_differs_from_the_lock():
+    lock = {name: "1.0" for names in gpu_bundle.STACK.values() for name in names} | {"rich": "2.0", "tqdm": "3.0"}
+    here = {"numpy": "1.0", "cupy-cuda13x": "14.2.0", "rich": "2.1", "tqdm": "3.0"}
+    rows = [line.split(maxsplit=1) for line in gpu_bundle.version_lines(here, lock)]
+    assert {name: " ".join(rest.split()) for name, rest in rows} == {
+        "package": "here lock", "numpy": "1.0 1.0", "cupy-cuda13x": "14.2.0 1.0", "rich": "2.1 2.0",
+        **{name: "not there 1.0" for name in ("jax", "jaxlib", "torch", "tensorflow", "keras", "chainer")},
+    }  # fmt: skip
+
+
+def test_each_large_package_that_is_missing_is_named_with_what_needs_it():
+    assert gpu_bundle.missing_lines(gpu_bundle.LARGE) == []
+    assert gpu_bundle.missing_lines(gpu_bundle.LARGE.keys() - {"pandas"}) == [
+        "pandas is not there, and too large for this folder: tests that need tables and reports skip"
+    ]
+
+
+def test_the_tests_are_those_of_make():
+    assert f"\t@$(RUN) {gpu_bundle.TESTS}\n" in (REPOSITORY / "Makefile").read_text()
+
+
+def test_no_pip_and_no_folder_for_results_are_refused(tmp_path):
+    assert gpu_bundle.refusal(True, tmp_path) is None
+    assert "lacks pip, which installs the wheels" in gpu_bundle.refusal(False, tmp_path)
+    assert f"{tmp_path}/none can't be written: name a folder with OUT=" in gpu_bundle.refusal(True, tmp_path / "none")
+
+
+# --- run ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    """A folder as `make gpu-bundle` makes it, in small: one wheel, and of the repository what finds frameworks."""
+    folder = tmp_path / "a bundle"
+    scripts = Path("workflow", "scripts", "trainmark")
+    for name in (
+        "__init__",
+        "errors",
+        "files/__init__",
+        "files/literals",
+        "frameworks/__init__",
+        "frameworks/registry",
+    ):
+        copy = folder / "repository" / scripts / f"{name}.py"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / scripts / f"{name}.py", copy)
+    (copy.parent / "x_adapter.py").write_text(ADAPTER)
+    (folder / "repository" / "tests").mkdir()
+    shutil.copy(gpu_bundle.__file__, folder / "repository" / "tests")
+    (folder / "wheels").mkdir()
+    with zipfile.ZipFile(folder / "wheels" / "tiny-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", "")
+        wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("tiny-1.0.dist-info/RECORD", "")
+    _, lock = gpu_bundle.select(LOCKS, "3.11")
+    facts = {python: {"wheels": ["tiny"], "lock": lock | {"tiny": "1.0"}} for python in gpu_bundle.PYTHONS}
+    (folder / "bundle.json").write_text(json.dumps({"version": "0123abc", **facts}))
+    (folder / "run").write_text(gpu_bundle.RUN)
+    return folder
+
+
+def run(bundle, folder, *command, before=(), **variables):
+    """Call the bundle's `run` in a folder. before: the start of the command line."""
+    here = os.environ | {"PYTHON": sys.executable, "OUT": ""} | variables
+    command = [*before, "sh", str(bundle / "run"), *command]
+    return subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, check=False)
+
+
+def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and_status(bundle, tmp_path):
+    code = "import tiny; open('gpu-results.json', 'w').write(tiny.__file__); raise SystemExit(3)"
+    done = run(bundle, tmp_path, "python", "-c", code)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert f"trainmark 0123abc, Python {sys.version.split()[0]}; packages installed: 1" in done.stdout
+    assert done.stdout.splitlines()[-3:] == [
+        "found: can be imported",
+        "lacking: not there, because no_such_package is not installed",
+        "broken: can't be imported: ImportError: libcuda.so is not there",
+    ]
+    assert not Path((tmp_path / "gpu-results.json").read_text()).exists()  # it was installed in a temporary folder
+    assert run(bundle, tmp_path, "python", "-c", code, OUT="/none").stderr == (
+        "/none can't be written: name a folder with OUT=... ./run\n"
+    )
+
+
+def test_results_of_interrupted_tests_are_kept(bundle, tmp_path):
+    """As by `timeout --signal=INT 9m ./run`: the command below sends the signal in its place."""
+    interrupted = "trap 'sleep 1; echo half > gpu-results.md; exit 2' INT; kill -INT 0; wait"
+    assert run(bundle, tmp_path, "sh", "-c", interrupted, before=["setsid", "--wait"]).returncode == 2
+    assert (tmp_path / "gpu-results.md").read_text() == "half\n"
+
+
+def test_run_refuses_another_python(bundle, tmp_path):
+    python = tmp_path / "python3.10"
+    python.write_text(PRETENDING.format(python=sys.executable))
+    python.chmod(0o755)
+    done = run(bundle, tmp_path, PYTHON=str(python))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"trainmark needs Python 3.11 or 3.12, and {python} is another: call PYTHON=python3.11 ./run\n"
+    )
