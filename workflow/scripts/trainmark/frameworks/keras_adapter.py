@@ -28,6 +28,7 @@ FRAMEWORKS = {
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "NVIDIA_TF32_OVERRIDE": "0",
         },
+        "cpu_environment": {"TF_CPP_MIN_LOG_LEVEL": "3"},  # it logs as an error that it finds no GPU
     },
     "keras-jax": {
         "packages": ["jax", "keras"],
@@ -36,6 +37,7 @@ FRAMEWORKS = {
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             "NVIDIA_TF32_OVERRIDE": "0",
         },
+        "cpu_environment": {"JAX_PLATFORMS": "cpu"},  # otherwise its GPU build logs a traceback if there is no driver
     },
     "keras-torch": {
         "set_up": "make torch",
@@ -161,7 +163,10 @@ class KerasAdapter(Adapter):
     ) -> None:
         """See `adapter.Adapter.build`."""
         if device == "gpu" and not self._backend.gpus(self._module):
-            raise DeviceError(f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}")
+            raise DeviceError(
+                f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}, and a driver that "
+                "supports it"
+            )
         if keras.backend.backend() == "jax":
             self._module.config.update("jax_enable_x64", dtype == "float64")
         keras.config.set_max_epochs(None)  # environment variables can set them and silently shorten training
