@@ -103,7 +103,8 @@ BACKENDS = {
         peak_bytes=lambda jax, gpu: (gpu.memory_stats() or {}).get("peak_bytes_in_use"),
     ),
     "torch": Backend(
-        gpus=lambda torch: list(range(torch.cuda.device_count())),
+        # With a driver that is too old, torch counts GPUs that it can't use.
+        gpus=lambda torch: list(range(torch.cuda.device_count())) if torch.cuda.is_available() else [],
         gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
         wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
         refuse_tf32=_refuse_tf32_on_torch,
@@ -124,7 +125,7 @@ LIBRARIES_OUT_OF_MEMORY = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAI
 
 OUT_OF_MEMORY = {
     "ResourceExhaustedError": ("",),  # TensorFlow
-    "InternalError": LIBRARIES_OUT_OF_MEMORY,
+    "InternalError": ("Dst tensor is not initialized", *LIBRARIES_OUT_OF_MEMORY),  # TensorFlow: no memory for a copy
     "JaxRuntimeError": ("RESOURCE_EXHAUSTED", *LIBRARIES_OUT_OF_MEMORY),
     "OutOfMemoryError": ("",),  # torch
     "AcceleratorError": ("CUDA error: out of memory",),
