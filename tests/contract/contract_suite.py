@@ -46,6 +46,7 @@ OUT_OF_MEMORY = {
     "keras": [
         ("ResourceExhaustedError", "{{function_node __wrapped__MatMul}} failed to allocate memory [Op:MatMul]"),
         ("InternalError", "Failed to create cuBLAS handle: CUBLAS_STATUS_ALLOC_FAILED"),
+        ("InternalError", "Failed copying input tensor from CPU:0 to GPU:0: Dst tensor is not initialized."),
         ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 400000000000 bytes."),
         ("JaxRuntimeError", "INTERNAL: cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
         ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 372.53 GiB."),

@@ -15,6 +15,7 @@ from keras import ops
 
 from trainmark.frameworks.keras_adapter import BACKENDS
 from trainmark.frameworks.keras_layers import BatchNorm, Pool2D
+from trainmark.frameworks.keras_losses import StepLosses
 from trainmark.frameworks.keras_optimizers import OPTIMIZERS
 from trainmark.frameworks.registry import create_adapter
 
@@ -139,6 +140,16 @@ def test_products_of_float32_may_be_tensor_float_32(request):
         create_adapter(request.config.getoption("--framework"), threads=2)
     assert not TF32[BACKEND](module)
     assert os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
+
+
+# --- integers -------------------------------------------------------------------------------------------------------
+
+
+def test_counters_have_the_width_of_keras_own():
+    """TensorFlow keeps int32 variables on the CPU, where a step that is compiled for the GPU can't use them."""
+    counts = {variable.dtype for variable in StepLosses(3, ()).variables} - {"float64"}
+    assert counts == {keras.optimizers.SGD().iterations.dtype}
+    assert counts == {"int64" if BACKEND == "tensorflow" else "int32"}
 
 
 # --- update rules ---------------------------------------------------------------------------------------------------

@@ -12,8 +12,11 @@ from trainmark.frameworks.registry import known_frameworks
 
 SUITE = Path(__file__).with_name("contract_suite.py")
 DIFFERENCES = Path(__file__).with_name("differences_suite.py")
+GPU_PATH = Path(__file__).with_name("gpu_path_suite.py")
 
-QUICKLY_COMPILED = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+QUICKLY_COMPILED = (
+    f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 """Halves the time of JAX's suite, most of which XLA needs for compiling."""
 
 
@@ -25,18 +28,8 @@ def run_suite(suite, framework, *options, least, **environment):
     missing = known_frameworks()[framework].missing_packages()
     if missing:
         pytest.skip(f"{framework}: {', '.join(missing)} is not installed (an optional extra)")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        str(suite),
-        "--framework",
-        framework,
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        *options,
-    ]
+    command = [sys.executable, "-m", "pytest", str(suite), "--framework", framework, *options]
+    command += ["-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     passed = int(re.search(r"(\d+) passed", done.stdout)[1])
@@ -54,8 +47,15 @@ def compiled_once(folder):
 
 @pytest.mark.parametrize("framework", known_frameworks())
 def test_adapter_fulfils_the_contract(framework, tmp_path):
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY_COMPILED}"
-    run_suite(SUITE, framework, least=60, XLA_FLAGS=flags, **compiled_once(tmp_path))
+    run_suite(SUITE, framework, least=60, XLA_FLAGS=QUICKLY_COMPILED, **compiled_once(tmp_path))
+
+
+def test_the_gpu_path_of_keras_trains_on_a_second_cpu_device():
+    run_suite(
+        GPU_PATH, "keras-jax", "--device", "gpu", least=8, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu",
+        PYTHONPATH=str(Path(__file__).parents[1] / "unit" / "training"),
+        XLA_FLAGS=f"{QUICKLY_COMPILED} --xla_force_host_platform_device_count=2",
+    )  # fmt: skip
 
 
 @pytest.mark.parity

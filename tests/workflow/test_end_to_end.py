@@ -44,6 +44,8 @@ def test_every_run_left_a_record(records):
     for record in records.values():
         device = record["provenance"]["device"]
         assert device is None if record["status"] == "out_of_memory" else device["kind"] == "cpu"
+        if device:
+            assert record["provenance"]["variables"]["NVIDIA_TF32_OVERRIDE"] == "0", "which the adapter set"
         assert sum(record["phases_seconds"].values()) == pytest.approx(record["wall_seconds"], rel=1e-9)
         assert min(record["phases_seconds"].values()) >= 0
 
@@ -190,6 +192,16 @@ def test_person_sees_each_run_and_the_results(tiny):
     assert str(tiny.results / "report" / "index.html") in printed
     assert "Traceback" not in printed
     assert "\r" not in printed  # a progress bar falls silent where nobody watches
+
+
+def test_a_gpu_build_without_a_driver_logs_no_traceback(tiny):
+    """A CPU run is fine there, and its log says nothing else."""
+    logs = {path: path.read_text() for path in (tiny.results / "logs").rglob("*.log")}
+    asked = [path for path, text in logs.items() if "the CUDA plug-in was asked" in text]
+    assert {path.relative_to(tiny.results / "logs").parts[0] for path in asked} == {
+        "train", "trace_training", "evaluate_weights",
+    }  # fmt: skip
+    assert [path for path, text in logs.items() if "Traceback" in text or "cuInit" in text] == []
 
 
 def test_no_secret_is_written_or_printed(tiny):

@@ -1,4 +1,7 @@
-"""The Keras adapter on a GPU, tested with stand-ins for Keras and its backends, because there is no GPU here."""
+"""The Keras adapter on a GPU, tested with stand-ins for Keras and its backends, because there is no GPU here.
+
+tests/contract/gpu_path_suite.py trains with JAX itself.
+"""
 
 import importlib.util
 import sys
@@ -7,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from trainmark.errors import DeviceError
 from trainmark.frameworks import adapter as adapter_module
 
 GIB = 2**30
@@ -57,11 +61,12 @@ def jax_with_a_gpu(stats):
     return SimpleNamespace(devices=lambda: [gpu], config=SimpleNamespace(update=lambda name, value: None))
 
 
-def torch_with_gpus(count=1, peak=None):
+def torch_with_gpus(count=1, peak=None, driver_fits=True):
     """The module torch with `count` NVIDIA GPUs."""
     cuda = SimpleNamespace(
-        device_count=lambda: count, get_device_name=lambda gpu: "NVIDIA H200", max_memory_allocated=lambda: peak
-    )
+        device_count=lambda: count, get_device_name=lambda gpu: "NVIDIA H200", max_memory_allocated=lambda: peak,
+        is_available=lambda: driver_fits,
+    )  # fmt: skip
     backends = SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace()), cudnn=SimpleNamespace())
     return SimpleNamespace(cuda=cuda, backends=backends, set_num_threads=lambda threads: None)
 
@@ -120,7 +125,6 @@ def test_losses_are_reported_without_waiting_for_the_gpu(keras_adapter):
     ("backend", "module", "place"),
     [
         ("tensorflow", tensorflow_with_a_gpu(dict), "/job:localhost/replica:0/task:0/device:GPU:0"),
-        ("jax", jax_with_a_gpu(None), "cuda:0"),
         ("jax", jax_with_a_gpu(None), "rocm:0"),
         ("torch", torch_with_gpus(), "cuda:0"),
     ],
@@ -140,6 +144,13 @@ def test_arrays_on_another_device_are_not_on_the_cpu(adapter_on, place):
     adapter = adapter_on("torch", torch_with_gpus(count=0), place)
     assert adapter.describe_device()["kind"] == place
     assert adapter.device_memory_mib() is None
+
+
+def test_gpus_that_torch_counts_but_can_not_use_are_refused(keras_adapter):
+    """It counts them with NVML, also if the driver is too old for its CUDA."""
+    adapter = keras_adapter("torch", torch_with_gpus(driver_fits=False)).create("keras-torch", threads=1)
+    with pytest.raises(DeviceError, match="keras-torch sees no GPU: install the GPU build of torch, and a driver that"):
+        adapter.build(architecture=None, weights={}, optimizer=None, device="gpu", dtype="float32")
 
 
 # --- GPU memory of a framework ------------------------------------------------------------------------------------

@@ -369,24 +369,26 @@ def test_the_installed_packages():
 
 
 def test_only_variables_that_are_set(monkeypatch):
-    assert provenance._variables() == {}
+    assert provenance.variables() == {}
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # set to nothing, it hides every GPU
     monkeypatch.setenv("OMP_NUM_THREADS_", "3")
-    assert provenance._variables() == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"}
+    assert provenance.variables() == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"}
 
 
 def test_every_variable_on_the_list_is_recorded(monkeypatch):
     for name in provenance.VARIABLES:
         monkeypatch.setenv(name, f"value-of-{name}")
     folders = {"JAX_COMPILATION_CACHE_DIR": "(a folder)"}
-    assert provenance._variables() == {name: f"value-of-{name}" for name in provenance.VARIABLES} | folders
+    assert provenance.variables() == {name: f"value-of-{name}" for name in provenance.VARIABLES} | folders
     assert len(set(provenance.VARIABLES)) == len(provenance.VARIABLES)
 
 
 def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
     """The threads of a job, and what adapters set."""
-    adapters = {name for framework in known_frameworks().values() for name, _ in framework.environment}
+    adapters = {
+        name for framework in known_frameworks().values() for name in framework.environment | framework.cpu_environment
+    }
     silent = {name for name in adapters if name.endswith(("_LOG_LEVEL", "_WARN_CONV"))}
     assert {*THREAD_VARIABLES, *(adapters - silent)} <= set(provenance.VARIABLES)
 
@@ -411,7 +413,7 @@ def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
 def test_values_of_variables(monkeypatch, setting, kept):
     name, _, value = setting.partition("=")
     monkeypatch.setenv(name, value)
-    assert provenance._variables() == {name: kept}
+    assert provenance.variables() == {name: kept}
 
 
 # --- scheduler ----------------------------------------------------------------------------------------------------

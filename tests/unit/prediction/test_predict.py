@@ -18,7 +18,8 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
 from trainmark.datasets.tokens import Vocabulary
-from trainmark.errors import DataError, RecordError, TrainmarkError
+from trainmark.errors import DataError, DeviceError, RecordError, TrainmarkError
+from trainmark.frameworks.adapter import Adapter
 from trainmark.prediction import predict as predict_module
 from trainmark.prediction.predict import Predictor, answers, predict, read_run, texts_of
 from trainmark.prediction.text_run import find_run, open_texts
@@ -62,11 +63,16 @@ def results(tmp_path):
 class Counting:
     """An adapter whose logits are the numbers of good and bad words, and that stores its inputs."""
 
+    framework, check_device = "counting", Adapter.check_device
+
     def __init__(self):
         self.blocks = []
 
     def build(self, **arguments):
         self.built = arguments
+
+    def describe_device(self):
+        return {"kind": "cpu", "name": "host"}
 
     def load(self, *, split, inputs, labels):
         self.ids = inputs
@@ -105,6 +111,11 @@ def test_texts_get_the_ids_of_the_training(results, adapter, tmp_path):
     np.testing.assert_allclose(found, [[e, 1 - e], [1 - e, e]], rtol=1e-12)
     assert adapter.built["dtype"] == "float32" and adapter.built["device"] == "cpu"
     assert adapter.built["weights"] is run.weights and adapter.built["optimizer"] == RECIPE.optimizer
+
+
+def test_a_framework_that_falls_back_to_the_cpu_is_refused(results, adapter):
+    with pytest.raises(DeviceError, match="counting was asked for the device gpu but put its arrays on"):
+        Predictor(read_run(results()), "gpu", 2)
 
 
 def test_the_end_of_a_long_text_is_used(results, adapter):

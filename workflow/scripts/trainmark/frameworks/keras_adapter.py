@@ -28,6 +28,7 @@ FRAMEWORKS = {
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "NVIDIA_TF32_OVERRIDE": "0",
         },
+        "cpu_environment": {"TF_CPP_MIN_LOG_LEVEL": "3"},  # it logs as an error that it finds no GPU
     },
     "keras-jax": {
         "packages": ["jax", "keras"],
@@ -36,6 +37,7 @@ FRAMEWORKS = {
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             "NVIDIA_TF32_OVERRIDE": "0",
         },
+        "cpu_environment": {"JAX_PLATFORMS": "cpu"},  # otherwise its GPU build logs a traceback if there is no driver
     },
     "keras-torch": {
         "set_up": "make torch",
@@ -54,10 +56,11 @@ class Backend(NamedTuple):
 
     gpus: (module) -> list of GPUs.
     gpu_name: (module, GPU) -> its name.
-    wait: (module, array that the last work wrote); waits until it is done.
+    wait: (module, arrays that the last work wrote); waits until they are done.
     refuse_tf32: (module); makes products of float32 use float32 instead of NVIDIA's TensorFloat-32.
     peak_bytes: (module, GPU) -> peak memory there; None if the backend does not report it.
     data: (module, numpy array) -> array for fit and predict.
+    uncached: (module, array) -> the array, without the copy of it that the backend keeps on the host once it is read.
     seed: (module, seed); seeds a global generator.
     limit_threads: (module, threads). JAX needs none: it follows the CPUs that the process may use.
     thread_pools: (module) -> threads by thread pool.
@@ -70,6 +73,7 @@ class Backend(NamedTuple):
     refuse_tf32: Callable[..., object]
     peak_bytes: Callable[..., int | None]
     data: Callable[..., Any] = lambda module, array: array
+    uncached: Callable[..., Any] = lambda module, array: array
     seed: Callable[..., object] = lambda module, seed: None
     limit_threads: Callable[..., object] = lambda module, threads: None
     thread_pools: Callable[..., dict[str, int]] = lambda module: {}
@@ -80,7 +84,7 @@ BACKENDS = {
     "tensorflow": Backend(
         gpus=lambda tf: tf.config.list_physical_devices("GPU"),
         gpu_name=lambda tf, gpu: tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name),
-        wait=lambda tf, array: array.numpy(),
+        wait=lambda tf, arrays: arrays[-1].numpy(),
         refuse_tf32=lambda tf: tf.config.experimental.enable_tensor_float_32_execution(False),
         limit_threads=lambda tf, threads: (
             tf.config.threading.set_intra_op_parallelism_threads(threads),
@@ -95,15 +99,17 @@ BACKENDS = {
     "jax": Backend(
         gpus=lambda jax: [device for device in jax.devices() if device.platform == "gpu"],
         gpu_name=lambda jax, gpu: gpu.device_kind,
-        wait=lambda jax, array: jax.block_until_ready(array),
+        wait=lambda jax, arrays: jax.block_until_ready(arrays),
         refuse_tf32=lambda jax: jax.config.update("jax_default_matmul_precision", "highest"),
+        uncached=lambda jax, array: array.addressable_data(0),
         # None with XLA_PYTHON_CLIENT_ALLOCATOR=platform
         peak_bytes=lambda jax, gpu: (gpu.memory_stats() or {}).get("peak_bytes_in_use"),
     ),
     "torch": Backend(
-        gpus=lambda torch: list(range(torch.cuda.device_count())),
+        # With a driver that is too old, torch counts GPUs that it can't use.
+        gpus=lambda torch: list(range(torch.cuda.device_count())) if torch.cuda.is_available() else [],
         gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
-        wait=lambda torch, array: torch.cuda.synchronize() if torch.cuda.is_available() else None,
+        wait=lambda torch, arrays: torch.cuda.synchronize() if torch.cuda.is_available() else None,
         refuse_tf32=_refuse_tf32_on_torch,
         data=lambda torch, array: torch.as_tensor(array),  # Keras would convert numpy arrays to float32 for torch
         seed=lambda torch, seed: torch.manual_seed(seed),
@@ -122,7 +128,7 @@ LIBRARIES_OUT_OF_MEMORY = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAI
 
 OUT_OF_MEMORY = {
     "ResourceExhaustedError": ("",),  # TensorFlow
-    "InternalError": LIBRARIES_OUT_OF_MEMORY,
+    "InternalError": ("Dst tensor is not initialized", *LIBRARIES_OUT_OF_MEMORY),  # TensorFlow: no memory for a copy
     "JaxRuntimeError": ("RESOURCE_EXHAUSTED", *LIBRARIES_OUT_OF_MEMORY),
     "OutOfMemoryError": ("",),  # torch
     "AcceleratorError": ("CUDA error: out of memory",),
@@ -161,7 +167,10 @@ class KerasAdapter(Adapter):
     ) -> None:
         """See `adapter.Adapter.build`."""
         if device == "gpu" and not self._backend.gpus(self._module):
-            raise DeviceError(f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}")
+            raise DeviceError(
+                f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}, and a driver that "
+                "supports it"
+            )
         if keras.backend.backend() == "jax":
             self._module.config.update("jax_enable_x64", dtype == "float64")
         keras.config.set_max_epochs(None)  # environment variables can set them and silently shorten training
@@ -213,7 +222,10 @@ class KerasAdapter(Adapter):
 
     def weights(self) -> Weights:
         """See `adapter.Adapter.weights`."""
-        return {parameter.name: np.array(ops.convert_to_numpy(variable)) for parameter, variable in self._variables()}
+        return {
+            parameter.name: np.array(ops.convert_to_numpy(self._backend.uncached(self._module, variable.value)))
+            for parameter, variable in self._variables()
+        }
 
     def set_weights(self, weights: Weights) -> None:
         """See `adapter.Adapter.set_weights`."""
@@ -264,7 +276,7 @@ class KerasAdapter(Adapter):
 
     def synchronize(self) -> None:
         """See `adapter.Adapter.synchronize`."""
-        self._backend.wait(self._module, self._model.trainable_variables[-1].value)
+        self._backend.wait(self._module, [variable.value for variable in self._model.trainable_variables])
 
     def describe_device(self) -> dict[str, str]:
         """See `adapter.Adapter.describe_device`."""

@@ -45,8 +45,8 @@ class StepLosses(keras.metrics.Metric):
         super().__init__(name="step_losses")
         self._steps, self._auxiliary_weights = steps, auxiliary_weights
         self.losses = self.add_variable(shape=(steps,), initializer="zeros", dtype=keras.config.floatx(), name="losses")
-        self.step, self.samples = (
-            self.add_variable(shape=(), initializer="zeros", dtype="int32", name=name) for name in ("step", "samples")
+        self.step, self.samples = (  # "int" is int64 on TensorFlow, which keeps int32 variables off the GPU
+            self.add_variable(shape=(), initializer="zeros", dtype="int", name=name) for name in ("step", "samples")
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -57,7 +57,7 @@ class StepLosses(keras.metrics.Metric):
         position = ops.reshape(self.step % self._steps, (1, 1))
         self.losses.assign(ops.scatter_update(self.losses, position, ops.reshape(loss, (1,))))
         self.step.assign(self.step + 1)
-        self.samples.assign(self.samples + ops.cast(ops.shape(losses)[0], "int32"))
+        self.samples.assign(self.samples + ops.cast(ops.shape(losses)[0], "int"))
 
     def result(self) -> Any:
         """Return the loss of the epoch's last step, or 0 before it; it is never shown, because there is no progress

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from trainmark.errors import DeviceError
 from trainmark.files.literals import read_literal
+from trainmark.machine.gpus import HIDING
 
 if TYPE_CHECKING:
     from trainmark.frameworks.adapter import Adapter
@@ -30,13 +31,15 @@ class Framework:
     module: name of the adapter's module.
     packages: packages that must be importable, the framework's own package first.
     environment: environment variables to set before the framework is imported.
+    cpu_environment: more of them, for a process from which the GPUs are hidden.
     set_up: the command that installs the framework.
     """
 
     name: str
     module: str
     packages: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
+    environment: dict[str, str]
+    cpu_environment: dict[str, str]
     set_up: str
 
     def missing_packages(self) -> list[str]:
@@ -58,7 +61,12 @@ def known_frameworks() -> dict[str, Framework]:
     """Return all frameworks that have an adapter, installed or not, by name."""
     return {
         name: Framework(
-            name, path.stem, tuple(entry["packages"]), tuple(entry["environment"].items()), entry.get("set_up", "make")
+            name,
+            path.stem,
+            tuple(entry["packages"]),
+            entry["environment"],
+            entry.get("cpu_environment", {}),
+            entry.get("set_up", "make"),
         )
         for path in sorted(Path(__file__).parent.glob("*_adapter.py"))
         for name, entry in read_literal(path, "FRAMEWORKS").items()
@@ -73,7 +81,8 @@ def create_adapter(name: str, threads: int) -> "Adapter":
     """
     framework = known_frameworks()[name]
     framework.refuse(framework.missing_packages())
-    os.environ.update(framework.environment)
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING
+    os.environ.update(framework.environment | (framework.cpu_environment if hidden else {}))
     module = importlib.import_module(f"trainmark.frameworks.{framework.module}")
     return module.create(name, threads)
 

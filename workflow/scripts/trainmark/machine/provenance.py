@@ -118,7 +118,7 @@ def describe_job(threads: int) -> dict:
         "git_commit": commit,
         "git_clean": clean,
         "environment": _environment(),
-        "variables": _variables(),
+        "variables": variables(),
         "scheduler": _scheduler(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -254,8 +254,8 @@ def _metadata() -> Iterator[str]:
             continue
 
 
-def _variables() -> dict[str, str]:
-    """Return the set ones of VARIABLES, without logins and the folders of paths, cut at MAX_CHARACTERS."""
+def variables() -> dict[str, str]:
+    """Return the set ones of VARIABLES by name, without logins and the folders of paths, cut at MAX_CHARACTERS."""
     return {name: _public(name, os.environ[name])[:MAX_CHARACTERS] for name in VARIABLES if name in os.environ}
 
 

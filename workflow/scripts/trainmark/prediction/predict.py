@@ -104,6 +104,7 @@ class Predictor:
             device=device,
             dtype=run.dtype,
         )
+        self._adapter.check_device(device)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
         """Return the probability of each class, float64 (texts, classes)."""

@@ -12,7 +12,7 @@ from trainmark.frameworks.adapter import Adapter
 from trainmark.frameworks.registry import create_adapter
 from trainmark.machine import nvml
 from trainmark.machine.memory import resident_mib
-from trainmark.machine.provenance import thread_pools
+from trainmark.machine.provenance import thread_pools, variables
 from trainmark.plan.run import Run
 from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
@@ -103,7 +103,7 @@ class Training:
         with phase_times.phase("import"):
             adapter = create_adapter(self.run.framework, len(self.job.device_lock.cpus))
         self._loaded = adapter
-        measurements.provenance["versions"] = adapter.versions()
+        measurements.provenance |= {"versions": adapter.versions(), "variables": variables()}  # some set by the adapter
         with phase_times.phase("data_load"):
             splits = self._splits()
         with phase_times.phase("build"):

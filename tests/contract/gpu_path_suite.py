@@ -1,0 +1,131 @@
+"""The GPU path of keras-jax on a machine without a GPU: a second CPU device of XLA takes the place of the GPU.
+
+Run by test_contract.py. XLA computes on this device asynchronously, and its arrays are not those of the first device.
+"""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from contract_suite import OPTIMIZERS, network
+from jax.experimental.layout import Format, Layout
+from test_run import GPU_RUN
+
+from trainmark.errors import DeviceError, MeasurementError
+from trainmark.frameworks import keras_adapter
+from trainmark.frameworks.registry import create_adapter
+from trainmark.recipes.initial_weights import draw_initial_weights
+from trainmark.training.clock_check import ClockCheck
+
+pytest_plugins = ["test_run"]  # for its fixture `train`
+
+CPU, GPU = jax.devices()
+
+
+@pytest.fixture
+def replaced(monkeypatch):
+    """A function that replaces functions of the backend."""
+    backends = keras_adapter.BACKENDS
+    return lambda **functions: monkeypatch.setitem(backends, "jax", backends["jax"]._replace(**functions))
+
+
+@pytest.fixture(autouse=True)
+def second_device(replaced, monkeypatch):
+    """JAX puts arrays on the second device, which the adapter finds and describes like a GPU."""
+    replaced(
+        gpus=lambda jax: [GPU],
+        gpu_name=lambda jax, gpu: "second CPU device",
+        peak_bytes=lambda jax, gpu: sum(array.nbytes for array in jax.live_arrays() if gpu in array.devices()),
+    )
+    monkeypatch.setattr(keras_adapter, "_device_of", lambda array: "cuda:0" if array.device == GPU else array.device)
+    with jax.default_device(GPU):
+        yield
+
+
+# --- whole runs -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_on_the_gpu_computes_what_one_on_the_cpu_does(train):
+    on_gpu = train(create_adapter("keras-jax", 2), run=GPU_RUN)
+    with jax.default_device(CPU):
+        on_cpu = train(create_adapter("keras-jax", 2), run=replace(GPU_RUN, device="cpu"))
+    assert on_gpu["provenance"]["device"] == {"kind": "gpu", "name": "second CPU device"}
+    assert on_cpu["provenance"]["device"] == {"kind": "cpu", "name": "jax"}
+    assert on_gpu["memory"]["peak_device_mib"] > 0
+    assert on_cpu["memory"]["peak_device_mib"] is None
+    assert on_gpu["step_losses"] == on_cpu["step_losses"]
+    assert on_gpu["curves"][0]["evaluations"] == on_cpu["curves"][0]["evaluations"]
+
+
+def test_a_run_whose_arrays_stayed_on_the_cpu_fails(train):
+    with jax.default_device(CPU), pytest.raises(DeviceError, match="was asked for the device gpu but put its arrays"):
+        train(create_adapter("keras-jax", 2), run=GPU_RUN)
+
+
+def test_a_run_that_uses_no_gpu_memory_fails(train, replaced):
+    replaced(peak_bytes=lambda jax, gpu: 0)
+    with pytest.raises(DeviceError, match="was told to train on the GPU but uses no GPU memory"):
+        train(create_adapter("keras-jax", 2), run=GPU_RUN)
+
+
+def test_a_run_out_of_memory_is_a_result(train, replaced):
+    replaced(data=lambda jax, array: jax.numpy.zeros(1 << 50))
+    record = train(create_adapter("keras-jax", 2), run=GPU_RUN)
+    assert record["out_of_memory"]["message"].startswith("JaxRuntimeError: RESOURCE_EXHAUSTED")
+    assert record["memory"]["peak_device_mib"] > 0
+
+
+# --- waiting --------------------------------------------------------------------------------------------------------
+
+
+def build():
+    """An adapter with a small network on the second device."""
+    adapter = create_adapter("keras-jax", 2)
+    weights = draw_initial_weights(network(), "glorot_uniform", (1, 1))
+    adapter.build(architecture=network(), weights=weights, optimizer=OPTIMIZERS["sgd"], device="gpu", dtype="float32")
+    return adapter
+
+
+@jax.jit
+def slowly(array):
+    """The array, after some tenths of a second: of many small products, which more CPUs do not make faster."""
+    size = 64
+    product = jax.lax.fori_loop(0, 15_000, lambda _, x: x @ x / size, jax.numpy.ones((size, size)))
+    return array + 0 * product[0, 0]
+
+
+def check_clock(adapter):
+    """Check the clock as a run does, after each of two intervals in which the device computes the first weight."""
+    check = ClockCheck(adapter)
+    first = adapter._model.trainable_variables[0]
+    for _ in range(2):
+        first.assign(slowly(first.value))
+        assert not first.value.is_ready()
+        adapter.synchronize()
+        check.after(0.1)
+
+
+def test_synchronize_waits_for_every_weight():
+    check_clock(build())
+
+
+@pytest.mark.parametrize(
+    "wait", [lambda jax, arrays: None, lambda jax, arrays: arrays[-1].block_until_ready()], ids=["none", "the last"]
+)
+def test_a_synchronize_that_does_not_wait_for_every_weight_is_found(replaced, wait):
+    replaced(wait=wait)
+    with pytest.raises(MeasurementError, match="still working when the clock stopped"):
+        check_clock(build())
+
+
+def test_weights_are_read_from_the_device_each_time():
+    """JAX keeps what it copied to the host: the second read of ClockCheck would copy nothing."""
+    adapter = build()
+    first = adapter._model.trainable_variables[0]
+    columns_first = Format(Layout((1, 0)), first.value.sharding)  # on the CPU, JAX copies no other layout
+    first.assign(jax.device_put(first.value, columns_first))
+    adapter.weights()
+    assert first.value._npy_value is None
+    np.array(first.value)
+    assert first.value._npy_value is not None
