@@ -37,6 +37,8 @@ gpu-check: $(VENV)/.installed ## what does each framework see of the GPUs, and d
 	@$(RUN) python3 workflow/scripts/check_gpu.py
 
 torch: $(VENV)/.installed ## add torch for the framework keras-torch: several GB, since CUDA comes with it
+	@[ -z "$(GPU)" ] || { echo "torch brings other versions of cuDNN and NCCL than JAX and TensorFlow in $(VENV) need:"\
+	  "with a GPU, call snakemake --sdm conda, which gives keras-torch an environment of its own"; exit 1; }
 	@$(PIP) install --quiet --require-hashes -r requirements-torch.txt
 
 expected: $(VENV)/.installed ## the runs behind the README's expected numbers (needs MNIST): 10 minutes

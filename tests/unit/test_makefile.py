@@ -48,6 +48,12 @@ def test_setting_up_says_how_much_space_it_takes(gpu, message):
     assert message in make("-n", "-B", "all", f"GPU={gpu}").stdout
 
 
+def test_torch_is_not_installed_beside_the_gpu_builds():
+    done = make("torch", "GPU=GPU 0: NVIDIA H200", "-o", ".venv/.installed")
+    assert done.returncode != 0
+    assert "call snakemake --sdm conda" in done.stdout
+
+
 def test_without_a_report_make_says_what_to_do():
     assert "python3 workflow/scripts/open_report.py" in make("-n", "report").stdout
     script = subprocess.run([*OPEN_REPORT, "/nowhere"], env=environment(), capture_output=True, text=True, check=False)
