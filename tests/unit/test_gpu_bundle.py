@@ -121,21 +121,13 @@ def test_no_pip_and_no_folder_for_results_are_refused(tmp_path):
 
 @pytest.fixture
 def bundle(tmp_path):
-    """A folder as `make gpu-bundle` makes it, in small: one wheel, and of the repository what finds frameworks."""
+    """A folder as `make gpu-bundle` makes it, in small: one wheel, and of the repository the library."""
     folder = tmp_path / "a bundle"
-    scripts = Path("workflow", "scripts", "trainmark")
-    for name in (
-        "__init__",
-        "errors",
-        "files/__init__",
-        "files/literals",
-        "frameworks/__init__",
-        "frameworks/registry",
-    ):
-        copy = folder / "repository" / scripts / f"{name}.py"
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / scripts / f"{name}.py", copy)
-    (copy.parent / "x_adapter.py").write_text(ADAPTER)
+    library = Path("workflow", "scripts", "trainmark")
+    copy = shutil.copytree(
+        REPOSITORY / library, folder / "repository" / library, ignore=shutil.ignore_patterns("*_adapter.py")
+    )
+    (copy / "frameworks" / "x_adapter.py").write_text(ADAPTER)
     (folder / "repository" / "tests").mkdir()
     shutil.copy(gpu_bundle.__file__, folder / "repository" / "tests")
     (folder / "wheels").mkdir()
