@@ -5,6 +5,7 @@ What they measure is written to gpu-results.json and, as a table, gpu-results.md
 
 import json
 import platform
+import re
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +18,8 @@ from trainmark.machine import nvml
 from trainmark.machine.gpus import visible_gpus, where_looked
 
 PACKAGES = ("chainer", "keras", "tensorflow", "jax", "torch", "cupy-cuda12x", "cupy-cuda13x", "numpy", "snakemake")
+
+JSON, MARKDOWN = Path("gpu-results.json"), Path("gpu-results.md")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -52,19 +55,21 @@ class Results:
                     "test": report.nodeid.partition("::")[2],
                     "outcome": report.outcome,
                     "seconds": round(report.duration, 1),
-                    "reason": reason[-1500:],
+                    "reason": reason[-4000:],
                     "figures": dict(report.user_properties),
                 }
             )
 
     def pytest_sessionfinish(self):
-        """Write the files, unless every test was skipped."""
+        """Write the files, unless every test was skipped. Those of an earlier session go."""
+        for file in (JSON, MARKDOWN):
+            file.unlink(missing_ok=True)
         if all(test["outcome"] == "skipped" for test in self.tests):
             return
         self.tests.sort(key=lambda test: test["test"])
         results = {"machine": machine(), "tests": self.tests}
-        Path("gpu-results.json").write_text(json.dumps(results, indent=1) + "\n")
-        Path("gpu-results.md").write_text(as_markdown(results))
+        JSON.write_text(json.dumps(results, indent=1) + "\n")
+        MARKDOWN.write_text(as_markdown(results))
 
     def pytest_terminal_summary(self, terminalreporter):
         """Print each reason for skipped tests once."""
@@ -101,8 +106,9 @@ def as_markdown(results):
     lines = [f"{gpus}; Python {host['python']}, {versions}.", "", "| test | outcome | figures |", "|---|---|---|"]
     for test in results["tests"]:
         figures = "; ".join(f"{name} {value}" for name, value in test["figures"].items())
-        reason = test["reason"].strip().splitlines()[-1] if test["reason"].strip() else ""
-        lines.append(f"| {test['test']} | {test['outcome']} in {test['seconds']} s | {figures or reason} |")
+        reason = re.findall(r".*Error: .*", test["reason"])[-1:] or test["reason"].splitlines()[-1:]
+        cell = "; ".join(filter(None, [figures, *(line.removeprefix("E").strip() for line in reason)]))
+        lines.append(f"| {test['test']} | {test['outcome']} in {test['seconds']} s | {cell} |")
     return "\n".join(lines) + "\n"
 
 
