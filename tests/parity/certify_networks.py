@@ -8,6 +8,7 @@ import argparse
 import platform
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,7 @@ from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.machine.gpus import DEVICES
 from trainmark.parity.certified_steps import CERTIFIED_SAMPLES, CERTIFIED_STEPS, CertifiedTraining, trace
 from trainmark.parity.compare import Pair, compare
-from trainmark.parity.trace import read_trace, write_trace
+from trainmark.parity.trace import Trace, read_trace, write_trace
 from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds, last_two_batches
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
@@ -86,31 +87,32 @@ def take_trace(recipe: str, framework: str, device: str, out: Path) -> None:
 
 
 def pairs_of(
-    recipe: str, trainers: list[tuple[str, str]], folder: Path
+    recipe: str, trainers: list[tuple[str, str]], folder: Path, at_once: int = 1
 ) -> tuple[list[tuple[Pair, tuple[str, ...]]], list[str]]:
-    """Compare all pairs of trainers, each traced in its own process.
+    """Compare all pairs of trainers, each traced in its own process, `at_once` at a time.
 
     Returns the pairs, each with the classes it may have, and what the trainers printed that could not be traced.
     """
-    files, failures = [], []
-    for framework, device in trainers:
+
+    def traced(trainer: tuple[str, str]) -> Trace | str:
+        framework, device = trainer
         file = folder / f"{recipe}-{framework}-{device}.npz"
         options = {"--recipe": recipe, "--framework": framework, "--device": device, "--out": str(file)}
         command = [sys.executable, __file__, *chain.from_iterable(options.items())]
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
         done = subprocess.run(command, capture_output=True, text=True, env=importing(**hidden))
-        if done.returncode:
-            failures.append(f"{recipe} in {framework} on {device}: {done.stderr[-3000:]}")
-        else:
-            files.append(file)
-    traces = [read_trace(file) for file in files]
+        return f"{recipe} in {framework} on {device}: {done.stderr[-3000:]}" if done.returncode else read_trace(file)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        outcomes = list(pool.map(traced, trainers))
+    traces = [outcome for outcome in outcomes if isinstance(outcome, Trace)]
     architecture = architecture_of(RECIPES[recipe])
     ops = {node.op for node in architecture.nodes}
     pairs = [
         (compare(first, second, architecture), _allowed_classes(ops & {*first.float32_ops, *second.float32_ops}))
         for first, second in combinations(traces, 2)
     ]
-    return pairs, failures
+    return pairs, [outcome for outcome in outcomes if isinstance(outcome, str)]
 
 
 def _allowed_classes(float32_ops: set[str]) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has 
 def test_a_campaigns_checks(tmp_path):
     folder = copy_with_pretended_gpus(tmp_path, ["GPU-a"])
 
-    def call(repeats, frameworks, *options):
+    def call(repeats, frameworks, *options, visible=None):
         """Call the workflow for both devices; (exit status, what it printed)."""
         experiment = {"recipes": ["mnist-mlp-flux"], "devices": ["cpu", "gpu"], "epochs": [2]}
         experiment |= {"repeats": repeats, "frameworks": frameworks}
         write_config(folder, {"experiments": {"checked": experiment}})
-        process = on_pretended_gpus(folder, "--cores", "2", "--resources", "gpu=1", *options)
+        process = on_pretended_gpus(folder, "--cores", "2", "--resources", "gpu=1", *options, visible=visible)
         return process.returncode, process.printed
 
     # Chainer sees no GPU. Its GPU runs are not started, its CPU runs are.
@@ -42,7 +42,17 @@ def test_a_campaigns_checks(tmp_path):
     assert "2 of 4 runs to train" in printed
     assert "Nothing to be done" in call(2, ["pretended"])[1]
 
-    # Nor if the old check is gone.
+    # After a check that fails, CPU runs are trained, and the report leaves out the GPU. Its finished runs are kept.
+    status, printed = call(3, ["pretended"], visible="9")
+    assert status == 1
+    assert "failed: checking that pretended computes on the GPU: this run asks for the device gpu" in printed
+    assert re.findall(r"run \d of 6: (\w+ on \w+)", printed) == ["pretended on cpu"]
+    assert "Missing: 3 of 6 runs" in printed
+    status, printed = call(3, ["pretended"])
+    assert status == 0
+    assert "1 of 6 runs to train" in printed
+
+    # Nor is a result made again if the old check is gone.
     shutil.rmtree(folder / "results" / "gpu_checks")
-    assert "Nothing to be done" in call(2, ["pretended"])[1]
-    assert "2 of 6 runs to train" in call(3, ["pretended"])[1]
+    assert "Nothing to be done" in call(3, ["pretended"])[1]
+    assert "2 of 8 runs to train" in call(4, ["pretended"])[1]

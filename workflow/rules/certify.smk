@@ -6,7 +6,6 @@ rule trace_training:
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
-        gpu=after_gpu_check(f"{products.CERTIFICATES}/{CERTIFICATE_FILE}"),
     output:
         trace=temp(TRACE_FILE),
     params:

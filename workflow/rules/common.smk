@@ -64,7 +64,7 @@ else:  # a job that reads the Snakefile again, e.g. on a cluster node, uses the 
 CAMPAIGN = Campaign(PLANNED, CATALOGUE, MISSING)
 if workflow.is_main_process:
     AGAIN = CONFIG["rerun_disturbed"] and not PARTIAL
-    CAMPAIGN.attempts = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, sys.stderr)
+    CAMPAIGN.attempts, CAMPAIGN.repeated = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, sys.stderr)
     DISPLAY = None if MODULE else show_workflow(CAMPAIGN.order, workflow)
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
@@ -103,29 +103,23 @@ def remake_if_stale(changes, file):
     return look
 
 
-def after_gpu_check(result):
-    """Return an input function that lets a job on a GPU wait for the check of its framework (rule check_gpu).
+def after_gpu_check(wildcards):
+    """Return the check of a framework on the GPU (rule check_gpu), which its GPU runs wait for.
 
-    The check is made in each call that makes a result on a GPU. It must not make results that are already there stale,
-    but Snakemake also remakes a result whose set of inputs has changed. These results therefore keep the check as an
-    input, with flags that ignore its age (ancient) and the job that makes it (before_update).
-
-    result: path of the result, with wildcards, that the job is needed for.
+    The check is made in each call that trains on the GPU. It must not make finished runs stale, but Snakemake also makes
+    a result again if its set of inputs has changed. Finished runs therefore keep the check as an input, with flags that
+    ignore its age (ancient) and the job that makes it (before_update).
     """
-
-    def look(wildcards):
-        checks = products.gpu_check(wildcards.framework, wildcards.device)
-        path = result.format_map(wildcards)
-        if not os.path.exists(path) or path in STALE:
-            if workflow.is_main_process:
-                workflow.dag.forcefiles.update(checks)
-            return checks
-        for check in checks:  # a file without a job must exist
-            Path(check).parent.mkdir(parents=True, exist_ok=True)
-            Path(check).touch()
-        return [ancient(before_update(check)) for check in checks]
-
-    return look
+    checks = products.gpu_check(wildcards.framework, wildcards.device)
+    record = RECORD_FILE.format_map(wildcards)
+    if not os.path.exists(record) or record in STALE or CAMPAIGN.is_repeated(wildcards):
+        if workflow.is_main_process:
+            workflow.dag.forcefiles.update(checks)
+        return checks
+    for check in checks:  # a file without a job must exist
+        Path(check).parent.mkdir(parents=True, exist_ok=True)
+        Path(check).touch()
+    return [ancient(before_update(check)) for check in checks]
 
 
 def start():

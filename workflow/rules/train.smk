@@ -31,7 +31,7 @@ rule train:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
         stale=remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
-        gpu=after_gpu_check(RECORD_FILE),
+        gpu=after_gpu_check,
     output:
         record=RECORD_FILE,
     params:
@@ -67,7 +67,6 @@ rule evaluate_weights:
         records=CAMPAIGN.evaluated,
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
-        gpu=after_gpu_check(EVALUATION_FILE),
     output:
         evaluation=EVALUATION_FILE,
     params:

@@ -33,17 +33,17 @@ def planned(attempts):
 
 def test_a_disturbed_run_is_at_its_next_attempt_and_a_line_counts_it(results):
     stream = io.StringIO()
-    assert count_attempts(PLAN, RUNS, True, stream) == {RUNS[1].id: 2}
+    assert count_attempts(PLAN, RUNS, True, stream) == ({RUNS[1].id: 2}, [RUNS[1].id])
     assert stream.getvalue() == (
         "rerun_disturbed: 1 run disturbed by something else on the machine, to be trained again\n"
     )
     planned({RUNS[1].id: 2, RUNS[0].id: 4})
-    assert count_attempts(PLAN, RUNS, True, stream) == {RUNS[1].id: 3, RUNS[0].id: 4}
+    assert count_attempts(PLAN, RUNS, True, stream) == ({RUNS[1].id: 3, RUNS[0].id: 4}, [RUNS[1].id])
 
 
 def test_where_nothing_is_to_be_trained_again_attempts_stay(results):
     planned({RUNS[1].id: 2})
     stream = io.StringIO()
-    assert count_attempts(PLAN, RUNS, False, stream) == {RUNS[1].id: 2}
-    assert count_attempts(PLAN, RUNS[:1], True, stream) == {RUNS[1].id: 2}
+    assert count_attempts(PLAN, RUNS, False, stream) == ({RUNS[1].id: 2}, [])
+    assert count_attempts(PLAN, RUNS[:1], True, stream) == ({RUNS[1].id: 2}, [])
     assert stream.getvalue() == ""

@@ -49,6 +49,7 @@ class Campaign:
     catalogue: the dataset entries.
     missing: the reason why a run has no record, by run id. Such a run is in `order` but not in `runs`.
     attempts: the attempt number of each run that is past its first attempt, by run id (reruns.py).
+    repeated: ids of the runs whose attempt number this call increased.
     """
 
     def __init__(self, config: Mapping, catalogue: Mapping, missing: Mapping[str, str] | None = None) -> None:
@@ -61,6 +62,7 @@ class Campaign:
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
         self._trainers = certified_groups(self.runs)
         self.attempts: dict[str, int] = {}
+        self.repeated: list[str] = []
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -179,6 +181,10 @@ class Campaign:
     def attempt(self, wildcards: Wildcards) -> int:
         """The attempt number of a run, from 1. A higher number makes the run stale."""
         return self.attempts.get(RUN_FOLDER.format_map(wildcards), 1)
+
+    def is_repeated(self, wildcards: Wildcards) -> bool:
+        """Whether this call trains a finished run again because it was disturbed."""
+        return RUN_FOLDER.format_map(wildcards) in self.repeated
 
     @property
     def before_runs(self) -> int:

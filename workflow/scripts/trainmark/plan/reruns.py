@@ -14,8 +14,8 @@ from trainmark.plan.products import RECORD_FILE
 from trainmark.plan.run import Run
 
 
-def count_attempts(plan: Path, runs: Iterable[Run], again: bool, stream: TextIO) -> dict[str, int]:
-    """Return the attempt number of each run that is past its first attempt.
+def count_attempts(plan: Path, runs: Iterable[Run], again: bool, stream: TextIO) -> tuple[dict[str, int], list[str]]:
+    """Return the attempt number of each run that is past its first attempt, and the ids of those to train again.
 
     The numbers come from the last plan. With `again`, the number of each disturbed run is increased by one, and a line
     on the stream says how many these are. A record that cannot be read does not count as disturbed; collect_records
@@ -26,7 +26,7 @@ def count_attempts(plan: Path, runs: Iterable[Run], again: bool, stream: TextIO)
     if disturbed:
         count = f"{len(disturbed)} run{'s' if len(disturbed) > 1 else ''}"
         print(f"rerun_disturbed: {count} disturbed by something else on the machine, to be trained again", file=stream)
-    return attempts | {run_id: attempts.get(run_id, 1) + 1 for run_id in disturbed}
+    return attempts | {run_id: attempts.get(run_id, 1) + 1 for run_id in disturbed}, disturbed
 
 
 def _is_disturbed(path: Path) -> bool:
