@@ -108,7 +108,8 @@ def as_markdown(results):
         figures = "; ".join(f"{name} {value}" for name, value in test["figures"].items())
         reason = re.findall(r".*Error: .*", test["reason"])[-1:] or test["reason"].splitlines()[-1:]
         cell = "; ".join(filter(None, [figures, *(line.removeprefix("E").strip() for line in reason)]))
-        lines.append(f"| {test['test']} | {test['outcome']} in {test['seconds']} s | {cell} |")
+        title = re.sub(r"\[(.*)\]", r" (\1)", test["test"].removeprefix("test_").replace("_", " "))
+        lines.append(f"| {title} | {test['outcome']} in {test['seconds']} s | {cell} |")
     return "\n".join(lines) + "\n"
 
 
