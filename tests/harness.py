@@ -89,17 +89,22 @@ def copy_of_repository(folder):
     return folder
 
 
+def pretended_nvidia_smi(folder, uuids):
+    """Write a program nvidia-smi that lists GPUs with these UUIDs into a new folder, and return the folder."""
+    folder.mkdir()
+    lines = [f"echo 'GPU {number}: pretended (UUID: {uuid})'" for number, uuid in enumerate(uuids)]
+    (folder / "nvidia-smi").write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    (folder / "nvidia-smi").chmod(0o755)
+    return folder
+
+
 def copy_with_pretended_gpus(folder, uuids):
     """A copy of the repository, a framework "pretended" that says that it trains on a GPU, and an nvidia-smi in bin."""
     copy_of_repository(folder)
     example = REPOSITORY / "tests" / "workflow" / "example" / "pretended_adapter.py"
     shutil.copy(example, folder / "workflow" / "scripts" / "trainmark" / "frameworks")
     (folder / "envs" / "pretended.yaml").write_text("dependencies: [numpy]\n")
-    command = folder / "bin" / "nvidia-smi"
-    command.parent.mkdir()
-    lines = [f"GPU {i}: Fake (UUID: {uuid})" for i, uuid in enumerate(uuids)]
-    command.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
-    command.chmod(0o755)
+    pretended_nvidia_smi(folder / "bin", uuids)
     return folder
 
 

@@ -9,7 +9,7 @@ import sys
 import gpu_faults
 import pytest
 from gpu.gpu_runs import Runs
-from harness import REPOSITORY
+from harness import REPOSITORY, pretended_nvidia_smi
 from test_contract import SUITE, run_suite
 
 STAND_IN = REPOSITORY / "tests" / "cupy_stand_in"
@@ -20,12 +20,10 @@ def stand_in(tmp_path_factory):
     """The environment of a process that imports the stand-in as cupy, on a machine with a GPU in nvidia-smi's list."""
     if shutil.which("g++") is None:
         pytest.skip("the kernels of Chainer need a C++ compiler, g++ (CONTRIBUTING.md)")
-    command = tmp_path_factory.mktemp("bin") / "nvidia-smi"
-    command.write_text("#!/bin/sh\necho 'GPU 0: stand-in (UUID: GPU-0a)'\n")
-    command.chmod(0o755)
+    commands = pretended_nvidia_smi(tmp_path_factory.mktemp("gpu") / "bin", ["GPU-0a"])
     return {
         "PYTHONPATH": os.pathsep.join([str(STAND_IN), *filter(None, sys.path)]),
-        "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
         "CUDA_VISIBLE_DEVICES": "0",
         "CUPY_CACHE_DIR": str(tmp_path_factory.mktemp("kernels")),
         "TRAINMARK_LOCK_FOLDER": str(tmp_path_factory.mktemp("locks")),

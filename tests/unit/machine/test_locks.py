@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
+from harness import pretended_nvidia_smi
 
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine import locks as locks_module
@@ -290,12 +291,7 @@ def test_an_instance_of_a_gpu_with_slashes_in_its_name_can_be_held(tmp_path, mac
 @pytest.fixture
 def nvidia_smi(tmp_path, monkeypatch):
     """Two GPUs, as nvidia-smi would list them."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    lines = "\n".join(f"echo 'GPU {number}: NVIDIA H200 (UUID: {uuid})'" for number, uuid in enumerate(GPUS))
-    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{lines}\n")
-    (folder / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("PATH", str(pretended_nvidia_smi(tmp_path / "bin", GPUS)))
 
 
 @pytest.mark.parametrize(("assigned", "gpu"), [("1", "GPU-1b"), ("GPU-1b", "GPU-1b"), ("0", "GPU-0a")])
