@@ -63,7 +63,7 @@ def test_memory_that_runs_out_is_a_result(runs, framework, record_property):
 @pytest.mark.parametrize("recipe", ["mnist-mlp-keras", "imdb-cnn"])
 def test_a_killed_run_resumes(runs, framework, recipe, record_property):
     """The two uninterrupted runs show how much atomic operations, whose order is not fixed, change by themselves."""
-    epochs = 8
+    epochs = 30  # the kill has to come before the last
     first, second = (runs.train(f"{name}-{recipe}", recipe, framework, "gpu", epochs) for name in ("first", "second"))
     process, record_file, log = runs.start(f"killed-{recipe}", recipe, framework, "gpu", epochs)
     wait_until(lambda: (log.exists() and "epoch 3" in log.read_text()) or process.poll() is not None)
