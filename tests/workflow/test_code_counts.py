@@ -11,6 +11,8 @@ from trainmark.plan.code_digests import SCRIPTS, digest
 from trainmark.plan.dependencies import preparing_code, report_code, tracing_code, training_code
 from trainmark.recipes.catalogue import RECIPES
 
+pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has not
+
 CONFIG = {
     "experiments": {
         "edited": {
