@@ -7,10 +7,10 @@ import json
 import platform
 import re
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from gpu_bundle import installed
 from gpu_runs import missing_packages
 
 from trainmark.frameworks.registry import known_frameworks
@@ -80,18 +80,12 @@ class Results:
 
 def machine():
     """The hardware and the versions."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return {
         "gpus": [nvml.describe(uuid) for uuid in visible_gpus()],
         "state": nvml.state(visible_gpus()[0]),
         "python": platform.python_version(),
         "system": platform.platform(),
-        "versions": versions,
+        "versions": {package: version for package in PACKAGES if (version := installed(package))},
     }
 
 

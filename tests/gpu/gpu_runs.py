@@ -37,23 +37,23 @@ class Runs:
 
     def __init__(self, folder):
         self.folder = folder
-        self._prepare()
-
-    def _prepare(self):
         generator = np.random.default_rng(1)
-        images = {"title": "Images", "format": "f", "classes": 10, "image_shape": [1, 28, 28]}
-        texts = {"title": "Texts", "format": "f", "classes": 2, "sequence_length": 400}
-        for name, entry, count, kind in (("images", images, 2000, "images"), ("texts", texts, 512, "tokens")):
-            labels = np.arange(count) % entry["classes"]
-            if kind == "images":
-                patterns = generator.integers(0, 200, (10, 1, 28, 28))
-                samples = (patterns[labels] + generator.integers(0, 50, (count, 1, 28, 28))).astype(np.uint8)
-            else:  # few words, each of which occurs many times: the sums of their gradients are atomic
-                samples = (generator.integers(4, 54, (count, 400)) + 50 * labels[:, None]).astype(np.int32)
-            names = [str(number) for number in range(entry["classes"])]
-            splits = dict.fromkeys(SPLITS, (samples, labels))
-            prepare(self.folder / name, name, entry, Arrays(splits, names, kind), [], 1)
-        np.save(self.folder / "mean.npy", np.zeros((1, 28, 28)))
+        labels = np.arange(2000) % 10
+        patterns, noise = generator.integers(0, 200, (10, 1, 28, 28)), generator.integers(0, 50, (2000, 1, 28, 28))
+        self._prepare("images", (patterns[labels] + noise).astype(np.uint8), labels, image_shape=[1, 28, 28])
+        np.save(folder / "mean.npy", np.zeros((1, 28, 28)))
+        labels = (
+            np.arange(512) % 2
+        )  # few words, each of which occurs many times: the sums of their gradients are atomic
+        words = generator.integers(4, 54, (512, 400)) + 50 * labels[:, None]
+        self._prepare("texts", words.astype(np.int32), labels, "tokens", sequence_length=400)
+
+    def _prepare(self, name, samples, labels, kind="images", **entry):
+        """Prepare a dataset with the same samples in both splits."""
+        classes = labels.max() + 1
+        entry |= {"title": name, "format": "f", "classes": int(classes)}
+        splits = dict.fromkeys(SPLITS, (samples, labels))
+        prepare(self.folder / name, name, entry, Arrays(splits, [str(n) for n in range(classes)], kind), [], 1)
 
     def command(self, name, recipe, framework, device, epochs, **settings):
         """(command line, record) of a run. settings: those that differ from SETTINGS."""
