@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import yaml
@@ -87,6 +88,15 @@ def copy_of_repository(folder):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / name, folder / name)
     return folder
+
+
+def wait_for(condition, process, seconds=60):
+    """Wait until a condition holds. Fails after some seconds, or if the process (None: no process) ends before."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process is None or process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def pretended_nvidia_smi(folder, uuids):

@@ -8,10 +8,9 @@ import shlex
 import signal
 import subprocess
 import threading
-import time
 
 import pytest
-from harness import environment, snakemake, snakemake_command, write_config
+from harness import environment, snakemake, snakemake_command, wait_for, write_config
 
 from trainmark.records.record import read_record
 
@@ -41,15 +40,6 @@ LOG = RUN_FOLDER.replace("results/runs", "results/logs/train") + ".log"
 def arguments(folder):
     """Of snakemake, up to the record: what comes after it is of no concern here."""
     return f"{RUN_FOLDER}/record.json", "--cores", "2", "--configfile", write_config(folder, CONFIG)
-
-
-def wait_for(condition, process):
-    """Until it holds; fails where the process ends before, or after a minute."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert process is None or process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def started(folder, **streams):

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-import time
 
 import numpy as np
 from harness import REPOSITORY, importing
@@ -84,14 +83,6 @@ class Runs:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=importing()
         )
         return process, record, record.with_name("log")
-
-
-def wait_until(condition, seconds=120):
-    """Wait until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def largest_difference(first, second):

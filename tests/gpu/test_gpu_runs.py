@@ -3,7 +3,8 @@
 import signal
 
 import pytest
-from gpu_runs import Runs, installed, largest_difference, wait_until
+from gpu_runs import Runs, installed, largest_difference
+from harness import wait_for
 
 from trainmark.records.record import read_record
 
@@ -66,7 +67,7 @@ def test_a_killed_run_resumes(runs, framework, recipe, record_property):
     epochs = 30  # the kill has to come before the last
     first, second = (runs.train(f"{name}-{recipe}", recipe, framework, "gpu", epochs) for name in ("first", "second"))
     process, record_file, log = runs.start(f"killed-{recipe}", recipe, framework, "gpu", epochs)
-    wait_until(lambda: (log.exists() and "epoch 3" in log.read_text()) or process.poll() is not None)
+    wait_for(lambda: log.exists() and "epoch 3" in log.read_text(), process, seconds=120)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not record_file.exists(), "it was killed before its end"
