@@ -15,12 +15,13 @@ PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-ve
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 # Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
 PYTEST := python -m pytest -n 2 --durations=30
-QUICK := -m "not parity and not faults and not adversary and not benchmarks and not real_data and not gpu"
+QUICK := -m "not parity and not faults and not adversary and not benchmarks and not real_data and not gpu \
+  and not cluster"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
-.PHONY: all report test gpu-check expected torch clean help lint coverage test-parity test-faults test-adversary \
-  test-gpu test-benchmarks test-real-data certify-networks bench-images bench-phases bench-records bench-verdicts \
-  bench-watching bench-intervals bench-epochs lock gpu-bundle
+.PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-parity test-faults test-adversary \
+  test-gpu test-benchmarks test-cluster test-real-data certify-networks bench-images bench-phases bench-records \
+  bench-verdicts bench-watching bench-intervals bench-epochs bench-cluster lock gpu-bundle
 
 ##@ For users
 
@@ -40,6 +41,8 @@ torch: $(VENV)/.installed ## add torch for the framework keras-torch: several GB
 	@[ -z "$(GPU)" ] || { echo "torch brings other versions of cuDNN and NCCL than JAX and TensorFlow in $(VENV) need:"\
 	  "with a GPU, call snakemake --sdm conda, which gives keras-torch an environment of its own"; exit 1; }
 	@$(PIP) install --quiet --require-hashes -r requirements-torch.txt
+
+cluster: $(VENV)/.installed-cluster ## add what the profiles for Slurm, Grid Engine and TSUBAME need: seconds
 
 expected: $(VENV)/.installed ## the runs behind the README's expected numbers (needs MNIST): 10 minutes
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
@@ -78,6 +81,9 @@ test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong training
 test-benchmarks: $(VENV)/.installed-dev ## do bench-phases and bench-verdicts print their numbers? A minute
 	@$(RUN) $(PYTEST) -m benchmarks
 
+test-cluster: $(VENV)/.installed-dev ## a real Slurm and a real Grid Engine on this machine (root)
+	@$(RUN) $(PYTEST) -m cluster $(TESTS)
+
 # Four workers: starting a framework takes longer than what it does on the GPU.
 test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results.json and gpu-results.md: 8 minutes
 	@$(RUN) python -m pytest -n 4 -r fE --durations=10 -p no:cacheprovider --device gpu tests/gpu
@@ -115,6 +121,9 @@ bench-intervals: $(VENV)/.installed-dev ## how often intervals hold if repeats c
 bench-epochs: $(VENV)/.installed-dev ## how close do correct trainings come to the certificate's limit? Some minutes
 	@$(BENCHMARK)/honest_epochs.py
 
+bench-cluster: $(VENV)/.installed-dev ## 2,000 short runs through a real Slurm (RUNS= RUNS_PER_JOB=)
+	@$(BENCHMARK)/cluster_runs.py
+
 ##@ For developers: requirements
 
 # No address of an index is written into the locks.
@@ -123,6 +132,7 @@ lock: ## renew the pinned requirements from pyproject.toml (needs uv)
 	$(LOCK) pyproject.toml --extra cpu --build-constraints requirements-build.txt -o requirements.txt
 	$(LOCK) pyproject.toml --extra gpu --build-constraints requirements-build.txt -c requirements.txt -o requirements-gpu.txt
 	$(LOCK) --group torch -c requirements.txt -o requirements-torch.txt
+	$(LOCK) --group cluster -c requirements.txt -o requirements-cluster.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
 
@@ -138,6 +148,10 @@ $(VENV)/.installed: requirements-build.txt $(REQUIREMENTS)
 	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m compileall -q workflow/scripts
 	@touch $@
 
+$(VENV)/.installed-cluster: requirements-cluster.txt $(VENV)/.installed
+	@$(PIP) install --quiet --require-hashes -r requirements-cluster.txt
+	@touch $@
+
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	@$(PIP) install --quiet --require-hashes -r requirements-dev.txt
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.txt -r requirements-cluster.txt
 	@touch $@

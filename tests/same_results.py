@@ -16,6 +16,7 @@ import pandas as pd
 
 MEASURED = (
     r"seconds|samples_per_second|peak_.*_mib|phases\.|wall_|joules|git_|started|code_|record_sha256|host|job_id|cpus"
+    r"|scheduler|disturb|calls|load_1min"
 )
 """Columns that hold what a run took, or where, when and by which code it was trained."""
 
@@ -27,8 +28,9 @@ def records_of(results: Path) -> dict[str, dict]:
 
 def trained(record: dict) -> dict:
     """What a record says of the arithmetic of its run."""
-    curves = [{key: value for key, value in entry.items() if key != "seconds"} for entry in record["curves"]]
-    return {"curves": curves} | {key: record[key] for key in ("run", "dataset", "status", "step_losses", "samples")}
+    timing = ("seconds", "part")  # a resumed run warms up again
+    curves = [{key: value for key, value in entry.items() if key not in timing} for entry in record["curves"]]
+    return {"curves": curves} | {key: record[key] for key in ("run", "dataset", "status", "step_losses", "counted")}
 
 
 def compare(before: Path, after: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import pty
 import re
 import subprocess
@@ -77,7 +78,10 @@ def test_gpu_that_is_not_there_stops_before_any_job(tmp_path):
     name = write_config(tmp_path, run_config({"devices": ["gpu"]}))
     refused = snakemake(tmp_path, "--cores", "2", "--resources", "gpu=1", "--configfile", name)
     assert refused.returncode == 1
-    assert "the experiment one asks for the device gpu, and this machine has none that can be used" in refused.printed
+    assert (
+        f"the experiment one asks for the device gpu, and {platform.node()} has none that can be used"
+        in refused.printed
+    )
     assert "change `devices` to auto or [cpu]" in refused.printed
     assert "Traceback" not in refused.printed
     assert not (tmp_path / "results" / "datasets").exists()

@@ -51,6 +51,7 @@ rule certify:
     threads: 1
     resources:
         mem_mb=4000,
+        runtime=30,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset {wildcards.dataset} --traces {input.traces:q} --out {output.certificate:q} 2> {log:q}"

@@ -1,7 +1,7 @@
 # The checked config and its campaign, from which the rules take the inputs and parameters of their jobs.
 import os
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from snakemake.settings.types import RerunTrigger
@@ -16,6 +16,7 @@ if not os.path.isdir(SCRIPTS):
     )
 sys.path.append(SCRIPTS)
 
+from trainmark.cluster.executor import PREVIEW_VARIABLE, cluster_of, prepare_executor, put_python_on_path
 from trainmark.config.load import default_config, load_config
 from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
@@ -40,6 +41,7 @@ def or_refuse(function, *arguments, **options):
         sys.exit(f"{heading}{error}")  # Snakemake would print lines of a traceback after a WorkflowError
 
 
+put_python_on_path()
 MODULE = workflow.modifier.namespace  # name of this workflow in one that uses it as a module, else None
 DEFAULT_CONFIG = str(default_config())
 PATHS = workflow.modifier.path_modifier
@@ -66,6 +68,11 @@ if workflow.is_main_process:
     AGAIN = CONFIG["rerun_disturbed"] and not PARTIAL
     CAMPAIGN.attempts, CAMPAIGN.repeated = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, sys.stderr)
     DISPLAY = None if MODULE else show_workflow(CAMPAIGN.order, workflow)
+    if PREVIEW_VARIABLE in os.environ:
+        from trainmark.cluster.preview import Preview
+
+        is_local = lambda rule: rule in workflow._localrules
+        logger.handlers[:] = [or_refuse(Preview, os.environ[PREVIEW_VARIABLE], is_local)]
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
 STALE = {}  # what differs from the config, by the path of the result
@@ -122,6 +129,21 @@ def after_gpu_check(wildcards):
     return [ancient(before_update(check)) for check in checks]
 
 
+@cache
+def runs_per_job():
+    """Return how many runs one job of the cluster trains."""
+    cluster = or_refuse(cluster_of, workflow)
+    return cluster[1].runs_per_job if cluster else 1
+
+
+def group_of_run(wildcards):
+    """Return the group of a run: on a cluster, one job may do several trainings (runs_per_job in the site file)."""
+    size = runs_per_job() if workflow.is_main_process else 1
+    if group := CAMPAIGN.group(wildcards, size):
+        workflow.group_settings.group_components[group] = size  # its runs do not depend on each other
+    return group
+
+
 def start():
     """Prepare the workflow before the first job.
 
@@ -144,6 +166,7 @@ def start():
             deployed=deployed,
         )
     )
+    or_refuse(prepare_executor, workflow)
     print_stale(STALE, sys.stderr)
     if DISPLAY:
         DISPLAY.start(job.wildcards_dict for job in jobs if job.rule.name == "train")

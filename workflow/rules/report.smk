@@ -29,6 +29,7 @@ rule collect_records:
     threads: 1
     resources:
         mem_mb=1000,
+        runtime=30,
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs"
         " --certificates-folder results/certificates --evaluations-folder results/evaluations --out-folder {params.folder:q}"
@@ -67,6 +68,7 @@ rule plot_figure:
     threads: 1
     resources:
         mem_mb=1000,
+        runtime=30,
     shell:
         "python {params.script:q} --figure {wildcards.figure} --tables-folder {params.folder:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
@@ -98,5 +100,6 @@ rule report:
     threads: 1
     resources:
         mem_mb=1000,
+        runtime=30,
     shell:
         "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}" " 2> {log:q}"

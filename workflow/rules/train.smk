@@ -45,6 +45,8 @@ rule train:
     log:
         f"results/logs/train/{RUN_FOLDER}.log",
     priority: CAMPAIGN.turn
+    group:
+        group_of_run
     conda:
         "../../envs/{framework}.yaml"
     threads: 2

@@ -20,6 +20,11 @@ def main() -> None:
         default=[default_config()],
         help="config files; later ones override earlier ones",
     )
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        help="check the site file, and print how this cluster profile submits each kind of job: slurm, gridengine, ...",
+    )
     parser.add_argument("--keys", action="store_true", help="print all keys, with meaning, unit and default, and exit")
     arguments = parser.parse_args()
     if arguments.keys:
@@ -31,7 +36,11 @@ def main() -> None:
         print(f"{name}: {_runs(sum(run.experiment == name for run in runs))}")
     for name in config["prepare"]:
         print(f"{name}: will be prepared")
-    print(f"{_runs(len(runs))} in all")
+    print(f"{_runs(len(runs))} in all", flush=True)
+    if arguments.profile:
+        from trainmark.cluster.preview import show_submissions
+
+        show_submissions(arguments.profile, arguments.config)
 
 
 def _runs(count: int) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -208,14 +209,14 @@ def test_a_divided_gpu_that_is_named_means_its_first_instance(nvidia_smi, monkey
 # --- the sentence -------------------------------------------------------------------------------------------------
 
 WHAT_TO_DO = (
-    "change `devices` to auto or [cpu], run on a machine with a GPU and its driver, or submit with a cluster profile "
-    "(snakemake --workflow-profile)"
+    "change `devices` to auto or [cpu], or run on a machine with a GPU and its driver, or submit with a cluster "
+    "profile (snakemake --workflow-profile)"
 )
 
 
 def test_message_without_nvidia_smi(nvidia_smi):
     assert gpus.no_gpu_message("the experiment e") == (
-        "the experiment e asks for the device gpu, and this machine has none that can be used "
+        f"the experiment e asks for the device gpu, and {platform.node()} has none that can be used "
         f"(there is no nvidia-smi on the PATH); {WHAT_TO_DO}"
     )
 
@@ -223,7 +224,7 @@ def test_message_without_nvidia_smi(nvidia_smi):
 def test_message_with_nvidia_smi(nvidia_smi):
     nvidia_smi("exit 9")
     assert gpus.no_gpu_message("the experiment e") == (
-        "the experiment e asks for the device gpu, and this machine has none that can be used "
+        f"the experiment e asks for the device gpu, and {platform.node()} has none that can be used "
         f"(nvidia-smi -L listed no NVIDIA GPU); {WHAT_TO_DO}"
     )
 
@@ -231,7 +232,7 @@ def test_message_with_nvidia_smi(nvidia_smi):
 def test_message_where_the_gpu_is_hidden(nvidia_smi, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert gpus.no_gpu_message("run x") == (
-        "run x asks for the device gpu, and this machine has none that can be used "
+        f"run x asks for the device gpu, and {platform.node()} has none that can be used "
         f"(there is no nvidia-smi on the PATH, with CUDA_VISIBLE_DEVICES='-1'); {WHAT_TO_DO}"
     )
 
@@ -241,7 +242,7 @@ def test_message_where_there_are_gpus_and_they_are_hidden(nvidia_smi, monkeypatc
     two_gpus(nvidia_smi)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert gpus.no_gpu_message("run x") == (
-        "run x asks for the device gpu, and this machine has none that can be used "
+        f"run x asks for the device gpu, and {platform.node()} has none that can be used "
         f"(CUDA_VISIBLE_DEVICES='' hides every GPU); {WHAT_TO_DO}"
     )
 
@@ -291,3 +292,11 @@ def test_a_system_without_affinity_still_has_its_threads_limited(monkeypatch):
         monkeypatch.setenv(variable, "9")
     gpus.limit_threads([4, 5, 6])
     assert {os.environ[variable] for variable in gpus.THREAD_VARIABLES} == {"3"}
+
+
+def test_message_in_a_job_of_a_cluster_names_the_host_and_the_site_file(nvidia_smi, monkeypatch):
+    monkeypatch.setenv("TRAINMARK_CLUSTER_JOB", "trainmark-train-1-2")
+    message = gpus.no_gpu_message("this run")
+    assert f"and {platform.node()} has none that can be used" in message
+    assert message.endswith("or give its GPU jobs options that lead to nodes with a GPU (options.gpu in the site file)")
+    assert "cluster profile" not in message

@@ -320,6 +320,19 @@ def test_a_gpu_that_was_asked_for_and_is_not_given_is_an_error_that_says_so(
     assert not list(tmp_path.glob("*.lock"))
 
 
+def test_a_job_with_a_time_limit_does_not_wait_until_its_end(tmp_path, machine, monkeypatch):
+    machine(TWO_CORES, [])
+    monkeypatch.setenv("TRAINMARK_WAITING_SECONDS", "0.3")
+    with hold_device("cpu", 2, tmp_path):
+        start = time.monotonic()
+        message = r"waited 0 s of the job's time limit for 1 CPU on .*, held by other jobs: the scheduler starts more"
+        with pytest.raises(BusyError, match=message), hold_device("cpu", 1, tmp_path):
+            pytest.fail("it began")
+        assert time.monotonic() - start < 10
+    with hold_device("cpu", 1, tmp_path):
+        assert taken(tmp_path / "core-0.lock")
+
+
 # --- one process a run --------------------------------------------------------------------------------------------
 
 
@@ -339,12 +352,13 @@ def test_a_record_has_one_process_at_a_time_however_its_path_is_written(tmp_path
         assert taken(lock)
 
 
-def test_a_run_is_held_on_its_host_where_the_results_lie_on_a_file_system_without_locks(tmp_path, monkeypatch):
+def test_a_run_is_held_on_its_host_where_the_results_lie_on_a_file_system_without_locks(tmp_path, monkeypatch, capsys):
     (tmp_path / "locks").mkdir()
     without_locks(monkeypatch, tmp_path / "own")
     with run_lock(tmp_path / "a.json", tmp_path / "own", tmp_path / "locks"):
         (lock,) = (tmp_path / "locks").iterdir()
         assert taken(lock)
+    assert "the run is locked against other jobs of this host alone, not of other hosts" in capsys.readouterr().out
 
 
 # --- one workflow a directory -------------------------------------------------------------------------------------

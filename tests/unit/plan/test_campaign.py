@@ -38,6 +38,12 @@ def campaign_of(gpu_found: bool = False, **changes) -> Campaign:
     return Campaign(with_devices(config, gpu_found), catalogue)
 
 
+class Wildcards(dict):
+    """Snakemake's: keys that are attributes as well."""
+
+    __getattr__ = dict.__getitem__
+
+
 def wildcards(**others) -> SimpleNamespace:
     group = {"experiment": "small", "recipe": "mnist-mlp-flux", "dataset": "digits"}
     run = {"framework": "chainer", "device": "cpu", "epochs": "2", "repeat": "1"}
@@ -96,6 +102,18 @@ def test_runs_are_trained_in_their_order_and_after_everything_else():
         turns.append(campaign.turn(vars(wildcards(framework=framework, device=device, **parts))))
     assert turns == sorted(turns, reverse=True) == list(range(8, 0, -1))
     assert campaign.before_runs == 9
+
+
+def test_groups_of_runs_follow_each_other_in_the_order_and_are_on_one_device():
+    campaign = campaign_of(gpu_found=True)
+    groups = {}
+    for run in sorted(campaign.runs, key=lambda run: campaign.order.index(run.id)):
+        assert campaign.group(Wildcards(vars(run)), 1) is None
+        groups.setdefault(campaign.group(Wildcards(vars(run)), 3), []).append(run)
+    assert {name: len(runs) for name, runs in groups.items()} == {
+        "runs-cpu-0": 3, "runs-cpu-1": 3, "runs-cpu-2": 2, "runs-gpu-0": 3, "runs-gpu-1": 3, "runs-gpu-2": 2,
+    }  # fmt: skip
+    assert all({run.device for run in runs} == {name.split("-")[1]} for name, runs in groups.items())
 
 
 def test_traces_are_of_all_trainers_of_a_group():

@@ -163,3 +163,16 @@ def test_what_is_missing_and_why():
         "e/3: worse",
     ]
     assert missing_lines({"missing": {}, "order": []}) == []
+
+
+def test_kept_records_of_runs_that_are_not_trained_are_removed(campaign):
+    """A call that was killed before it saw the end of its jobs leaves them."""
+    kept = [Path(record).with_suffix(".kept.json") for record in campaign.records]
+    for record, file in zip(campaign.records, kept, strict=True):
+        file.parent.mkdir(parents=True)
+        file.touch()
+        Path(record).touch()
+    Path(campaign.records[1]).unlink()  # and this one is not trained because the call names other targets
+    to_train = Job("train", output=(campaign.records[0],))
+    hooks.start_workflow(campaign, campaign.config, [to_train], gpu_found=False, local=False, deployed=False).close()
+    assert [file.exists() for file in kept] == [True, True] + [False] * (len(kept) - 2)

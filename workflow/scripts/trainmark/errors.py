@@ -14,6 +14,10 @@ WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
 """Environment variable through which a workflow passes its process id to its jobs."""
 
 
+CLUSTER_VARIABLE = "TRAINMARK_CLUSTER_JOB"
+"""Environment variable with the name of the job, in a job of a cluster profile."""
+
+
 def in_workflow() -> bool:
     """Return whether a workflow started this process. In that case the workflow prints how the job ended."""
     return WORKFLOW_VARIABLE in os.environ
@@ -52,6 +56,14 @@ class ShapeError(TrainmarkError):
 
 class BusyError(TrainmarkError):
     """Another workflow is running in the directory."""
+
+
+class ClusterError(TrainmarkError):
+    """A job can't be submitted to a cluster, or ended there before it was done."""
+
+
+class SilentError(ClusterError):
+    """The scheduler does not answer."""
 
 
 class MeasurementError(TrainmarkError):

@@ -10,6 +10,7 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.tokens import Vocabulary
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
+from trainmark.files.scratch import staged
 from trainmark.files.seal import is_sealed
 
 ARRAY_KINDS = ("images", "tokens")
@@ -90,7 +91,7 @@ def read_vocabulary(folder: Path) -> Vocabulary | None:
 
 
 def _read_array(folder: Path, described: dict) -> np.ndarray:
-    path = folder / described["file"]
+    path = staged(folder / described["file"], described["sha256"])
     _expect_sha256(folder, path, described["sha256"])
     try:
         return np.lib.format.open_memmap(path, mode="r")  # refuses arrays that would have to be unpickled

@@ -1,10 +1,13 @@
-"""Find the GPUs of this machine, and limit the threads of a run. This module uses only the standard library."""
+"""Find the GPUs of this machine, and limit the threads of a run. No module outside the standard library is imported."""
 
 import os
+import platform
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+
+from trainmark.errors import CLUSTER_VARIABLE
 
 DEVICES = ("cpu", "gpu")
 
@@ -103,10 +106,15 @@ def _named(entry: str, gpus: dict[str, list[str]]) -> str | None:
 
 def no_gpu_message(asked_by: str) -> str:
     """Return the error message for a requested GPU that is not available. asked_by: what requests it."""
+    elsewhere = (
+        "give its GPU jobs options that lead to nodes with a GPU (options.gpu in the site file)"
+        if CLUSTER_VARIABLE in os.environ
+        else "run on a machine with a GPU and its driver, or submit with a cluster profile (snakemake "
+        "--workflow-profile)"
+    )
     return (
-        f"{asked_by} asks for the device gpu, and this machine has none that can be used ({where_looked()}); change "
-        "`devices` to auto or [cpu], run on a machine with a GPU and its driver, or submit with a cluster profile "
-        "(snakemake --workflow-profile)"
+        f"{asked_by} asks for the device gpu, and {platform.node()} has none that can be used ({where_looked()}); "
+        f"change `devices` to auto or [cpu], or {elsewhere}"
     )
 
 

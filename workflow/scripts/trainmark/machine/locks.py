@@ -6,22 +6,26 @@ imported.
 
 import hashlib
 import os
+import platform
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from filelock import FileLock, Timeout
 
-from trainmark.console import LONG_SECONDS, Terminal, say_when_long
+from trainmark.console import LONG_SECONDS, Terminal, in_words, say_when_long
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine.cpus import allowed_cores, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
 
 HOST_FOLDER = Path("/tmp")  # noqa: S108 (see _lock_folder)
 """Parent of the locks' folder. It is not TMPDIR, which batch systems set for each job: jobs would not share locks."""
+
+WAITING_VARIABLE = "TRAINMARK_WAITING_SECONDS"
+"""Environment variable with the longest time to wait for a device, in a job that has a time limit."""
 
 LOCK_FOLDER_VARIABLE = "TRAINMARK_LOCK_FOLDER"
 """Environment variable that names another folder for the locks. All jobs of a host must share it."""
@@ -75,7 +79,8 @@ def hold_device(
     stream: where this line is printed; None means standard error.
     waiting_seconds: waiting time before this line is printed.
 
-    Raises DeviceError if there is no GPU or no usable folder for the locks.
+    Raises DeviceError if there is no GPU or no usable folder for the locks, and BusyError if the job waits longer than
+    WAITING_VARIABLE says.
     """
     gpus = visible_gpus() if device == "gpu" else []
     if device == "gpu" and not gpus:
@@ -88,13 +93,27 @@ def hold_device(
         needed = "a GPU" if gpus else f"{count} CPU{'s' if count > 1 else ''}"
         text = f"{title}: waiting for {needed}, held by other jobs"
         with say_when_long(text, stream, waiting_seconds), ExitStack() as queue:
-            _take(folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock", queue, wait=True)
+            end = time.monotonic() + float(os.environ.get(WAITING_VARIABLE, "inf"))
+            first = folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock"
+            while not _take(first, queue):
+                _wait(QUEUE_POLL_SECONDS, end, needed)
             while not (held := _try_device(cores, count, gpus, folder, locks)):
-                time.sleep(POLL_SECONDS)
+                _wait(POLL_SECONDS, end, needed)
         held_cores, gpu = held
         cpus = spread(cores[core] for core in held_cores)[:threads]
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu or ""
         yield DeviceLock(tuple(sorted(cpus)), gpu, time.monotonic())
+
+
+def _wait(seconds: float, end: float, needed: str) -> None:
+    """Sleep. Raises BusyError after the time `end`. needed: what the process waits for."""
+    if time.monotonic() > end:
+        raise BusyError(
+            f"waited {in_words(float(os.environ[WAITING_VARIABLE]))} of the job's time limit for {needed} on "
+            f"{platform.node()}, held by other jobs: the scheduler starts more jobs there than it has CPUs or "
+            "GPUs for; let it bind jobs to CPUs (docs/clusters.md), and call snakemake again"
+        )
+    time.sleep(seconds)
 
 
 @contextmanager
@@ -159,8 +178,10 @@ def run_lock(record: Path, own_folder: Path, lock_folder: Path | None = None) ->
         name = f"run-{_short_hash(os.fspath(record.resolve()))}.lock"
         _take((lock_folder or _lock_folder()) / name, locks, wait=True)
         own_folder.mkdir(parents=True, exist_ok=True)
-        with suppress(DeviceError):
+        try:
             _take(own_folder / "running.lock", locks, wait=True)
+        except DeviceError as error:
+            print(f"the run is locked against other jobs of this host alone, not of other hosts: {error}", flush=True)
         yield
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
+from trainmark.machine.gpus import DEVICES
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import (
     certified_recipe_values,
@@ -58,7 +59,13 @@ class Campaign:
         self.missing = dict(missing or {})
         runs = expand_runs(config)
         self.runs: list[Run] = [run for run in runs if run.id not in self.missing]
-        self.order: list[str] = [run.id for run in trained_order(runs, config)]
+        trained = trained_order(runs, config)
+        self.order: list[str] = [run.id for run in trained]
+        self._place_on_device = {
+            run.id: place
+            for device in DEVICES
+            for place, run in enumerate(run for run in trained if run.device == device)
+        }
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
         self._trainers = certified_groups(self.runs)
         self.attempts: dict[str, int] = {}
@@ -177,6 +184,12 @@ class Campaign:
     def turn(self, wildcards: Wildcards) -> int:
         """The priority of a run. Earlier runs in the order have a higher priority."""
         return self._turns[RUN_FOLDER.format_map(wildcards)]
+
+    def group(self, wildcards: Wildcards, size: int) -> str | None:
+        """The name of the group of a run: `size` runs on the same device that follow each other in the order."""
+        if size == 1:
+            return None
+        return f"runs-{wildcards.device}-{self._place_on_device[RUN_FOLDER.format_map(wildcards)] // size}"
 
     def attempt(self, wildcards: Wildcards) -> int:
         """The attempt number of a run, from 1. A higher number makes the run stale."""

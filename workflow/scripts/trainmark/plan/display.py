@@ -54,7 +54,9 @@ WITH_OWN_BAR = {"download_dataset", "prepare_dataset", "pack_images", "compute_m
 JOB_EVENTS = {"run_info", "job_started", "progress", "shellcmd", "group_info", "resources_info"}
 """Events of Snakemake that our own lines replace, besides those that `WorkflowDisplay.emit` handles."""
 
-JOB_MESSAGES = ("Select jobs to execute", "Using shell", "Conda environments: ignored")
+JOB_MESSAGES = (
+    "Select jobs to execute", "Using shell", "Conda environments: ignored", "Group jobs: inactive", "Submitted ",
+)  # fmt: skip
 """Beginnings of further messages that our lines replace; these have no event."""
 
 RED, GREEN, YELLOW, PLAIN = (f"\x1b[{code}m" for code in (31, 32, 33, 0))
@@ -182,6 +184,7 @@ class WorkflowDisplay(logging.Handler):
         if job.rule == "train":
             self._done += 1
             self._to_train.pop(RECORD_FILE.format_map(job.wildcards), None)
+            Path(RECORD_FILE.format_map(job.wildcards)).with_suffix(".kept.json").unlink(missing_ok=True)
         with suppress(OSError, ValueError, LookupError, TypeError):  # readers of the file report what is wrong
             if job.rule == "certify":
                 self._print_certificate(job)

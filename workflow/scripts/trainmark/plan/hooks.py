@@ -62,6 +62,7 @@ def start_workflow(
     _check_writable(Path(RESULTS))
     write_plan_of(campaign, campaign.missing)
     _remove_outdated(campaign, jobs)
+    _remove_kept(campaign, jobs)
     # These are environment variables and not parameters, because they must not make a result stale.
     os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
     if campaign.config["mirror"]:
@@ -101,6 +102,14 @@ def _remove_outdated(campaign: Campaign, jobs: Iterable[Any]) -> None:
         outdated += [file for file in Path(FIGURES).glob(f"*/*/*/{name}.{kind}") if file not in figures]
     for file in outdated:
         Path(file).unlink(missing_ok=True)
+
+
+def _remove_kept(campaign: Campaign, jobs: Iterable[Any]) -> None:
+    """Remove the kept records of the runs that this call does not train because their records are there."""
+    to_train = {file for job in jobs if job.rule.name == "train" for file in job.output}
+    for record in map(Path, set(campaign.records) - to_train):
+        if record.exists():
+            record.with_suffix(".kept.json").unlink(missing_ok=True)
 
 
 def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: Container[str]) -> dict[str, str]:

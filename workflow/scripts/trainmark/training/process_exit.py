@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import psutil
 
-from trainmark.errors import WORKFLOW_VARIABLE, RecordError, TrainmarkError
+from trainmark.errors import CLUSTER_VARIABLE, WORKFLOW_VARIABLE, RecordError, TrainmarkError
 from trainmark.records.record import read_record, write_record
 from trainmark.training.display import RunDisplay
 
@@ -34,7 +34,8 @@ class ProcessExit:
 
     record: the record file to write. The run's checkpoints lie in a folder next to it. If the workflow is gone when the
     record is written, a copy is written next to it, too: Snakemake treats the output of a killed workflow as
-    incomplete, and the next workflow would train the run again.
+    incomplete, and the next workflow would train the run again. A job of a cluster cannot see its workflow, and always
+    writes a copy, which the workflow removes when it sees the end of the job.
     log: the run's log file, named when the run fails.
     display: shows the person how the run ended.
     """
@@ -77,7 +78,7 @@ class ProcessExit:
         """
         with self._finishing:
             write_record(record, self._record)
-            if self._had_workflow and not workflow_is_alive():
+            if CLUSTER_VARIABLE in os.environ or (self._had_workflow and not workflow_is_alive()):
                 write_record(record, self._copy)
             self._written.set()
             self._display.finish(record)

@@ -1,0 +1,79 @@
+"""A campaign that a test follows on a scheduler: what it prints, which of its runs train, and in which jobs."""
+
+import json
+import subprocess
+
+import yaml
+from harness import REPOSITORY, environment, write_config
+from schedulers import wait_until
+
+
+class Campaign:
+    """A campaign in a folder of its own, on a scheduler or (None) on this machine."""
+
+    def __init__(self, folder, config, scheduler=None, profile=None, site=None, threads=2, repository=REPOSITORY):
+        folder.mkdir(exist_ok=True)
+        self.folder, self.scheduler, self.results = folder, scheduler, folder / "results"
+        write_config(folder, config)
+        where = ["--workflow-profile", str(repository / "profiles" / profile)] if profile else ["--cores", "2"]
+        often = ["--seconds-between-status-checks", "2"] if profile else []
+        self.command = ["snakemake", "--snakefile", str(repository / "Snakefile"), "--directory", str(folder)]
+        self.command += [*where, *often, "--configfile", "experiment.yaml", "--set-threads", f"train={threads}"]
+        self.environment = environment(TRAINMARK_CHECKPOINT_SECONDS="1", PYTHONUNBUFFERED="1")
+        self.environment |= scheduler.environment if scheduler else {}
+        for name in ("TRAINMARK_LOCK_FOLDER", "CUDA_VISIBLE_DEVICES"):  # the tests set them
+            self.environment.pop(name, None)
+        if site is not None:
+            (folder / "site.yaml").write_text(yaml.safe_dump(site))
+            self.environment["TRAINMARK_SITE"] = str(folder / "site.yaml")
+        self.calls = 0
+
+    def start(self, *arguments):
+        """Start snakemake. What it prints goes to a file."""
+        self.calls += 1
+        self.output = self.folder / f"call{self.calls}.out"
+        with self.output.open("w") as stream:
+            return subprocess.Popen(
+                [*self.command, *arguments], env=self.environment, cwd=self.folder, stdout=stream, stderr=stream
+            )
+
+    def run(self, *arguments, status=0, seconds=600):
+        """Run snakemake, and return what it printed."""
+        returned = self.start(*arguments).wait(seconds)
+        assert returned == status, self.printed
+        return self.printed
+
+    @property
+    def printed(self):
+        return self.output.read_text()
+
+    def jobs(self, state=None):
+        """The training jobs in the queue, by repeat."""
+        known = {}
+        for file in self.folder.glob(".snakemake/cluster/*-train-*/job.json"):
+            (output,) = json.loads(file.read_text())["outputs"]
+            known[file.parent.name] = output.split("repeat-")[1].split("/")[0]
+        return {
+            known[job["name"]]: job["id"]
+            for job in self.scheduler.queue()
+            if job["name"] in known and state in (None, "running" if job["state"] in ("RUNNING", "r") else "waiting")
+        }
+
+    def wait_for_training(self, process, repeats, epochs=300):
+        """Wait until these repeats train, and have a checkpoint."""
+
+        def train():
+            assert process.poll() is None, self.printed
+            logs = [next(iter(self.results.glob(f"logs/train/**/repeat-{repeat}.log")), None) for repeat in repeats]
+            return all(log and log.read_text().count("\nepoch ") > epochs for log in logs)
+
+        wait_until(train, f"the training of {repeats}", 180)
+
+    def submitted(self, repeat):
+        """How many jobs of the scheduler have trained a repeat, by its output."""
+        outputs = self.results.glob("logs/cluster/*-train-*.log")
+        return sum(
+            output.read_text().count("\nlocalrule train:")
+            for output in outputs
+            if f"/repeat-{repeat}/" in output.read_text()
+        )

@@ -1,0 +1,212 @@
+"""Whole campaigns through a real Slurm and a real Grid Engine: equal to local ones, in order, and after every fault."""
+
+import shutil
+import signal
+import time
+
+import psutil
+import pytest
+import yaml
+from campaign import Campaign
+from filelock import FileLock
+from same_results import compare, records_of, trained
+from schedulers import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+
+LONG = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [1500]}
+"""Runs of some ten seconds, so that a fault meets them."""
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The long runs, trained on this machine without any fault, once for both schedulers."""
+    local = Campaign(tmp_path_factory.getbasetemp().parent / "undisturbed", long_runs(4), threads=1)
+    with FileLock(local.folder / "lock"):
+        local.run("--until", "train")
+    return {name: trained(record) for name, record in records_of(local.results).items()} | {"folder": local.results}
+
+
+def long_runs(repeats):
+    return {"experiments": {"long": LONG | {"repeats": repeats}}}
+
+
+@pytest.fixture
+def struck(campaign, undisturbed):
+    """Makes a campaign that a fault will meet, with the dataset that the undisturbed one has prepared.
+
+    whole: with tables and report.
+    """
+
+    def make(config, whole=False, **options):
+        made = campaign(config, **options)
+        made.command += [] if whole else ["--until", "train"]
+        shutil.copytree(undisturbed["folder"] / "datasets", made.results / "datasets")
+        return made
+
+    return make
+
+
+def test_a_small_experiment_gives_the_curves_and_tables_of_the_local_run(campaign, tmp_path):
+    experiment = {
+        "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer", "keras-jax"], "devices": ["cpu"],
+        "epochs": [1, 3], "repeats": 1, "batch_size": 400,
+    }  # fmt: skip
+    config = {"experiments": {"small": experiment}}
+    on_cluster, local = campaign(config), Campaign(tmp_path / "local", config)
+    printed = on_cluster.run()
+    assert "Report: " in printed
+    assert "run 4 of 4" in printed
+    local.run()
+    for line in compare(local.results, on_cluster.results):
+        print(line)
+    assert all(record["provenance"]["scheduler"]["job_id"] for record in records_of(on_cluster.results).values())
+
+
+def test_jobs_that_outlive_a_killed_snakemake_are_found_again(struck, undisturbed):
+    outlived = struck(long_runs(3), threads=1)
+    process = outlived.start()
+    outlived.wait_for_training(process, [1])
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    jobs = outlived.jobs()
+    assert jobs
+    printed = outlived.run()
+    assert printed.count("of an earlier call is still") == len(jobs), printed
+    assert "run 3 of 3" in printed
+    for repeat in (1, 2, 3):
+        assert outlived.submitted(repeat) == 1
+    same_as(undisturbed, outlived)
+
+
+def same_as(undisturbed, campaign):
+    for name, record in records_of(campaign.results).items():
+        assert trained(record) == undisturbed[name], name
+
+
+def test_jobs_that_are_cancelled_or_requeued(struck, cluster, undisturbed):
+    """Each failure says why. The next call goes on from the checkpoints, and the curves are those of no fault."""
+    scheduler, _ = cluster
+    hit = struck(long_runs(4), whole=True, threads=1)
+    process = hit.start()
+    hit.wait_for_training(process, [1, 2])
+    jobs = hit.jobs()
+    scheduler.cancel(jobs["1"])
+    scheduler.requeue(jobs["2"])
+    hit.wait_for_training(process, [3, 4])
+    assert process.wait(300) == 1
+    printed = hit.printed
+    assert "CANCELLED: somebody cancelled it" in printed
+    assert "3 of 4 runs are done" in printed
+    printed = hit.run()
+    assert "1 of 4 runs to train" in printed
+    same_as(undisturbed, hit)
+    resumes = {record["run"]["repeat"]: record["resumes"] for record in records_of(hit.results).values()}
+    assert resumes == {1: 1, 2: 1, 3: 0, 4: 0}
+
+
+LIMITS = {
+    "slurm": ({"runtime": 1}, {"mem_mb": 60}, "OUT_OF_MEMORY: it used more than its 60 MB of memory"),
+    "gridengine": ({"others": {"l": "h_rt=0:0:30"}}, {"others": {"l": "h_vmem=300M"}}, "failed: training chainer"),
+}
+"""Options of the site file by which a run ends for its time and for its memory, and what is said of its memory.
+
+Slurm's shortest time limit is a minute. Grid Engine's h_vmem kills nothing: some call of the process fails.
+"""
+
+
+def test_a_job_that_runs_out_of_time_or_memory_says_so(struck, cluster, undisturbed):
+    _, profile = cluster
+    hit = struck(long_runs(1), site={}, threads=1)
+    site = hit.folder / "site.yaml"
+    time_limit, memory_limit, sentence = LIMITS[profile]
+    site.write_text(yaml.safe_dump({"options": {"train": time_limit}}))
+    process = hit.start()
+    hit.wait_for_training(process, [1])
+    (training,) = (
+        one for one in psutil.process_iter(["cmdline"])
+        if any(word.endswith("/train.py") for word in one.info["cmdline"] or ()) and one.cwd() == str(hit.folder)
+    )  # fmt: skip
+    training.suspend()  # it hangs, and the job runs past its limit
+    assert process.wait(200) == 1, hit.printed
+    assert "TIMEOUT: it ran past its time limit" in hit.printed
+    site.write_text(yaml.safe_dump({"options": {"train": memory_limit}}))
+    printed = hit.run(status=1)
+    assert sentence in printed
+    site.write_text("{}")
+    hit.run()
+    same_as(undisturbed, hit)
+    assert next(iter(records_of(hit.results).values()))["resumes"] >= 1
+
+
+def test_a_scheduler_that_is_away_for_90_seconds_and_a_node_daemon_that_is_killed(struck, cluster, undisturbed):
+    """Jobs end while the controller is away, and others are submitted then; the daemon of the node is killed, too."""
+    scheduler, _ = cluster
+    hit = struck(long_runs(4), threads=1)
+    process = hit.start()
+    hit.wait_for_training(process, [1, 2])
+    time.sleep(6)  # Slurm saves its state every five seconds
+    scheduler.kill_node_daemon()
+    time.sleep(3)
+    scheduler.start_node_daemon()
+    scheduler.stop_controller()
+    time.sleep(90)
+    assert process.poll() is None, hit.printed
+    scheduler.start_controller()
+    status = process.wait(300)
+    assert "does not answer" in hit.printed
+    assert "answers again" in hit.printed
+    if status:
+        hit.run()
+    same_as(undisturbed, hit)
+    for repeat in (1, 2, 3, 4):
+        assert hit.submitted(repeat) == 1
+
+
+def test_a_drained_node_takes_no_further_job_and_goes_on_when_it_is_back(struck, cluster, undisturbed):
+    scheduler, _ = cluster
+    hit = struck(long_runs(3), threads=1)
+    process = hit.start()
+    hit.wait_for_training(process, [1, 2])
+    scheduler.drain()
+    try:
+        wait_until(lambda: not hit.jobs("running"), "the end of the jobs that run", 120)
+        time.sleep(5)
+        assert list(hit.jobs()) == ["3"]
+        assert process.poll() is None
+    finally:
+        scheduler.undrain()
+    assert process.wait(200) == 0, hit.printed
+    same_as(undisturbed, hit)
+
+
+@pytest.mark.parametrize("cluster", ["slurm"], indirect=True)
+def test_a_cancelled_group_of_runs_loses_none_that_was_done(struck, cluster, undisturbed):
+    scheduler, _ = cluster
+    grouped = struck(long_runs(3), site={"runs_per_job": 3}, threads=1)
+    process = grouped.start()
+    wait_until(lambda: list(grouped.results.glob("runs/**/record.json")), "the end of the first run", 180)
+    (job,) = (job["id"] for job in scheduler.queue() if "-runs-cpu-0-" in job["name"])
+    time.sleep(5)  # the others train
+    done = set(records_of(grouped.results))
+    scheduler.cancel(job)
+    assert process.wait(200) == 1
+    assert "CANCELLED: somebody cancelled it" in grouped.printed
+    grouped.run()
+    records = records_of(grouped.results)
+    by_first_job = {name for name, record in records.items() if record["provenance"]["scheduler"]["job_id"] == job}
+    assert by_first_job == done, "these, and no others, were not trained again"
+    assert 0 < len(done) < 3
+    same_as(undisturbed, grouped)
+
+
+def test_ctrl_c_cancels_the_jobs(struck, cluster):
+    hit = struck(long_runs(3), threads=1)
+    process = hit.start()
+    hit.wait_for_training(process, [1])
+    assert hit.jobs()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) != 0
+    wait_until(lambda: not hit.jobs(), "the end of the jobs")
+    assert "Traceback" not in hit.printed
+    assert not records_of(hit.results)

@@ -1,0 +1,384 @@
+"""Jobs are submitted once, followed, and their ends explained, with stand-ins for the scheduler's commands."""
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from trainmark.cluster import status as status_module
+from trainmark.cluster import submission
+from trainmark.cluster.listing import LISTING
+from trainmark.cluster.schedulers import GRID_ENGINE, SLURM
+from trainmark.cluster.site import Site
+from trainmark.cluster.status import status
+from trainmark.cluster.submission import cancel, submit
+
+RECORD = "results/runs/e/r/d/f/cpu/epochs-1/repeat-1/record.json"
+LOG = Path("results/logs/train/run.log")
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Writes a stand-in for a command; its calls are in `calls`."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(submission, "RETRY_SECONDS", 0.01)
+
+    def write(name, body):
+        (folder / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/calls\n{body}\n')
+        (folder / name).chmod(0o755)
+
+    write("squeue", "")
+    write("sbatch", "echo 17")
+    write("scancel", "")
+    write("sacct", "exit 1")
+    return write
+
+
+def calls(command):
+    return [line for line in Path("calls").read_text().splitlines() if line.split()[0] == command]
+
+
+def script(settings="one", gpu=None):
+    properties = {
+        "rule": "train", "output": [RECORD], "wildcards": {}, "params": {"settings": settings}, "log": [str(LOG)],
+        "threads": 2, "resources": {"mem_mb": 4000, "runtime": 240} | ({"gpus": gpu} if gpu else {}), "jobid": 1,
+    }  # fmt: skip
+    file = Path("snakejob.sh")
+    file.write_text(f"#!/bin/sh\n# properties = {json.dumps(properties)}\ntrue\n")
+    return file
+
+
+def submitted(settings="one"):
+    return submit(script(settings), SLURM, Site())
+
+
+def name_of(external_id):
+    return external_id.partition(":")[2]
+
+
+def listed(commands, external_id, state, reason="None"):
+    commands("squeue", f"echo '17|{name_of(external_id)}|{state}|{reason}'")
+    LISTING.unlink(missing_ok=True)
+
+
+# --- submission ---------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_submitted_with_its_script(commands):
+    external_id = submitted()
+    assert external_id.startswith("17:trainmark-train-")
+    (call,) = calls("sbatch")
+    assert call.endswith(f".snakemake/cluster/{name_of(external_id)}/job.sh")
+    assert "--time=240 --mem=4000M" in call
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "COMPLETING", "SUSPENDED"])
+def test_a_job_of_an_earlier_call_is_found_again(commands, capsys, state):
+    first = submitted()
+    listed(commands, first, state)
+    assert submitted() == first
+    assert len(calls("sbatch")) == 1
+    assert f"job 17 of an earlier call is still {state}; waiting for it" in capsys.readouterr().err
+    assert not calls("scancel")
+
+
+def test_a_job_that_has_ended_is_submitted_again(commands):
+    first = submitted()
+    listed(commands, first, "FAILED")
+    submitted()
+    assert len(calls("sbatch")) == 2
+
+
+def test_a_job_for_the_same_files_with_other_settings_is_cancelled(commands):
+    first = submitted()
+    listed(commands, first, "RUNNING")
+    assert name_of(submitted("other")) != name_of(first)
+    assert calls("scancel") == ["scancel 17"]
+    assert len(calls("sbatch")) == 2
+
+
+def test_a_refusal_is_in_the_log_of_the_rule(commands):
+    commands("sbatch", "echo 'invalid account' >&2; exit 1")
+    with pytest.raises(SystemExit):
+        submitted()
+    assert "ClusterError: Slurm refused a job: sbatch: invalid account; the command: sbatch" in LOG.read_text()
+    assert len(calls("sbatch")) == 2
+
+
+def test_an_unknown_resource_is_in_the_log_of_the_rule(commands):
+    with pytest.raises(SystemExit):
+        submit(script(gpu=1), SLURM, Site())
+    assert "ClusterError: train: Slurm has no value gpus" in LOG.read_text()
+
+
+def test_a_scheduler_that_is_away_for_a_while_is_waited_for(commands, capsys):
+    commands("squeue", "test -e back || { touch back; echo 'connect failure' >&2; exit 1; }")
+    assert submitted().startswith("17:")
+    said = capsys.readouterr().err
+    assert said.count("Slurm does not answer (squeue: connect failure); its jobs go on, and this workflow waits") == 1
+    assert "Slurm answers again" in said
+
+
+def test_a_job_that_was_taken_although_its_submission_failed_is_not_submitted_twice(commands):
+    name = name_of(submitted())
+    LISTING.unlink()
+    commands("sbatch", f"echo '17|{name}|PENDING|None' > taken; echo 'connection lost' >&2; exit 1")
+    commands("squeue", "cat taken 2> /dev/null || true")
+    assert submitted() == f"17:{name}"
+    assert len(calls("sbatch")) == 2, "one of each call"
+
+
+def test_a_scheduler_that_stays_away_ends_the_submission_with_a_sentence(commands, monkeypatch):
+    monkeypatch.setattr(submission, "NO_ANSWER_SECONDS", 0.05)
+    commands("squeue", "exit 1")
+    with pytest.raises(SystemExit):
+        submitted()
+    assert "Slurm has not answered for" in LOG.read_text()
+    assert "call snakemake again when it does: jobs that run are found again" in LOG.read_text()
+
+
+def test_a_host_without_the_scheduler_is_told(commands, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SystemExit):
+        submitted()
+    assert "there is no command squeue on the PATH: call snakemake on a host from which jobs" in LOG.read_text()
+
+
+def test_the_gpus_of_the_submitting_shell_are_not_those_of_the_job(commands, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    commands("sbatch", 'echo "17 ${CUDA_VISIBLE_DEVICES-unset}"; echo "${CUDA_VISIBLE_DEVICES-unset}" > seen')
+    submitted()
+    assert Path("seen").read_text() == "unset\n"
+
+
+def test_all_jobs_of_this_folder_that_wait_or_run_are_cancelled(commands, capfd):
+    ours = name_of(submitted())
+    jobs = {17: (ours, "RUNNING"), 18: ("of-another-folder", "RUNNING"), 19: ("", "PENDING"), 20: (ours, "FAILED")}
+    lines = (f"echo '{job_id}|{name}|{state}|None'" for job_id, (name, state) in jobs.items())
+    commands("squeue", "\n".join(lines))
+    cancel(SLURM)
+    assert calls("scancel") == ["scancel 17"]
+    commands("squeue", "echo 'connect failure' >&2; exit 1")
+    cancel(SLURM)
+    said = capfd.readouterr().err
+    assert f"Slurm did not cancel the jobs (squeue: connect failure); when it answers: cd {Path.cwd()} && " in said
+
+
+def test_without_jobs_nothing_is_cancelled(commands):
+    submitted()
+    cancel(SLURM)
+    assert not calls("scancel")
+
+
+def test_many_submissions_cost_one_query_and_none_is_made_twice(commands):
+    first = submitted()
+    commands("squeue", "exit 1")
+    assert submitted() == first, "a call that was killed a moment ago submitted it"
+    commands("sbatch", "echo 18")
+    assert submitted("other") != first
+    assert len(calls("squeue")) == 1
+    assert len(calls("sbatch")) == 2
+
+
+def test_two_submissions_of_one_job_at_a_time_submit_it_once(commands):
+    """One is of a call that was killed."""
+    commands("sbatch", "sleep 0.3; echo 17")
+    one = script()
+    with ThreadPoolExecutor() as pool:
+        ids = list(pool.map(lambda _: submit(one, SLURM, Site()), range(3)))
+    assert len(set(ids)) == 1
+    assert len(calls("sbatch")) == 1
+
+
+# --- status -------------------------------------------------------------------------------------------------------
+
+
+def leave(external_id, exit_status):
+    Path(".snakemake/cluster", name_of(external_id), "exit").write_text(f"{exit_status}\n")
+    LISTING.unlink(missing_ok=True)
+
+
+def test_a_job_that_left_exit_status_0_has_succeeded_whatever_the_scheduler_says(commands):
+    external_id = submitted()
+    leave(external_id, 0)
+    commands("squeue", "exit 1")
+    assert status(external_id, SLURM) == "success"
+    listed(commands, external_id, "TIMEOUT")  # it ended while the controller was away
+    assert status(external_id, SLURM) == "success"
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "REQUEUED"])
+def test_a_job_that_waits_or_runs_is_running(commands, state):
+    external_id = submitted()
+    leave(external_id, 1)  # of the start before it was requeued
+    listed(commands, external_id, state)
+    assert status(external_id, SLURM) == "running"
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("TIMEOUT", "TIMEOUT: it ran past its time limit of 04:00:00"),
+        ("OUT_OF_MEMORY", "OUT_OF_MEMORY: it used more than its 4000 MB of memory"),
+        ("CANCELLED", "CANCELLED: somebody cancelled it"),
+        ("NODE_FAIL", "NODE_FAIL: its node failed"),
+        ("PREEMPTED", "CANCELLED: "),
+    ],
+)
+def test_a_failure_is_explained_in_the_log_of_the_rule(commands, state, sentence):
+    external_id = submitted()
+    LOG.parent.mkdir(parents=True)
+    LOG.write_text("epoch 3")
+    listed(commands, external_id, state)
+    assert status(external_id, SLURM) == "failed"
+    assert f"\nClusterError: {sentence}" in LOG.read_text()
+    assert f"(job 17; output: results/logs/cluster/{name_of(external_id)}.log)" in LOG.read_text()
+
+
+def test_a_job_killed_for_its_memory_without_control_groups_is_recognised_by_its_output(commands):
+    external_id = submitted()
+    output = Path("results/logs/cluster", f"{name_of(external_id)}.log")
+    output.write_text("slurmstepd: error: Step 17 exceeded memory limit (90 > 60), being killed\n")
+    listed(commands, external_id, "FAILED")
+    assert status(external_id, SLURM) == "failed"
+    assert "OUT_OF_MEMORY" in LOG.read_text()
+
+
+def test_a_rule_that_failed_by_itself_keeps_the_last_word_in_its_log(commands):
+    external_id = submitted()
+    LOG.parent.mkdir(parents=True)
+    LOG.write_text("DataError: the data are damaged\n")
+    leave(external_id, 1)
+    listed(commands, external_id, "FAILED")
+    assert status(external_id, SLURM) == "failed"
+    assert LOG.read_text() == "DataError: the data are damaged\n"
+
+
+def test_a_job_that_failed_before_its_rule_began_shows_the_end_of_its_output(commands):
+    external_id = submitted()
+    Path("results/logs/cluster", f"{name_of(external_id)}.log").write_text("started\nbash: python: not found\n")
+    leave(external_id, 127)
+    listed(commands, external_id, "FAILED")
+    assert status(external_id, SLURM) == "failed"
+    assert "FAILED: it ended with status 127" in LOG.read_text()
+    assert "which ends with: started / bash: python: not found)" in LOG.read_text()
+
+
+def test_while_the_scheduler_is_away_jobs_go_on(commands, capsys):
+    external_id = submitted()
+    leave(external_id, 1)
+    commands("squeue", "echo 'connect failure' >&2; exit 1")
+    for _ in range(3):
+        age_of_listing(10)
+        assert status(external_id, SLURM) == "running"
+    said = capsys.readouterr().err
+    assert said.count("Slurm does not answer (squeue: connect failure); its jobs go on") == 1
+    listed_later = f"echo '17|{name_of(external_id)}|RUNNING|None'"
+    commands("squeue", listed_later)
+    age_of_listing(10)
+    assert status(external_id, SLURM) == "running"
+    assert "Slurm answers again" in capsys.readouterr().err
+
+
+def age_of_listing(seconds):
+    if LISTING.exists():
+        kept = json.loads(LISTING.read_text())
+        LISTING.write_text(json.dumps(kept | {"time": time.time() - seconds}))
+
+
+def test_many_jobs_cost_one_query(commands):
+    external_id = submitted()
+    listed(commands, external_id, "RUNNING")
+    before = len(calls("squeue"))
+    for _ in range(5):
+        assert status(external_id, SLURM) == "running"
+    assert len(calls("squeue")) == before + 1
+
+
+def test_a_job_that_vanished_is_lost_after_a_while(commands, monkeypatch):
+    """Files of other hosts are seen late, and a job that was just submitted is not listed yet."""
+    external_id = submitted()
+    LISTING.unlink(missing_ok=True)
+    assert status(external_id, SLURM) == "running"
+    monkeypatch.setattr(status_module, "GONE_SECONDS", 0)
+    assert status(external_id, SLURM) == "failed"
+    assert "LOST: Slurm no longer knows it" in LOG.read_text()
+
+
+def test_an_id_that_was_given_again_is_not_this_job(commands, monkeypatch):
+    monkeypatch.setattr(status_module, "GONE_SECONDS", 0)
+    external_id = submitted()
+    commands("squeue", "echo '17|of-somebody|RUNNING|None'")
+    LISTING.unlink(missing_ok=True)
+    status(external_id, SLURM)
+    assert status(external_id, SLURM) == "failed"
+    assert "LOST" in LOG.read_text()
+
+
+def test_a_job_that_can_never_start_is_told_once(commands, capsys):
+    external_id = submitted()
+    listed(commands, external_id, "PENDING", "PartitionConfig")
+    for _ in range(2):
+        assert status(external_id, SLURM) == "running"
+    said = capsys.readouterr().err
+    assert said.count("job 17 (train) will wait for ever (Slurm: PartitionConfig)") == 1
+    listed(commands, external_id, "PENDING", "Resources")
+    assert status(external_id, SLURM) == "running"
+    assert not capsys.readouterr().err
+
+
+# --- Grid Engine --------------------------------------------------------------------------------------------------
+
+QSTAT = """<job_info><queue_info><job_list state="{kind}"><JB_job_number>17</JB_job_number><JB_prior>0.5</JB_prior>
+<JB_name>{name}</JB_name><JB_owner>root</JB_owner><state>{state}</state></job_list></queue_info></job_info>"""
+
+
+@pytest.fixture
+def grid_engine(commands):
+    """A job of Grid Engine, and what sets its state (None: it has ended) and its accounting."""
+    commands("qstat", "")
+    commands("qsub", "echo 17")
+    commands("qdel", "")
+    external_id = submit(script(), GRID_ENGINE, Site())
+
+    def set_state(state, accounting="exit 1"):
+        xml = QSTAT.format(kind="running", name=name_of(external_id), state=state) if state else "<job_info/>"
+        commands("qstat", f"cat << 'EOF'\n{xml}\nEOF")
+        commands("qacct", accounting)
+        LISTING.unlink(missing_ok=True)
+
+    return external_id, set_state
+
+
+@pytest.mark.parametrize("state", ["qw", "r", "Rr", "Rq", "hqw", "dr", "t"])
+def test_grid_engine_lists_jobs_that_wait_and_run(grid_engine, state):
+    external_id, set_state = grid_engine
+    set_state(state)
+    assert status(external_id, GRID_ENGINE) == "running"
+
+
+@pytest.mark.parametrize(
+    ("failed", "sentence"),
+    [("37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", "TIMEOUT"), ("100 : assumedly after job", "CANCELLED")],
+)
+def test_the_last_entry_of_the_accounting_says_how_a_job_ended(grid_engine, monkeypatch, failed, sentence):
+    monkeypatch.setattr(status_module, "GONE_SECONDS", 0)
+    external_id, set_state = grid_engine
+    set_state(None, f"echo 'failed       25  : rescheduling'; echo 'failed       {failed}'; echo 'exit_status  137'")
+    status(external_id, GRID_ENGINE)
+    assert status(external_id, GRID_ENGINE) == "failed"
+    assert f"ClusterError: {sentence}: " in LOG.read_text()
+
+
+def test_a_job_that_the_node_refused_is_taken_out_of_the_queue(grid_engine):
+    external_id, set_state = grid_engine
+    set_state("Eqw")
+    assert status(external_id, GRID_ENGINE) == "failed"
+    assert "REFUSED: the node could not start it" in LOG.read_text()
+    assert calls("qdel") == ["qdel 17"]

@@ -1,0 +1,209 @@
+"""What a job becomes at each scheduler: its submit command, its name, and the script that runs on the node."""
+
+import json
+import shlex
+import subprocess
+from itertools import pairwise
+
+import pytest
+
+from trainmark.cluster.jobs import Job, keep_code, node_script, submit_command, values_of
+from trainmark.cluster.schedulers import SCHEDULERS
+from trainmark.cluster.site import Site
+from trainmark.errors import ClusterError
+
+SETTINGS = {"settings": '{"seed": 1}', "attempt": 1}
+
+
+def job(rule="train", outputs=("results/runs/e/r/d/f/cpu/epochs-1/repeat-1/record.json",), threads=2, **resources):
+    asked = {"mem_mb": 4000, "runtime": 240, "tmpdir": "/tmp", "disk_mb": 1000} | resources
+    return Job(rule, outputs, {}, {} if rule.startswith("runs-") else SETTINGS, threads, asked)
+
+
+def command(profile, a_job, **options):
+    scheduler = SCHEDULERS[profile]
+    return submit_command(values_of(a_job, scheduler, Site(options=options)), scheduler)
+
+
+EXPECTED = {
+    "slurm": (
+        "sbatch --parsable --export=ALL --requeue --open-mode=append --job-name={name} "
+        "--output=results/logs/cluster/{name}.log --time=240 --mem=4000M --ntasks=1 --cpus-per-task=2"
+    ),
+    "gridengine": (
+        "qsub -terse -V -cwd -S /bin/bash -r y -N {name} -o results/logs/cluster/{name}.log -j y -l h_rt=04:00:00 "
+        "-l mem_free=4000M -pe smp 2"
+    ),
+    "tsubame": (
+        "qsub -terse -V -cwd -S /bin/bash -r y -g tga-me -l s_gpu=1 -l h_rt=04:00:00 -N {name} "
+        "-o results/logs/cluster/{name}.log -j y"
+    ),
+}
+
+
+@pytest.mark.parametrize("profile", EXPECTED)
+def test_a_cpu_job(profile):
+    all_jobs = {"group": "tga-me", "node_type": "s_gpu"} if profile == "tsubame" else {}
+    a_job = job()
+    name = f"trainmark-train-{a_job.key}-{a_job.digest}"
+    assert shlex.join(command(profile, a_job, all=all_jobs)) == EXPECTED[profile].format(name=name)
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "asked", "words"),
+    [
+        ("slurm", {}, {"gpu": 1}, ["--gpus=1"]),
+        (
+            "slurm",
+            {"gpu": {"gpu_model": "h100", "slurm_partition": "fast"}},
+            {"gpu": 2},
+            ["--gpus=h100:2", "--partition=fast"],
+        ),
+        ("slurm", {"all": {"slurm_account": "a b"}}, {}, ["--account=a b"]),
+        (
+            "slurm",
+            {"all": {"qos": "q", "constraint": "c", "reservation": "r"}},
+            {},
+            ["--qos=q", "--constraint=c", "--reservation=r"],
+        ),
+        ("slurm", {"all": {"slurm_extra": "--nice=3 --comment='a b'"}}, {}, ["--nice=3", "--comment=a b"]),
+        ("slurm", {"train": {"runtime": 7}}, {}, ["--time=7"]),
+        ("slurm", {"train": {"stdout": "a/{name}.o", "stderr": "a/{name}.e"}}, {}, ["--error=a/"]),
+        ("gridengine", {}, {"gpu": 1}, ["-l", "gpu=1"]),
+        ("gridengine", {"all": {"gpu_resource": "cuda", "memory_resource": "m"}}, {"gpu": 1}, ["cuda=1", "m=4000M"]),
+        (
+            "gridengine",
+            {"all": {"parallel_environment": "threads", "queue": "q", "project": "p"}},
+            {},
+            ["-pe", "threads", "2", "-q", "-P"],
+        ),
+        (
+            "tsubame",
+            {"all": {"group": None, "node_type": "q_node"}, "gpu": {"node_type": "f_node", "nodes": 2}},
+            {"gpu": 4},
+            ["f_node=2"],
+        ),
+        (
+            "tsubame",
+            {"all": {"group": "g", "node_type": "q_node", "others": {"p": -5, "m": "abe"}}},
+            {},
+            ["-p", "-5", "-m", "abe"],
+        ),
+    ],
+)
+def test_options(profile, options, asked, words):
+    made = command(profile, job(**asked), **options)
+    for word in words:
+        assert any(one.startswith(word) for one in made), (word, made)
+
+
+def test_options_of_gpu_jobs_do_not_reach_cpu_jobs():
+    options = {"gpu": {"slurm_partition": "gpu"}}
+    assert "--partition=gpu" in command("slurm", job(gpu=1), **options)
+    assert "--partition=gpu" not in command("slurm", job(), **options)
+
+
+def test_one_thread_needs_no_parallel_environment():
+    assert "-pe" not in command("gridengine", job(threads=1))
+
+
+@pytest.mark.parametrize("profile", ["slurm", "gridengine"])
+def test_a_resource_that_the_profile_does_not_know_is_refused_by_name(profile):
+    with pytest.raises(ClusterError, match=r"has no value gpus; allowed: .*runtime"):
+        command(profile, job(gpus=1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"gpu": 2}, "gpu=2, and the node type s_gpu has 1"),
+        ({"threads": 3}, "threads=3, and the node type s_gpu has 2"),
+    ],
+)
+def test_a_job_that_does_not_fit_into_its_node_type_is_refused(asked, message):
+    with pytest.raises(ClusterError, match=message):
+        command("tsubame", job(**asked), all={"group": None, "node_type": "s_gpu"})
+
+
+def test_an_output_that_all_jobs_would_share_is_refused():
+    with pytest.raises(ClusterError, match=r"one file for all jobs; put \{name\}"):
+        command("slurm", job(), all={"stdout": "out.txt"})
+
+
+def test_a_group_of_runs_has_the_time_of_all():
+    of_three = job("runs-cpu-0", [f"results/runs/{i}/record.json" for i in range(3)])
+    assert "--time=30" in command("slurm", of_three, train={"runtime": 10})
+
+
+def test_the_sample_of_the_original_recipe_field_by_field():
+    """q_node x 1, 02:30:00; nnodetype, nnodes, walltime, jobname, stdout, stderr, others and -g of its README."""
+    made = command(
+        "tsubame", job(gpu=1), train={"runtime": 150},
+        all={
+            "group": "tgc-ebdcrest", "node_type": "q_node", "nodes": 1, "jobname": "resnet50", "others": {"m": "abe"},
+            "stdout": "out/{name}.o", "stderr": "out/{name}.e",
+        },
+    )  # fmt: skip
+    pairs = [" ".join(pair) for pair in pairwise(made)]
+    for field in ("-g tgc-ebdcrest", "-l q_node=1", "-l h_rt=02:30:00", "-m abe"):
+        assert field in pairs, field
+    for field in ("-N resnet50-train-", "-o out/resnet50-train-", "-e out/resnet50-train-"):
+        assert any(pair.startswith(field) for pair in pairs), field
+    assert "-cwd" in made
+
+
+def test_a_name_tells_jobs_of_other_outputs_settings_and_directories_apart(tmp_path, monkeypatch):
+    one = job()
+    assert job().key == one.key
+    assert job().digest == one.digest
+    assert job(outputs=("other",)).key != one.key
+    changed = Job(one.rule, one.outputs, {}, SETTINGS | {"attempt": 2}, 2, one.resources)
+    assert (changed.key, changed.digest) == (one.key, changed.digest)
+    assert changed.digest != one.digest
+    monkeypatch.chdir(tmp_path)
+    assert job().key != one.key
+
+
+def test_the_script_of_snakemake_is_read(tmp_path):
+    properties = {
+        "rule": "train", "output": ["b", "a"], "wildcards": {"device": "cpu"}, "params": {"x": 1}, "log": ["l"],
+        "threads": 2, "resources": {"mem_mb": 1}, "jobid": 3,
+    }  # fmt: skip
+    script = tmp_path / "snakejob.sh"
+    script.write_text(f"#!/bin/sh\n# properties = {json.dumps(properties)}\necho\n")
+    read, text = Job.read(script)
+    assert read == Job("train", ("a", "b"), {"device": "cpu"}, {"x": 1}, 2, {"mem_mb": 1}, ("l",))
+    assert text == script.read_text()
+    record = "results/runs/e/r/d/f/cpu/epochs-1/repeat-1/record.json"
+    group = {"groupid": "runs-cpu-0", "output": [record], "threads": 2, "resources": {}, "jobid": "u"}
+    script.write_text(f"#!/bin/sh\n# properties = {json.dumps(group)}\necho\n")
+    assert Job.read(script)[0].logs == ("results/logs/train/e/r/d/f/cpu/epochs-1/repeat-1.log",)
+
+
+@pytest.mark.parametrize(("ends", "status"), [("true", 0), ("exit 0", 0), ("exit 3", 1), ("exit 99", 1)])
+def test_the_node_runs_the_script_and_leaves_its_exit_status(tmp_path, monkeypatch, ends, status):
+    """Grid Engine starts a job that ends with 99 again."""
+    monkeypatch.chdir(tmp_path)
+    modules = tmp_path / "my modules.sh"
+    modules.write_text("FROM_MODULES=loaded\n")
+    folder = tmp_path / ".snakemake/cluster/name"
+    folder.mkdir(parents=True)
+    (folder / "exit").write_text("of an earlier start")
+    site = Site(modules=str(modules), scratch="$HOME/scratch", lock_folder="$HOME/$(hostname)")
+    body = f'#!/bin/sh\ntest -e "{folder}/exit" && exit 9\necho "$FROM_MODULES $TRAINMARK_SCRATCH"\n{ends}\n'
+    script = node_script(body, "name", {"runtime": 2}, site, ["sbatch"])
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env={"HOME": "/h", "PATH": "/usr/bin:/bin"}, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert "loaded /h/scratch" in done.stdout
+    assert (folder / "exit").read_text().strip() == ends.replace("true", "exit 0").removeprefix("exit ")
+
+
+def test_the_code_is_kept_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keep_code()
+    keep_code()
+    (kept,) = (tmp_path / "results/code").iterdir()
+    assert (kept / "scripts/train.py").exists()
+    assert (kept / "Snakefile").exists()

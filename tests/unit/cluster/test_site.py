@@ -1,0 +1,69 @@
+"""The site file: what is missing or mistaken is said in one line each."""
+
+import pytest
+
+from trainmark.cluster.schedulers import GRID_ENGINE, SLURM, TSUBAME
+from trainmark.cluster.site import Site, read_site, scheduler_of
+from trainmark.errors import ClusterError
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Writes the site file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").mkdir()
+    return lambda text: (tmp_path / "config/site.yaml").write_text(text)
+
+
+def test_no_file_means_the_defaults(site):
+    assert read_site(SLURM) == read_site(GRID_ENGINE) == Site()
+
+
+def test_a_whole_file(site):
+    site("options: {all: {slurm_account: me}, train: {runtime: 5}}\nruns_per_job: 7\nkeep_code: true\n")
+    options = {"all": {"slurm_account": "me"}, "train": {"runtime": 5}}
+    assert read_site(SLURM) == Site(options=options, runs_per_job=7, keep_code=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("optoins: {}", "there is no key optoins; allowed: options, modules"),
+        ("options: 3", "options: found 3; allowed: sections"),
+        ("options: {all: 3}", "options.all: found 3; allowed: a mapping of"),
+        (
+            "options: {all: {acount: me}}",
+            "options.all: Slurm has no value acount; allowed: .*slurm_account.*slurm_extra",
+        ),
+        ("runs_per_job: two", "runs_per_job: found 'two'; allowed: a whole number"),
+        ("runs_per_job: true", "runs_per_job: found True; allowed: a whole number"),
+        ("runs_per_job: 51", "runs_per_job: found 51; allowed: 1 to 50"),
+        ("modules: nowhere.sh", "modules: there is no file nowhere.sh"),
+        ("keep_code: 1", "keep_code: found 1; allowed: true or false"),
+    ],
+)
+def test_mistakes(site, text, message):
+    site(text)
+    with pytest.raises(ClusterError, match=rf"^config/site\.yaml: {message}"):
+        read_site(SLURM)
+
+
+def test_tsubame_says_what_it_needs(site):
+    with pytest.raises(ClusterError) as error:
+        read_site(TSUBAME)
+    assert "options.all.group is missing (-g: without it a job is a trial of 10 minutes" in str(error.value)
+    assert "options.all.node_type is missing (one of f_node, h_node, q_node and s_gpu)" in str(error.value)
+    site("options: {all: {group: null, node_type: g_node}}")
+    with pytest.raises(ClusterError, match="node_type: found g_node; allowed: f_node, h_node, q_node, s_gpu"):
+        read_site(TSUBAME)
+
+
+def test_a_file_that_the_variable_names_must_be_there(site, monkeypatch):
+    monkeypatch.setenv("TRAINMARK_SITE", "elsewhere.yaml")
+    with pytest.raises(ClusterError, match=r"there is no file elsewhere\.yaml, which TRAINMARK_SITE names"):
+        read_site(SLURM)
+
+
+def test_an_unknown_profile_is_named():
+    with pytest.raises(ClusterError, match="there is no cluster profile pbs; allowed: slurm, gridengine, tsubame"):
+        scheduler_of("pbs")

@@ -1,0 +1,66 @@
+"""The cluster profiles, without a scheduler: a dry run, and the submit commands that validate.py prints."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from harness import REPOSITORY, environment, write_config
+
+PROFILES = ("slurm", "gridengine", "tsubame")
+CONFIG = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu", "gpu"], "repeats": 1}
+SITE = {"options": {"all": {"group": None, "node_type": "q_node"}}}
+
+
+@pytest.fixture
+def validate(tmp_path):
+    """Runs validate.py --profile in a folder of its own."""
+    config = write_config(tmp_path, {"experiments": {"e": CONFIG}})
+
+    def run(profile, site=None):
+        (tmp_path / "config").mkdir(exist_ok=True)
+        if site:
+            (tmp_path / "config" / "site.yaml").write_text(yaml.safe_dump(site))
+        command = [sys.executable, REPOSITORY / "workflow/scripts/validate.py", "--profile", profile, config]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False)
+
+    return run
+
+
+@pytest.mark.parametrize("profile", ["slurm", *(pytest.param(name, marks=pytest.mark.faults) for name in PROFILES[1:])])
+def test_each_kind_of_job_is_shown_with_its_submit_command(validate, profile):
+    """It is a dry run with the profile."""
+    shown = validate(profile, SITE if profile == "tsubame" else None)
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    kinds = {line.removesuffix(":") for line in lines if line.endswith(":")}
+    assert kinds == {
+        "prepare_dataset", "compute_mean_image", "check_gpu on gpu", "train on cpu", "train on gpu",
+        "trace_training on cpu", "trace_training on gpu", "certify", "evaluate_weights on cpu",
+        "evaluate_weights on gpu", "plot_figure", "report",
+    }  # fmt: skip
+    commands = [line for line in lines if line.startswith("  ")]
+    assert len(commands) == len(kinds)
+    assert {command.split()[0] for command in commands} == {"sbatch" if profile == "slurm" else "qsub"}
+
+
+def test_a_site_file_with_a_mistake_is_refused_before_anything_is_planned(validate):
+    refused = validate("slurm", {"options": {"all": {"acount": "me"}}})
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
+    assert "config/site.yaml: options.all: Slurm has no value acount; allowed: " in refused.stderr
+
+
+def test_an_unknown_profile_is_refused(validate):
+    assert "there is no cluster profile lsf; allowed: slurm, gridengine, tsubame" in validate("lsf").stderr
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_has_the_settings_of_the_default_one(profile):
+    default, own = (
+        yaml.safe_load((REPOSITORY / "profiles" / name / "config.yaml").read_text()) for name in ("default", profile)
+    )
+    assert default.items() <= own.items()
+    assert own["executor"] == "cluster-generic"
+    for command in ("submit", "status"):
+        assert own[f"cluster-generic-{command}-cmd"] == f"python workflow/scripts/cluster.py {command} {profile}"

@@ -1,0 +1,1 @@
+"""Cluster profiles: jobs are submitted to a scheduler, followed, and cancelled there."""

@@ -1,0 +1,86 @@
+"""Show how a cluster profile would submit each kind of job, without a scheduler."""
+
+import logging
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from trainmark.cluster.executor import PREVIEW_VARIABLE
+from trainmark.cluster.jobs import FOLDER, RUNS, Job, submit_command, values_of
+from trainmark.cluster.site import read_site, scheduler_of
+from trainmark.errors import ClusterError
+
+EXECUTOR = "snakemake_executor_plugin_cluster_generic"
+SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
+
+
+class Preview(logging.Handler):
+    """A handler of Snakemake's messages that prints one submit command for each rule and device.
+
+    is_local: tells from the name of a rule whether its jobs run on the host of the workflow.
+    """
+
+    def __init__(self, profile: str, is_local: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._is_local = is_local
+        self._scheduler = scheduler_of(profile)
+        self._site = read_site(self._scheduler)
+        self._shown: set[tuple] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler.emit`."""
+        if getattr(record, "event", None) != "job_info" or record.rule_name == "all":  # type: ignore[attr-defined]
+            return
+        job = _job(record, self._site.runs_per_job)
+        kind = (record.rule_name, job.wildcards.get("device"))  # type: ignore[attr-defined]
+        if kind in self._shown or self._is_local(job.rule):
+            return
+        self._shown.add(kind)
+        title = " on ".join(filter(None, kind))
+        try:
+            values = values_of(job, self._scheduler, self._site)
+        except ClusterError as error:
+            os.write(2, f"{error}\n".encode())
+            os._exit(1)
+        command = [*submit_command(values, self._scheduler), str(FOLDER / values["name"] / "job.sh")]
+        print(f"{title}:\n  {shlex.join(command)}", flush=True)
+
+
+def _job(record: Any, runs_per_job: int) -> Job:
+    resources = {name: value for name, value in record.resources.items() if not name.startswith("_")}
+    outputs = tuple(sorted(map(str, record.output or ())))
+    rule, params = record.rule_name, {"rule": record.rule_name}
+    if rule == "train" and runs_per_job > 1:
+        rule, params, outputs = f"{RUNS}{record.wildcards['device']}", {}, outputs * runs_per_job
+        resources["runtime"] *= runs_per_job
+    return Job(rule, outputs, dict(record.wildcards), params, record.threads, resources)
+
+
+def show_submissions(profile: str, configs: Iterable[Path]) -> None:
+    """Print the submit commands of a profile for a config. Exits with status 1 after an error, which is printed.
+
+    Raises ClusterError for an unknown profile, for a site file with mistakes, and without Snakemake's generic executor.
+    """
+    read_site(scheduler_of(profile))
+    if find_spec(EXECUTOR) is None:
+        raise ClusterError("the cluster profiles need Snakemake's generic executor, which is not here: make cluster")
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(SNAKEFILE),
+        "--dry-run",
+        "--forceall",
+        "--quiet",
+        "all",
+    ]
+    command += ["--workflow-profile", str(SNAKEFILE.parent / "profiles" / profile), "--configfile", *map(str, configs)]
+    done = subprocess.run(command, env=os.environ | {PREVIEW_VARIABLE: profile}, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.stderr.strip())

@@ -1,0 +1,111 @@
+"""The state of a job of the cluster, and why it ended.
+
+A job leaves its exit status in a file, so neither accounting nor a scheduler that answers is needed to see its success.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from trainmark.cluster.jobs import FOLDER
+from trainmark.cluster.listing import ask, recent_listing, say
+from trainmark.cluster.schedulers import ENDED, OUT_OF_MEMORY_OUTPUT, Listed, Scheduler
+from trainmark.cluster.site import site_file
+from trainmark.cluster.submission import explain
+from trainmark.errors import SilentError
+
+GONE_SECONDS = 30
+"""A job that left the listing without an exit status is lost after this time: shared file systems show files late."""
+
+TAIL_LINES = 3
+
+
+def status(external_id: str, scheduler: Scheduler) -> str:
+    """Return "success", "running" or "failed". A failure is explained in the log of the job's rule.
+
+    While the scheduler does not answer, a job counts as running.
+
+    external_id: what `submission.submit` returned.
+    """
+    job_id, _, name = external_id.partition(":")
+    folder = FOLDER / name
+    exit_status = _read(folder / "exit")
+    if exit_status == "0":
+        return "success"
+    job = json.loads((folder / "job.json").read_text())
+    listed_at, listed = recent_listing(scheduler)
+    ended_at = (folder / "exit").stat().st_mtime if exit_status else job["time"]
+    if listed is None or listed_at < ended_at:
+        return "running"
+    entry = listed.get(job_id)
+    if entry and entry.name != name:  # a controller that lost its state gives ids again
+        entry = None
+    if entry and entry.alive:
+        (folder / "gone").unlink(missing_ok=True)
+        if entry.hopeless and not (folder / "hopeless").exists():
+            (folder / "hopeless").touch()
+            say(
+                f"job {job_id} ({job['rule']}) will wait for ever ({scheduler.title}: {entry.hopeless}); press Ctrl-C, "
+                f"and let it ask for what a node has: options in {site_file()}"
+            )
+        return "running"
+    if entry and entry.state == "COMPLETED":
+        return "success"
+    if not entry and not exit_status and not _is_gone(folder):
+        return "running"
+    state = _end_of(job_id, entry, exit_status, job, scheduler)
+    if state == "REFUSED":  # it would stay in the queue
+        with suppress(SilentError):
+            ask([*scheduler.cancel, job_id], scheduler)
+    _explain(job, job_id, state, exit_status, scheduler)
+    return "failed"
+
+
+def _end_of(job_id: str, entry: Listed | None, exit_status: str, job: Mapping, scheduler: Scheduler) -> str:
+    """Return the state in which a job ended, one of ENDED."""
+    if not exit_status and OUT_OF_MEMORY_OUTPUT.search(_read(Path(job["stdout"]))):
+        return "OUT_OF_MEMORY"
+    state = entry.state if entry else _accounted(job_id, scheduler)
+    if exit_status and state not in ENDED:
+        return "FAILED"
+    return state or "LOST"
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _is_gone(folder: Path) -> bool:
+    """Whether a job without an exit status has been missing from the listing for GONE_SECONDS."""
+    since = folder / "gone"
+    if not since.exists():
+        since.touch()
+    return time.time() - since.stat().st_mtime > GONE_SECONDS
+
+
+def _accounted(job_id: str, scheduler: Scheduler) -> str:
+    """Return the state in which a job ended, from the accounting; empty if there is none."""
+    try:
+        return scheduler.read_account(ask([*scheduler.account, job_id], scheduler))
+    except Exception:  # no accounting, or one in another format
+        return ""
+
+
+def _explain(job: Mapping[str, Any], job_id: str, state: str, exit_status: str, scheduler: Scheduler) -> None:
+    """Write why a job failed at the end of its rule's log, where the workflow reads it for the terminal."""
+    logs = [Path(log) for log in job["logs"]]
+    if state == "FAILED":  # a rule that has begun says in its log why it failed
+        logs = [log for log in logs if not log.exists() or log.stat().st_mtime < job["time"]]
+    values = {**job, "exit_status": exit_status, "title": scheduler.title, "site": site_file()}
+    output = _read(Path(job["stdout"])).splitlines()[-TAIL_LINES:] if state in ("FAILED", "REFUSED", "LOST") else []
+    end = f", which ends with: {' / '.join(output)}" if output else ""
+    sentence = (
+        f"{state}: {ENDED.get(state, ENDED['LOST']).format_map(values)} (job {job_id}; output: {job['stdout']}{end})"
+    )
+    explain(logs, sentence)
