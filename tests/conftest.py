@@ -50,10 +50,8 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = Path(nodeid.partition("::")[0])
-            if file.stem in APART or "tests/gpu/" in nodeid:
+            if file.stem in APART or file.parent.name in ("gpu", "cluster"):
                 return nodeid
-            if "tests/cluster/" in nodeid:
-                return next((name for name in ("slurm", "grid_engine") if f"[{name}" in nodeid), nodeid)
             return "tiny" if file.stem in LOOK_AT_TINY else str(file)
 
     config.option.loadscopereorder = False

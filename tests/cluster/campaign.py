@@ -2,7 +2,9 @@
 
 import json
 import subprocess
+from contextlib import contextmanager, suppress
 
+import psutil
 import yaml
 from harness import REPOSITORY, environment, write_config
 from schedulers import wait_until
@@ -13,7 +15,7 @@ class Campaign:
 
     def __init__(self, folder, config, scheduler=None, profile=None, site=None, threads=2, repository=REPOSITORY):
         folder.mkdir(exist_ok=True)
-        self.folder, self.scheduler, self.results = folder, scheduler, folder / "results"
+        self.folder, self.scheduler, self.results, self.config = folder, scheduler, folder / "results", config
         write_config(folder, config)
         where = ["--workflow-profile", str(repository / "profiles" / profile)] if profile else ["--cores", "2"]
         often = ["--seconds-between-status-checks", "2"] if profile else []
@@ -59,15 +61,34 @@ class Campaign:
             if job["name"] in known and state in (None, "running" if job["state"] in ("RUNNING", "r") else "waiting")
         }
 
-    def wait_for_training(self, process, repeats, epochs=300):
-        """Wait until these repeats train, and have a checkpoint."""
+    def wait_for_training(self, process, repeats):
+        """Wait until each of these repeats has a checkpoint."""
 
         def train():
             assert process.poll() is None, self.printed
-            logs = [next(iter(self.results.glob(f"logs/train/**/repeat-{repeat}.log")), None) for repeat in repeats]
-            return all(log and log.read_text().count("\nepoch ") > epochs for log in logs)
+            return all(list(self.results.glob(f"runs/**/repeat-{repeat}/**/epoch-*.npz")) for repeat in repeats)
 
-        wait_until(train, f"the training of {repeats}", 180)
+        wait_until(train, f"the training of {repeats}", 240)
+
+    def trainings(self):
+        """The processes that train."""
+        return [
+            process for process in psutil.process_iter(["cmdline"])
+            if any(word.endswith("/train.py") for word in process.info["cmdline"] or ())
+            and process.cwd() == str(self.folder)
+        ]  # fmt: skip
+
+    @contextmanager
+    def held(self):
+        """While the body runs, those that train now stand still, so that a fault meets them on any machine."""
+        processes = self.trainings()
+        assert processes
+        for process in processes:
+            process.suspend()
+        yield
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def submitted(self, repeat):
         """How many jobs of the scheduler have trained a repeat, by its output."""

@@ -4,7 +4,6 @@ import shutil
 import signal
 import time
 
-import psutil
 import pytest
 import yaml
 from campaign import Campaign
@@ -14,17 +13,23 @@ from schedulers import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
-LONG = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [1500]}
-"""Runs of some ten seconds, so that a fault meets them."""
+LONG = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [600]}
+"""Runs of some seconds, so that a fault meets them."""
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """The long runs, trained on this machine without any fault, once for both schedulers."""
-    local = Campaign(tmp_path_factory.getbasetemp().parent / "undisturbed", long_runs(4), threads=1)
-    with FileLock(local.folder / "lock"):
-        local.run("--until", "train")
+    local = local_run(tmp_path_factory, "undisturbed", long_runs(4), "--until", "train", threads=1)
     return {name: trained(record) for name, record in records_of(local.results).items()} | {"folder": local.results}
+
+
+def local_run(tmp_path_factory, name, config, *arguments, **options):
+    """A campaign on this machine, which one worker of the tests runs, for all."""
+    local = Campaign(tmp_path_factory.getbasetemp().parent / name, config, **options)
+    with FileLock(local.folder / "lock"):
+        local.run(*arguments)
+    return local
 
 
 def long_runs(repeats):
@@ -47,18 +52,22 @@ def struck(campaign, undisturbed):
     return make
 
 
-def test_a_small_experiment_gives_the_curves_and_tables_of_the_local_run(campaign, tmp_path):
+@pytest.fixture(scope="module")
+def small_local(tmp_path_factory):
+    """A small experiment on this machine, once for both schedulers."""
     experiment = {
         "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer", "keras-jax"], "devices": ["cpu"],
         "epochs": [1, 3], "repeats": 1, "batch_size": 400,
     }  # fmt: skip
-    config = {"experiments": {"small": experiment}}
-    on_cluster, local = campaign(config), Campaign(tmp_path / "local", config)
+    return local_run(tmp_path_factory, "small", {"experiments": {"small": experiment}})
+
+
+def test_a_small_experiment_gives_the_curves_and_tables_of_the_local_run(campaign, small_local):
+    on_cluster = campaign(small_local.config)
     printed = on_cluster.run()
     assert "Report: " in printed
     assert "run 4 of 4" in printed
-    local.run()
-    for line in compare(local.results, on_cluster.results):
+    for line in compare(small_local.results, on_cluster.results):
         print(line)
     assert all(record["provenance"]["scheduler"]["job_id"] for record in records_of(on_cluster.results).values())
 
@@ -66,21 +75,24 @@ def test_a_small_experiment_gives_the_curves_and_tables_of_the_local_run(campaig
 def test_jobs_that_outlive_a_killed_snakemake_are_found_again(struck, undisturbed):
     outlived = struck(long_runs(3), threads=1)
     process = outlived.start()
-    outlived.wait_for_training(process, [1])
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    jobs = outlived.jobs()
-    assert jobs
-    printed = outlived.run()
-    assert printed.count("of an earlier call is still") == len(jobs), printed
-    assert "run 3 of 3" in printed
+    outlived.wait_for_training(process, [1, 2])
+    with outlived.held():
+        process.kill()
+        process.wait()
+        assert set(outlived.jobs()) == {"1", "2", "3"}
+        process = outlived.start()
+        wait_until(lambda: outlived.printed.count("of an earlier call is still") == 3 or process.poll(), "three jobs")
+    assert process.wait(300) == 0, outlived.printed
+    assert "run 3 of 3" in outlived.printed
     for repeat in (1, 2, 3):
         assert outlived.submitted(repeat) == 1
     same_as(undisturbed, outlived)
 
 
 def same_as(undisturbed, campaign):
-    for name, record in records_of(campaign.results).items():
+    records = records_of(campaign.results)
+    assert len(records) == campaign.config["experiments"]["long"]["repeats"]
+    for name, record in records.items():
         assert trained(record) == undisturbed[name], name
 
 
@@ -123,12 +135,8 @@ def test_a_job_that_runs_out_of_time_or_memory_says_so(struck, cluster, undistur
     site.write_text(yaml.safe_dump({"options": {"train": time_limit}}))
     process = hit.start()
     hit.wait_for_training(process, [1])
-    (training,) = (
-        one for one in psutil.process_iter(["cmdline"])
-        if any(word.endswith("/train.py") for word in one.info["cmdline"] or ()) and one.cwd() == str(hit.folder)
-    )  # fmt: skip
-    training.suspend()  # it hangs, and the job runs past its limit
-    assert process.wait(200) == 1, hit.printed
+    with hit.held():  # it hangs, and the job runs past its limit
+        assert process.wait(200) == 1, hit.printed
     assert "TIMEOUT: it ran past its time limit" in hit.printed
     site.write_text(yaml.safe_dump({"options": {"train": memory_limit}}))
     printed = hit.run(status=1)
@@ -145,11 +153,12 @@ def test_a_scheduler_that_is_away_for_90_seconds_and_a_node_daemon_that_is_kille
     hit = struck(long_runs(4), threads=1)
     process = hit.start()
     hit.wait_for_training(process, [1, 2])
-    time.sleep(6)  # Slurm saves its state every five seconds
-    scheduler.kill_node_daemon()
-    time.sleep(3)
-    scheduler.start_node_daemon()
-    scheduler.stop_controller()
+    with hit.held():
+        time.sleep(6)  # Slurm saves its state every five seconds
+        scheduler.kill_node_daemon()
+        time.sleep(3)
+        scheduler.start_node_daemon()
+        scheduler.stop_controller()
     time.sleep(90)
     assert process.poll() is None, hit.printed
     scheduler.start_controller()
@@ -204,9 +213,10 @@ def test_ctrl_c_cancels_the_jobs(struck, cluster):
     hit = struck(long_runs(3), threads=1)
     process = hit.start()
     hit.wait_for_training(process, [1])
-    assert hit.jobs()
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) != 0
-    wait_until(lambda: not hit.jobs(), "the end of the jobs")
+    with hit.held():
+        assert len(hit.jobs()) == 3
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) != 0
+        wait_until(lambda: not hit.jobs(), "the end of the jobs")
     assert "Traceback" not in hit.printed
     assert not records_of(hit.results)
