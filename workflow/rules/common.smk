@@ -71,8 +71,7 @@ if workflow.is_main_process:
     if PREVIEW_VARIABLE in os.environ:
         from trainmark.cluster.preview import Preview
 
-        is_local = lambda rule: rule in workflow._localrules
-        logger.handlers[:] = [or_refuse(Preview, os.environ[PREVIEW_VARIABLE], is_local)]
+        logger.handlers[:] = [or_refuse(Preview, os.environ[PREVIEW_VARIABLE], workflow)]
 BEFORE_RUNS = CAMPAIGN.before_runs
 HELD = []
 STALE = {}  # what differs from the config, by the path of the result

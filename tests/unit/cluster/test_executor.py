@@ -20,8 +20,8 @@ def workflow(submit=SUBMIT, local=False):
     run, succeeded, failed = [], [], []
     executor = SimpleNamespace(run_jobs=run.extend, report_job_success=succeeded.append, report_job_error=failed.append)
     return SimpleNamespace(
-        executor_settings=settings, local_exec=local, scheduler=SimpleNamespace(_executor=executor), run=run,
-        succeeded=succeeded, failed=failed,
+        executor_settings=settings, local_exec=local, rules=[SimpleNamespace(name="train")], _localrules=set(),
+        scheduler=SimpleNamespace(_executor=executor), run=run, succeeded=succeeded, failed=failed,
     )  # fmt: skip
 
 

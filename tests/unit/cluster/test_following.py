@@ -292,6 +292,14 @@ def age_of_listing(seconds):
         LISTING.write_text(json.dumps(kept | {"time": time.time() - seconds}))
 
 
+def test_a_scheduler_that_prints_something_else_counts_as_silent(commands, capsys):
+    external_id = submitted()
+    listed(commands, external_id, "RUNNING")
+    commands("squeue", "echo welcome to the cluster")
+    assert status(external_id, SLURM) == "running"
+    assert "squeue printed something else than jobs: welcome to the cluster" in capsys.readouterr().err
+
+
 def test_many_jobs_cost_one_query(commands):
     external_id = submitted()
     listed(commands, external_id, "RUNNING")

@@ -3,7 +3,7 @@
 import pytest
 
 from trainmark.cluster.schedulers import GRID_ENGINE, SLURM, TSUBAME
-from trainmark.cluster.site import Site, read_site, scheduler_of
+from trainmark.cluster.site import Site, check_sections, read_site, scheduler_of
 from trainmark.errors import ClusterError
 
 
@@ -35,6 +35,9 @@ def test_a_whole_file(site):
             "options: {all: {acount: me}}",
             "options.all: Slurm has no value acount; allowed: .*slurm_account.*slurm_extra",
         ),
+        ("options: {train: {runtime: 2h}}", "options.train.runtime: found '2h'; allowed: a whole number above 0"),
+        ("options: {gpu: {gpu: 0}}", "options.gpu.gpu: found 0; allowed: a whole number above 0"),
+        ("options: {all: {jobname: a/b}}", "options.all.jobname: found 'a/b'; allowed: letters, digits"),
         ("runs_per_job: two", "runs_per_job: found 'two'; allowed: a whole number"),
         ("runs_per_job: true", "runs_per_job: found True; allowed: a whole number"),
         ("runs_per_job: 51", "runs_per_job: found 51; allowed: 1 to 50"),
@@ -46,6 +49,12 @@ def test_mistakes(site, text, message):
     site(text)
     with pytest.raises(ClusterError, match=rf"^config/site\.yaml: {message}"):
         read_site(SLURM)
+
+
+def test_a_section_that_is_no_rule(site):
+    site("options: {all: {}, gpu: {}, train: {}, trian: {}}")
+    with pytest.raises(ClusterError, match=r"options: there is no rule trian; allowed: all, gpu, report, train$"):
+        check_sections(read_site(SLURM), ["report", "train"])
 
 
 def test_tsubame_says_what_it_needs(site):

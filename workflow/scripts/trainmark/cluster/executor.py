@@ -11,7 +11,7 @@ from typing import Any
 
 from trainmark.cluster.listing import LISTING
 from trainmark.cluster.schedulers import SCHEDULERS, Scheduler
-from trainmark.cluster.site import Site, read_site, scheduler_of
+from trainmark.cluster.site import Site, check_sections, read_site, scheduler_of
 from trainmark.cluster.status import status
 
 PREVIEW_VARIABLE = "TRAINMARK_PREVIEW"
@@ -50,9 +50,13 @@ def _profile_of(workflow: Any) -> str | None:
 
 
 def prepare_executor(workflow: Any) -> None:
-    """Prepare the executor of a cluster profile before the first job. Nothing happens for other executors."""
+    """Prepare the executor of a cluster profile before the first job. Nothing happens for other executors.
+
+    Raises ClusterError for a site file with mistakes.
+    """
     if (profile := _profile_of(workflow)) is None:
         return
+    check_sections(read_site(scheduler_of(profile)), submitted_rules(workflow))
     LISTING.unlink(missing_ok=True)
     submit, cancel = ([sys.executable, str(SCRIPT), command, profile] for command in ("submit", "cancel"))
     workflow.executor_settings.submit_cmd = shlex.join(submit)  # in any directory
@@ -60,6 +64,11 @@ def prepare_executor(workflow: Any) -> None:
     executor.run_jobs = in_order(executor.run_jobs)
     executor.check_active_jobs = checked(executor, scheduler_of(profile))
     executor.cancel_jobs = lambda _: _cancel(cancel)
+
+
+def submitted_rules(workflow: Any) -> list[str]:
+    """Return the names of the rules whose jobs are submitted."""
+    return sorted(rule.name for rule in workflow.rules if rule.name not in workflow._localrules)
 
 
 def in_order(run_jobs: Callable[[Sequence[Any]], None]) -> Callable[[Sequence[Any]], None]:

@@ -49,7 +49,11 @@ def ask(command: Iterable[str], scheduler: Scheduler) -> str:
 
 def list_jobs(scheduler: Scheduler) -> dict[str, Listed]:
     """Return the user's jobs by their id. Raises SilentError if the scheduler does not answer."""
-    return scheduler.read_listing(ask(scheduler.listing, scheduler))
+    text = ask(scheduler.listing, scheduler)
+    try:
+        return scheduler.read_listing(text)
+    except (KeyError, ValueError) as error:
+        raise SilentError(f"{scheduler.listing[0]} printed something else than jobs: {text[:200]}") from error
 
 
 def recent_listing(scheduler: Scheduler, seconds: float = LISTING_SECONDS) -> tuple[float, dict[str, Listed] | None]:

@@ -5,14 +5,14 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from trainmark.cluster.executor import PREVIEW_VARIABLE
+from trainmark.cluster.executor import PREVIEW_VARIABLE, submitted_rules
 from trainmark.cluster.jobs import FOLDER, RUNS, Job, submit_command, values_of
-from trainmark.cluster.site import read_site, scheduler_of
+from trainmark.cluster.site import check_sections, read_site, scheduler_of
 from trainmark.errors import ClusterError
 
 EXECUTOR = "snakemake_executor_plugin_cluster_generic"
@@ -22,12 +22,12 @@ SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
 class Preview(logging.Handler):
     """A handler of Snakemake's messages that prints one submit command for each rule and device.
 
-    is_local: tells from the name of a rule whether its jobs run on the host of the workflow.
+    workflow: the workflow, whose rules need not be there yet.
     """
 
-    def __init__(self, profile: str, is_local: Callable[[str], bool]) -> None:
+    def __init__(self, profile: str, workflow: Any) -> None:
         super().__init__()
-        self._is_local = is_local
+        self._workflow = workflow
         self._scheduler = scheduler_of(profile)
         self._site = read_site(self._scheduler)
         self._shown: set[tuple] = set()
@@ -36,17 +36,22 @@ class Preview(logging.Handler):
         """See `logging.Handler.emit`."""
         if getattr(record, "event", None) != "job_info" or record.rule_name == "all":  # type: ignore[attr-defined]
             return
-        job = _job(record, self._site.runs_per_job)
-        kind = (record.rule_name, job.wildcards.get("device"))  # type: ignore[attr-defined]
-        if kind in self._shown or self._is_local(job.rule):
-            return
-        self._shown.add(kind)
-        title = " on ".join(filter(None, kind))
         try:
-            values = values_of(job, self._scheduler, self._site)
+            self._show(record)
         except ClusterError as error:
             os.write(2, f"{error}\n".encode())
             os._exit(1)
+
+    def _show(self, record: Any) -> None:
+        rules = submitted_rules(self._workflow)
+        check_sections(self._site, rules)
+        job = _job(record, self._site.runs_per_job)
+        kind = (record.rule_name, job.wildcards.get("device"))
+        if kind in self._shown or record.rule_name not in rules:
+            return
+        self._shown.add(kind)
+        title = " on ".join(filter(None, kind))
+        values = values_of(job, self._scheduler, self._site)
         command = [*submit_command(values, self._scheduler), str(FOLDER / values["name"] / "job.sh")]
         print(f"{title}:\n  {shlex.join(command)}", flush=True)
 

@@ -1,7 +1,8 @@
 """The site file: what a cluster needs that no workflow can know, such as the account to charge."""
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,9 @@ def _mistakes(document: Mapping[str, Any], scheduler: Scheduler) -> Iterator[str
             yield f"options.all.{name} is missing ({reason}); {scheduler.title} needs it"
 
 
+NUMBERS = {"runtime", "mem_mb", "threads", "gpu", "nodes", "tasks"}
+"""Options that are numbers. `runtime` is in minutes."""
+
 ALLOWED: dict[Any, str] = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
@@ -93,8 +97,21 @@ def _mistaken_options(options: object, scheduler: Scheduler) -> Iterator[str]:
             continue
         for name in values.keys() - scheduler.names:
             yield f"options.{section}: {unknown_name(name, scheduler)}"
+        for name in NUMBERS & values.keys():
+            if type(values[name]) is not int or values[name] < 1:
+                yield f"options.{section}.{name}: found {values[name]!r}; allowed: a whole number above 0"
+        if (name := values.get("jobname")) is not None and not re.fullmatch(r"[A-Za-z][\w.-]*", str(name)):
+            yield f"options.{section}.jobname: found {name!r}; allowed: letters, digits, _, . and -, a letter first"
         if (kind := values.get("node_type")) and scheduler.node_types and kind not in scheduler.node_types:
             yield f"options.{section}.node_type: found {kind}; allowed: {', '.join(scheduler.node_types)}"
+
+
+def check_sections(site: Site, rules: Iterable[str]) -> None:
+    """Raise ClusterError if the options of a site file have a section that is neither all, gpu nor one of the rules."""
+    allowed = ["all", "gpu", *rules]
+    for section in site.options:
+        if section not in allowed:
+            raise ClusterError(f"{site_file()}: options: there is no rule {section}; allowed: {', '.join(allowed)}")
 
 
 def unknown_name(name: str, scheduler: Scheduler) -> str:

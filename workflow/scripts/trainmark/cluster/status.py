@@ -16,6 +16,7 @@ from trainmark.cluster.schedulers import ENDED, OUT_OF_MEMORY_OUTPUT, Listed, Sc
 from trainmark.cluster.site import site_file
 from trainmark.cluster.submission import explain
 from trainmark.errors import SilentError
+from trainmark.files.whole import write_text
 
 GONE_SECONDS = 30
 """A job that left the listing without an exit status is lost after this time: shared file systems show files late."""
@@ -84,9 +85,9 @@ def _read(file: Path) -> str:
 def _is_gone(folder: Path) -> bool:
     """Whether a job without an exit status has been missing from the listing for GONE_SECONDS."""
     since = folder / "gone"
-    if not since.exists():
-        since.touch()
-    return time.time() - since.stat().st_mtime > GONE_SECONDS
+    if not since.exists():  # the time is written, because the clock of a file server may differ
+        write_text(since, str(time.time()))
+    return time.time() - float(since.read_text()) > GONE_SECONDS
 
 
 def _accounted(job_id: str, scheduler: Scheduler) -> str:
