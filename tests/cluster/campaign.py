@@ -25,10 +25,14 @@ class Campaign:
         self.environment |= scheduler.environment if scheduler else {}
         for name in ("TRAINMARK_LOCK_FOLDER", "CUDA_VISIBLE_DEVICES"):  # the tests set them
             self.environment.pop(name, None)
-        if site is not None:
-            (folder / "site.yaml").write_text(yaml.safe_dump(site))
-            self.environment["TRAINMARK_SITE"] = str(folder / "site.yaml")
+        self.site = folder / "site.yaml"
+        self.write_site(site or {})
+        self.environment["TRAINMARK_SITE"] = str(self.site)
         self.calls = 0
+
+    def write_site(self, site):
+        """Write the site file. Locks are this campaign's own, because tests that run at a time share the machine."""
+        self.site.write_text(yaml.safe_dump({"lock_folder": str(self.folder / "locks")} | site))
 
     def start(self, *arguments):
         """Start snakemake. What it prints goes to a file."""
@@ -61,34 +65,37 @@ class Campaign:
             if job["name"] in known and state in (None, "running" if job["state"] in ("RUNNING", "r") else "waiting")
         }
 
-    def wait_for_training(self, process, repeats):
-        """Wait until each of these repeats has a checkpoint."""
+    @contextmanager
+    def held(self, process, repeats):
+        """Let these repeats train to a checkpoint, and stand still while the body runs: so a fault meets all of them.
 
-        def train():
+        process: the call of snakemake, which must not end before.
+        """
+        standing = {}
+
+        def stand():
             assert process.poll() is None, self.printed
-            return all(list(self.results.glob(f"runs/**/repeat-{repeat}/**/epoch-*.npz")) for repeat in repeats)
+            for training in self.trainings():
+                words = training.info["cmdline"]
+                repeat = words[words.index("--repeat") + 1]
+                if repeat in repeats and list(self.results.glob(f"runs/**/repeat-{repeat}/**/epoch-*.npz")):
+                    training.suspend()
+                    standing[repeat] = training
+            return len(standing) == len(repeats)
 
-        wait_until(train, f"the training of {repeats}", 240)
+        wait_until(stand, f"the training of {repeats}", 240)
+        yield
+        for training in standing.values():
+            with suppress(psutil.NoSuchProcess):
+                training.resume()
 
     def trainings(self):
         """The processes that train."""
         return [
-            process for process in psutil.process_iter(["cmdline"])
+            process for process in psutil.process_iter(["cmdline", "cwd"])
             if any(word.endswith("/train.py") for word in process.info["cmdline"] or ())
-            and process.cwd() == str(self.folder)
+            and process.info["cwd"] == str(self.folder)
         ]  # fmt: skip
-
-    @contextmanager
-    def held(self):
-        """While the body runs, those that train now stand still, so that a fault meets them on any machine."""
-        processes = self.trainings()
-        assert processes
-        for process in processes:
-            process.suspend()
-        yield
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
 
     def submitted(self, repeat):
         """How many jobs of the scheduler have trained a repeat, by its output."""

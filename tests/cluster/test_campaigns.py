@@ -5,7 +5,6 @@ import signal
 import time
 
 import pytest
-import yaml
 from campaign import Campaign
 from filelock import FileLock
 from same_results import compare, records_of, trained
@@ -54,19 +53,17 @@ def struck(campaign, undisturbed):
 
 @pytest.fixture(scope="module")
 def small_local(tmp_path_factory):
-    """A small experiment on this machine, once for both schedulers."""
+    """A small experiment on this machine, up to its tables, once for both schedulers."""
     experiment = {
         "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer", "keras-jax"], "devices": ["cpu"],
         "epochs": [1, 3], "repeats": 1, "batch_size": 400,
     }  # fmt: skip
-    return local_run(tmp_path_factory, "small", {"experiments": {"small": experiment}})
+    return local_run(tmp_path_factory, "small", {"experiments": {"small": experiment}}, "--until", "collect_records")
 
 
 def test_a_small_experiment_gives_the_curves_and_tables_of_the_local_run(campaign, small_local):
     on_cluster = campaign(small_local.config)
-    printed = on_cluster.run()
-    assert "Report: " in printed
-    assert "run 4 of 4" in printed
+    assert "run 4 of 4" in on_cluster.run("--until", "collect_records")
     for line in compare(small_local.results, on_cluster.results):
         print(line)
     assert all(record["provenance"]["scheduler"]["job_id"] for record in records_of(on_cluster.results).values())
@@ -75,8 +72,7 @@ def test_a_small_experiment_gives_the_curves_and_tables_of_the_local_run(campaig
 def test_jobs_that_outlive_a_killed_snakemake_are_found_again(struck, undisturbed):
     outlived = struck(long_runs(3), threads=1)
     process = outlived.start()
-    outlived.wait_for_training(process, [1, 2])
-    with outlived.held():
+    with outlived.held(process, ["1", "2"]):
         process.kill()
         process.wait()
         assert set(outlived.jobs()) == {"1", "2", "3"}
@@ -101,17 +97,17 @@ def test_jobs_that_are_cancelled_or_requeued(struck, cluster, undisturbed):
     scheduler, _ = cluster
     hit = struck(long_runs(4), whole=True, threads=1)
     process = hit.start()
-    hit.wait_for_training(process, [1, 2])
-    jobs = hit.jobs()
-    scheduler.cancel(jobs["1"])
-    scheduler.requeue(jobs["2"])
-    hit.wait_for_training(process, [3, 4])
+    with hit.held(process, ["1", "2"]):
+        jobs = hit.jobs()
+        scheduler.cancel(jobs["1"])
+        scheduler.requeue(jobs["2"])
     assert process.wait(300) == 1
     printed = hit.printed
     assert "CANCELLED: somebody cancelled it" in printed
     assert "3 of 4 runs are done" in printed
     printed = hit.run()
     assert "1 of 4 runs to train" in printed
+    assert "Report: " in printed
     same_as(undisturbed, hit)
     resumes = {record["run"]["repeat"]: record["resumes"] for record in records_of(hit.results).values()}
     assert resumes == {1: 1, 2: 1, 3: 0, 4: 0}
@@ -129,19 +125,17 @@ Slurm's shortest time limit is a minute. Grid Engine's h_vmem kills nothing: som
 
 def test_a_job_that_runs_out_of_time_or_memory_says_so(struck, cluster, undisturbed):
     _, profile = cluster
-    hit = struck(long_runs(1), site={}, threads=1)
-    site = hit.folder / "site.yaml"
+    hit = struck(long_runs(1), threads=1)
     time_limit, memory_limit, sentence = LIMITS[profile]
-    site.write_text(yaml.safe_dump({"options": {"train": time_limit}}))
+    hit.write_site({"options": {"train": time_limit}})
     process = hit.start()
-    hit.wait_for_training(process, [1])
-    with hit.held():  # it hangs, and the job runs past its limit
+    with hit.held(process, ["1"]):  # it hangs, and the job runs past its limit
         assert process.wait(200) == 1, hit.printed
     assert "TIMEOUT: it ran past its time limit" in hit.printed
-    site.write_text(yaml.safe_dump({"options": {"train": memory_limit}}))
+    hit.write_site({"options": {"train": memory_limit}})
     printed = hit.run(status=1)
     assert sentence in printed
-    site.write_text("{}")
+    hit.write_site({})
     hit.run()
     same_as(undisturbed, hit)
     assert next(iter(records_of(hit.results).values()))["resumes"] >= 1
@@ -152,8 +146,7 @@ def test_a_scheduler_that_is_away_for_90_seconds_and_a_node_daemon_that_is_kille
     scheduler, _ = cluster
     hit = struck(long_runs(4), threads=1)
     process = hit.start()
-    hit.wait_for_training(process, [1, 2])
-    with hit.held():
+    with hit.held(process, ["1", "2"]):
         time.sleep(6)  # Slurm saves its state every five seconds
         scheduler.kill_node_daemon()
         time.sleep(3)
@@ -176,8 +169,8 @@ def test_a_drained_node_takes_no_further_job_and_goes_on_when_it_is_back(struck,
     scheduler, _ = cluster
     hit = struck(long_runs(3), threads=1)
     process = hit.start()
-    hit.wait_for_training(process, [1, 2])
-    scheduler.drain()
+    with hit.held(process, ["1", "2"]):
+        scheduler.drain()
     try:
         wait_until(lambda: not hit.jobs("running"), "the end of the jobs that run", 120)
         time.sleep(5)
@@ -212,8 +205,7 @@ def test_a_cancelled_group_of_runs_loses_none_that_was_done(struck, cluster, und
 def test_ctrl_c_cancels_the_jobs(struck, cluster):
     hit = struck(long_runs(3), threads=1)
     process = hit.start()
-    hit.wait_for_training(process, [1])
-    with hit.held():
+    with hit.held(process, ["1"]):
         assert len(hit.jobs()) == 3
         process.send_signal(signal.SIGINT)
         assert process.wait(60) != 0
