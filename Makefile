@@ -81,8 +81,9 @@ test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong training
 test-benchmarks: $(VENV)/.installed-dev ## do bench-phases and bench-verdicts print their numbers? A minute
 	@$(RUN) $(PYTEST) -m benchmarks
 
-test-cluster: $(VENV)/.installed-dev ## a real Slurm and a real Grid Engine on this machine (root)
-	@$(RUN) $(PYTEST) -m cluster $(TESTS)
+# Three workers: a third of the time is spent waiting, for time limits and for a scheduler that is away.
+test-cluster: $(VENV)/.installed-dev ## a real Slurm and a real Grid Engine on this machine (root): 15 minutes
+	@$(RUN) python -m pytest -n 3 --durations=30 -m cluster $(TESTS)
 
 # Four workers: starting a framework takes longer than what it does on the GPU.
 test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results.json and gpu-results.md: 8 minutes
