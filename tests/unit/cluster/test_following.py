@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -317,6 +318,16 @@ def test_a_job_that_vanished_is_lost_after_a_while(commands, monkeypatch):
     monkeypatch.setattr(status_module, "GONE_SECONDS", 0)
     assert status(external_id, SLURM) == "failed"
     assert "LOST: Slurm no longer knows it" in LOG.read_text()
+
+
+def test_a_job_whose_folder_was_deleted_is_found_again(commands, capsys):
+    external_id = submitted()
+    shutil.rmtree(".snakemake")
+    assert status(external_id, SLURM) == "failed"
+    assert "without which job 17 can't be followed; the next call finds it again" in capsys.readouterr().err
+    listed(commands, external_id, "RUNNING")
+    assert submitted() == external_id
+    assert len(calls("sbatch")) == 1
 
 
 def test_an_id_that_was_given_again_is_not_this_job(commands, monkeypatch):

@@ -36,6 +36,9 @@ def status(external_id: str, scheduler: Scheduler) -> str:
     exit_status = _read(folder / "exit")
     if exit_status == "0":
         return "success"
+    if not (folder / "job.json").exists():
+        say(f"somebody deleted {folder}, without which job {job_id} can't be followed; the next call finds it again")
+        return "failed"
     job = json.loads((folder / "job.json").read_text())
     listed_at, listed = recent_listing(scheduler)
     ended_at = (folder / "exit").stat().st_mtime if exit_status else job["time"]
