@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from trainmark import errors
@@ -265,7 +264,9 @@ class Forecast:
     def __init__(self) -> None:
         self._start: float | None = None
         self._busy_seconds = 0.0
-        self._done: dict[tuple[str, ...], list[tuple[int, float, float]]] = {}
+        # For similar runs: their number, and the sums of their seconds without epochs and per epoch. Sums, and not the
+        # runs themselves, because a forecast is made after each of thousands of runs.
+        self._done: dict[tuple[str, ...], tuple[int, float, float]] = {}
 
     def add(self, record: Mapping) -> None:
         """Add the record of a run that this call trained."""
@@ -273,9 +274,10 @@ class Forecast:
         busy_seconds = record["wall_seconds"] - record["phases_seconds"]["device_wait"]
         self._start = self._start or time.monotonic() - record["wall_seconds"]
         self._busy_seconds += busy_seconds
-        measured = (run["epochs"], busy_seconds, (trained_seconds or 0.0) / run["epochs"])
+        pace = (trained_seconds or 0.0) / run["epochs"]
         for key in _keys(run):
-            self._done.setdefault(key, []).append(measured)
+            count, other_seconds, paces = self._done.get(key, (0, 0.0, 0.0))
+            self._done[key] = count + 1, other_seconds + busy_seconds - run["epochs"] * pace, paces + pace
 
     def seconds_left(
         self, runs: Iterable[Mapping[str, str]], running: Iterable[tuple[Mapping[str, str], float]]
@@ -294,8 +296,8 @@ class Forecast:
 
     def _run_seconds(self, run: Mapping[str, str]) -> float:
         """Estimate the time of a run: the mean of the most similar runs, each corrected for its number of epochs."""
-        similar = next(self._done[key] for key in _keys(run) if key in self._done)
-        return fmean(busy + (int(run["epochs"]) - epochs) * pace for epochs, busy, pace in similar)
+        count, other_seconds, paces = next(self._done[key] for key in _keys(run) if key in self._done)
+        return (other_seconds + int(run["epochs"]) * paces) / count
 
 
 def _keys(run: Mapping[str, Any]) -> list[tuple[str, ...]]:
