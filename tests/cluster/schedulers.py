@@ -90,6 +90,10 @@ class Scheduler:
         """A sentence that says what this scheduler needs and does not have here; empty if it can start."""
         if not all(shutil.which(command.split()[0], path=PATH) for command in cls.DAEMONS.values()):
             return f"{cls.__name__} is not installed: apt-get install {cls.PACKAGES}"
+        try:
+            socket.gethostbyname(HOST)
+        except OSError:
+            return f"{cls.__name__} needs a host whose name ({HOST}) resolves: /etc/hosts"
         return "" if os.geteuid() == 0 else f"only root can start {cls.__name__}"
 
     def start(self):

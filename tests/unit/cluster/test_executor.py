@@ -47,7 +47,7 @@ def test_the_submit_command_is_found_from_any_directory():
 
 
 def test_the_executor_looks_at_its_jobs_in_its_own_process(monkeypatch):
-    monkeypatch.setattr("trainmark.cluster.executor.status", lambda external_id, scheduler: external_id)
+    monkeypatch.setattr("trainmark.cluster.status.status", lambda external_id, scheduler: external_id)
     one = workflow()
     prepare_executor(one)
     jobs = [SimpleNamespace(external_jobid=state) for state in ("running", "success", "failed", "running")]

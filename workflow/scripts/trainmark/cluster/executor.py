@@ -9,10 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trainmark.cluster.listing import LISTING
 from trainmark.cluster.schedulers import SCHEDULERS, Scheduler
 from trainmark.cluster.site import Site, check_sections, read_site, scheduler_of
-from trainmark.cluster.status import status
 
 PREVIEW_VARIABLE = "TRAINMARK_PREVIEW"
 """Environment variable that makes a dry run print the submit commands of the profile that it names."""
@@ -56,6 +54,8 @@ def prepare_executor(workflow: Any) -> None:
     """
     if (profile := _profile_of(workflow)) is None:
         return
+    from trainmark.cluster.listing import LISTING  # imports more than a dry run may need
+
     check_sections(read_site(scheduler_of(profile)), submitted_rules(workflow))
     LISTING.unlink(missing_ok=True)
     submit, cancel = ([sys.executable, str(SCRIPT), command, profile] for command in ("submit", "cancel"))
@@ -78,6 +78,8 @@ def in_order(run_jobs: Callable[[Sequence[Any]], None]) -> Callable[[Sequence[An
 
 def checked(executor: Any, scheduler: Scheduler) -> Callable[[Sequence[Any]], AsyncGenerator[Any, None]]:
     """Make an executor look at its jobs in its own process. Its status command starts a process for each job."""
+
+    from trainmark.cluster.status import status
 
     async def check(jobs: Sequence[Any]) -> AsyncGenerator[Any, None]:
         for job in jobs:
