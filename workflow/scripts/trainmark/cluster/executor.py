@@ -56,13 +56,14 @@ def prepare_executor(workflow: Any) -> None:
         return
     from trainmark.cluster.listing import LISTING  # imports more than a dry run may need
 
-    check_sections(read_site(scheduler_of(profile)), submitted_rules(workflow))
+    scheduler = scheduler_of(profile)
+    check_sections(read_site(scheduler), submitted_rules(workflow))
     LISTING.unlink(missing_ok=True)
     submit, cancel = ([sys.executable, str(SCRIPT), command, profile] for command in ("submit", "cancel"))
     workflow.executor_settings.submit_cmd = shlex.join(submit)  # in any directory
     executor = workflow.scheduler._executor
     executor.run_jobs = in_order(executor.run_jobs)
-    executor.check_active_jobs = checked(executor, scheduler_of(profile))
+    executor.check_active_jobs = checked(executor, scheduler)
     executor.cancel_jobs = lambda _: _cancel(cancel)
 
 

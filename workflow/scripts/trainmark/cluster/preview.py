@@ -43,13 +43,15 @@ class Preview(logging.Handler):
             os._exit(1)
 
     def _show(self, record: Any) -> None:
-        rules = submitted_rules(self._workflow)
-        check_sections(self._site, rules)
-        job = _job(record, self._site.runs_per_job)
-        kind = (record.rule_name, job.wildcards.get("device"))
-        if kind in self._shown or record.rule_name not in rules:
+        kind = (record.rule_name, dict(record.wildcards).get("device"))
+        if kind in self._shown:
             return
         self._shown.add(kind)
+        rules = submitted_rules(self._workflow)
+        check_sections(self._site, rules)
+        if record.rule_name not in rules:
+            return
+        job = _job(record, self._site.runs_per_job)
         title = " on ".join(filter(None, kind))
         values = values_of(job, self._scheduler, self._site)
         command = [*submit_command(values, self._scheduler), str(FOLDER / values["name"] / "job.sh")]

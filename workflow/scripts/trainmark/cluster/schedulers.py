@@ -3,7 +3,7 @@
 import getpass
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 RAW = "{}"
 """Template of an option whose value is itself options: a text as in a shell, or a mapping of keys and values."""
@@ -196,9 +196,9 @@ GRID_ENGINE = Scheduler(
     cancel=("qdel",),
 )
 
-TSUBAME = Scheduler(
+TSUBAME = replace(
+    GRID_ENGINE,
     title="TSUBAME",
-    submit=GRID_ENGINE.submit,
     options={
         "group": "-g {group}",
         "node_type": "-l {node_type}={nodes}",
@@ -211,11 +211,6 @@ TSUBAME = Scheduler(
         "group": "-g: without it a job is a trial of 10 minutes, for which you write group: null",
         "node_type": "one of f_node, h_node, q_node and s_gpu",
     },
-    listing=GRID_ENGINE.listing,
-    read_listing=_read_qstat,
-    account=GRID_ENGINE.account,
-    read_account=_read_qacct,
-    cancel=GRID_ENGINE.cancel,
     node_types={
         "f_node": (28, 240_000, 4),
         "h_node": (14, 120_000, 2),
