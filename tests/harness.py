@@ -78,6 +78,12 @@ def predict(*arguments, **options):
     return subprocess.run(command, check=False, env=here, **{"capture_output": True, "text": True, **options})
 
 
+class Wildcards(dict):
+    """Snakemake's: keys that are attributes as well."""
+
+    __getattr__ = dict.__getitem__
+
+
 def copy_of_repository(folder):
     """The repository's files, as git would take them, in a folder of their own: to be changed by a test."""
     listed = subprocess.run(

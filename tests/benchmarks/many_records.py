@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from harness import Wildcards
 from records_for_tests import record
 
 from trainmark.config.load import load_config
@@ -23,12 +24,6 @@ EXPERIMENT = {
     "epochs": [20],
     "repeats": RECORDS // 2,
 }
-
-
-class Wildcards(dict):
-    """Snakemake's: keys that are attributes as well."""
-
-    __getattr__ = dict.__getitem__
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
+from harness import Wildcards
 
 from trainmark.config.load import load_config
 from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DeviceError
@@ -36,12 +37,6 @@ def campaign_of(gpu_found: bool = False, **changes) -> Campaign:
     asked["experiments"]["small"] |= changes
     config, catalogue = load_config([], asked)
     return Campaign(with_devices(config, gpu_found), catalogue)
-
-
-class Wildcards(dict):
-    """Snakemake's: keys that are attributes as well."""
-
-    __getattr__ = dict.__getitem__
 
 
 def wildcards(**others) -> SimpleNamespace:
