@@ -16,12 +16,12 @@ RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 # Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
 PYTEST := python -m pytest -n 2 --durations=30
 QUICK := -m "not parity and not faults and not adversary and not benchmarks and not real_data and not gpu \
-  and not cluster"
+  and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-parity test-faults test-adversary \
-  test-gpu test-benchmarks test-cluster test-real-data certify-networks bench-images bench-phases bench-records \
-  bench-verdicts bench-watching bench-intervals bench-epochs bench-cluster lock gpu-bundle
+  test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-phases bench-records \
+  bench-verdicts bench-watching bench-intervals bench-epochs bench-cluster lock gpu-bundle prepare images
 
 ##@ For users
 
@@ -44,6 +44,12 @@ torch: $(VENV)/.installed ## add torch for the framework keras-torch: several GB
 
 cluster: $(VENV)/.installed-cluster ## add what the profiles for Slurm, Grid Engine and TSUBAME need: seconds
 
+prepare: $(VENV)/.installed ## make the conda environments of a config ahead, for hosts without network (CONFIG=)
+	@$(RUN) snakemake --sdm conda --conda-create-envs-only --cores 1 $(if $(CONFIG),--configfile $(CONFIG))
+
+images: ## build the container images of envs/ (REGISTRY= BASE= ENGINE= ENVIRONMENTS="chainer data report")
+	@REGISTRY="$(REGISTRY)" BASE="$(BASE)" ENGINE="$(ENGINE)" sh envs/build_images.sh $(ENVIRONMENTS)
+
 expected: $(VENV)/.installed ## the runs behind the README's expected numbers (needs MNIST): 10 minutes
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
 
@@ -52,7 +58,7 @@ clean: ## remove the environment and caches; results stay
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { print (groups++ ? "\n" : "") substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1 == "all" ? "" : $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1 == "all" ? "" : $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 ##@ For developers: checks
 
@@ -84,6 +90,9 @@ test-benchmarks: $(VENV)/.installed-dev ## do bench-phases and bench-verdicts pr
 # Three workers: a third of the time is spent waiting, for time limits and for a scheduler that is away.
 test-cluster: $(VENV)/.installed-dev ## a real Slurm and a real Grid Engine on this machine (root): 15 minutes
 	@$(RUN) python -m pytest -n 3 --durations=30 -m cluster $(TESTS)
+
+test-environments: $(VENV)/.installed-dev ## --sdm conda with a stand-in, --sdm apptainer with Podman (BASE=): minutes
+	@$(RUN) BASE="$(BASE)" $(PYTEST) -m environments
 
 # Four workers: starting a framework takes longer than what it does on the GPU.
 test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results.json and gpu-results.md: 8 minutes
@@ -129,6 +138,11 @@ bench-cluster: $(VENV)/.installed-dev ## 2,000 short runs through a real Slurm (
 
 # No address of an index is written into the locks.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
+ENVIRONMENTS := $(shell sed -n 's/^env-\([a-z-]*\) = .*/\1/p' pyproject.toml)
+LOCKS := requirements.txt requirements-gpu.txt requirements-torch.txt
+# For one machine and Python, so that no line has a condition. Chainer is installed by its post-deploy.sh.
+ON_CONDA := --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-emit-package chainer \
+  --build-constraints requirements-build.txt --no-annotate --no-header --quiet
 lock: ## renew the pinned requirements from pyproject.toml (needs uv)
 	$(LOCK) pyproject.toml --extra cpu --build-constraints requirements-build.txt -o requirements.txt
 	$(LOCK) pyproject.toml --extra gpu --build-constraints requirements-build.txt -c requirements.txt -o requirements-gpu.txt
@@ -136,6 +150,12 @@ lock: ## renew the pinned requirements from pyproject.toml (needs uv)
 	$(LOCK) --group cluster -c requirements.txt -o requirements-cluster.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
+	@set -e; for name in $(ENVIRONMENTS); do \
+	  pins=$$(uv pip compile --group env-$$name $(LOCKS:%=-c %) $(ON_CONDA)); echo "envs/$$name.yaml"; \
+	  { printf '%s\n' "# Written by \`make lock\`: the group env-$$name of pyproject.toml, in the versions of requirements*.txt." \
+	    'channels: [conda-forge, nodefaults]' 'dependencies:' '  - python=3.11.14' '  - pip=25.3' '  - pip:'; \
+	    echo "$$pins" | sed 's/^/      - /'; } > envs/$$name.yaml; \
+	done
 
 $(VENV)/.installed: requirements-build.txt $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \

@@ -27,6 +27,7 @@ rule all:
 include: "workflow/rules/data.smk"
 include: "workflow/rules/certify.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/command.smk"
 include: "workflow/rules/report.smk"
 
 

@@ -52,6 +52,14 @@ def environment(**extra):
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | extra
 
 
+def on_path(folder, name, script):
+    """A PATH that begins with a program that runs a Python script of the tests, which need not be executable."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
+    (folder / name).chmod(0o755)
+    return f"{folder}{os.pathsep}{environment()['PATH']}"
+
+
 def importing(**extra):
     """The environment of a child that can import what this process can: pytest sets its path for itself alone."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | extra

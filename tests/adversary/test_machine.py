@@ -5,6 +5,7 @@ Chainer's adapter goes under several names. What is compared is one setting with
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -142,8 +143,8 @@ def test_bursts_of_foreign_load_on_one_side_of_equals_bear_no_verdict_and_are_na
     hit = [repeat for repeat in range(1, 8) if records(folder)["loaded", "twin-two", 40, repeat]["disturbed"]]
     assert len(hit) >= 6
     verdict = verdicts(folder)["loaded", 40]["verdict"]
-    assert verdict.startswith("withheld: ")
-    assert verdict.endswith(" of 7 pairs disturbed (foreign load)")
+    # A busy host may add causes of its own, such as steal.
+    assert re.fullmatch(r"withheld: \d of 7 pairs disturbed \(([a-z ]+, )*foreign load(, [a-z ]+)*\)", verdict), verdict
     text = (folder / "results" / "tables" / "summary.txt").read_text()
     assert "7 disturbed" in text or "of 7 disturbed" in text
     page = (folder / "results" / "report" / "index.html").read_text()

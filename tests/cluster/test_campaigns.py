@@ -12,6 +12,10 @@ from schedulers import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
+LOOP = {
+    "command": "sh -c 'for epoch in $(seq {epochs}); do sleep 0.1; echo loss $epoch; done'",
+    "metrics": {"format": "regex", "pattern": r"loss (?P<loss>\d)"},
+}
 LONG = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [600]}
 """Runs of some seconds, so that a fault meets them."""
 
@@ -56,14 +60,14 @@ def small_local(tmp_path_factory):
     """A small experiment on this machine, up to its tables, once for both schedulers."""
     experiment = {
         "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer", "keras-jax"], "devices": ["cpu"],
-        "epochs": [1, 3], "repeats": 1, "batch_size": 400,
+        "epochs": [1, 3], "repeats": 1, "batch_size": 400, "commands": {"loop": LOOP},
     }  # fmt: skip
     return local_run(tmp_path_factory, "small", {"experiments": {"small": experiment}}, "--until", "collect_records")
 
 
 def test_a_small_experiment_gives_the_curves_and_tables_of_the_local_run(campaign, small_local):
     on_cluster = campaign(small_local.config)
-    assert "run 4 of 4" in on_cluster.run("--until", "collect_records")
+    assert "run 6 of 6" in on_cluster.run("--until", "collect_records")
     for line in compare(small_local.results, on_cluster.results):
         print(line)
     assert all(record["provenance"]["scheduler"]["job_id"] for record in records_of(on_cluster.results).values())

@@ -33,6 +33,7 @@ def test_the_catalogues_settings():
 def test_every_rule_has_the_conda_environment_that_the_settings_promise():
     rules = "".join(path.read_text() for path in (REPOSITORY / "workflow" / "rules").glob("*.smk"))
     assert rules.count("    conda:\n") == rules.count("\nrule ")
+    assert rules.count("    container:\n") == rules.count("\nrule ") - 1  # run_command starts its container itself
     assert "report(" in rules
 
 

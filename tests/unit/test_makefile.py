@@ -48,6 +48,12 @@ def test_setting_up_says_how_much_space_it_takes(gpu, message):
     assert message in make("-n", "-B", "all", f"GPU={gpu}").stdout
 
 
+def test_environments_are_made_ahead_for_a_config():
+    """tests/workflow/test_conda.py runs this call."""
+    command = make("-n", "prepare", "CONFIG=my.yaml", "-o", ".venv/.installed").stdout
+    assert "snakemake --sdm conda --conda-create-envs-only --cores 1 --configfile my.yaml" in command
+
+
 def test_torch_is_not_installed_beside_the_gpu_builds():
     done = make("torch", "GPU=GPU 0: NVIDIA H200", "-o", ".venv/.installed")
     assert done.returncode != 0

@@ -47,8 +47,8 @@ def test_shipped_configs_plan(tmp_path, name):
         (
             {"experiments": {"one": {"framworks": ["chainer"]}}},
             "experiment.yaml, line 3: experiments.one.framworks: unknown key; allowed: description, recipes, datasets,"
-            " frameworks, devices, epochs, repeats, seed, batch_size, step_losses, memory_limit_mib, keep_weights,"
-            " input; did you mean frameworks?",
+            " frameworks, commands, devices, epochs, repeats, seed, batch_size, step_losses, memory_limit_mib,"
+            " keep_weights, input; did you mean frameworks?",
         ),
         (
             run_config({"epochs": [-1]}),

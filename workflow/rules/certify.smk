@@ -18,7 +18,9 @@ rule trace_training:
         "results/logs/trace_training/{experiment}/{recipe}/{dataset}/{framework}/{device}.log",
     priority: BEFORE_RUNS
     conda:
-        "../../envs/{framework}.yaml"
+        framework_environment
+    container:
+        framework_image
     threads: 2
     resources:
         mem_mb=8000,
@@ -48,6 +50,8 @@ rule certify:
     priority: BEFORE_RUNS
     conda:
         "../../envs/report.yaml"
+    container:
+        lambda wildcards: image("report")
     threads: 1
     resources:
         mem_mb=4000,

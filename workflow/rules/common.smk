@@ -24,12 +24,15 @@ from trainmark.plan import products
 from trainmark.plan.campaign import Campaign, option
 from trainmark.plan.code_digests import digest
 from trainmark.plan.display import show_workflow
+from trainmark.plan.environments import conda_file, environment_name, environment_of_command, image_of_command
+from trainmark.plan.environments import isolate_jobs, methods_of, required_image
 from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
 from trainmark.plan.reruns import count_attempts
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
+from trainmark.recipes import command as command_recipe
 
 
 def or_refuse(function, *arguments, **options):
@@ -42,6 +45,7 @@ def or_refuse(function, *arguments, **options):
 
 
 put_python_on_path()
+or_refuse(isolate_jobs, workflow)
 MODULE = workflow.modifier.namespace  # name of this workflow in one that uses it as a module, else None
 DEFAULT_CONFIG = str(default_config())
 PATHS = workflow.modifier.path_modifier
@@ -128,6 +132,33 @@ def after_gpu_check(wildcards):
     return [ancient(before_update(check)) for check in checks]
 
 
+def framework_environment(wildcards):
+    """Return the conda file of a framework's job."""
+    return str(conda_file(environment_name(wildcards.framework, wildcards.device)))
+
+
+def command_environment(wildcards):
+    """Return the conda file of a command; None if it needs none."""
+    return or_refuse(environment_of_command, CAMPAIGN.command(wildcards), wildcards.device, methods_of(workflow))
+
+
+def command_image(wildcards):
+    """Return the option that names the image in which a command runs."""
+    command = CAMPAIGN.command(wildcards)
+    return option("--image", or_refuse(image_of_command, command, wildcards.device, methods_of(workflow)))
+
+
+@cache
+def image(environment):
+    """Return the container image of an environment. Without --sdm apptainer there need not be one."""
+    return or_refuse(required_image, environment) if "apptainer" in methods_of(workflow) else None
+
+
+def framework_image(wildcards):
+    """Return the container image of a framework's job."""
+    return image(environment_name(wildcards.framework, wildcards.device))
+
+
 @cache
 def runs_per_job():
     """Return how many runs one job of the cluster trains."""
@@ -153,7 +184,7 @@ def start():
     from trainmark.plan.hooks import print_stale, start_workflow
 
     jobs = list(workflow.dag.needrun_jobs())
-    deployed = bool(workflow.deployment_settings.deployment_method)
+    deployed = bool(methods_of(workflow))
     HELD.append(
         or_refuse(
             start_workflow,
@@ -168,7 +199,7 @@ def start():
     or_refuse(prepare_executor, workflow)
     print_stale(STALE, sys.stderr)
     if DISPLAY:
-        DISPLAY.start(job.wildcards_dict for job in jobs if job.rule.name == "train")
+        DISPLAY.start(job.wildcards_dict for job in jobs if job.rule.name in products.TRAINING_RULES)
 
 
 def finish():

@@ -16,6 +16,8 @@ rule download_dataset:
     localrule: True
     conda:
         "../../envs/data.yaml"
+    container:
+        lambda wildcards: image("data")
     threads: 1
     resources:
         runtime=1440,
@@ -43,6 +45,8 @@ rule prepare_dataset:
     priority: BEFORE_RUNS
     conda:
         "../../envs/data.yaml"
+    container:
+        lambda wildcards: image("data")
     threads: 4
     resources:
         mem_mb=4000,
@@ -69,6 +73,8 @@ rule pack_images:
     priority: BEFORE_RUNS
     conda:
         "../../envs/data.yaml"
+    container:
+        lambda wildcards: image("data")
     threads: 4
     resources:
         mem_mb=4000,
@@ -100,6 +106,8 @@ rule compute_mean_image:
     priority: BEFORE_RUNS
     conda:
         "../../envs/data.yaml"
+    container:
+        lambda wildcards: image("data")
     threads: 4
     resources:
         mem_mb=4000,

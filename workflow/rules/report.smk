@@ -26,6 +26,8 @@ rule collect_records:
     localrule: True
     conda:
         "../../envs/report.yaml"
+    container:
+        lambda wildcards: image("report")
     threads: 1
     resources:
         mem_mb=1000,
@@ -63,8 +65,12 @@ rule plot_figure:
         script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_figure/{experiment}/{recipe}/{dataset}/{figure}.log",
+    wildcard_constraints:
+        dataset=f"[a-z0-9-]+|{command_recipe.DATASET}",
     conda:
         "../../envs/report.yaml"
+    container:
+        lambda wildcards: image("report")
     threads: 1
     resources:
         mem_mb=1000,
@@ -97,6 +103,8 @@ rule report:
         "results/logs/report.log",
     conda:
         "../../envs/report.yaml"
+    container:
+        lambda wildcards: image("report")
     threads: 1
     resources:
         mem_mb=1000,

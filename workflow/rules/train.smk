@@ -14,7 +14,9 @@ rule check_gpu:
         device="gpu",
     priority: BEFORE_RUNS + 1
     conda:
-        "../../envs/{framework}.yaml"
+        framework_environment
+    container:
+        framework_image
     threads: 2
     resources:
         mem_mb=4000,
@@ -48,7 +50,9 @@ rule train:
     group:
         group_of_run
     conda:
-        "../../envs/{framework}.yaml"
+        framework_environment
+    container:
+        framework_image
     threads: 2
     resources:
         mem_mb=4000,
@@ -81,7 +85,9 @@ rule evaluate_weights:
     log:
         "results/logs/evaluate_weights/{experiment}/{recipe}/{dataset}/{framework}/{device}.log",
     conda:
-        "../../envs/{framework}.yaml"
+        framework_environment
+    container:
+        framework_image
     threads: 2
     resources:
         mem_mb=4000,

@@ -4,19 +4,18 @@ import argparse
 import os
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
 from trainmark.console import redirect_output
 from trainmark.machine import gpus
-from trainmark.machine.locks import hold_device, run_lock
 from trainmark.plan.dependencies import code_record, training_code
 from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 from trainmark.training.display import RunDisplay
+from trainmark.training.job import Job, hold_run_and_device
 from trainmark.training.phases import PhaseTimes, process_start
 from trainmark.training.process_exit import ProcessExit
 
@@ -68,20 +67,13 @@ def train(
         training_code(recipe, run.framework)
     )  # computed before any wait, during which the code may be edited
     phase_times.add("start", time.monotonic() - start)
-    with ExitStack() as held:
-        with phase_times.phase("device_wait"):
-            display.wait()
-            held.enter_context(run_lock(arguments.out, process_exit.checkpoint_folder))
-            device_lock = held.enter_context(
-                hold_device(
-                    run.device, arguments.threads, title=display.title, stream=display.terminal, waiting_seconds=60
-                )
-            )
+    with hold_run_and_device(
+        arguments.out, process_exit.checkpoint_folder, run.device, arguments.threads, display, phase_times
+    ) as device_lock:
         display.start()
         gpus.limit_threads(device_lock.cpus)
         with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported
             from trainmark.machine.memory import MemoryWatch
-            from trainmark.training.job import Job
             from trainmark.training.kept_weights import FILE_NAME
             from trainmark.training.run import Training
         job = Job(

@@ -17,6 +17,7 @@ from trainmark.recipes.recipe import InputTransform
 
 SCHEMA = read_yaml(REPOSITORY / "config" / "schema.yaml")
 EXPERIMENT = SCHEMA["$defs"]["experiment"]["properties"]
+COMMAND = SCHEMA["$defs"]["command"]["properties"]
 ENTRY = SCHEMA["$defs"]["catalogue"]["additionalProperties"]["properties"]
 
 
@@ -26,6 +27,8 @@ def keys() -> dict[str, dict]:
         **SCHEMA["properties"],
         **{f"experiments.*.{key}": part for key, part in EXPERIMENT.items()},
         **{f"experiments.*.input.{key}": part for key, part in EXPERIMENT["input"]["properties"].items()},
+        **{f"experiments.*.commands.*.{key}": part for key, part in COMMAND.items()},
+        **{f"experiments.*.commands.*.metrics.{key}": part for key, part in COMMAND["metrics"]["properties"].items()},
     }
 
 
@@ -141,7 +144,8 @@ def test_every_shipped_config_loads(file):
     for name, experiment in config["experiments"].items():
         assert set(experiment) == set(EXPERIMENT), "every key is filled"
         for key, part in EXPERIMENT.items():
-            assert experiment[key] == given["experiments"][name].get(key, part["default"])
+            if key != "commands":  # whose own keys are filled, too
+                assert experiment[key] == given["experiments"][name].get(key, part["default"])
 
 
 def test_input_stays_as_it_was_given():

@@ -1,22 +1,33 @@
-"""Each conda environment lists what the scripts of its rules import. (None was ever created; there is no conda.)"""
+"""Each environment lists what the scripts of its rules import, in the versions of the lock, and no other framework."""
 
 import re
 import sys
+import tomllib
 from collections.abc import Iterable
 from importlib.metadata import packages_distributions
+from itertools import product
 from textwrap import indent
 
 import grimp
 import pytest
 import yaml
+from gpu_bundle import read_lock
 from harness import REPOSITORY
 
 from trainmark.datasets.catalogue import known_formats
-from trainmark.frameworks.registry import known_frameworks
+from trainmark.frameworks.registry import Framework, known_frameworks
 from trainmark.plan.code_digests import modules_of
+from trainmark.plan.environments import conda_file, environment_name
 
 ENVS = REPOSITORY / "envs"
+ENVIRONMENTS = sorted(file.stem for file in ENVS.glob("*.yaml") if file.stem != "images")
+DEVICES = ("cpu", "gpu")
 RULES = [file.read_text() for file in sorted((REPOSITORY / "workflow" / "rules").glob("*.smk"))]
+LOCKS = "".join((REPOSITORY / f"requirements{part}.txt").read_text() for part in ("", "-gpu", "-torch"))
+LOCKED = {name: version for name, (version, _) in read_lock(LOCKS, "3.11").items()}
+ON_GPU = re.compile(r"(nvidia|cupy|cuda|jax_cuda12)_.*|tensorflow")
+"""What a GPU build adds."""
+
 IMPORTS = grimp.build_graph("trainmark", include_external_packages=True, exclude_type_checking_imports=True)
 
 ELSEWHERE = {"chainer": {"chainer", "pkg_resources"}}
@@ -26,8 +37,8 @@ which is listed, contains pkg_resources."""
 BROUGHT_BY = {"urllib3": "requests", "markupsafe": "jinja2"}
 """Packages that another package requires, because their classes are in its interface."""
 
-INSTEAD = {"tensorflow_cpu": "tensorflow", "cupy_cuda12x": "cupy"}
-"""Distribution of a package installed here, by the name that an environment lists."""
+BUILDS = {"tensorflow_cpu": "tensorflow", "cupy_cuda12x": "cupy"}
+"""Package that a distribution installs."""
 
 
 def jobs(texts: Iterable[str] = RULES) -> list[tuple[str, str]]:
@@ -36,18 +47,33 @@ def jobs(texts: Iterable[str] = RULES) -> list[tuple[str, str]]:
     for text in texts:
         for rule in re.split(r"^\s*rule\b", text, flags=re.M)[1:]:
             script = re.search(r'script=f"\{SCRIPTS\}/(\w+)\.py"', rule)
-            env = re.search(r'conda:\s+"\.\./\.\./envs/(.+)\.yaml"', rule)
+            env = re.search(r'conda:\s+(?:"\.\./\.\./envs/(.+)\.yaml"|framework_environment)', rule)
             if script and env:
-                names = known_frameworks() if env[1] == "{framework}" else [env[1]]
+                names = [env[1]] if env[1] else {environment_name(*one) for one in product(known_frameworks(), DEVICES)}
                 found |= {(script[1], name) for name in names}
     return sorted(found)
 
 
+def pins_in(text: str) -> dict[str, str]:
+    """Versions in the pip section of an environment by package."""
+    return dict(line.split("==") for line in yaml.safe_load(text)["dependencies"][-1]["pip"])
+
+
 def named_in(env: str) -> set[str]:
-    """Package names that an environment lists, for conda and pip, without versions and extras."""
-    listed = yaml.safe_load((ENVS / f"{env}.yaml").read_text())["dependencies"]
-    lines = [line for entry in listed for line in (entry["pip"] if isinstance(entry, dict) else [entry])]
-    return {normal(re.match(r"[\w.-]+", line)[0]) for line in lines}
+    """Packages that pip installs in an environment."""
+    return {normal(name) for name in pins_in(conda_file(env).read_text())}
+
+
+def wrong_pins(text: str) -> list[str]:
+    """What an environment lists in another version than the lock, or beside it."""
+    other = [f"{name}=={version}" for name, version in pins_in(text).items() if LOCKED.get(name) != version]
+    return other + [
+        pin for pin in yaml.safe_load(text)["dependencies"][:-1] if not re.match(r"(python=3\.11|pip=)", pin)
+    ]
+
+
+def framework_of(env: str) -> Framework | None:
+    return known_frameworks().get(env.removesuffix("-gpu"))
 
 
 def normal(name: str) -> str:
@@ -57,8 +83,8 @@ def normal(name: str) -> str:
 def imported_by(script: str, env: str) -> set[str]:
     """Third-party packages that a script imports, also in functions, with its framework's adapter and all formats."""
     starts = [script]
-    if env in known_frameworks():
-        starts.append(f"trainmark.frameworks.{known_frameworks()[env].module}")
+    if framework := framework_of(env):
+        starts.append(f"trainmark.frameworks.{framework.module}")
     if script == "prepare":
         starts += [f"trainmark.datasets.formats.{name}" for name in known_formats()]
     text = (REPOSITORY / "workflow" / "scripts" / f"{script}.py").read_text()
@@ -70,18 +96,18 @@ def imported_by(script: str, env: str) -> set[str]:
 
 def of_another_framework(name: str, env: str) -> bool:
     """Whether an adapter of several frameworks imports this package only in another framework's environment."""
-    own = known_frameworks()[env].packages if env in known_frameworks() else ()
-    all_of_them = {one for framework in known_frameworks().values() for one in framework.packages}
-    return name in all_of_them and name not in own
+    own = framework_of(env).packages if framework_of(env) else ()
+    return name in {one for framework in known_frameworks().values() for one in framework.packages} - {*own}
 
 
 def missing_in(env: str, imported: set[str]) -> list[str]:
     """The packages that no line of the environment installs."""
     here = packages_distributions()
     named = named_in(env)
+    named |= {BUILDS.get(name, name) for name in named}
     missing = []
-    for name in sorted(imported - ELSEWHERE.get(env, set())):
-        brought_by = {INSTEAD.get(normal(one), normal(one)) for one in here.get(name, [name])}
+    for name in sorted(imported - ELSEWHERE.get(env.removesuffix("-gpu"), set())):
+        brought_by = {name, *map(normal, here.get(name, ()))}
         if not (brought_by | {BROUGHT_BY.get(name)}) & named and not of_another_framework(name, env):
             missing.append(name)
     return missing
@@ -89,6 +115,7 @@ def missing_in(env: str, imported: set[str]) -> list[str]:
 
 def test_each_script_in_the_rules_is_a_job():
     named = set(re.findall(r"\{SCRIPTS\}/(\w+)\.py", "".join(RULES)))
+    named.remove("run_command")  # which Snakemake's own Python runs
     assert {script for script, _ in jobs()} == named >= {"train", "report", "plot"}
 
 
@@ -109,8 +136,57 @@ def test_an_environment_has_what_its_scripts_import(script, env):
 
 
 def test_each_environment_belongs_to_a_rule():
-    assert {path.stem for path in ENVS.glob("*.yaml")} == {env for _, env in jobs()}
+    assert set(ENVIRONMENTS) == {env for _, env in jobs()}
 
 
 def test_a_missing_package_is_found():
     assert missing_in("report", {"pandas", "requests", "yaml"}) == ["requests"]
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_the_versions_are_those_of_the_lock(env):
+    assert wrong_pins(conda_file(env).read_text()) == []
+
+
+def test_another_version_is_found():
+    text = conda_file("chainer").read_text()
+    changed = text.replace(f"numpy=={LOCKED['numpy']}", "numpy==2.4.5").replace("- pip=", "- scipy=")
+    assert [pin.split("=")[0] for pin in wrong_pins(changed)] == ["numpy", "scipy"]
+    assert wrong_pins(text.replace("six==", "sixth==")) == [f"sixth=={LOCKED['six']}"]
+
+
+def test_chainers_script_installs_the_version_of_the_lock():
+    for env in ("chainer", "chainer-gpu"):
+        assert f" chainer=={LOCKED['chainer']}\n" in (ENVS / f"{env}.post-deploy.sh").read_text()
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_an_environment_has_what_its_group_names(env):
+    """Else `make lock` was not called after a change of the group."""
+    groups = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["dependency-groups"]
+    waiting, needed = [*groups[f"env-{env}"]], {"chainer"} if env.startswith("chainer") else set()
+    assert waiting and not {"chainer"} & named_in(env)
+    for need in waiting:
+        if isinstance(need, dict):
+            waiting += groups[need["include-group"]]
+        else:
+            assert normal(re.match(r"[\w.-]+", need)[0]) in named_in(env) | needed
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_an_environment_has_no_other_framework(env):
+    named = named_in(env)
+    assert not [name for name in named if of_another_framework(BUILDS.get(name, name), env)]
+
+
+@pytest.mark.parametrize("env", [env for env in ENVIRONMENTS if env.endswith("-gpu")])
+def test_a_gpu_build_differs_where_it_must(env):
+    cpu, gpu = (set(pins_in(conda_file(name).read_text())) for name in (env.removesuffix("-gpu"), env))
+    assert cpu - gpu <= {"tensorflow-cpu"}
+    assert gpu - cpu and all(ON_GPU.fullmatch(normal(name)) for name in gpu - cpu), gpu - cpu
+
+
+def test_the_gpu_build_is_chosen_for_jobs_on_the_gpu_where_there_is_one():
+    assert environment_name("chainer", "gpu") == "chainer-gpu"
+    assert environment_name("chainer", "cpu") == "chainer"
+    assert environment_name("keras-torch", "gpu") == environment_name("keras-torch", "cpu") == "keras-torch"

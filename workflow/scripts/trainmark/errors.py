@@ -18,6 +18,10 @@ CLUSTER_VARIABLE = "TRAINMARK_CLUSTER_JOB"
 """Environment variable with the name of the job, in a job of a cluster profile."""
 
 
+IMAGE_VARIABLE = "TRAINMARK_IMAGE_"
+"""Beginning of environment variables with the address of an image. Then follows the name of the image's file."""
+
+
 def in_workflow() -> bool:
     """Return whether a workflow started this process. In that case the workflow prints how the job ended."""
     return WORKFLOW_VARIABLE in os.environ
@@ -54,6 +58,10 @@ class ShapeError(TrainmarkError):
         self.node = node
 
 
+class DeploymentError(TrainmarkError):
+    """The software of a job can't be provided: an environment has no image, or none that is fixed."""
+
+
 class BusyError(TrainmarkError):
     """Another workflow is running in the directory."""
 
@@ -64,6 +72,10 @@ class ClusterError(TrainmarkError):
 
 class SilentError(ClusterError):
     """The scheduler does not answer."""
+
+
+class CommandError(TrainmarkError):
+    """The command of a command recipe failed, or what it reports can't be read."""
 
 
 class MeasurementError(TrainmarkError):

@@ -21,8 +21,15 @@ CANCEL_SECONDS = 10
 """Ctrl-C waits for this time until the jobs are cancelled; after it the command goes on by itself."""
 
 
+PYTHON_VARIABLE = "TRAINMARK_PYTHON"
+
+
 def put_python_on_path() -> None:
-    """Make sure that `python` in a rule can be the one that runs the workflow, also in a shell without its PATH."""
+    """Make sure that `python` in a rule can be the one that runs the workflow, also in a shell without its PATH.
+
+    PYTHON_VARIABLE names it for the rule whose conda environment has another one.
+    """
+    os.environ[PYTHON_VARIABLE] = sys.executable
     folder = os.path.dirname(sys.executable)
     if folder not in os.environ["PATH"].split(os.pathsep):
         os.environ["PATH"] = folder + os.pathsep + os.environ["PATH"]

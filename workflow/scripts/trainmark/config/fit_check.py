@@ -19,6 +19,8 @@ def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapp
 
 def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
     for name, experiment in config["experiments"].items():
+        if not experiment["recipes"]:  # it has commands instead
+            continue
         yield from _image_file_findings(name, experiment, catalogue)
         for i, recipe_name in enumerate(experiment["recipes"]):
             recipe = RECIPES[recipe_name]

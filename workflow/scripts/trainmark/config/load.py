@@ -52,12 +52,28 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
     The keys of `input` are not filled in: what is missing there comes from the recipe.
     """
     filled: dict = {key: deepcopy(part["default"]) for key, part in schema["properties"].items()} | plain(config)
-    keys = schema["$defs"]["experiment"]["properties"]
-    defaults = {key: part["default"] for key, part in keys.items()}
+    defaults = _defaults(schema, "experiment")
     filled["experiments"] = {
-        name: deepcopy(defaults) | experiment for name, experiment in filled["experiments"].items()
+        name: deepcopy(defaults) | _without_recipes(experiment) | experiment
+        for name, experiment in filled["experiments"].items()
     }
+    metrics = schema["$defs"]["command"]["properties"]["metrics"]["properties"]
+    for experiment in filled["experiments"].values():
+        for name, command in experiment["commands"].items():
+            command = deepcopy(_defaults(schema, "command")) | command
+            command["metrics"] = {key: deepcopy(part["default"]) for key, part in metrics.items()} | command["metrics"]
+            experiment["commands"][name] = command
     return filled
+
+
+def _defaults(schema: Mapping, kind: str) -> dict:
+    return {key: part["default"] for key, part in schema["$defs"][kind]["properties"].items()}
+
+
+def _without_recipes(experiment: Mapping) -> dict[str, list]:
+    """Return empty lists of recipes, datasets and frameworks for an experiment that names commands instead."""
+    keys = ("recipes", "datasets", "frameworks")
+    return {key: [] for key in keys} if experiment.get("commands") and not set(keys) & set(experiment) else {}
 
 
 @cache
@@ -104,6 +120,7 @@ def load_config(
     Raises ConfigError with one line for each mistake.
     """
     from trainmark.config.catalogue_check import check_own_datasets
+    from trainmark.config.command_check import check_commands
     from trainmark.config.fit_check import check_fit
     from trainmark.config.mirror_check import check_mirror
     from trainmark.config.schema_check import check_config  # these import recipes and frameworks
@@ -124,5 +141,6 @@ def load_config(
     catalogue = deepcopy(merge(shipped, own))
     check_own_datasets(catalogue, shipped, own, documents, schema)
     filled = with_defaults(merged, schema)
+    check_commands(filled, documents)
     check_fit(filled, documents, catalogue)  # after the defaults, because a crop may not fit the default recipe
     return filled, catalogue

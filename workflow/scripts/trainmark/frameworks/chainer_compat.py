@@ -1,9 +1,13 @@
 """Lets Chainer 7.8.1 (2022) import and run on today's numpy, Python and CuPy. Import this before chainer.
 
 Everything restored here is a plain alias or an empty module; nothing computes.
+
+Called as a program, it runs another one, unmodified: python chainer_compat.py <script> <arguments>.
 """
 
 import importlib
+import os
+import runpy
 import sys
 import types
 
@@ -61,3 +65,8 @@ def _restore_cupy() -> None:
 _restore_numpy()
 _stand_in_for_distutils()
 _restore_cupy()
+
+if __name__ == "__main__":
+    del sys.argv[0]
+    sys.path[0] = os.path.dirname(sys.argv[0])  # as for a script that Python runs itself
+    runpy.run_path(sys.argv[0], run_name="__main__")

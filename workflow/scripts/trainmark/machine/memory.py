@@ -33,6 +33,11 @@ def peak_host_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * BYTES_OF_MAXRSS / 2**20
 
 
+def peak_children_mib() -> float:
+    """Return the peak resident size of the largest child process that has ended and was waited for, in MiB."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * BYTES_OF_MAXRSS / 2**20
+
+
 def resident_mib() -> float:
     """Return the current resident size of this process, in MiB."""
     return psutil.Process().memory_info().rss / 2**20

@@ -6,8 +6,9 @@ import platform
 import re
 import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -15,7 +16,9 @@ from pathlib import Path
 import psutil
 import threadpoolctl
 
+from trainmark.errors import IMAGE_VARIABLE
 from trainmark.machine.cpus import allowed_cpus
+from trainmark.machine.locks import DeviceLock
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
@@ -124,6 +127,20 @@ def describe_job(threads: int) -> dict:
     }
 
 
+def describe_session(provenance: Mapping, device_lock: DeviceLock) -> dict:
+    """Return where this process runs, and which CPUs and GPU it has held from when until now, as `sessions` hold it.
+
+    provenance: from `describe_job`.
+    """
+    return {
+        **{key: provenance[key] for key in ("host", "started", "cpu_model")},
+        "boot_id": boot_id(),
+        "held_seconds": [device_lock.held_from, time.monotonic()],
+        "cpus": list(device_lock.cpus),
+        "gpu": device_lock.gpu,
+    }
+
+
 def boot_id() -> str | None:
     """Return the UUID of the machine's current boot, or None. Monotonic times are comparable within one boot."""
     try:
@@ -188,17 +205,19 @@ def _git(*arguments: str, folder: Path) -> str | None:
 
 
 def _environment() -> dict:
-    """Return what the packages are installed in, their number, and a digest of their names and versions.
+    """Return what the packages are installed in, their number, and a digest of their names and versions."""
+    return _installation() | digest_of_packages(_packages())
+
+
+def digest_of_packages(packages: Mapping[str, str]) -> dict:
+    """Return the number of packages, and a digest of their names and versions, as the record holds them.
 
     The digest is the SHA-256 of the lines "name==version", in lower case, sorted, each with a newline at its end.
+
+    packages: versions by name.
     """
-    packages = _packages()
     lines = "".join(sorted(f"{name}=={version}\n".lower() for name, version in packages.items()))
-    return {
-        **_installation(),
-        "packages": len(packages),
-        "packages_sha256": hashlib.sha256(lines.encode()).hexdigest(),
-    }
+    return {"packages": len(packages), "packages_sha256": hashlib.sha256(lines.encode()).hexdigest()}
 
 
 def _installation() -> dict:
@@ -225,6 +244,7 @@ def _image() -> tuple[str | None, str | None]:
     except OSError:
         podman = {}
     reference = next(filter(None, map(os.environ.get, IMAGE_VARIABLES)), podman.get("image", ""))
+    reference = os.environ.get(IMAGE_VARIABLE + Path(reference).stem, reference)
     short_name = reference.rstrip("/").rsplit("/", 1)[-1]
     # Names may hold it: NAME@sha256:..., and sha256.... in Apptainer's cache. Podman's file also holds the image's id.
     digest = re.search(r"sha256[.:_-]([0-9a-f]{64})\b", f"{short_name} sha256:{podman.get('imageid', '')}")

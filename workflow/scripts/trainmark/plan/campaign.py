@@ -11,6 +11,7 @@ from trainmark.machine.gpus import DEVICES
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import (
     certified_recipe_values,
+    command_code,
     evaluating_code,
     preparing_code,
     recipe_values,
@@ -32,6 +33,7 @@ from trainmark.plan.products import (
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
 from trainmark.plan.staleness import certificate_changes, record_changes, tables_changes
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.command import FRAMEWORK
 
 SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", "source")
 """Attributes of a recipe that the report prints."""
@@ -68,6 +70,7 @@ class Campaign:
         }
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
         self._trainers = certified_groups(self.runs)
+        self._trainings = [run for run in self.runs if run.framework != FRAMEWORK]
         self.attempts: dict[str, int] = {}
         self.repeated: list[str] = []
 
@@ -80,8 +83,8 @@ class Campaign:
 
     @property
     def frameworks(self) -> list[str]:
-        """The frameworks of all runs, without duplicates."""
-        return list(dict.fromkeys(run.framework for run in self.runs))
+        """The frameworks of all trainings, without duplicates."""
+        return list(dict.fromkeys(run.framework for run in self._trainings))
 
     @property
     def certificates(self) -> list[str]:
@@ -110,7 +113,7 @@ class Campaign:
     @property
     def products(self) -> list[str]:
         """The files that are made from each dataset that is trained on or listed under `prepare`."""
-        return products(sorted({run.dataset for run in self.runs} | set(self.config["prepare"])), self.catalogue)
+        return products(sorted({run.dataset for run in self._trainings} | set(self.config["prepare"])), self.catalogue)
 
     @property
     def descriptions(self) -> list[str]:
@@ -168,8 +171,20 @@ class Campaign:
             "dataset": wildcards.dataset,
         }
 
+    def command(self, wildcards: Wildcards) -> dict:
+        """The command of a run."""
+        command: dict = self.config["experiments"][wildcards.experiment]["commands"][wildcards.recipe]
+        return command
+
+    def fetched(self, wildcards: Wildcards) -> str:
+        """The files that are fetched for a command, as JSON in the form of a dataset's entry."""
+        files = self.command(wildcards)["files"]
+        return json.dumps({"files": [{"name": file["path"], **file} for file in files]}, sort_keys=True)
+
     def recipe(self, wildcards: Wildcards) -> str:
-        """The values of the recipe that affect a run, as JSON."""
+        """The values of the recipe that affect a run, as JSON. Those of a command are the whole command."""
+        if wildcards.framework == FRAMEWORK:
+            return json.dumps(self.command(wildcards), sort_keys=True)
         return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
     def certified_recipe(self, wildcards: Wildcards) -> str:
@@ -178,7 +193,7 @@ class Campaign:
 
     def described_recipes(self) -> str:
         """The values of the recipes that the report prints, as JSON."""
-        names = sorted({run.recipe for run in self.runs})
+        names = sorted({run.recipe for run in self._trainings})
         return json.dumps({name: [getattr(RECIPES[name], key) for key in SHOWN_OF_RECIPES] for name in names})
 
     def turn(self, wildcards: Wildcards) -> int:
@@ -235,6 +250,8 @@ class Campaign:
 
     def training_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that trains a run."""
+        if wildcards.framework == FRAMEWORK:
+            return digest(*command_code())
         return digest(*training_code(RECIPES[wildcards.recipe], wildcards.framework))
 
     def tracing_code(self, wildcards: Wildcards) -> str:
@@ -257,7 +274,7 @@ class Campaign:
 
     def report_code(self) -> str:
         """Digest of the code that writes the report."""
-        return digest(*report_code(RECIPES[run.recipe] for run in self.runs))
+        return digest(*report_code(RECIPES[run.recipe] for run in self._trainings))
 
 
 def option(name: str, files: str | Iterable[str] | None) -> str:

@@ -14,6 +14,11 @@ def training_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
     return ("train", adapter, recipe.architecture.__module__)
 
 
+def command_code() -> tuple[str, ...]:
+    """Starts for a run of a command: its script, and the programs that this starts."""
+    return ("run_command", "trainmark.commands.guard", "trainmark.commands.probe")
+
+
 def tracing_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
     """Starts for a trace: those of a run, with the tracing script instead of the training script."""
     return ("trace_training", *training_code(recipe, framework)[1:])

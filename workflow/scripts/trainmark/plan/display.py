@@ -11,15 +11,17 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
-from trainmark.plan.products import CERTIFICATES, RECORD_FILE
+from trainmark.plan.environments import methods_of, where_to_add
+from trainmark.plan.products import CERTIFICATES, RECORD_FILE, TRAINING_RULES
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
 from trainmark.records.sentences import run_sentence
 
@@ -40,6 +42,8 @@ TITLES = {
     "trace_training": "checking {framework} on {device} ({recipe} on {dataset})",
     "certify": "comparing all trainers ({recipe} on {dataset})",
     "train": "training {framework} on {device}, {epochs} epochs, repeat {repeat} ({recipe} on {dataset})",
+    "fetch_command": "fetching the files of {recipe}",
+    "run_command": "running {recipe} on {device}, {epochs} epochs, repeat {repeat}",
     "evaluate_weights": "cross-evaluating with {framework} on {device} ({recipe} on {dataset})",
     "collect_records": "making the tables",
     "plot_figure": "drawing {figure} ({recipe} on {dataset})",
@@ -47,14 +51,15 @@ TITLES = {
 }
 """What the jobs of each rule do."""
 
-WITH_OWN_BAR = {"download_dataset", "prepare_dataset", "pack_images", "compute_mean_image"}
+WITH_OWN_BAR = {"download_dataset", "fetch_command", "prepare_dataset", "pack_images", "compute_mean_image"}
 """Rules whose jobs draw their own progress bar. Ours is hidden while one of them runs."""
 
 JOB_EVENTS = {"run_info", "job_started", "progress", "shellcmd", "group_info", "resources_info"}
 """Events of Snakemake that our own lines replace, besides those that `WorkflowDisplay.emit` handles."""
 
 JOB_MESSAGES = (
-    "Select jobs to execute", "Using shell", "Conda environments: ignored", "Group jobs: inactive", "Submitted ",
+    "Select jobs to execute", "Using shell", "Conda environments: ignored", "Singularity containers: ignored",
+    "Activating conda environment", "Activating singularity image", "Group jobs: inactive", "Submitted ",
 )  # fmt: skip
 """Beginnings of further messages that our lines replace; these have no event."""
 
@@ -78,7 +83,7 @@ class Job:
 
     def state(self) -> str:
         """Return the last state in the log of a training job: waiting, or the last epoch. Empty for other jobs."""
-        if self.rule != "train":
+        if self.rule not in TRAINING_RULES:
             return ""
         states = re.findall(r"^(waiting for its device|training|epoch \d+)\b", tail(self.log), re.MULTILINE)
         return f", {states[-1]}" if states and states[-1] != "training" else ""
@@ -101,15 +106,24 @@ class WorkflowDisplay(logging.Handler):
     terminal: the stream for our own lines and the bar.
     own_lines: whether our lines replace Snakemake's messages about jobs. If not, `inner` prints those too.
     colour: whether to use colours if the stream is a terminal.
+    explain: turns the last error in the log of a failed job into what is printed. Both may be empty.
     """
 
     def __init__(
-        self, order: Iterable[str], inner: logging.Handler, terminal: Terminal, *, own_lines: bool, colour: bool
+        self,
+        order: Iterable[str],
+        inner: logging.Handler,
+        terminal: Terminal,
+        *,
+        own_lines: bool,
+        colour: bool,
+        explain: Callable[[Job, str], str] = lambda job, sentence: sentence,
     ) -> None:
         super().__init__()
         self._number = {run_id: number for number, run_id in enumerate(order, start=1)}
         self._inner, self._terminal = inner, terminal
         self._own_lines, self._colour = own_lines, colour and terminal.isatty()
+        self._explain = explain
         self._jobs: dict[int, Job] = {}
         self._to_train: dict[str, Mapping[str, str]] = {}
         self.failures: list[Failure] = []
@@ -178,9 +192,9 @@ class WorkflowDisplay(logging.Handler):
             return
         # Snakemake may start a failed job again (--retries).
         self.failures = [one for one in self.failures if (one.title, one.wildcards) != (job.title, job.wildcards)]
-        if job.rule not in ("train", "certify"):
+        if job.rule not in (*TRAINING_RULES, "certify"):
             return
-        if job.rule == "train":
+        if job.rule in TRAINING_RULES:
             self._done += 1
             self._to_train.pop(RECORD_FILE.format_map(job.wildcards), None)
             Path(RECORD_FILE.format_map(job.wildcards)).with_suffix(".kept.json").unlink(missing_ok=True)
@@ -195,7 +209,7 @@ class WorkflowDisplay(logging.Handler):
         self._forecast.add(record)
         colour = GREEN if record["status"] == "ok" else RED
         colour = YELLOW if record["disturbed"] and record["status"] == "ok" else colour
-        title = job.title.removeprefix("training ")
+        title = re.sub("^(training|running) ", "", job.title)
         number = self._number.get(record["run"]["id"])
         run = f"run {number} of {len(self._number)}" if number else "run"
         print_line(f"{run}: {title}: {self._in(colour, run_sentence(record))} ({self._progress()})", self._terminal)
@@ -210,7 +224,7 @@ class WorkflowDisplay(logging.Handler):
     def _failed(self, job: Job | None) -> None:
         if job is None:
             return
-        sentence = last_error(job.log) or self._without_error(job.log)
+        sentence = self._explain(job, last_error(job.log)) or self._without_error(job.log)
         self.failures.append(Failure(job.wildcards, job.title, sentence))
         log = f"; log: {job.log}" if job.log else ""
         print_line(f"{self._in(RED, 'failed')}: {job.title}: {sentence}{log}", self._terminal)
@@ -229,7 +243,8 @@ class WorkflowDisplay(logging.Handler):
 
     def _progress(self) -> str:
         """Return how many runs of this call are done, and the estimated time for the others."""
-        running = [(job.wildcards, time.monotonic() - job.start) for job in self._jobs.values() if job.rule == "train"]
+        runs = [job for job in self._jobs.values() if job.rule in TRAINING_RULES]
+        running = [(job.wildcards, time.monotonic() - job.start) for job in runs]
         seconds = self._forecast.seconds_left(self._to_train.values(), running)
         left = f", about {in_words(seconds)} left" if seconds and seconds >= 1 else ""
         return f"{self._done} of {self._all} done{left}"
@@ -318,12 +333,34 @@ def tail(log: Path | None) -> str:
 
 def last_error(log: Path | None) -> str:
     """Return the last exception in a log, or an empty text. The class is left out if the error is one of ours."""
-    exceptions = re.findall(r"^([\w.]*(?:Error|Exception)): (.+(?:\n(?!\s|Traceback).+)*)", tail(log), re.MULTILINE)
+    return _last_error_in(tail(log))
+
+
+def _last_error_in(text: str) -> str:
+    exceptions = re.findall(r"^([\w.]*(?:Error|Exception)): (.+(?:\n(?!\s|Traceback).+)*)", text, re.MULTILINE)
     if not exceptions:
         return ""
     name, sentence = exceptions[-1]
     name, sentence = name.rpartition(".")[2], " ".join(sentence.split("\n"))
     return sentence if hasattr(errors, name) else f"{name}: {sentence}"
+
+
+def _error_at_start(failed: Any) -> str:
+    """Return the error of a job of Snakemake that ended before it had a log, as `last_error` does: it lacks a package.
+
+    The job's script is called again, with --help.
+    """
+    from snakemake.shell import shell
+
+    settings = failed.dag.workflow.deployment_settings
+    text: str = shell(
+        f"python {quote(failed.params.script)} --help 2>&1 > /dev/null || true",
+        read=True,
+        conda_env=failed.conda_env.address if methods_of(failed.dag.workflow) == {"conda"} else None,
+        container_img=failed.container_img_path,
+        singularity_args=settings.apptainer_args,
+    )
+    return _last_error_in(text)
 
 
 def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None:
@@ -341,12 +378,23 @@ def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None
     inner = next((handler for handler in logger.handlers if handler.name == "DefaultStreamHandler"), None)
     if inner is None:
         return None
+
+    def explain(job: Job, sentence: str) -> str:
+        same = (one for one in workflow.dag.jobs if (one.rule.name, one.wildcards_dict) == (job.rule, job.wildcards))
+        failed = next(same, None)
+        if failed is None or not failed.conda_env_spec:
+            return sentence
+        sentence = sentence or (_error_at_start(failed) if not tail(job.log) else "")
+        environment = Path(failed.conda_env_spec.file.get_path_or_uri(secret_free=True)).stem
+        return where_to_add(sentence, environment, methods_of(workflow))
+
     display = WorkflowDisplay(
         order,
         inner,
         Terminal(inner.stream),
         own_lines="rules" in map(str, settings.quiet or ()) and not settings.dryrun,
         colour=not settings.nocolor and "NO_COLOR" not in os.environ,
+        explain=explain,
     )
     logger.removeHandler(inner)
     logger.addHandler(display)

@@ -21,7 +21,7 @@ from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
-from trainmark.plan.products import FIGURES, PLAN_FILE, RESULTS, described, prepared_folder
+from trainmark.plan.products import FIGURES, PLAN_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
 
 PATH_OPTIONS = {"-s", "--snakefile", "-d", "--directory", "--configfile", "--configfiles"}
 """Options of snakemake whose values are paths."""
@@ -106,7 +106,7 @@ def _remove_outdated(campaign: Campaign, jobs: Iterable[Any]) -> None:
 
 def _remove_kept(campaign: Campaign, jobs: Iterable[Any]) -> None:
     """Remove the kept records of the runs that this call does not train because their records are there."""
-    to_train = {file for job in jobs if job.rule.name == "train" for file in job.output}
+    to_train = {file for job in jobs if job.rule.name in TRAINING_RULES for file in job.output}
     for record in map(Path, set(campaign.records) - to_train):
         if record.exists():
             record.with_suffix(".kept.json").unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from math import prod
 
 from trainmark.errors import ConfigError
 from trainmark.plan.run import Run
+from trainmark.recipes.command import DATASET, FRAMEWORK
 
 AXES = ("epochs", "recipes", "datasets", "devices", "frameworks")
 """The keys of an experiment that hold a list. The matrix is their product with the repeats."""
@@ -31,10 +32,7 @@ def with_devices(config: Mapping, gpu_found: bool) -> dict:
 
 def _check_count(config: Mapping, experiments: Mapping[str, Mapping]) -> None:
     """Raise ConfigError if the experiments have more runs than the config's max_runs."""
-    counts = {
-        name: experiment["repeats"] * prod(len(experiment[key]) for key in AXES)
-        for name, experiment in experiments.items()
-    }
+    counts = {name: _count(experiment) for name, experiment in experiments.items()}
     if (total := sum(counts.values())) > config["max_runs"]:
         most = max(counts, key=counts.__getitem__)
         raise ConfigError(
@@ -43,10 +41,26 @@ def _check_count(config: Mapping, experiments: Mapping[str, Mapping]) -> None:
         )
 
 
+def _count(experiment: Mapping) -> int:
+    trainings = prod(len(experiment[key]) for key in AXES)
+    commands = len(experiment["epochs"]) * len(experiment["devices"]) * len(_commands(experiment))
+    return int(experiment["repeats"] * (trainings + commands))
+
+
+def _commands(experiment: Mapping) -> Mapping:
+    """Return the commands of an experiment; plans of earlier versions have none."""
+    commands: Mapping = experiment.get("commands", {})
+    return commands
+
+
 def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
     repeats = range(1, experiment["repeats"] + 1)
     for repeat, epochs, recipe, dataset, device, framework in product(repeats, *(experiment[key] for key in AXES)):
         yield Run(name, recipe, dataset, framework, device, epochs, repeat)
+    for repeat, epochs, command, device in product(
+        repeats, experiment["epochs"], _commands(experiment), experiment["devices"]
+    ):
+        yield Run(name, command, DATASET, FRAMEWORK, device, epochs, repeat)
 
 
 def expand_runs(config: Mapping) -> list[Run]:
@@ -55,7 +69,7 @@ def expand_runs(config: Mapping) -> list[Run]:
 
 
 def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
-    """Return the trainers of each group that has at least two of them.
+    """Return the trainers of each group that has at least two of them. Commands are not certified.
 
     runs: Runs, or objects with the same attributes, such as rows of the table of runs.
 
@@ -63,6 +77,8 @@ def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[tuple[st
     """
     trainers: dict[tuple[str, str, str], dict[tuple[str, str], None]] = {}
     for run in runs:
+        if run.framework == FRAMEWORK:
+            continue
         trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.framework, run.device] = None
     return {group: list(of_group) for group, of_group in trainers.items() if len(of_group) > 1}
 

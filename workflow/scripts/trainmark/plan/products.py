@@ -11,6 +11,12 @@ PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
 GPU_CHECK_FILE = "results/gpu_checks/{framework}/{device}.json"
+COMMAND_FOLDER = f"{RESULTS}/commands/" + "{experiment}/{recipe}"
+"""Folder of the files that are fetched for a command."""
+
+TRAINING_RULES = ("train", "run_command")
+"""Rules whose jobs make records."""
+
 CERTIFICATES = f"{RESULTS}/certificates"
 EVALUATIONS = f"{RESULTS}/evaluations"
 EVALUATION_FILE = f"{EVALUATIONS}/{EVALUATION}"

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from trainmark.recipes.command import DATASET
+
 RUN_FOLDER = "{experiment}/{recipe}/{dataset}/{framework}/{device}/epochs-{epochs}/repeat-{repeat}"
 """Folder of a run's record under results/runs; also the run's id."""
 
@@ -12,6 +14,11 @@ CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
 
 EVALUATION = "{experiment}/{recipe}/{dataset}/{framework}/{device}.json"
 """Path of a cross-evaluation under results/evaluations. framework and device: the trainer that evaluates."""
+
+
+def group_title(recipe: str, dataset: str) -> str:
+    """Return the title of a group: "mnist-mlp-keras on digits", or "train-py, a command"."""
+    return f"{recipe}, a command" if dataset == DATASET else f"{recipe} on {dataset}"
 
 
 def trainer_name(framework: str, device: str) -> str:

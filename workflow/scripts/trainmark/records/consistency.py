@@ -5,8 +5,9 @@ from itertools import pairwise
 from math import ceil, isclose
 
 from trainmark.machine.disturbance import disturbance
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.inputs import has_valid_inputs
-from trainmark.records.result import result
+from trainmark.records.result import command_result, result
 
 SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
 """Tolerances of `math.isclose` for two sums of the same times."""
@@ -18,17 +19,23 @@ ACCURACY_TOLERANCE = 1e-6
 def contradictions(record: Mapping) -> Iterator[str]:
     """Yield each contradiction within a record that fits its schema, as a phrase. Yields nothing for a valid record."""
     try:
-        for check in (_settings, _status, _epochs, _results, _accuracies, _steps, _phases, _machine):
+        of_command = record["run"]["framework"] == FRAMEWORK
+        for check in OF_EVERY_RUN if of_command else (*OF_EVERY_RUN, *OF_TRAININGS):
             yield from check(record)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         yield f"it has a value that no run can have ({type(error).__name__}: {error})"
 
 
+def _inputs(record: Mapping) -> Iterator[str]:
+    if not has_valid_inputs(record):
+        yield "the digest of its inputs does not match its settings, data and code"
+    if record["dataset"]["name"] != record["run"]["dataset"]:
+        yield f"its dataset is {record['dataset']['name']} in one place and {record['run']['dataset']} in another"
+
+
 def _settings(record: Mapping) -> Iterator[str]:
     settings, inputs = record["settings"], record["inputs"]
     experiment, recipe, samples = settings["experiment"], inputs["recipe"], record["dataset"]["samples"]
-    if not has_valid_inputs(record):
-        yield "the digest of its inputs does not match its settings, data and code"
     configured = experiment.get("batch_size")
     size = {"recipe": recipe.get("batch_size"), "full": None}.get(configured, configured)
     stated_twice = {
@@ -36,7 +43,6 @@ def _settings(record: Mapping) -> Iterator[str]:
         "optimizer": (settings["optimizer"], recipe.get("optimizer")),
         "initializer": (settings["initializer"], recipe.get("initializer")),
         "batch size": (settings["batch_size"], min(int(size or samples["train"]), samples["train"])),
-        "dataset": (record["dataset"]["name"], record["run"]["dataset"]),
     }
     for name, (first, second) in stated_twice.items():
         if first != second:
@@ -55,7 +61,7 @@ def _status(record: Mapping) -> Iterator[str]:
         yield "its status is ok, but a loss of its curves is not finite"
 
 
-def _losses(entry: Mapping) -> list[float | str]:
+def _losses(entry: Mapping) -> list[float | str | None]:
     return [entry["batch_loss"], *(one["loss"] for one in entry["evaluations"].values())]
 
 
@@ -78,8 +84,12 @@ def _epochs(record: Mapping) -> Iterator[str]:
 
 
 def _results(record: Mapping) -> Iterator[str]:
-    recorded, samples = record["result"], record["dataset"]["samples"]["train"]
-    for name, value in result(record["curves"], recorded["first_step_seconds"], samples).items():
+    recorded, curves = record["result"], record["curves"]
+    if record["run"]["framework"] == FRAMEWORK:
+        expected = command_result(curves)
+    else:
+        expected = result(curves, recorded["first_step_seconds"], record["dataset"]["samples"]["train"])
+    for name, value in expected.items():
         if recorded[name] != value:
             yield f"result.{name} is {recorded[name]}, but its curves give {value}"
 
@@ -129,3 +139,9 @@ def _machine(record: Mapping) -> Iterator[str]:
 def _is_settled(record: Mapping) -> bool:
     """Whether the run ended between two steps. One that ran out of memory may have ended within a step."""
     return bool(record["status"] != "out_of_memory")
+
+
+OF_EVERY_RUN = (_inputs, _status, _epochs, _results, _phases, _machine)
+
+OF_TRAININGS = (_settings, _accuracies, _steps)
+"""Checks of what is known of trainings, but not of commands."""

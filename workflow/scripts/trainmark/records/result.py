@@ -30,3 +30,8 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
         "train_loss": train["loss"],
         "train_accuracy": train["accuracy"],
     }
+
+
+def command_result(curves: Sequence[Mapping]) -> dict:
+    """Compute the summary values of a command's run: without a first step of its own, and without known samples."""
+    return {**result(curves, 0.0, 0), "first_step_seconds": None, "samples_per_second": None}

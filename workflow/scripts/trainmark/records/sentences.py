@@ -21,11 +21,13 @@ def run_sentence(record: Mapping) -> str:
 def _status(record: Mapping) -> str:
     result, diverged, exceeded = record["result"], record["diverged"], record["out_of_memory"]
     if diverged:
-        return f"diverged: loss is {diverged['kind']} at step {diverged['step']}, epoch {diverged['epoch']}"
+        step = f"at step {diverged['step']}, " if diverged["step"] else "in "
+        return f"diverged: loss is {diverged['kind']} {step}epoch {diverged['epoch']}"
     if exceeded:
         when = f"epoch {exceeded['epoch']}" if exceeded["epoch"] else exceeded["phase"].replace("_", " ")
         return f"out of memory in {when}: {exceeded['message']}"
-    return f"test accuracy {format_loss(result['test_accuracy'])}, test loss {format_loss(result['test_loss'])}"
+    known = [name for name in ("test_accuracy", "test_loss", "train_loss") if result.get(name) is not None][:2]
+    return ", ".join(f"{name.replace('_', ' ')} {format_loss(result[name])}" for name in known) or "done"
 
 
 def times(count: int) -> str:

@@ -10,6 +10,7 @@ from trainmark.networks.graph import Architecture
 from trainmark.networks.layers import Layer, layers
 from trainmark.networks.ops import Node, Shape
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.recipe import InputTransform, Recipe, seen_shape
 from trainmark.records.record import read_record
 from trainmark.report.network_picture.boxes import boxes, format_input, format_shape, in_words
@@ -47,13 +48,13 @@ class Model:
 
 
 def models(runs: pd.DataFrame, folder: Path) -> dict[tuple[str, ...], Model]:
-    """The network of each group (experiment, recipe, dataset); groups with the same network share one Model.
+    """The network of each group (experiment, recipe, dataset), except commands. Equal networks share one Model.
 
     folder: the results folder. Raises RecordError or DataError if a record or a dataset's manifest can't be read.
     """
     distinct: dict[tuple, Model] = {}
     by_group = {}
-    for values, group in groups(runs, GROUP):
+    for values, group in groups(runs[runs["framework"] != FRAMEWORK], GROUP):
         _, recipe, dataset = values
         manifest = read_manifest(folder / "datasets" / dataset / "prepared")
         transform = read_record(folder / group["record"].iloc[0])["settings"]["input"]

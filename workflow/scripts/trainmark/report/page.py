@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
+import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.report.cells import run_cell
 from trainmark.report.machines import machines
 from trainmark.report.network_picture.layout import LINE_HEIGHT
@@ -64,11 +66,16 @@ def render(results: Results, plan: Mapping) -> str:
         sections=list(sections(results, config, networks)),
         models=list(dict.fromkeys(networks.values())),
         line_height=LINE_HEIGHT,
-        datasets=[_dataset(datasets_folder / name) for name in dict.fromkeys([*runs["dataset"], *config["prepare"]])],
+        datasets=[_dataset(datasets_folder / name) for name in _datasets(runs, config)],
         machines=machines(runs),
         calls=runs["calls"].nunique(),
         config=json.dumps(config, indent=2),
     )
+
+
+def _datasets(runs: pd.DataFrame, config: Mapping) -> list[str]:
+    trained_on = runs["dataset"][runs["framework"] != FRAMEWORK]
+    return list(dict.fromkeys([*trained_on, *config["prepare"]]))
 
 
 def _run(run: dict) -> dict:

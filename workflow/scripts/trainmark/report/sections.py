@@ -7,7 +7,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from trainmark.plan.figures import known_figures
+from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.command import DATASET, metrics_file
 from trainmark.records.record import read_record
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
 from trainmark.report.networks import Model
@@ -36,7 +38,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
         experiment, recipe, dataset = values
         folder = results.folder / "figures" / experiment / recipe / dataset
         yield {
-            "title": f"{recipe} on {dataset}",
+            "title": group_title(recipe, dataset),
             "experiment": experiment,
             "description": config["experiments"][experiment]["description"],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
@@ -48,13 +50,16 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             **_summaries(group),
             "energy": energy_gaps(group),
             "scored_texts": scored_texts_table(group),
+            "is_command": dataset == DATASET,
             "certificate": certified(results.certificates.get(values)),
             "comparisons": _comparisons(select_group(results.comparisons, values), numbers),
             "agreement": [
                 row | {"cells": agreement_cells(row, numbers)}
                 for row in rows_of(select_group(results.agreement, values))
             ],
-            "settings": _settings(group, models[values], results.folder),
+            "settings": _command_settings(group, results.folder)
+            if dataset == DATASET
+            else _settings(group, models[values], results.folder),
             "figures": [(_inline_svg(folder / f"{name}.svg"), caption) for name, caption in known_figures().items()],
         }
 
@@ -120,6 +125,22 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
     return settings | {
         key: value for key, value in first["experiment"].items() if key not in IN_WORDS and value is not None
     }
+
+
+def _command_settings(runs: pd.DataFrame, folder: Path) -> dict[str, object]:
+    """The command of a section and the settings that all its runs share."""
+    record = read_record(folder / runs["record"].iloc[0])
+    command = record["inputs"]["recipe"]
+    files = ", ".join(f"{file['path']} (SHA-256 {file['sha256'][:12]}...)" for file in command["files"])
+    words = {
+        "command": command["command"],
+        "files": files,
+        "environment": command["environment"] or command["container"] or "that of snakemake",
+        "variables": ", ".join(f"{name}={value}" for name, value in command["variables"].items()),
+        "epochs are read from": f"{metrics_file(command['metrics']) or 'its output'} ({command['metrics']['format']})",
+        "seed": record["settings"]["seed"],
+    }
+    return {key: value for key, value in words.items() if value != ""}
 
 
 def _input(transform: Mapping | None) -> str:

@@ -6,6 +6,8 @@ import pandas as pd
 from tabulate import tabulate
 
 from trainmark.parity.certificate import certificate_lines
+from trainmark.plan.run import group_title
+from trainmark.recipes.command import DATASET
 from trainmark.tables.comparisons import COMPARED, Certificates, format_comparison, format_verdict, not_ranked
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
@@ -29,7 +31,8 @@ def terminal_text(
     parts = []
     for values, rows in groups(summary, GROUP):
         experiment, recipe, dataset = values
-        parts.append(f"{experiment}: {recipe} on {dataset} (medians over the runs of a row)\n{_medians(rows)}")
+        title = group_title(recipe, dataset)
+        parts.append(f"{experiment}: {title} (medians over the runs of a row)\n{_medians(rows)}")
         section_runs = select_group(runs, values)
         parts += mixed_environments(section_runs) + code_differences(certificates.get(values), section_runs)
         parts += evaluation_gaps(section_runs)
@@ -37,6 +40,9 @@ def terminal_text(
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
             parts.append("\n".join(["Parity check (float64), per pair of trainers:", *lines]))
         compared = select_group(comparisons, values)
+        if dataset == DATASET:
+            parts.append(_beside(compared))
+            continue
         parts += _refused(compared, certificates.get(values))
         if len(compared):
             parts.append(_comparisons(compared[compared["metric"] == COMPARED[0]]))
@@ -71,6 +77,18 @@ def _comparisons(comparisons: pd.DataFrame) -> str:
         "(all comparisons are in the report):"
     )
     return "\n".join([heading, tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)])
+
+
+def _beside(comparisons: pd.DataFrame) -> str:
+    """Ratios of a command's epoch times to those of the recipes beside it; it is not ranked."""
+    rows = [
+        [f"  {row['second']} against {row['first']}, {row['epochs']} epochs", format_comparison(row)]
+        for row in comparisons[comparisons["metric"] == "steady_epoch_seconds"].to_dict("records")
+    ]
+    lines = ["Not certified: nothing shows what a command trains, so it is not ranked."]
+    if rows:
+        lines += ["Ratios of the time of a steady epoch:", tabulate(rows, tablefmt="plain", preserve_whitespace=True)]
+    return "\n".join(lines)
 
 
 def _refused(comparisons: pd.DataFrame, certificate: Mapping | None) -> list[str]:

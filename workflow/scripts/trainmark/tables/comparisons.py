@@ -6,7 +6,7 @@ machine that slows down favours neither. A pair is ranked only if its certificat
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from trainmark.parity.compare import NOT_CERTIFIED, REFUSED
 from trainmark.parity.sentences import EQUAL
 from trainmark.plan.matrix import certified_groups
 from trainmark.plan.run import trainer_name
+from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.tables.comparability import (
     CENSORED_PAIR,
     RUN_COLUMNS,
@@ -44,6 +45,15 @@ SUFFIXES = ("_first", "_second")
 
 INTERVAL = ("ratio", "low", "high")
 """Columns that may be missing (NaN) in a comparison."""
+
+COLUMNS_OF_PAIRS = ["repeat", "id", *RUN_COLUMNS, *COMPARED]
+
+OF_COMMAND = {
+    "parity": NOT_CERTIFIED,
+    "reason": f"{NOT_CERTIFIED}: nothing shows that a command trains the same network; its epochs hold all that it "
+    "does in them, such as its own evaluation",
+}
+"""Parity class and reason of every comparison with a command."""
 
 Certificates = Mapping[tuple[str, str, str], Mapping]
 """Certificates by (experiment, recipe, dataset)."""
@@ -75,10 +85,10 @@ def comparisons_table(
     run_ids, left_out_run_ids: ids of the runs, pair by pair.
     """
     rows = []
-    for values, group in groups(runs, [*GROUP, "epochs"]):
+    of_commands = runs["framework"] == FRAMEWORK
+    for values, group in groups(runs[~of_commands], [*GROUP, "epochs"]):
         by_trainer = {
-            trainer: trainer_runs[["repeat", "id", *RUN_COLUMNS, *COMPARED]]
-            for trainer, trainer_runs in groups(group, ["framework", "device"])
+            trainer: trainer_runs[COLUMNS_OF_PAIRS] for trainer, trainer_runs in groups(group, ["framework", "device"])
         }
         certificate = certificates.get(values[: len(GROUP)])
         for first, second in combinations(by_trainer, 2):
@@ -96,10 +106,34 @@ def comparisons_table(
                     names | {"metric": metric} | _comparison(pairs, metric, parity["parity"]) | parity
                     for metric in COMPARED
                 ]
+    rows += _command_rows(runs[of_commands], runs[~of_commands])
     columns = [*GROUP, "epochs", *SIDES, "metric", "pairs", "left_out", *INTERVAL, "verdict", "parity", "reason"]
     columns += ["note", "left_out_reasons"]
     table = pd.DataFrame(rows, columns=[*columns, "run_ids", "left_out_run_ids"])
     return table.astype(dict.fromkeys(INTERVAL, "float64"))
+
+
+def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[dict]:
+    """Compare each command with the trainings of its experiment on the same device: ratios, but no verdict."""
+    same = ["experiment", "epochs", "device"]
+    for (experiment, epochs, device), group in groups(commands, same):
+        beside = trainings[(trainings[same] == [experiment, epochs, device]).all(axis=1)]
+        for (command,), of_command in groups(group, ["recipe"]):
+            for (recipe, dataset, framework), of_trainer in groups(beside, ["recipe", "dataset", "framework"]):
+                pairs = of_trainer[COLUMNS_OF_PAIRS].merge(of_command[COLUMNS_OF_PAIRS], on="repeat", suffixes=SUFFIXES)
+                for metric in COMPARED if len(pairs) else ():
+                    compared = _comparison(pairs, metric, OF_COMMAND["parity"], ranks=False)
+                    yield {
+                        "experiment": experiment,
+                        "recipe": command,
+                        "dataset": DATASET,
+                        "epochs": epochs,
+                        "first": f"{trainer_name(framework, device)} ({recipe} on {dataset})",
+                        "second": trainer_name(FRAMEWORK, device),
+                        "metric": metric,
+                        **compared,
+                        **OF_COMMAND,
+                    }
 
 
 def _differ_in_one(first: tuple[str, str], second: tuple[str, str]) -> bool:
@@ -136,14 +170,17 @@ def _other_packages(
     return None
 
 
-def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:
-    """Compare one pair of trainers by its pairs of runs, in the order of their repeats (see serial.py)."""
+def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = True) -> dict:
+    """Compare one pair of trainers by its pairs of runs, in the order of their repeats (see serial.py).
+
+    ranks: whether there is a verdict. If not, the ratio is given whatever the parity.
+    """
     reasons = exclusion_reasons(pairs, metric)
     uncensored = pairs[reasons != CENSORED_PAIR]
     included = pairs[reasons == ""].sort_values("repeat")
     measured = included[included[[f"{metric}_first", f"{metric}_second"]].notna().all(axis=1)]
     ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
-    refused = f"refused: {parity}" if parity in REFUSED else withheld_for_machines(uncensored)
+    refused = f"refused: {parity}" if ranks and parity in REFUSED else withheld_for_machines(uncensored)
     interval, widened = (None, "") if refused else ratio_interval(ratios.tolist())
     low, high = interval or (None, None)
     withheld = withheld_for_disturbance(reasons, len(measured), LEAST_FOR_INTERVAL)
@@ -153,7 +190,7 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str) -> dict:
         "ratio": ratios.median() if len(ratios) and not refused else None,
         "low": low,
         "high": high,
-        "verdict": refused or withheld or _verdict(len(measured), not uncensored.empty, interval),
+        "verdict": refused or withheld or _verdict(len(measured), not uncensored.empty, interval, ranks),
         "note": "; ".join(filter(None, (*notes(measured if len(measured) else uncensored), widened))),
         "run_ids": _ids(measured),
         "left_out_run_ids": _ids(pairs[reasons != ""]),
@@ -165,8 +202,10 @@ def _ids(pairs: pd.DataFrame) -> str:
     return " ".join(f"{first} {second}" for first, second in zip(pairs["id_first"], pairs["id_second"], strict=True))
 
 
-def _verdict(pairs: int, any_ok: bool, interval: tuple[float, float] | None) -> str:
+def _verdict(pairs: int, any_ok: bool, interval: tuple[float, float] | None, ranks: bool) -> str:
     """The verdict on the second trainer from the interval of second / first: a two-sided test at 5 %."""
+    if pairs and not ranks:
+        return "not ranked"
     if interval:
         low, high = interval
         return "slower" if low > 1 else "faster" if high < 1 else "not distinguishable"

@@ -8,6 +8,7 @@ import pandas as pd
 from trainmark.parity.certificate import pair_of
 from trainmark.parity.sketches import scalar_difference
 from trainmark.plan.run import trainer_name
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees
 from trainmark.records.record import decode_loss
 from trainmark.tables.formatting import named_runs
@@ -33,6 +34,8 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
     trainers: dict[tuple, dict[str, list[Mapping]]] = {}
     for record in records.values():
         run = record["run"]
+        if run["framework"] == FRAMEWORK:
+            continue
         group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
         group.setdefault(trainer_name(run["framework"], run["device"]), []).append(record)
     wrong_runs = _wrong_evaluations({record["run"]["id"]: record for record in records.values()}, evaluations)
@@ -49,7 +52,7 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
 
 def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
     """Which runs of a group of several trainers no other one evaluated, or only by code that has changed since."""
-    if len(runs[["framework", "device"]].drop_duplicates()) == 1:
+    if len(runs[["framework", "device"]].drop_duplicates()) == 1 or FRAMEWORK in set(runs["framework"]):
         return []
     finished = runs[runs["status"] == "ok"]
     gaps = [

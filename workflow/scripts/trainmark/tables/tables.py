@@ -93,8 +93,8 @@ def runs_table(records: dict[str, dict], order: Sequence[str], evaluations: Iter
         }
         for path, record in records.items()
     ]
-    integers = dict.fromkeys(["diverged_step", "out_of_memory_epoch"], "Int64")
-    return pd.DataFrame(rows).astype(integers | dict.fromkeys(METRICS, "float64"))
+    integers = dict.fromkeys(["diverged_step", "out_of_memory_epoch", "parameters", "batch_size"], "Int64")
+    return pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | dict.fromkeys(METRICS, "float64"))
 
 
 def _status(record: Mapping) -> dict:

@@ -27,18 +27,25 @@ def parse_settings(text: str) -> Settings:
     raise argparse.ArgumentTypeError(f'found {text}; allowed: a JSON object such as {{"seed": 1, "batch_size": 32}}')
 
 
+def add_job_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that run_command.py shares, too: device, settings, threads and log."""
+    parser.add_argument("--device", required=True, choices=gpus.DEVICES, help="device to compute on")
+    parser.add_argument(
+        "--settings", required=True, type=parse_settings, help="settings of the experiment as JSON (config/schema.yaml)"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="number of CPUs, with one thread each (default: 1)")
+    parser.add_argument(
+        "--log", type=Path, help="file for the output of the framework or the command (default: the terminal)"
+    )
+
+
 def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Add the shared arguments to a script's parser, parse the command line and check it."""
     parser.add_argument("--recipe", required=True, choices=RECIPES, help="name of the recipe to train")
     parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
     parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; required for images, not used for texts")
     parser.add_argument("--framework", required=True, choices=known_frameworks(), help="framework to use")
-    parser.add_argument("--device", required=True, choices=gpus.DEVICES, help="device to compute on")
-    parser.add_argument(
-        "--settings", required=True, type=parse_settings, help="settings of the experiment as JSON (config/schema.yaml)"
-    )
-    parser.add_argument("--threads", type=int, default=1, help="number of CPUs, with one thread each (default: 1)")
-    parser.add_argument("--log", type=Path, help="file for the output of the framework (default: the terminal)")
+    add_job_arguments(parser)
     arguments = parser.parse_args()
     if RECIPES[arguments.recipe].input and not arguments.mean:
         parser.error(f"--mean is needed: the recipe {arguments.recipe} trains on images")

@@ -6,7 +6,8 @@ from tqdm import tqdm
 
 from trainmark.console import Terminal, print_line
 from trainmark.errors import in_workflow
-from trainmark.plan.run import Run
+from trainmark.plan.run import Run, group_title
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.sentences import format_loss, run_sentence
 
 
@@ -24,10 +25,10 @@ class RunDisplay:
     def __init__(self, run: Run, order: dict | None, terminal: Terminal) -> None:
         self.terminal = terminal
         self._position = f"run {order['position']} of {order['of']}" if order else "run"
-        self.title = (
-            f"{self._position}: {run.recipe} on {run.dataset}, {run.framework}, {run.device}, repeat {run.repeat}"
-        )
+        trainer = run.device if run.framework == FRAMEWORK else f"{run.framework}, {run.device}"
+        self.title = f"{self._position}: {group_title(run.recipe, run.dataset)}, {trainer}, repeat {run.repeat}"
         self._epochs = run.epochs
+        self._is_command = run.framework == FRAMEWORK
         self._silent = in_workflow()
         self._bar: tqdm  # made by `start`
 
@@ -78,7 +79,8 @@ class RunDisplay:
 
     def stopped(self, signal_name: str) -> None:
         """Print that a signal ends the run. It writes past the stream's buffer, because it may interrupt a print."""
-        text = f"\n{self.title}: stopped by {signal_name}; the next snakemake goes on after the last checkpoint\n"
+        goes_on = "starts it again" if self._is_command else "goes on after the last checkpoint"
+        text = f"\n{self.title}: stopped by {signal_name}; the next snakemake {goes_on}\n"
         self.terminal.write_at_once(text)
 
     def fail(self, reason: str, log: Path | None) -> None:

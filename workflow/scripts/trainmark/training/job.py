@@ -1,9 +1,13 @@
 """The files, device and other circumstances in which a job trains its run."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainmark.machine.locks import DeviceLock
+from trainmark.machine.locks import DeviceLock, hold_device, run_lock
+from trainmark.training.display import RunDisplay
+from trainmark.training.phases import PhaseTimes
 
 
 @dataclass(frozen=True)
@@ -32,3 +36,21 @@ class Job:
     weights_file: Path
     keep_weights: bool
     call: str | None = None
+
+
+@contextmanager
+def hold_run_and_device(
+    record: Path, own_folder: Path, device: str, threads: int, display: RunDisplay, phase_times: PhaseTimes
+) -> Iterator[DeviceLock]:
+    """Lock a run and its device. The time until both are locked is the phase `device_wait`.
+
+    record, own_folder: see `locks.run_lock`. device, threads: see `locks.hold_device`.
+    """
+    with ExitStack() as held:
+        with phase_times.phase("device_wait"):
+            display.wait()
+            held.enter_context(run_lock(record, own_folder))
+            device_lock = held.enter_context(
+                hold_device(device, threads, title=display.title, stream=display.terminal, waiting_seconds=60)
+            )
+        yield device_lock

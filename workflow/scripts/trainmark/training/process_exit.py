@@ -46,6 +46,7 @@ class ProcessExit:
         self._had_workflow = workflow_is_alive()
         self._finishing = threading.Lock()
         self._written = threading.Event()
+        self._stop_first: Callable[[], None] | None = None
 
     def take_kept_record(self, is_of_this_run: Callable[[dict], bool]) -> bool:
         """Use the copy of a record that a process left after its workflow was gone, if it is of this run.
@@ -92,11 +93,14 @@ class ProcessExit:
         self._display.fail(message, self._log)
         _exit(1)
 
-    def stop_on_signals(self) -> None:
+    def stop_on_signals(self, stop_first: Callable[[], None] | None = None) -> None:
         """Exit at once, with a message, on a signal in STOPPING. Training since the last checkpoint is lost.
+
+        stop_first: called before the exit.
 
         Signals that the process was started to ignore stay ignored, so `nohup` works as expected.
         """
+        self._stop_first = stop_first
         for number in (getattr(signal, name) for name in STOPPING):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._stop)
@@ -104,6 +108,8 @@ class ProcessExit:
     def _stop(self, number: int, _: object) -> NoReturn:
         if self._written.is_set():  # the run is complete; with another status Snakemake would delete the record
             os._exit(0)
+        if self._stop_first:
+            self._stop_first()
         self._display.stopped(signal.Signals(number).name)
         os._exit(128 + number)
 

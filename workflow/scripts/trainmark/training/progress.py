@@ -13,7 +13,7 @@ from trainmark.machine import nvml
 from trainmark.machine.disturbance import disturbance
 from trainmark.machine.energy import open_meter
 from trainmark.machine.memory import peak_host_mib
-from trainmark.machine.provenance import boot_id, describe_job
+from trainmark.machine.provenance import describe_job, describe_session
 from trainmark.machine.watch import Watch
 from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
@@ -163,19 +163,8 @@ class RunMeasurements:
 
     def _session(self, first_epoch: int, restart_seconds: float) -> dict:
         """An entry of `sessions` for this process, as in the record."""
-        device_lock = self._job.device_lock
-        return {
-            "host": self.provenance["host"],
-            "boot_id": boot_id(),
-            "started": self.provenance["started"],
-            "held_seconds": [device_lock.held_from, time.monotonic()],
-            "cpu_model": self.provenance["cpu_model"],
-            "cpus": list(device_lock.cpus),
-            "gpu": device_lock.gpu,
-            "call": self._job.call,
-            "first_epoch": first_epoch,
-            "restart_seconds": restart_seconds,
-        }
+        held = describe_session(self.provenance, self._job.device_lock)
+        return held | {"call": self._job.call, "first_epoch": first_epoch, "restart_seconds": restart_seconds}
 
     # --- epochs -------------------------------------------------------------------------------------------------
 

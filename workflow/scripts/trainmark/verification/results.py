@@ -15,11 +15,13 @@ from trainmark.files.checksums import sha256_of
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.parity.certificate import read_certificate
 from trainmark.plan.code_digests import digests
-from trainmark.plan.dependencies import training_code
+from trainmark.plan.dependencies import command_code, training_code
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan
+from trainmark.plan.run import RUN_FOLDER
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees, read_evaluation, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
 from trainmark.report.collected import Table, collected, differing
@@ -122,6 +124,8 @@ def _check_runs(verified: Verified, folder: Path, plan: dict | None) -> dict[str
     records, removed = {}, 0
     for path in sorted((folder / "runs").rglob("record.json")):
         run_id = path.parent.relative_to(folder / "runs").as_posix()
+        if run_id.split("/")[RUN_FOLDER.count("/") + 1 :][:1] == ["work"]:  # a file that a command wrote
+            continue
         records_read = verified.check("record", path, read_records, folder / "runs", [run_id])
         if not records_read:
             continue
@@ -146,6 +150,10 @@ def _check_settings(path: Path, record: Mapping, plan: Mapping) -> None:
             raise DataError(
                 f"{path} was trained with {key}: {value}, but plan.json has {key}: {experiment.get(key)}; {AGAIN}"
             )
+    if record["run"]["framework"] == FRAMEWORK:
+        name = record["run"]["recipe"]
+        if experiment["commands"][name] != record["inputs"]["recipe"]:
+            raise DataError(f"{path} is of another command than {name} in plan.json; {AGAIN}")
 
 
 def _check_weights(record_file: Path, file: Path, record: Mapping) -> bool:
@@ -196,7 +204,7 @@ def _check_dataset(folder: Path, records: Mapping[str, dict], data: bool) -> Non
         read_splits(folder)
     mean_sha256 = sha256_of(mean) if mean.is_file() else None
     for run_id, record in records.items():
-        if record["dataset"]["name"] != folder.parent.name:
+        if record["dataset"]["name"] != folder.parent.name or record["run"]["framework"] == FRAMEWORK:
             continue
         for key in ("content_sha256", "samples"):
             if record["dataset"][key] != manifest[key]:
@@ -305,6 +313,8 @@ def _code_of_certificates(certificates: Iterable[Mapping]) -> Iterator[str]:
 
 def _training_code(recipe: str, framework: str) -> tuple[str, ...] | None:
     """The modules from which this clone computes the code digest of a run; None for an unknown recipe or framework."""
+    if framework == FRAMEWORK:
+        return command_code()
     known = recipe in RECIPES and framework in known_frameworks()
     return training_code(RECIPES[recipe], framework) if known else None
 

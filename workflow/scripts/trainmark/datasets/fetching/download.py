@@ -50,6 +50,7 @@ def _files(entry: Mapping) -> list[Mapping]:
 
 def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, offline: bool) -> dict:
     target, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
+    target.parent.mkdir(parents=True, exist_ok=True)  # the name of a command's file may be a path
     described = {"file": file["name"], checksum.kind: checksum.digest}
     if target.is_file() and _checksum_of(name, target, checksum.kind) == checksum:
         part_of(target).unlink(missing_ok=True)

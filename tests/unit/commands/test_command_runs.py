@@ -1,0 +1,192 @@
+"""Runs of commands with real processes: what they record, and that a wrong or stopped one leaves nothing running."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+from command_runs import SETTINGS, processes_of, run_script
+
+from trainmark.commands.run import _check_cpus
+from trainmark.errors import CommandError
+from trainmark.records.record import read_record
+
+GOOD = "report(1); report(2)"
+
+CSV = {"format": "csv", "file": "log.csv", "columns": {"loss": "loss"}}
+
+WRONG = {
+    "no such program": ({"command": "no-such-program {epochs}"}, "", "there is no program no-such-program"),
+    "a script that is no program": ({"command": "./program.py"}, "", "there is no program ./program.py"),
+    "no such script": ({"command": "python missing.py"}, "", "exit status 2; its last line: .*can't open file"),
+    "exit status 1": ({}, "report(1); sys.exit('the GPU burns')", "exit status 1; its last line: the GPU burns"),
+    "an exception": ({}, "import no_such_module", "last line: ModuleNotFoundError: No module named 'no_such_module'"),
+    "nothing printed": ({}, "sys.exit(3)", "exit status 3; it printed nothing"),
+    "ended by a signal": ({}, "os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
+    "no line that matches": ({}, "print('finished')", "its output has no line that matches the pattern"),
+    "a file that is not written": ({"metrics": {"format": "chainer-log-report"}}, GOOD, "did not write result/log"),
+    "an output without end": ({}, "while True: print('x' * 10**6)", r"printed more than 100 MiB"),
+    "a file without end": (
+        {"metrics": CSV},
+        "f = open('log.csv', 'w')\nwhile True: f.write('1,' * 10**6)",
+        r"log\.csv has more than 100 MiB",
+    ),
+    "a child that outlives it": (
+        {},
+        f"subprocess.Popen(['sleep', '1000'], start_new_session=True); {GOOD}",
+        r"left processes at work, which were stopped \(sleep\)",
+    ),
+    "grandchildren that ignore SIGTERM": (
+        {},
+        "if os.fork() == 0: signal.signal(15, signal.SIG_IGN); os.setsid(); os.fork(); time.sleep(1000)\n" + GOOD,
+        r"left processes at work, which were stopped \(python, python\)",
+    ),
+    "the guard killed": (
+        {},
+        "subprocess.Popen(['sleep', '1000'], start_new_session=True); os.kill(os.getppid(), 9); time.sleep(1000)",
+        "somebody stopped the process that guards the command",
+    ),
+    "a container without a runtime": (
+        {"image": "image.sif", "command": "true"},
+        "",
+        "the container image.sif needs apptainer or singularity, and neither is on the PATH",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_command_is_one_sentence_and_leaves_nothing(wrong, tmp_path):
+    keys, program, sentence = WRONG[wrong]
+    process = run_script(tmp_path, program, **keys)
+    printed = process.communicate(timeout=120)[0]
+    assert process.returncode == 1
+    (line,) = [line for line in printed.splitlines() if "failed" in line]
+    assert re.search(sentence, line), line
+    assert "Traceback" not in printed
+    assert not (tmp_path / "record.json").exists()
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_leaves_no_process(number, tmp_path):
+    """Also if the command ignores SIGTERM and has a child in another session, and if the run itself is killed."""
+    program = (
+        "signal.signal(15, signal.SIG_IGN)\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+        "report(1)\nopen('started', 'w')\ntime.sleep(1000)"
+    )
+    process = run_script(tmp_path, program)
+    while not (tmp_path / "work" / "started").exists():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+    assert len(processes_of(tmp_path)) == 4  # run, guard, command, sleep
+    os.kill(process.pid, number)
+    printed = process.communicate(timeout=60)[0]
+    if number == signal.SIGKILL:  # its guard needs a moment
+        deadline = time.monotonic() + 10
+        while processes_of(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    else:
+        assert f"stopped by {number.name}; the next snakemake starts it again" in printed
+        assert process.returncode == 128 + number
+    assert processes_of(tmp_path) == []
+    assert not (tmp_path / "record.json").exists()
+
+
+def recorded(folder, program, **options):
+    process = run_script(folder, program, **options)
+    printed = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, printed
+    return read_record(folder / "record.json")
+
+
+def test_the_record_of_a_command(tmp_path):
+    program = "report(1, 0.5, 0.8, 0.3); report(2, 0.25, 0.9, 0.3); report(3, 0.2, 0.95, 0.3)\nopen('model', 'w')"
+    record = recorded(tmp_path, program, epochs=3)
+    assert record["status"] == "ok" and record["run"]["framework"] == "command"
+    assert [entry["batch_loss"] for entry in record["curves"]] == [0.5, 0.25, 0.2]
+    assert record["result"]["test_accuracy"] == 0.95 and record["result"]["test_loss"] is None
+    for entry in record["curves"][1:]:
+        assert 0.29 < entry["seconds"] < 0.6
+    assert record["curves"][0]["seconds"] > record["curves"][1]["seconds"]  # it holds the start of Python, too
+    assert record["provenance"]["environment"]["kind"] == "venv"
+    assert record["provenance"]["versions"]["numpy"]
+    assert os.listdir(tmp_path / "work") == ["model"]  # what the command wrote stays, the fetched files do not
+
+
+def test_placeholders_and_variables(tmp_path):
+    tmp_path = tmp_path / "with a blank"
+    tmp_path.mkdir()
+    program = "print(sys.argv[1:], os.environ['HERE'] == os.getcwd(), os.environ['SEED']); report(1)"
+    command = "python {folder}/program.py -e {epochs} {device_flag} -t {threads} '{a: 1}' \"two words\""
+    recorded(
+        tmp_path, program, epochs=1, settings=SETTINGS | {"seed": 7},
+        command=command, device_flag={"cpu": "-g -1", "gpu": "-g 0"}, variables={"HERE": "{folder}", "SEED": "{seed}"},
+    )  # fmt: skip
+    words = "['-e', '1', '-g', '-1', '-t', '1', '{a: 1}', 'two words'] True 7"
+    assert words in (tmp_path / "log").read_text()
+
+
+APPTAINER = """#!/bin/sh
+echo "$@" >> calls
+[ "$1 $2 $4" = "exec --bind --pwd" ] && cd "$5" && shift 6 && exec "$@"
+"""
+"""Stands in for apptainer: enters no image."""
+
+
+def test_a_command_in_a_container(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "apptainer").write_text(APPTAINER)
+    (tmp_path / "bin" / "apptainer").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    image = f"docker://host/image@sha256:{'a' * 64}"
+    record = recorded(tmp_path, GOOD, image=image)
+    environment = record["provenance"]["environment"]
+    assert (environment["kind"], environment["name"]) == ("container", "image")
+    assert environment["image_digest"] == "a" * 64 and environment["packages"] > 0
+    work = tmp_path / "work"
+    *_, call = (work / "calls").read_text().splitlines()  # the others asked what the image has
+    assert call == f"exec --bind {work} --pwd {work} {image} python program.py"
+
+
+def test_a_loss_that_becomes_nan_is_a_result(tmp_path):
+    record = recorded(tmp_path, "report(1, 2.5); report(2, 'nan'); report(3, 'nan')", epochs=3)
+    assert record["status"] == "diverged"
+    assert record["diverged"] == {"kind": "nan", "epoch": 2, "step": None, "last_finite_loss": 2.5}
+    assert len(record["curves"]) == 2
+
+
+def test_exceeding_the_memory_limit_is_a_result(tmp_path):
+    program = "import subprocess\nsubprocess.run([sys.executable, '-c', 'x = bytearray(3 * 10**8); input()'], stdin=0)"
+    program = program.replace("input()", "import time; time.sleep(1000)")
+    record = recorded(tmp_path, program, settings=SETTINGS | {"memory_limit_mib": 200})
+    assert record["status"] == "out_of_memory" and record["out_of_memory"]["resident_mib"] > 200
+    assert record["curves"] == [] and processes_of(tmp_path) == []
+
+
+def test_a_command_that_was_stopped_is_disturbed(tmp_path):
+    program = "report(1)\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(1)\nreport(2)"
+    process = run_script(tmp_path, program)
+    file = tmp_path / "work" / "pid"
+    while not (file.exists() and file.read_text()):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+    os.kill(int(file.read_text()), signal.SIGSTOP)
+    time.sleep(1)
+    os.kill(int(file.read_text()), signal.SIGCONT)
+    assert process.wait(60) == 0
+    record = read_record(tmp_path / "record.json")
+    assert "stopped" in [cause["cause"] for cause in record["disturbed"]["causes"]]
+    assert 0.9 < record["machine"][0]["stopped_seconds"] < 5
+
+
+def test_a_changed_file_is_refused(tmp_path):
+    process = run_script(tmp_path, GOOD)
+    (tmp_path / "files" / "program.py").write_text("print('something else')")
+    assert "program.py was changed after it was fetched" in process.communicate(timeout=60)[0]
+
+
+def test_a_command_on_other_cpus_is_refused():
+    _check_cpus([{"cpu_seconds": 2.1, "seconds": 1.0}], 2)
+    with pytest.raises(CommandError, match=r"4\.0 s of CPU time in 1\.0 s, but holds 2 CPUs: it changed its CPU aff"):
+        _check_cpus([{"cpu_seconds": 4.0, "seconds": 1.0}], 2)

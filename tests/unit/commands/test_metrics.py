@@ -1,0 +1,169 @@
+"""Reading what a command reports: each format, the times of the epochs, and one sentence for what can't be read."""
+
+import json
+import struct
+
+import pytest
+from command_runs import PATTERN, command_with_defaults
+
+from trainmark.commands.metrics import curves_of, read_entries
+from trainmark.errors import CommandError
+
+
+def metrics_with_defaults(**keys):
+    return command_with_defaults(metrics=keys)["metrics"]
+
+
+def chunks_of(*lines, every=1.0):
+    return [(every * number, f"{line}\n".encode()) for number, line in enumerate(lines, start=1)]
+
+
+def curves(metrics, text=(), path=None, *, epochs=2, end=10.0):
+    return curves_of(metrics, read_entries(metrics, text, path), epochs, 0.0, end)
+
+
+def seconds_of(*arguments, **options):
+    return [entry["seconds"] for entry in curves(*arguments, **options)[0]]
+
+
+REGEX = metrics_with_defaults(format="regex", pattern=PATTERN)
+
+
+def line(epoch=1, loss=0.5, accuracy=0.9):
+    return f"epoch {epoch} loss {loss} accuracy {accuracy}"
+
+
+def test_regex():
+    entries, diverged = curves(REGEX, chunks_of("begin", line(1), "between", line(2, 0.25, 0.95)))
+    assert diverged is None
+    assert [entry["seconds"] for entry in entries] == [2.0, 2.0]
+    assert [entry["part"] for entry in entries] == ["warm_up", "steady"]
+    assert entries[1]["batch_loss"] == 0.25
+    assert entries[1]["evaluations"]["test"] == {"loss": None, "accuracy": 0.95}
+
+
+def test_the_last_of_several_patterns_ends_an_epoch():
+    patterns = [r"Loss: (?P<loss>\S+)", r"Test: \S+ \((?P<test_accuracy>\d+)%\)"]
+    metrics = metrics_with_defaults(format="regex", pattern=patterns, accuracy_of=100)
+    text = chunks_of("Loss: 3", "Loss: 2", "Test: 90/100 (90%)", "Loss: 1", "Test: 95/100 (95%)")
+    entries, _ = curves(metrics, text)
+    assert [entry["batch_loss"] for entry in entries] == [2.0, 1.0]
+    assert [entry["evaluations"]["test"]["accuracy"] for entry in entries] == [0.9, 0.95]
+
+
+def test_progress_bars_and_colours_do_not_hide_a_line():
+    text = [
+        (1.0, b"\x1b[1m1/9\x1b[0m loss 9\repo"),
+        (2.0, b"ch 1 \x1b[32mloss 0.5\x1b[0m accuracy 0.9"),
+        (3.0, b"\b\b"),
+    ]
+    metrics = metrics_with_defaults(format="regex", pattern=r"och 1 loss (?P<loss>\S+)")
+    assert seconds_of(metrics, text, epochs=1) == [3.0]
+
+
+def test_csv_and_keras_csv_logger():
+    text = chunks_of("epoch,accuracy,loss,val_accuracy,val_loss", "0,0.5,2.0,0.6,1.5", "1,0.7,1.0,0.8,0.9")
+    entries, _ = curves(metrics_with_defaults(format="keras-csv-logger", file="log.csv"), text)
+    assert [entry["seconds"] for entry in entries] == [2.0, 1.0]
+    assert entries[1]["evaluations"] == {
+        "test": {"loss": 0.9, "accuracy": 0.8},
+        "train": {"loss": 1.0, "accuracy": 0.7},
+    }
+    own = metrics_with_defaults(format="csv", file="log.csv", columns={"test_loss": "val_loss", "seconds": "loss"})
+    assert seconds_of(own, text) == [2.0, 1.0]
+
+
+def test_json_lines_of_other_events_are_left_out():
+    metrics = metrics_with_defaults(format="json-lines", columns={"loss": "l", "elapsed_seconds": "t"})
+    rows = ['{"event": "start"}', "no JSON", '{"l": 2, "t": 3.5}', "[1]", '{"l": 1, "t": 5}']
+    assert seconds_of(metrics, chunks_of(*rows)) == [3.5, 1.5]
+
+
+def test_log_report_with_an_entry_before_the_training(tmp_path):
+    rows = [
+        {"epoch": number, "main/loss": 1.0 / (number + 1), "elapsed_time": 0.5 + 2.0 * number} for number in range(3)
+    ]
+    file = tmp_path / "log"
+    file.write_text(json.dumps(rows))
+    metrics = metrics_with_defaults(format="chainer-log-report")
+    assert seconds_of(metrics, path=file) == [2.0, 2.0]
+    assert seconds_of(metrics, path=file, epochs=3) == [0.5, 2.0, 2.0]
+
+
+def event(wall_time, step, tag, value, as_tensor=False):
+    """One record of an event file, as TensorFlow writes it (tensor) or PyTorch (simple_value)."""
+
+    def field(number, data):
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    scalar = bytes([2 << 3 | 5]) + struct.pack("<f", value)
+    tensor = field(8, bytes([1 << 3, 1]) + field(4, struct.pack("<f", value)))
+    summary = field(5, field(1, field(1, tag.encode()) + (tensor if as_tensor else scalar)))
+    message = b"\x09" + struct.pack("<d", wall_time) + bytes([2 << 3, step]) + summary
+    return struct.pack("<Q", len(message)) + b"crc " + message + b"crc "
+
+
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_tensorboard(as_tensor, tmp_path):
+    records = [
+        event(100.0 + 2 * step, step, tag, value, as_tensor)
+        for step in (1, 2, 3)
+        for tag, value in (("loss", 1 / step), ("accuracy", 0.5), ("other", 9.0))
+    ]
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "events.out.tfevents.1").write_bytes(b"".join(records) + b"cut off")
+    metrics = metrics_with_defaults(
+        format="tensorboard", file="run", columns={"loss": "loss", "test_accuracy": "accuracy"}
+    )
+    entries, _ = curves(metrics, path=tmp_path / "run", epochs=3)
+    assert [entry["seconds"] for entry in entries] == [6.0, 2.0, 2.0]  # the first one has what is left of 10 s
+    assert [entry["batch_loss"] for entry in entries] == pytest.approx([1.0, 0.5, 1 / 3])
+
+
+TIMED = metrics_with_defaults(format="regex", pattern=r"took (?P<seconds>\S+)")
+LOG = metrics_with_defaults(format="csv", file="log.csv", columns={"loss": "val_loss"})
+
+WRONG = {
+    "no match": (REGEX, chunks_of("finished"), "its output has no line that matches the pattern"),
+    "nothing": (LOG, [], "the file log.csv has no epoch: compare it with the key metrics"),
+    "too few": (REGEX, chunks_of(line(1)), "has 1 epoch, and the run is of 2: does the command use {epochs}?"),
+    "too many": (REGEX, chunks_of(*map(line, range(1, 6))), "its output has 5 epochs, and the run is of 2"),
+    "order": (REGEX, chunks_of(line(1), line(3)), "has the epochs 1, 3, which do not follow each other"),
+    "no number": (REGEX, chunks_of(line(1, "low"), line(2)), "has 'low' as loss, which is no number"),
+    "percent": (REGEX, chunks_of(line(1, 1, 98.5)), "98.5 as test_accuracy, .*set accuracy_of: 100"),
+    "NaN accuracy": (REGEX, chunks_of(line(1, 1, "nan"), line(2)), "nan as test_accuracy, which is not between 0"),
+    "NaN time": (TIMED, chunks_of("took nan", "took 1"), "gives epoch 1 nan s, which is no time"),
+    "negative time": (TIMED, chunks_of("took 1", "took -1"), "gives epoch 2 -1 s, which is no time"),
+    "too long": (TIMED, chunks_of("took 9.5", "took 9.5"), "its epochs 19.0 s, but the command ran for 10.0 s"),
+    "buffered": (REGEX, chunks_of(line(1), line(2), every=0.0), "several epochs at the same moment"),
+    "a field without end": (LOG, chunks_of("val_loss", "1" * 140_000), "is no CSV file: field larger than field limit"),
+    "no column": (LOG, chunks_of("epoch,loss", "1,2"), "lacks the column val_loss; it has epoch, loss"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_be_read_is_one_sentence(wrong):
+    metrics, text, sentence = WRONG[wrong]
+    with pytest.raises(CommandError, match=sentence):
+        curves(metrics, text)
+
+
+@pytest.mark.parametrize("text", ["[{", "{}", "[1]", "\xff", ""])
+def test_a_log_report_that_is_none(text, tmp_path):
+    file = tmp_path / "log"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(CommandError, match="the file result/log is no"):
+        curves(metrics_with_defaults(format="chainer-log-report"), path=file)
+
+
+def test_a_damaged_event_file(tmp_path):
+    (tmp_path / "a.tfevents").write_bytes(struct.pack("<Q", 3) + b"crc " + b"\x2a\xff\xff" + b"crc ")
+    metrics = metrics_with_defaults(format="tensorboard", file="run", columns={"loss": "loss"})
+    with pytest.raises(CommandError, match="is no event file of TensorBoard, or is damaged"):
+        curves(metrics, path=tmp_path)
+
+
+def test_no_event_file(tmp_path):
+    metrics = metrics_with_defaults(format="tensorboard", file="run", columns={"loss": "loss"})
+    with pytest.raises(CommandError, match="there is no event file"):
+        curves(metrics, path=tmp_path)

@@ -1,0 +1,83 @@
+"""Commands in a config: their defaults, and one sentence for each mistake."""
+
+import pytest
+
+from trainmark.config.load import load_config
+from trainmark.errors import ConfigError
+
+METRICS = {"format": "regex", "pattern": r"loss (?P<loss>\S+)"}
+
+SHA256 = "a" * 64
+
+
+def load(command, **experiment):
+    commands = {"commands": {"c": {"command": "python train.py", "metrics": METRICS} | command}}
+    return load_config([], {"experiments": {"e": commands | experiment}})[0]["experiments"]["e"]
+
+
+def test_an_experiment_of_commands_alone_has_no_recipe():
+    experiment = load({})
+    assert [experiment[key] for key in ("recipes", "datasets", "frameworks")] == [[], [], []]
+    assert experiment["commands"]["c"]["device_flag"] == {"cpu": "", "gpu": ""}
+    assert load({}, frameworks=["chainer"])["recipes"] == ["mnist-mlp-keras"]
+
+
+def file(path="a", urls=("https://host/a",), sha256=SHA256):
+    return {"path": path, "urls": list(urls), "sha256": sha256}
+
+
+def metrics(**keys):
+    return {"metrics": keys}
+
+
+WRONG = {
+    "command: lacks the key": ({"command": None, "metrics": METRICS}, "command: found nothing (null); allowed: text"),
+    "unknown placeholder": ({"command": "train {epoch}"}, "command: found {epoch}; allowed: {epochs}, {device_flag}"),
+    "placeholder in a variable": ({"variables": {"A": "{gpu}"}}, "variables.A: found {gpu}; allowed: {epochs}"),
+    "open quote": ({"command": "sh -c 'a"}, "command: its quotes can't be read (no closing quotation)"),
+    "spaces alone": ({"command": "  "}, "command: found no word"),
+    "two environments": ({"environment": "chainer", "container": "b.sif"}, "container: found both"),
+    "no such environment": ({"environment": "chainr"}, "environment: found 'chainr' (text), which is not there"),
+    "no digest": ({"container": "docker://host/image:latest"}, "container: found 'docker://host/image:latest' (text)"),
+    "path that leaves": (
+        {"files": [file("../a")]},
+        "files[0].path: found '../a' (text); allowed: a path in the folder",
+    ),
+    "absolute path": ({"files": [file("/etc/passwd")]}, "files[0].path: found '/etc/passwd' (text); allowed: a path"),
+    "path twice": ({"files": [file(), file()]}, "files: found the path a twice"),
+    "no checksum": ({"files": [{"path": "a", "urls": ["b"]}]}, "files[0]: lacks the key sha256"),
+    "secret in an address": (
+        {"files": [file(urls=["https://me:secret@host/a"])]},
+        "files[0].urls[0]: found 'https://...host/a' (text); allowed: a path, or an http(s)://",
+    ),
+    "number as a variable": ({"variables": {"A": 1}}, "variables.A: found 1 (a whole number); allowed: text"),
+    "unknown format": (metrics(format="xml"), "metrics.format: found 'xml' (text); allowed: regex, csv"),
+    "no pattern": (metrics(format="regex"), "metrics.pattern: the format regex needs it"),
+    "bad pattern": (metrics(format="regex", pattern="(?P<loss>"), "metrics.pattern: can't be read (missing ), unter"),
+    "unknown group": (metrics(format="regex", pattern="(?P<lose>a)"), "metrics.pattern: found the group lose; allowed"),
+    "no metric": (metrics(format="regex", pattern="a"), "metrics.pattern: its groups name no metric"),
+    "pattern of a csv": (
+        metrics(format="csv", file="a", pattern="a", columns={"loss": "l"}),
+        "metrics.pattern: the format csv has no pattern",
+    ),
+    "no columns": (metrics(format="csv", file="a"), "metrics.columns: the format csv needs the names of its columns"),
+    "no file": (metrics(format="keras-csv-logger"), "metrics.file: the format keras-csv-logger is read from a file"),
+    "two times": (
+        metrics(format="json-lines", columns={"loss": "l", "seconds": "s", "elapsed_seconds": "t"}),
+        "metrics.columns: found both seconds and elapsed_seconds; allowed: one of them",
+    ),
+    "times of events": (
+        metrics(format="tensorboard", file="runs", columns={"loss": "l", "seconds": "s"}),
+        "metrics.columns.seconds: the format tensorboard has its own epochs and times",
+    ),
+    "file that leaves": (metrics(format="csv", file="../log", columns={"loss": "l"}), "metrics.file: found '../log'"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_mistake_is_one_sentence(wrong):
+    command, sentence = WRONG[wrong]
+    with pytest.raises(ConfigError) as caught:
+        load(command)
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"--config: experiments.e.commands.c.{sentence}")

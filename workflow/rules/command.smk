@@ -1,0 +1,63 @@
+# Command recipes: any command of the user's own, run and recorded beside the recipes, but not certified.
+
+
+rule fetch_command:
+    """Fetch the files of a command and check their checksums, on the submitting host."""
+    output:
+        sources=f"{products.COMMAND_FOLDER}/sources.json",
+    params:
+        entry=CAMPAIGN.fetched,
+        folder=subpath(output.sources, parent=True),
+        script=f"{SCRIPTS}/download.py",
+    log:
+        "results/logs/fetch_command/{experiment}/{recipe}.log",
+    priority: BEFORE_RUNS
+    localrule: True
+    conda:
+        "../../envs/data.yaml"
+    container:
+        lambda wildcards: image("data")
+    threads: 1
+    resources:
+        runtime=1440,
+    shell:
+        "python {params.script:q} --dataset {wildcards.recipe} --entry {params.entry:q}"
+        " --raw-folder {params.folder:q}/files --out {output.sources:q} --log {log:q}"
+
+
+rule run_command:
+    """Run a command once, read its epochs, and write its record."""
+    input:
+        sources=f"{products.COMMAND_FOLDER}/sources.json",
+        stale=remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
+    output:
+        record=RECORD_FILE,
+    params:
+        command=CAMPAIGN.recipe,
+        settings=CAMPAIGN.settings,
+        files=subpath(input.sources, parent=True),
+        image=command_image,
+        code=CAMPAIGN.training_code,
+        attempt=CAMPAIGN.attempt,
+        plan=PLAN_FILE,
+        script=f"{SCRIPTS}/run_command.py",
+    log:
+        f"results/logs/run_command/{RUN_FOLDER}.log",
+    wildcard_constraints:
+        framework=command_recipe.FRAMEWORK,
+        dataset=command_recipe.DATASET,
+    priority: CAMPAIGN.turn
+    # Snakemake's own Python runs the script, because the environment of a command need not have the script's packages.
+    # There is no `container`, because the script starts it.
+    conda:
+        command_environment
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=240,
+        gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
+    shell:
+        '"$TRAINMARK_PYTHON" {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}'
+        " --command {params.command:q} --files-folder {params.files:q}/files {params.image}"
+        " --device {wildcards.device} --epochs {wildcards.epochs} --repeat {wildcards.repeat}"
+        " --settings {params.settings:q} --threads {threads} --plan {params.plan:q} --log {log:q} --out {output.record:q}"

@@ -1,0 +1,121 @@
+"""From a command recipe to the words and the environment variables with which its process starts."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainmark.errors import CommandError
+from trainmark.machine.provenance import digest_of_packages
+from trainmark.plan.run import Run
+from trainmark.recipes.command import filled
+
+LIBRARY = Path(__file__).parents[1]
+
+PROBE = Path(__file__).with_name("probe.py")
+
+RUNTIMES = ("apptainer", "singularity")
+
+NOTED = ("chainer", "cupy", "jax", "jaxlib", "keras", "numpy", "tensorflow", "tensorflow-cpu", "torch", "torchvision")
+"""Packages whose versions the record and the report name."""
+
+DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+
+UNKNOWN = {"kind": "unknown", "name": None, "image_digest": None}
+
+
+def words_of(
+    command: Mapping, run: Run, seed: int, threads: int, folder: Path, variables: Mapping[str, str], image: str | None
+) -> list[str]:
+    """Return program and arguments. Raises CommandError if the program is not there.
+
+    variables: from `variables_of`. image: the container image in which it runs; None for none.
+    """
+    values = _values(command, run, seed, threads, folder)
+    line = filled(command["command"], {"device_flag": values["device_flag"]})  # which may be several words
+    words = [filled(word, values) for word in shlex.split(line)]  # filled now: a folder with a blank stays one word
+    prefix = _container(image, run, folder)
+    program = prefix[0] if prefix else words[0]
+    if not shutil.which(str(folder / program) if "/" in program else program, path=variables.get("PATH")):
+        raise CommandError(
+            f"there is no program {program}: write it as on this machine's command line, name its environment, or "
+            "fetch it as one of the command's files"
+        )
+    return prefix + words
+
+
+def variables_of(command: Mapping, run: Run, seed: int, threads: int, folder: Path) -> dict[str, str]:
+    """Return the command's environment variables: those of this process, changed by its environment and its own."""
+    variables = dict(os.environ)
+    environment = Path(command["environment"] or "")
+    if command["environment"] and environment.is_dir():
+        variables["PATH"] = os.pathsep.join([str((environment / "bin").resolve()), variables.get("PATH", os.defpath)])
+        variables.pop("PYTHONHOME", None)
+    variables["PYTHONUNBUFFERED"] = "1"  # a line that is printed late would make its epoch seem longer
+    values = _values(command, run, seed, threads, folder)
+    return variables | {name: filled(text, values) for name, text in command["variables"].items()}
+
+
+def _values(command: Mapping, run: Run, seed: int, threads: int, folder: Path) -> dict[str, object]:
+    """Return the values of the placeholders (recipes/command.py, PLACEHOLDERS)."""
+    return {
+        "epochs": run.epochs,
+        "device_flag": command["device_flag"][run.device],
+        "seed": seed,
+        "threads": threads,
+        "folder": folder,
+        "trainmark": LIBRARY,
+    }
+
+
+def _container(image: str | None, run: Run, folder: Path) -> list[str]:
+    """Return the words that start a container before the command; none without an image."""
+    if not image:
+        return []
+    runtime = next(filter(shutil.which, RUNTIMES), None)
+    if runtime is None:
+        raise CommandError(
+            f"the container {image} needs {' or '.join(RUNTIMES)}, and neither is on the PATH: install "
+            "one, or give the command an environment"
+        )
+    gpu = ["--nv"] if run.device == "gpu" else []
+    return [runtime, "exec", *gpu, "--bind", str(folder), "--pwd", str(folder), image]
+
+
+def environment_of(
+    words: list[str], variables: Mapping[str, str], folder: Path, image: str | None, named: bool
+) -> dict:
+    """Return python, versions and environment of the command, as the provenance of a record holds them.
+
+    They are those of the Python that the command starts or that its environment or image has, and unknown otherwise.
+
+    words, variables: of the command. named: whether it has an environment or an image of its own.
+    """
+    at = words.index(image) + 1 if image else 0
+    python = words[at] if Path(words[at]).name.startswith("python") else "python" if named else None
+    unknown = {"python": "unknown", "versions": {}, "environment": UNKNOWN | digest_of_packages({})}
+    if python is None:
+        return unknown
+    try:
+        done = subprocess.run(
+            [*words[:at], python, "-c", PROBE.read_text()],
+            env=dict(variables), cwd=folder, capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        found = json.loads(done.stdout.splitlines()[-1])
+        packages = found["packages"]
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
+        return unknown
+    environment = {"kind": found["kind"], "name": found["name"], "image_digest": None}
+    if image:
+        digest = DIGEST.search(image)
+        environment = {
+            "kind": "container",
+            "name": Path(image).name.partition("@")[0],
+            "image_digest": digest and digest[1],
+        }
+    versions = {name: version for name, version in packages.items() if name.replace("_", "-") in NOTED}
+    return {"python": found["python"], "versions": versions, "environment": environment | digest_of_packages(packages)}

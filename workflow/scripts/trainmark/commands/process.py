@@ -1,0 +1,196 @@
+"""Runs a command under its guard, keeps its output, and watches its files and its memory while it runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from trainmark.commands.guard import adopt_orphans, stop_all
+from trainmark.commands.metrics import LARGEST_MIB
+from trainmark.errors import CommandError
+
+GUARD = Path(__file__).with_name("guard.py")
+
+POLL_SECONDS = 0.02
+"""Time between two looks at a file whose growth tells the times of the epochs."""
+
+MEMORY_POLL_SECONDS = 0.5
+"""Time between two looks at the memory of the command's processes."""
+
+CHUNK_BYTES = 1 << 16
+
+LARGEST_BYTES = LARGEST_MIB * 2**20
+
+
+@dataclass
+class Ran:
+    """What running a command gave.
+
+    start, end: on the clock of `time.monotonic`.
+    output: pieces of its standard output and error, with the time at which each was read.
+    grown: pieces of the followed file, likewise; empty without one.
+    code: its exit status, or minus the number of the signal that ended it.
+    stopped_seconds: for how long it was stopped (SIGSTOP).
+    left: the names of the processes that it left behind, which were stopped.
+    over_mib: the memory of its processes when it exceeded the limit; None if it did not.
+    """
+
+    start: float = 0.0
+    end: float = 0.0
+    output: list[tuple[float, bytes]] = field(default_factory=list)
+    grown: list[tuple[float, bytes]] = field(default_factory=list)
+    code: int | None = None
+    stopped_seconds: float = 0.0
+    left: list[str] = field(default_factory=list)
+    over_mib: float | None = None
+
+
+class CommandProcess:
+    """A command that runs in a folder.
+
+    words: program and arguments.
+    folder: its working directory.
+    variables: its environment.
+    follow: a file that is followed while it grows; None for none.
+    limit_mib: the largest resident memory of its processes together; None for no limit.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        folder: Path,
+        variables: Mapping[str, str],
+        follow: Path | None,
+        limit_mib: float | None,
+    ) -> None:
+        self._words, self._folder, self._variables = words, folder, variables
+        self._follow, self._limit_mib = follow, limit_mib
+        self._guard: subprocess.Popen | None = None
+        self._excess: str | None = None
+        self._ran = Ran()
+
+    def run(self) -> Ran:
+        """Run the command and return what it gave, with every process of it gone.
+
+        Its output goes on to this process's standard output. Raises CommandError if it can't be started, writes more
+        than LARGEST_BYTES, or is stopped.
+        """
+        adopt_orphans()
+        ran, (reading, writing) = self._ran, os.pipe()
+        ran.start = time.monotonic()
+        # Started in the main thread: the kernel tells the guard when the thread that started it ends.
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(GUARD), str(writing), *self._words],
+            cwd=self._folder, env=dict(self._variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, pass_fds=[writing], start_new_session=True,
+        )  # fmt: skip
+        os.close(writing)
+        done = threading.Event()
+        threads = [threading.Thread(target=self._pump, daemon=True)]
+        if self._follow:
+            threads.append(threading.Thread(target=self._watch_file, args=(self._follow, done), daemon=True))
+        if self._limit_mib is not None:
+            threads.append(threading.Thread(target=self._watch_memory, args=(self._limit_mib, done), daemon=True))
+        for thread in threads:
+            thread.start()
+        with os.fdopen(reading) as status_line:
+            status = json.loads(status_line.readline() or "{}")
+        self._guard.wait()
+        if not status:  # somebody killed the guard, and this process adopted what it guarded
+            stop_all(0.0)
+        done.set()
+        for thread in threads:
+            thread.join()
+        ran.code, ran.left = status.get("code"), status.get("left", [])
+        ran.stopped_seconds = status.get("stopped_seconds", 0.0)
+        ran.end = status.get("end", time.monotonic())
+        if "error" in status:
+            raise CommandError(f"{self._words[0]} can't be started: {status['error']}")
+        if self._excess:
+            raise CommandError(self._excess)
+        if ran.code is None and ran.over_mib is None:
+            raise CommandError("somebody stopped the process that guards the command, and with it the command")
+        return ran
+
+    def stop(self) -> None:
+        """Stop the command and all that it started, and wait for their end. It may be called in a signal handler."""
+        if self._guard:
+            self._tell_guard()
+            while not _is_gone(self._guard.pid):
+                time.sleep(POLL_SECONDS)
+
+    def _tell_guard(self) -> None:
+        with suppress(ProcessLookupError):
+            if self._guard:
+                os.kill(self._guard.pid, signal.SIGTERM)
+
+    def _pump(self) -> None:
+        """Copy the output to this process's own, which is its log, and keep it with the times of its pieces."""
+        assert self._guard is not None and self._guard.stdout is not None
+        size_bytes = 0
+        while data := os.read(self._guard.stdout.fileno(), CHUNK_BYTES):
+            size_bytes += len(data)
+            if size_bytes > LARGEST_BYTES:
+                self._refuse(f"the command printed more than {LARGEST_MIB} MiB: let it print less")
+                continue  # an unread pipe would keep the command from ending
+            self._ran.output.append((time.monotonic(), data))
+            with suppress(OSError):  # a full disk: the run itself says so when it writes its record
+                os.write(sys.stdout.fileno(), data)
+
+    def _watch_file(self, path: Path, done: threading.Event) -> None:
+        size_bytes, ended = 0, False
+        while not ended:
+            ended = done.wait(POLL_SECONDS)
+            with suppress(OSError):
+                if path.stat().st_size > size_bytes:
+                    with open(path, "rb") as stream:
+                        stream.seek(size_bytes)
+                        data = stream.read(LARGEST_BYTES + 1 - size_bytes)
+                    size_bytes += len(data)
+                    self._ran.grown.append((time.monotonic(), data))
+            if size_bytes > LARGEST_BYTES:
+                return self._refuse(too_large(path))
+
+    def _watch_memory(self, limit_mib: float, done: threading.Event) -> None:
+        assert self._guard is not None
+        while not done.wait(MEMORY_POLL_SECONDS):
+            if (now_mib := _tree_mib(self._guard.pid)) > limit_mib:
+                self._ran.over_mib = now_mib
+                return self._tell_guard()
+
+    def _refuse(self, sentence: str) -> None:
+        if not self._excess:
+            self._excess = sentence
+            self._tell_guard()
+
+
+def too_large(path: Path) -> str:
+    """Say that a file is larger than what is read."""
+    return f"{path.name} has more than {LARGEST_MIB} MiB: let the command write less to it"
+
+
+def _is_gone(process_id: int) -> bool:
+    """Whether a process has ended, be it reaped by `wait` or not."""
+    try:
+        return psutil.Process(process_id).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _tree_mib(process_id: int) -> float:
+    """Return the resident size of all descendants of a process together, in MiB."""
+    total_bytes = 0
+    with suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(process_id).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                total_bytes += process.memory_info().rss
+    return total_bytes / 2**20

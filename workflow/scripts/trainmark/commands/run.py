@@ -1,0 +1,249 @@
+"""Runs a command recipe once: from its files to its record."""
+
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from trainmark.commands.launch import environment_of, variables_of, words_of
+from trainmark.commands.metrics import curves_of, lines_of, read_entries
+from trainmark.commands.process import LARGEST_BYTES, CommandProcess, Ran, too_large
+from trainmark.errors import CommandError
+from trainmark.files.checksums import sha256_of
+from trainmark.files.seal import digest_of
+from trainmark.machine import nvml
+from trainmark.machine.disturbance import disturbance
+from trainmark.machine.energy import open_meter
+from trainmark.machine.locks import DeviceLock
+from trainmark.machine.memory import peak_children_mib
+from trainmark.machine.provenance import describe_job, describe_session
+from trainmark.machine.watch import Watch
+from trainmark.plan.run import Run
+from trainmark.recipes.command import LINE_FORMATS, metrics_file
+from trainmark.records.inputs import inputs_of
+from trainmark.records.record import SCHEMA_VERSION
+from trainmark.records.result import command_result
+from trainmark.training.phases import PhaseTimes
+
+NOT_OF_COMMANDS = (
+    "architecture", "parameters", "dropout", "initializer", "optimizer", "batch_size", "dtype", "input",
+)  # fmt: skip
+"""Settings of a training that nobody knows of a command; null in its record."""
+
+LAST_LINE_CHARACTERS = 200
+
+CPU_SHARE = 1.05
+"""Largest share of its CPUs' time that a command may use; with more it computed on other CPUs, too."""
+
+
+@dataclass(frozen=True)
+class CommandJob:
+    """What a run of a command needs besides its recipe.
+
+    folder: where the command runs; it is emptied first.
+    image: the container image in which it runs; None for none.
+    files_folder: the fetched files, each under its path.
+    device_lock: the CPUs, and the GPU if any, that the run holds.
+    code, order, call: as for a training (`training.job.Job`).
+    """
+
+    folder: Path
+    image: str | None
+    files_folder: Path
+    device_lock: DeviceLock
+    code: dict
+    order: dict | None
+    call: str | None
+
+
+class CommandRun:
+    """One run of a command recipe.
+
+    command: the command, as in the config with defaults.
+    settings: the experiment's settings by key.
+    """
+
+    def __init__(self, run: Run, command: Mapping, settings: Mapping, job: CommandJob, phase_times: PhaseTimes) -> None:
+        self.run, self.command, self.job, self.phase_times = run, command, job, phase_times
+        self._limit_mib: float | None = settings["memory_limit_mib"]
+        self._folder = job.folder.resolve()
+        self._seed: int = settings["seed"] + run.repeat - 1
+        self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
+        self._settings = dict.fromkeys(NOT_OF_COMMANDS) | {"seed": settings["seed"], "experiment": dict(settings)}
+        files = {file["path"]: file["sha256"] for file in command["files"]}
+        self._dataset = {"name": run.dataset, "content_sha256": digest_of(files), "samples": {}}
+        self._inputs = inputs_of(command, self._settings, self._dataset, None, job.code)
+        self._provenance = {**describe_job(len(job.device_lock.cpus)), "versions": {}, "code": job.code}
+        self._process: CommandProcess | None = None
+
+    def is_of_this_run(self, record: Mapping) -> bool:
+        """Whether a record belongs to this run: the same run, command, files, settings and code."""
+        return bool(record["run"] == self._run and record["inputs"] == self._inputs)
+
+    def stop(self) -> None:
+        """Stop the command, if it runs, with everything that it started. It may be called in a signal handler."""
+        if self._process:
+            self._process.stop()
+
+    def measure(self) -> dict:
+        """Run the command and return the record.
+
+        Divergence, and more memory than memory_limit_mib, are results. Raises CommandError for a command that fails,
+        leaves processes behind, or does not report its epochs.
+        """
+        cpus, gpu = self.job.device_lock.cpus, self.job.device_lock.gpu
+        with self.phase_times.phase("data_load"):
+            self._place_files()
+        with self.phase_times.phase("import"):
+            words, variables = self._words(cpus)
+        self._note_device(gpu)
+        self._process = CommandProcess(words, self._folder, variables, self._followed(), self._limit_mib)
+        meter, watch = open_meter(self.run.device, cpus, gpu), Watch(cpus, gpu)
+        before_joules = meter.joules()
+        watch.begin(1)
+        ran = self._process.run()
+        machine = watch.after(self.run.epochs, force=True)
+        machine[0]["stopped_seconds"] = (machine[0]["stopped_seconds"] or 0.0) + ran.stopped_seconds
+        watch.close()
+        now_joules = meter.joules()
+        joules = None if None in (before_joules, now_joules) else now_joules - before_joules  # type: ignore[operator]
+        energy = {"training_joules": joules, "source": meter.source, "reason": meter.reason}
+        if gpu:
+            self._provenance["gpu"] |= {"at_end": nvml.state(gpu)}
+        return self._record(ran, machine, energy)
+
+    # --- before the command -------------------------------------------------------------------------------------
+
+    def _place_files(self) -> None:
+        """Make the folder anew, with a copy of each fetched file. Raises CommandError if a file was changed."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        for file in self.command["files"]:
+            copy = self._folder / file["path"]
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.job.files_folder / file["path"], copy)
+            if sha256_of(copy) != file["sha256"]:
+                raise CommandError(
+                    f"{self.job.files_folder / file['path']} was changed after it was fetched; delete the folder "
+                    f"{self.job.files_folder.parent}, and snakemake fetches it again"
+                )
+
+    def _words(self, cpus: Sequence[int]) -> tuple[list[str], dict[str, str]]:
+        """Return the command's words and variables, and note what it runs with."""
+        arguments = (self.command, self.run, self._seed, len(cpus), self._folder)
+        variables = variables_of(*arguments)
+        named = bool(self.command["environment"] or self.job.image)
+        words = words_of(*arguments, variables, self.job.image)
+        self._provenance |= environment_of(words, variables, self._folder, self.job.image, named)
+        return words, variables
+
+    def _note_device(self, gpu: str | None) -> None:
+        described = nvml.describe(gpu) if gpu else None
+        name = described.get("name") if described else self._provenance["cpu_model"]
+        self._provenance["device"] = {"kind": self.run.device, "name": name or "unknown"}
+        self._provenance["gpu"] = described | {"at_start": nvml.state(gpu)} if described and gpu else None
+
+    def _metrics_path(self) -> Path | None:
+        file = metrics_file(self.command["metrics"])
+        return self._folder / file if file else None
+
+    def _followed(self) -> Path | None:
+        """Return the file whose growth tells the times of the epochs."""
+        return self._metrics_path() if self.command["metrics"]["format"] in LINE_FORMATS else None
+
+    # --- after the command --------------------------------------------------------------------------------------
+
+    def _record(self, ran: Ran, machine: list[dict], energy: dict) -> dict:
+        exceeded = None
+        curves: list[dict] = []
+        diverged = None
+        if ran.over_mib is None:
+            _check_ended(ran)
+            curves, diverged = self._curves(ran)
+            self._remove_files()
+        else:
+            exceeded = {
+                "phase": "other",
+                "epoch": None,
+                "resident_mib": ran.over_mib,
+                "message": f"{ran.over_mib:.1f} MiB exceed the limit of {self._limit_mib:g} MiB",
+            }
+        cpus = self.job.device_lock.cpus
+        _check_cpus(machine, len(cpus))
+        for part in ("warm_up", "steady"):
+            self.phase_times.add(part, sum(entry["seconds"] for entry in curves if entry["part"] == part))
+        phases_seconds, wall_seconds = self.phase_times.until_now()
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run": self._run,
+            "order": self.job.order,
+            "settings": self._settings,
+            "dataset": self._dataset,
+            "inputs": self._inputs,
+            "status": "diverged" if diverged else "out_of_memory" if exceeded else "ok",
+            "diverged": diverged,
+            "out_of_memory": exceeded,
+            "curves": curves,
+            "step_losses": [],
+            "initial_evaluation": None,
+            "counted": dict.fromkeys(("samples", "batches", "updates"), 0),
+            "result": command_result(curves),
+            "scored_texts": [],
+            "weights": None,
+            "phases_seconds": phases_seconds,
+            "wall_seconds": wall_seconds,
+            "resumes": 0,
+            "sessions": [self._session()],
+            "machine": machine,
+            "disturbed": disturbance(machine, len(cpus)),
+            "energy": energy,
+            "memory": {"peak_host_mib": max(peak_children_mib(), ran.over_mib or 0.0), "peak_device_mib": None},
+            "provenance": dict(self._provenance),
+        }
+
+    def _session(self) -> dict:
+        held = describe_session(self._provenance, self.job.device_lock)
+        return held | {"call": self.job.call, "first_epoch": 1, "restart_seconds": 0.0}
+
+    def _curves(self, ran: Ran) -> tuple[list[dict], dict | None]:
+        metrics, path = self.command["metrics"], self._metrics_path()
+        if path and not path.exists():
+            raise CommandError(f"the command did not write {metrics_file(metrics)}, which its key metrics.file names")
+        if path and path.is_file() and path.stat().st_size > LARGEST_BYTES:
+            raise CommandError(too_large(path))
+        entries = read_entries(metrics, ran.grown if self._followed() else ran.output, path)
+        return curves_of(metrics, entries, self.run.epochs, ran.start, ran.end)
+
+    def _remove_files(self) -> None:
+        """Remove the copies of the fetched files: what the command wrote stays."""
+        for file in self.command["files"]:
+            (self._folder / file["path"]).unlink(missing_ok=True)
+
+
+def _check_ended(ran: Ran) -> None:
+    """Raise CommandError if the command failed or left processes behind."""
+    lines = ("".join(filter(str.isprintable, line)).strip() for _, line in reversed([*lines_of(ran.output[-8:])]))
+    last = next(filter(None, lines), "")
+    said = f"; its last line: {last[:LAST_LINE_CHARACTERS]}" if last else "; it printed nothing"
+    if ran.code is not None and ran.code < 0:
+        raise CommandError(f"the command was ended by {signal.Signals(-ran.code).name}{said}")
+    if ran.code:
+        raise CommandError(f"the command ended with exit status {ran.code}{said}")
+    if ran.left:
+        names = ", ".join(ran.left)
+        raise CommandError(
+            f"the command ended, but left processes at work, which were stopped ({names}): a command must wait for "
+            "what it starts, or its times are not those of its training"
+        )
+
+
+def _check_cpus(machine: Sequence[Mapping], cpus: int) -> None:
+    """Raise CommandError if the command computed on more CPUs than it holds: it changed its own affinity."""
+    used, seconds = (sum(stretch[key] for stretch in machine) for key in ("cpu_seconds", "seconds"))
+    if used > CPU_SHARE * seconds * cpus + 0.1:
+        held = f"{cpus} CPU{'s' if cpus > 1 else ''}"
+        raise CommandError(
+            f"the command used {used:.1f} s of CPU time in {seconds:.1f} s, but holds {held}: it changed its "
+            "CPU affinity, and may have disturbed other runs; let it keep its affinity, and start {threads} threads"
+        )

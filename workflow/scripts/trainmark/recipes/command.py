@@ -1,0 +1,159 @@
+"""Command recipes: trainings by any command. Nothing shows what a command trains, so it is not certified."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+FRAMEWORK = "command"
+"""The framework of the runs of commands; the name of the command is their recipe."""
+
+DATASET = "own_data"
+"""The dataset of the runs of commands, which read their own data. No dataset can have this name."""
+
+PLACEHOLDERS = ("epochs", "device_flag", "seed", "threads", "folder", "trainmark")
+"""Names that a command and its variables may contain in braces (docs/commands.md describes each)."""
+
+METRICS = ("epoch", "loss", "accuracy", "test_loss", "test_accuracy", "seconds", "elapsed_seconds")
+"""What may be read for each epoch. loss, accuracy: of training, as the command reports them; test_loss, test_accuracy:
+of its test; seconds: time of the epoch; elapsed_seconds: time since a fixed moment, at the end of the epoch."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A form in which commands report their epochs.
+
+    columns: the name of each metric in this form, by metric; None if the config has to name them.
+    file: the file that is read if the config names none; None for the command's output.
+    has_times: whether each entry has a time of its own, so that neither seconds nor elapsed_seconds is needed.
+    """
+
+    columns: Mapping[str, str] | None = None
+    file: str | None = None
+    has_times: bool = False
+
+
+FORMATS = {
+    "regex": Format(),
+    "csv": Format(),
+    "json-lines": Format(),
+    # https://docs.chainer.org/en/v7.8.1/reference/generated/chainer.training.extensions.LogReport.html
+    "chainer-log-report": Format(
+        MappingProxyType(
+            {
+                "epoch": "epoch",
+                "loss": "main/loss",
+                "accuracy": "main/accuracy",
+                "test_loss": "validation/main/loss",
+                "test_accuracy": "validation/main/accuracy",
+                "elapsed_seconds": "elapsed_time",
+            }
+        ),
+        file="result/log",
+    ),
+    # https://keras.io/api/callbacks/csv_logger
+    "keras-csv-logger": Format(
+        MappingProxyType(
+            {
+                "epoch": "epoch",
+                "loss": "loss",
+                "accuracy": "accuracy",
+                "test_loss": "val_loss",
+                "test_accuracy": "val_accuracy",
+            }
+        )
+    ),
+    "tensorboard": Format(has_times=True),
+}
+"""The formats by name, as `metrics.format` of a command names them."""
+
+
+LINE_FORMATS = ("regex", "csv", "json-lines", "keras-csv-logger")
+"""Formats of which each line is read by itself: the moment at which it appears can be the end of its epoch."""
+
+
+def columns_of(metrics: Mapping) -> dict[str, str]:
+    """Return the name of each metric that is read, by metric: those of the format, changed by the config."""
+    return {**(FORMATS[metrics["format"]].columns or {}), **metrics["columns"]}
+
+
+def patterns_of(metrics: Mapping) -> list[str]:
+    """Return the regular expressions of the format regex. The last one ends an epoch."""
+    pattern = metrics["pattern"]
+    return [pattern] if isinstance(pattern, str) else list(pattern or [])
+
+
+def metrics_file(metrics: Mapping) -> str | None:
+    """Return the file that is read, relative to the command's folder; None for the command's output."""
+    return metrics["file"] or FORMATS[metrics["format"]].file
+
+
+def filled(text: str, values: Mapping[str, object]) -> str:
+    """Replace each placeholder in a text by its value. Other braces stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), text)
+
+
+def problems(command: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield (key path, sentence) for each mistake in a command that fits the schema, with defaults."""
+    for path, text in [(("command",), command["command"]), *_variables(command)]:
+        unknown = [name for name in re.findall(r"\{(\w+)\}", text) if name not in PLACEHOLDERS]
+        if unknown:
+            yield path, f"found {{{unknown[0]}}}; allowed: {', '.join(f'{{{name}}}' for name in PLACEHOLDERS)}"
+    try:
+        words = shlex.split(command["command"])
+    except ValueError as error:
+        yield ("command",), f"its quotes can't be read ({str(error).lower()}); allowed: a command line as in a shell"
+    else:
+        if not words:
+            yield ("command",), "found no word; allowed: a command line such as python -u train.py -e {epochs}"
+    if command["environment"] and command["container"]:
+        yield ("container",), "found both environment and container; allowed: one of them"
+    paths = [file["path"] for file in command["files"]]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        yield ("files",), f"found the path {twice} twice; allowed: each path once"
+    yield from ((("metrics", *path), sentence) for path, sentence in _metrics_problems(command["metrics"]))
+
+
+def _variables(command: Mapping) -> list[tuple[tuple[str, ...], str]]:
+    return [(("variables", name), value) for name, value in command["variables"].items()]
+
+
+def _metrics_problems(metrics: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
+    name, form, columns = metrics["format"], FORMATS[metrics["format"]], columns_of(metrics)
+    if name == "regex":
+        yield from _pattern_problems(metrics)
+        return
+    if metrics["pattern"] is not None:
+        yield ("pattern",), f"the format {name} has no pattern; allowed: columns"
+    if not set(columns) - {"epoch"}:
+        yield ("columns",), f"the format {name} needs the names of its columns; allowed: {', '.join(METRICS)}"
+    if metrics_file(metrics) is None and name not in ("json-lines",):
+        yield ("file",), f"the format {name} is read from a file; allowed: a path in the command's folder"
+    if form.has_times and (late := [key for key in ("epoch", "seconds", "elapsed_seconds") if key in columns]):
+        yield ("columns", late[0]), f"the format {name} has its own epochs and times; allowed: loss, accuracy, ..."
+    if {"seconds", "elapsed_seconds"} <= set(columns):
+        yield ("columns",), "found both seconds and elapsed_seconds; allowed: one of them"
+
+
+def _pattern_problems(metrics: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
+    patterns = patterns_of(metrics)
+    allowed = f"a regular expression with named groups, (?P<loss>...), of the names {', '.join(METRICS)}"
+    if not patterns:
+        yield ("pattern",), f"the format regex needs it; allowed: {allowed}"
+    if metrics["columns"]:
+        yield ("columns",), "the format regex has no columns; allowed: named groups in pattern"
+    names: set[str] = set()
+    for pattern in patterns:
+        try:
+            groups = re.compile(pattern).groupindex
+        except re.error as error:
+            yield ("pattern",), f"can't be read ({error}); allowed: {allowed}"
+            return
+        names |= set(groups)
+    for unknown in sorted(names - set(METRICS)):
+        yield ("pattern",), f"found the group {unknown}; allowed: {allowed}"
+    if patterns and not names - {"epoch"}:
+        yield ("pattern",), f"its groups name no metric; allowed: {allowed}"
+    if {"seconds", "elapsed_seconds"} <= names:
+        yield ("pattern",), "found both seconds and elapsed_seconds; allowed: one of them"
