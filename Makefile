@@ -20,8 +20,9 @@ QUICK := -m "not parity and not faults and not adversary and not benchmarks and 
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-parity test-faults test-adversary \
-  test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-phases bench-records \
-  bench-verdicts bench-watching bench-intervals bench-epochs bench-cluster lock gpu-bundle prepare images
+  test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
+  bench-loading bench-phases bench-records bench-verdicts bench-watching bench-intervals bench-epochs bench-cluster lock \
+  gpu-bundle prepare images
 
 ##@ For users
 
@@ -82,7 +83,7 @@ test-faults: $(VENV)/.installed-dev ## kill workflows and runs in every phase, b
 	@$(RUN) $(PYTEST) -m faults
 
 test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong trainings, foreign load, edited results
-	@$(RUN) python -m pytest --durations=30 -m adversary
+	@$(RUN) python -m pytest --durations=30 -m adversary $(TESTS)
 
 test-benchmarks: $(VENV)/.installed-dev ## do bench-phases and bench-verdicts print their numbers? A minute
 	@$(RUN) $(PYTEST) -m benchmarks
@@ -111,6 +112,12 @@ certify-networks: $(VENV)/.installed-dev ## certify every network, as a table of
 
 bench-images: $(VENV)/.installed ## speed of decoding, mean image and packed store (IMAGES=<folder of photographs>)
 	@$(BENCHMARK)/image_pipeline.py $(IMAGES)
+
+bench-loading: $(VENV)/.installed ## images/s of streams beside bare decoding (IMAGES=<folder of photographs>, or generated)
+	@$(BENCHMARK)/loading.py $(IMAGES)
+
+bench-imagenet: $(VENV)/.installed-dev ## beside Chainer's ImageNet example (EXAMPLE=<its folder> IMAGES=<folder of classes>)
+	@$(BENCHMARK)/chainer_example.py $(EXAMPLE) $(IMAGES)
 
 bench-phases: $(VENV)/.installed-dev ## do the phases of 50 runs sum to their wall times? Some minutes
 	@$(BENCHMARK)/wall_times.py

@@ -35,7 +35,11 @@ class TemplateAdapter(Adapter):
         """Store a split where the framework trains from. Images are (samples, channels, height, width)."""
 
     def train_epoch(self, feed):
-        """Train on all batches of `feed`, including a shorter last one; return each step's loss before its update."""
+        """Train on all batches of `feed`, including a shorter last one; return each step's loss before its update.
+
+        First give `feed.rates` to the optimizer: constants of the update rule that have other values in this epoch.
+        Without rates nothing changes. A resumed run gets those of its epoch, so that `state` need not have them.
+        """
 
     def predict(self, split):
         """Return the logits of a split in its stored order, without dropout and with running statistics."""

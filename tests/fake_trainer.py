@@ -103,6 +103,7 @@ class FakeAdapter(Adapter):
     def train_epoch(self, feed: EpochFeed):
         batches = [feed.order[start : start + feed.batch_size] for start in range(0, feed.samples, feed.batch_size)]
         self.count = {"samples": feed.samples, "batches": len(batches)}
+        self.constants |= dict(feed.rates)
         return np.array([self._train_step(batch) for batch in batches])
 
     def _train_step(self, batch):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import yaml
 
+from trainmark.config import load
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 FRAMEWORKS = ["chainer", "keras-tensorflow", "keras-jax"]
 
@@ -45,6 +47,12 @@ TINY = {
         "out-of-memory": DIVERGING | {"memory_limit_mib": 40, "frameworks": ["keras-jax"]},
     },
 }
+
+
+def settings(**changes):
+    """The settings of an experiment that a run gets, with the schema's defaults where they are not changed."""
+    keys = load.shipped_files()[0]["$defs"]["experiment"]["properties"]
+    return {key: keys[key]["default"] for key in load.keys_that_decide(("training", "record"))} | changes
 
 
 def environment(**extra):

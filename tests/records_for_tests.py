@@ -42,9 +42,12 @@ SETTINGS = {
     "optimizer": {"rule": "adam", "learning_rate": 0.001},
     "batch_size": 128,
     "dtype": "float32",
-    "input": {"scale": 1 / 255, "subtract_mean": True, "crop": None, "mean_window": "same"},
+    "input": {
+        "scale": 1 / 255, "subtract_mean": True, "crop": None, "mean_window": "same", "random_crop": False,
+        "random_flip": False,
+    },
     "experiment": {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 2, "memory_limit_mib": None},
-}
+}  # fmt: skip
 
 RECIPE = {"optimizer": SETTINGS["optimizer"], "initializer": "glorot_uniform", "batch_size": 128}
 """What the recipe decided, as far as a record is held to it."""
@@ -71,9 +74,40 @@ def curve(epoch, loss=0.5, seconds=0.25):
         "epoch": epoch,
         "part": "warm_up" if epoch == 1 else "steady",
         "seconds": seconds,
+        "waiting_seconds": None,
         "batch_loss": loss,
-        "evaluations": {"test": {"loss": loss, "accuracy": 0.75}},
+        "evaluations": {"test": {"loss": loss, "accuracy": 0.75, "top5_accuracy": None}},
     }
+
+
+def evaluated(loss, accuracy, top5_accuracy=None):
+    """An evaluation as a record holds it."""
+    return {"loss": loss, "accuracy": accuracy, "top5_accuracy": top5_accuracy}
+
+
+def streamed(record, waiting=0.0, top5_accuracy=0.9, evaluation_steps=None):
+    """A record of a run that trained from a stream of images in more than 5 classes. It changes what it is given.
+
+    waiting: share of each epoch that it waited for batches.
+    """
+    steps = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
+    record["settings"]["experiment"]["evaluation_steps"] = evaluation_steps
+    for entry in record["curves"]:
+        entry["waiting_seconds"] = waiting * entry["seconds"]
+        for evaluation in entry["evaluations"].values():
+            evaluation["top5_accuracy"] = top5_accuracy
+        for step in range(evaluation_steps or steps, steps, evaluation_steps or steps):
+            loss = entry["evaluations"]["test"]["loss"]
+            record["step_evaluations"].append({
+                "epoch": entry["epoch"], "step": (entry["epoch"] - 1) * steps + step,
+                **evaluated(loss, 0.5, top5_accuracy),
+                "training_seconds": (entry["epoch"] - 1 + step / steps) * entry["seconds"],
+            })  # fmt: skip
+    if record["initial_evaluation"]:
+        record["initial_evaluation"]["top5_accuracy"] = top5_accuracy
+    recorded = record["result"]
+    record["result"] = result(record["curves"], recorded["first_step_seconds"], record["dataset"]["samples"]["train"])
+    return resealed(record)
 
 
 def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1)):
@@ -109,6 +143,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "curves": curves,
         "step_losses": [2.3, 0.1 + 0.2],
         "initial_evaluation": None,
+        "step_evaluations": [],
         "counted": {},
         "result": result(curves, 0.5, 1438),
         "scored_texts": [],
@@ -132,7 +167,7 @@ def _counted(record):
         steps = epochs * ceil(samples / record["settings"]["batch_size"])
         record["counted"] = {"samples": epochs * samples, "batches": steps, "updates": steps}
         if record["settings"]["dropout"] and not record["initial_evaluation"]:
-            record["initial_evaluation"] = {"loss": 2.25, "accuracy": 0.1}
+            record["initial_evaluation"] = evaluated(2.25, 0.1)
     return record
 
 
@@ -233,7 +268,7 @@ def changed(record, changes):
 def resealed(record):
     """A record with the digests of what it holds now: what a forger who knows them would write."""
     with suppress(LookupError, TypeError):  # of a record that is broken otherwise
-        asked = {"mean_sha256": None} | {key: value for key, value in record["inputs"].items() if key != "sha256"}
+        asked = dict.fromkeys(inputs.FILES) | {key: value for key, value in record["inputs"].items() if key != "sha256"}
         parts = record["settings"], record["dataset"], record["provenance"]["code"]
         record["inputs"] = asked | {"sha256": inputs.digest_of_inputs(asked, *parts)}
     return record | {"sha256": digest_of(record)}
@@ -261,6 +296,7 @@ def certificate_of(group, trainers, parities):
             "optimizer": {"rule": "adam", "learning_rate": 0.001}, "input_shape": [1, 28, 28],
             "trained_input_shape": [1, 28, 28], "dataset_sha256": "0" * 64, "steps": 10, "batch_size": 16,
             "evaluation_samples": 16, "epochs": {"batches": [15, 15], "samples": [1438, 1438], "batch_size": 100},
+            "initial_weights_sha256": None,
             "experiment": {"seed": 1, "batch_size": "recipe", "input": {}}, "recipe": RECIPE,
         },
         "code": CODE_RECORD,

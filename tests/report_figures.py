@@ -144,6 +144,8 @@ def _comparison(statistic, field, pairs, certificates):
         assert _enters(first, second, field) == (statistic != "left_out")
     if statistic in ("pairs", "left_out"):
         return len(pairs)
+    if not _refused(pairs, certificates) and (shares := _waited(pairs, field)):
+        return {f"withheld: waited for data ({shares} of the time)"} if statistic == "verdict" else None
     if _refused(pairs, certificates):
         return {"refused: different", "refused: not certified"} if statistic == "verdict" else None
     ratios = [_value(second, field) / _value(first, field) for first, second in pairs]
@@ -151,6 +153,18 @@ def _comparison(statistic, field, pairs, certificates):
     if statistic == "verdict":
         return _verdict(low, high, len(ratios))
     return {"ratio": statistics.median(ratios) if ratios else None, "low": low, "high": high}[statistic]
+
+
+def _waited(pairs, field):
+    """The shares of the time that the two trainers waited, in the median run; None if both are up to a tenth."""
+    part = {"training_seconds": ("warm_up", "steady"), "steady_epoch_seconds": ("steady",)}[field]
+    shares = [statistics.median(_share(record, part) for record in side) for side in zip(*pairs, strict=True)]
+    return " and ".join(f"{100 * share:.0f} %" for share in shares) if max(shares, default=0) > 0.1 else None
+
+
+def _share(record, parts):
+    entries = [entry for entry in record["curves"] if entry["part"] in parts]
+    return sum(entry["waiting_seconds"] or 0 for entry in entries) / sum(entry["seconds"] for entry in entries)
 
 
 def _verdict(low, high, pairs):

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 MEASURED = (
-    r"seconds|samples_per_second|peak_.*_mib|phases\.|wall_|joules|git_|started|code_|record_sha256|host|job_id|cpus"
+    r"seconds|samples_per_second|wait|peak_.*_mib|phases\.|wall_|joules|git_|started|code_|record_sha256|host|job_id|cpus"
     r"|packages_|environment|python|versions|scheduler|disturb|calls|load_1min"
 )
 """Columns that hold what a run took, or where, when and by which code it was trained."""
@@ -29,9 +29,12 @@ def records_of(results: Path) -> dict[str, dict]:
 
 def trained(record: dict) -> dict:
     """What a record says of the arithmetic of its run."""
-    timing = ("seconds", "part")  # a resumed run warms up again
-    curves = [{key: value for key, value in entry.items() if key not in timing} for entry in record["curves"]]
-    return {"curves": curves} | {key: record[key] for key in ("run", "dataset", "status", "step_losses", "counted")}
+    timing = ("seconds", "waiting_seconds", "training_seconds", "part")  # a resumed run warms up again
+    evaluated = {
+        name: [{key: value for key, value in entry.items() if key not in timing} for entry in record[name]]
+        for name in ("curves", "step_evaluations")
+    }
+    return evaluated | {key: record[key] for key in ("run", "dataset", "status", "step_losses", "counted")}
 
 
 def compare(before: Path, after: Path) -> list[str]:

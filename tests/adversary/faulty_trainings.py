@@ -156,6 +156,12 @@ def other_rate(adapter):
     adapter.build = faulty
 
 
+def rates_ignored(adapter):
+    """Trains every epoch with the constants of the first one."""
+    train_epoch = adapter.train_epoch
+    adapter.train_epoch = lambda feed: train_epoch(replace(feed, rates=()))
+
+
 def evaluation_on_100_samples(adapter):
     predict = adapter.predict
     adapter.predict = lambda split: predict(split)[np.arange(len(predict(split))) % 100]
@@ -340,6 +346,7 @@ FAULTS = {
     "half of each epoch from epoch 4": in_train_epoch(half_epoch_from_epoch_4),
     "optimizer reset each epoch": with_first_state(in_train_epoch(optimizer_reset)),
     "learning rate 1 % off": other_rate,
+    "rates ignored": rates_ignored,
     "gradients clipped": _chainer_hook(lambda chainer: chainer.optimizer_hooks.GradientClipping(0.5)),
     "weight decay": _chainer_hook(lambda chainer: chainer.optimizer_hooks.WeightDecay(1e-4)),
     "counts one update too few": counts_too_few,

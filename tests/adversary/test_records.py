@@ -33,7 +33,7 @@ RUNS = "results/runs/victim/mnist-mlp-flux/digits"
 ONE, OTHER = (f"{RUNS}/chainer/cpu/epochs-2/repeat-{repeat}/record.json" for repeat in (1, 2))
 CERTIFICATE = "results/certificates/victim/mnist-mlp-flux/digits.json"
 ALL_BUT_DATA = {
-    "train": 4, "trace_training": 2, "certify": 1, "evaluate_weights": 2, "collect_records": 1, "plot_figure": 2,
+    "train": 4, "trace_training": 2, "certify": 1, "evaluate_weights": 2, "collect_records": 1, "plot_figure": 3,
     "report": 1,
 }  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_an_honest_campaign_is_verified_and_nothing_is_to_be_done(finished, fold
     assert (found.returncode, found.stderr) == (0, "")
     assert "4 records of experiment victim (" in found.stdout and "by the code of this clone" in found.stdout
     assert planned(without_metadata(folder)) == {}, "without Snakemake's metadata neither"
-    tables_alone = {"collect_records": 1, "plot_figure": 2, "report": 1}
+    tables_alone = {"collect_records": 1, "plot_figure": 3, "report": 1}
     assert planned(folder, config={"keep_weights": "needed"}) == {}, "no run is trained again for its weights"
     assert planned(folder, config={"keep_weights": False}) == tables_alone, "which hold no cross-evaluations then"
 
@@ -120,7 +120,7 @@ def test_a_deleted_record_is_trained_again(folder):
     assert verify(folder).returncode == 0
 
 
-AFTER_RECORDS = {"collect_records": 1, "plot_figure": 2, "report": 1}
+AFTER_RECORDS = {"collect_records": 1, "plot_figure": 3, "report": 1}
 
 
 def test_what_is_deleted_is_made_again(folder):
@@ -191,10 +191,10 @@ def test_records_that_are_none_are_trained_again(folder):
 
 
 def test_edited_tables_are_named_and_made_again(folder):
-    for name, old, new in (("summary.csv", b"mnist", b"tsinm"), ("comparisons.csv", b"too few", b"slower ")):
+    for name in ("summary.csv", "comparisons.csv"):
         path = folder / "results" / "tables" / name
         before = path.stat()
-        path.write_bytes(path.read_bytes().replace(old, new))
+        path.write_bytes(path.read_bytes().replace(b"mnist", b"tsinm"))
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert f"{path} is not what this clone computes from the records" in verify(folder).stdout
     assert planned(folder) == AFTER_RECORDS

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import faulty_trainings
+import harness
 import pandas as pd
 import pytest
 from harness import REPOSITORY, copy_of_repository, environment, snakemake, write_config
@@ -17,7 +18,7 @@ from harness import REPOSITORY, copy_of_repository, environment, snakemake, writ
 pytestmark = [pytest.mark.adversary, pytest.mark.timeout(1200)]
 
 SCRIPTS = REPOSITORY / "workflow" / "scripts"
-SETTINGS = {"seed": 1, "batch_size": "recipe", "input": {"subtract_mean": True}, "step_losses": 100}
+SETTINGS = harness.settings(input={"subtract_mean": True})
 EXPERIMENT = {
     "recipes": ["mnist-mlp-flux"],
     "datasets": ["digits"],
@@ -99,7 +100,7 @@ def certified(tmp_path_factory):
 
     def pair(recipe, framework, name, **settings):
         other = "chainer" if framework == "keras-jax" else "keras-jax"
-        right = recipe, other, *settings.items()
+        right = recipe, other, json.dumps(settings)
         if right not in traces:
             traces[right] = traced(recipe, other, "nothing", settings)
         traces["faulty"] = traced(recipe, framework, name, settings)
@@ -121,6 +122,31 @@ def test_without_an_error_the_pair_is_certified(certified, recipe, framework):
     for one in pair["epochs"]:
         assert one["difference"] < one["allowed"] / 20, one
     print(recipe, {one["what"]: f"{one['difference']:.1e} of {one['allowed']:.1e}" for one in pair["epochs"]})
+
+
+SCHEDULED = {
+    "warm-up": {"optimizer": {"rule": "rmsprop_warmup", "learning_rate": 0.3}},
+    "published warm-up": {"optimizer": {"rule": "rmsprop_warmup", "legacy": True}, "batch_size": 300},
+    "milestones": {"optimizer": {"rule": "momentum_sgd"}, "learning_rate_schedule": {"milestones": 1}},
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_a_training_whose_rates_change_is_certified(certified, name):
+    pair = certified("mnist-mlp-chainer", "keras-jax", "nothing", **SCHEDULED[name])
+    assert pair["parity"] == "rounding", pair["sentence"]
+    print(
+        name,
+        {one["what"]: f"{one['difference']:.1e} of {one['allowed']:.1e}" for one in pair["epochs"]},
+    )
+
+
+@pytest.mark.parametrize("framework", ["chainer", "keras-jax"])
+def test_an_adapter_that_ignores_rates_is_refused(certified, framework):
+    """Also in a training whose rates are constant: a milestone may lie behind the certified epochs."""
+    pair = certified("mnist-mlp-chainer", framework, "rates ignored")
+    assert pair["parity"] == "different"
+    assert re.search("has the loss .* in epoch 2, step .*; numpy has .* learning rate", pair["sentence"])
 
 
 @pytest.mark.parametrize(("framework", "name"), FOUND)

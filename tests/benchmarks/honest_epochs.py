@@ -7,18 +7,17 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from harness import REPOSITORY, snakemake
+from harness import REPOSITORY, settings, snakemake
 
 from trainmark.frameworks.registry import create_adapter
 from trainmark.parity import whole_epochs
-from trainmark.parity.certified_steps import certified_training
+from trainmark.parity.certified_training import certified_training
 from trainmark.parity.epoch_check import compare_epochs
 from trainmark.recipes.catalogue import RECIPES
 
 SEEDS = 40
 CONFIG = str(REPOSITORY / "config" / "config.yaml")
 RECIPE, FRAMEWORKS = "mnist-mlp-chainer", ("chainer", "keras-jax")
-SETTINGS = {"batch_size": "recipe", "input": {"subtract_mean": True}}
 
 
 def main() -> None:
@@ -31,8 +30,8 @@ def main() -> None:
         prepared.check_returncode()
         data = Path(folder) / "results" / "datasets" / "digits"
         for seed in range(1, SEEDS + 1):
-            settings = SETTINGS | {"seed": seed}
-            training = certified_training(RECIPES[RECIPE], settings, data / "prepared", data / "mean.npy")
+            values = settings(input={"subtract_mean": True}, seed=seed)
+            training = certified_training(RECIPES[RECIPE], values, data / "prepared", data / "mean.npy")
             traces = [whole_epochs.train_epochs(adapter, training.epochs, "cpu") for adapter in adapters]
             for one in compare_epochs(*traces, [one.name for one in training.architecture.parameters()]):
                 shares[one.what].append((one.excess, one.difference, seed))

@@ -3,6 +3,7 @@
 On a GPU: --device gpu.
 """
 
+import itertools
 import sys
 import time
 from dataclasses import replace
@@ -12,16 +13,20 @@ import pytest
 import reference_ops
 from networks import NETWORKS
 from reference import Reference
+from streams import ArrayStream
+from warm_up_by_hand import trained_by_hand
 
-from trainmark.errors import DeviceError
+from trainmark.errors import DataError, DeviceError
 from trainmark.frameworks.adapter import EVALUATION_BATCH_SIZE
 from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.networks.graph import chain
 from trainmark.networks.ops import OPS
 from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
-from trainmark.recipes.recipe import Optimizer
+from trainmark.recipes.recipe import Optimizer, merged_optimizer
+from trainmark.recipes.schedules import epoch_rates, rmsprop_warmup_rates
 from trainmark.recipes.update_rules import UPDATE_RULES
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import CHECKED_SINGLY, ClockCheck
@@ -33,6 +38,11 @@ OPTIMIZERS = {
     "adam": Optimizer("adam", 1e-2, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8))),
     "adam_algorithm_1": Optimizer("adam_algorithm_1", 1e-2, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-3))),
     "rmsprop": Optimizer("rmsprop", 1e-2, (("rho", 0.9), ("epsilon", 1e-8))),
+    "rmsprop_warmup": Optimizer(
+        "rmsprop_warmup",
+        0.1,
+        (("momentum", 0.9), ("rho", 0.99), ("epsilon", 1e-8), ("sgd_share", 0.3), ("rmsprop_share", 0.01)),
+    ),
 }
 TOLERANCE = {"float64": {"rtol": 1e-12, "atol": 1e-13}, "float32": {"rtol": 2e-5, "atol": 2e-6}}
 """In float64 only rounding is allowed; a framework that computes anything in float32 exceeds this by five digits."""
@@ -250,6 +260,58 @@ def test_many_epochs_match_the_reference(built):
         np.testing.assert_allclose(losses, expected, **tolerances(adapter, "float64"))
 
 
+@both_dtypes
+def test_a_stream_trains_as_its_batches_do_from_memory(built, dtype):
+    """To the last bit, over three batches with a shorter last one, and three times, the last time in two parts."""
+    epochs = [feed(np.random.default_rng(epoch).permutation(10), 4, dropout_seed=epoch) for epoch in range(3)]
+    network_with_dropout = network(dropout=0.5)
+    adapter, *_ = built(dtype, architecture=network_with_dropout)
+    expected = [
+        adapter.train_epoch(part) for epoch in epochs for part in epoch.parts(2 if epoch is epochs[2] else None)
+    ]
+    weights = adapter.weights()
+    adapter, _, _, images, labels = built(dtype, architecture=network_with_dropout)
+    stream = ArrayStream(images, labels)
+    adapter.load(split="train", inputs=stream, labels=labels)
+    initial = adapter.state()
+    adapter.compile(epochs[0])
+    adapter.set_state(initial)
+    stream.sizes.clear()
+    for epoch, losses in zip([*epochs[:2], *epochs[2].parts(2)], expected, strict=True):
+        np.testing.assert_array_equal(adapter.train_epoch(epoch), losses)
+        assert adapter.counted()["samples"] == epoch.samples
+    assert adapter.counted() == {"samples": 2, "batches": 1, "updates": 9}
+    assert stream.sizes == [4, 4, 2] * 3  # each batch once
+    for name, array in adapter.weights().items():
+        np.testing.assert_array_equal(array, weights[name])
+
+
+def test_a_stream_is_evaluated_in_its_stored_order(built):
+    adapter, *_ = built()
+    images, labels = samples(23, "float64", seed=5)
+    adapter.load(split="test", inputs=images, labels=labels)
+    expected = adapter.predict("test")
+    stream = ArrayStream(images, labels, evaluation_batch_size=10)
+    adapter.load(split="test", inputs=stream, labels=labels)
+    np.testing.assert_allclose(adapter.predict("test"), expected, **tolerances(adapter, "float64"))
+    assert stream.sizes == [10, 10, 3]
+
+
+def test_an_error_of_a_stream_is_raised_as_it_is(built):
+    class Failing(ArrayStream):
+        def _batches(self, order, batch_size):
+            yield from itertools.islice(super()._batches(order, batch_size), 1)
+            raise DataError("a photograph is gone")
+
+    adapter, _, _, images, labels = built()
+    stream = Failing(images, labels, evaluation_batch_size=4)
+    for split in ("train", "test"):
+        adapter.load(split=split, inputs=stream, labels=labels)
+    for act in (lambda: adapter.train_epoch(feed(range(10), 4)), lambda: adapter.predict("test")):
+        with pytest.raises(DataError, match=r"^a photograph is gone$"):
+            act()
+
+
 def test_losses_depend_on_the_order(built):
     """Two samples swapped between two batches change the first loss."""
     first = built()[0].train_epoch(feed([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 5))
@@ -325,6 +387,84 @@ def test_training_is_deterministic_to_the_last_bit(built):
         adapter = built("float32", architecture=network(dropout=0.2), fresh=fresh)[0]
         curves.append([adapter.train_epoch(feed(order, 3, epoch)) for epoch in range(4)])
     np.testing.assert_array_equal(curves[0], curves[1])
+
+
+RATES = {rule: [(("learning_rate", rate),) for rate in (0.02, 0.005)] for rule in OPTIMIZERS} | {
+    "rmsprop_warmup": [
+        rmsprop_warmup_rates(0.2, completed=5, legacy=False),
+        rmsprop_warmup_rates(0.2, completed=12, legacy=True),  # a share above 1 and a negative one
+    ]
+}
+"""Rates of two epochs, by rule."""
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_the_rates_of_a_feed_are_the_constants_of_its_epoch(built, rule):
+    """The training is that of numpy with the same constants in each epoch."""
+    adapter, _, reference, images, labels = built("float64", rule, fresh=True)  # its rates may not be in its state
+    for epoch, rates in enumerate(RATES[rule]):
+        order = np.random.default_rng(epoch).permutation(10)
+        reference.constants |= dict(rates)
+        losses = adapter.train_epoch(replace(feed(order, 5), rates=rates))
+        expected = [reference.train_step(images[batch], labels[batch]) for batch in (order[:5], order[5:])]
+        np.testing.assert_allclose(losses, expected, **tolerances(adapter, "float64"))
+    for name, array in adapter.weights().items():
+        exact = tolerances(adapter, "float64") == TOLERANCE["float64"]
+        near = {"rtol": 1e-11, "atol": 1e-12} if exact else {"rtol": 1e-3, "atol": 1e-4}
+        np.testing.assert_allclose(array, reference.weights[name], err_msg=name, **near)
+
+
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_rates_equal_to_the_constants_change_nothing(built, rule):
+    """To the last bit: neither the state nor the compiled step is another one."""
+    constants = OPTIMIZERS[rule].as_dict()
+    rates = tuple((name, constants[name]) for name, _ in RATES[rule][0])
+    found = []
+    for given in ((), rates):
+        adapter = built("float32", rule)[0]
+        found.append([adapter.train_epoch(replace(feed(range(10), 3), rates=given)) for _ in range(2)])
+        found[-1] += list(adapter.weights().values())
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("rule", ["adam", "momentum_sgd", "rmsprop_warmup"])
+def test_a_resumed_training_has_the_rates_of_its_epochs(built, rule):
+    """Whatever rates the adapter had when the state was taken, and when it is restored."""
+    feeds = [replace(feed(range(10), 3, epoch), rates=RATES[rule][epoch % 2]) for epoch in range(4)]
+    adapter = built("float32", rule, fresh=True)[0]
+    adapter.train_epoch(feeds[0])
+    state = adapter.state()
+    expected = [adapter.train_epoch(one) for one in feeds[1:]]
+    fresh = built("float32", rule, fresh=True)[0]
+    fresh.compile(feeds[0])
+    for resumed in (fresh, adapter):
+        resumed.set_state(state)
+        np.testing.assert_array_equal([resumed.train_epoch(one) for one in feeds[1:]], expected)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_rmsprop_warmup_equals_100_epochs_by_hand(create, legacy):
+    """With the continuous slope and the published one; the constants of each epoch come with its feed."""
+    architecture = chain("regression", (1, 1, 4), [("f", "Flatten", {}), ("d", "Dense", {"units": 3})])
+    generator = np.random.default_rng(0)
+    inputs, labels, kernel = generator.normal(size=(10, 4)), np.arange(10) % 3, generator.normal(size=(4, 3))
+    orders = [generator.permutation(10) for _ in range(100)]
+    with_bias = np.c_[inputs, np.ones(10)], labels, np.r_[kernel, np.zeros((1, 3))]
+    expected, _ = trained_by_hand(*with_bias, orders, 5, 5.0, 2 / 5 if legacy else 1 / 5)
+    settings = {"optimizer": {"rule": "rmsprop_warmup", "learning_rate": 5.0, "legacy": legacy}}
+    optimizer = merged_optimizer(RECIPES["imagenet-resnet50"], settings)
+    rates = [epoch_rates(optimizer, {}, 5, epoch) for epoch in range(1, 101)]
+    adapter = create(
+        architecture=architecture, weights={"d.kernel": kernel, "d.bias": np.zeros(3)},
+        optimizer=optimizer.with_rates(rates[0]), dtype="float64",
+    )  # fmt: skip
+    adapter.load(split="train", inputs=inputs.reshape(10, 1, 1, 4), labels=labels)
+    losses = []
+    for order, of_epoch in zip(orders, rates, strict=True):
+        losses += adapter.train_epoch(replace(feed(order, 5), rates=of_epoch)).tolist()
+    exact = tolerances(adapter, "float64", architecture) == TOLERANCE["float64"]
+    np.testing.assert_allclose(losses, expected, rtol=1e-10 if exact else 1e-3)
 
 
 @pytest.mark.parametrize("rule", ["adam", "rmsprop"])

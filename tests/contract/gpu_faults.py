@@ -31,8 +31,8 @@ FAULTS = {
     ),
     "batch left on the host": (
         "chainer_adapter",
-        "self._device.send(inputs[start : start + size])",
-        "inputs[start : start + size]",
+        "self._device.send(np.ascontiguousarray(inputs))",
+        "np.ascontiguousarray(inputs)",
         {PREDICTION: "incompatible array types are mixed"},
     ),
     "predictions left on the device": (

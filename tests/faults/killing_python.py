@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
+
 ADAPTER_FUNCTIONS = {"training": "train_epoch", "evaluation": "predict"}
 
 
@@ -22,20 +24,30 @@ def plan_of(record):
     return Path(os.environ["KILLS"]) / str(record).replace("/", "+")
 
 
-def kill_within(seconds, signal_name, note):
-    """Send this process the signal at a random moment of the next `seconds`, while whatever it does goes on."""
+def loader_processes():
+    """The processes that load images for this one."""
+    return [child for child in psutil.Process().children() if "multiprocessing.spawn" in " ".join(child.cmdline())]
+
+
+def kill_within(seconds, signal_name, note, find_victims=lambda: [psutil.Process()]):
+    """Send a process, this one by default, the signal at a random moment of the next `seconds`. Return the thread."""
 
     def strike():
         time.sleep(random.uniform(0, seconds))
         with open(Path(os.environ["KILLS"]) / "done", "a") as log:
             log.write(f"{note}\n")
-        os.kill(os.getpid(), signal.Signals[signal_name])
+        random.choice(find_victims()).send_signal(signal.Signals[signal_name])
 
-    threading.Thread(target=strike, daemon=True).start()
+    striking = threading.Thread(target=strike, daemon=True)
+    striking.start()
+    return striking
 
 
-def kill_inside(owner, name, call, signal_name, note):
-    """Kill inside a call of owner.name, counted from 1, at a random moment of the time that the call before it took."""
+def kill_inside(owner, name, call, *kill):
+    """Kill inside a call of owner.name, counted from 1, at a random moment of the time that the call before it took.
+
+    kill: the arguments of `kill_within` after its first.
+    """
     inner = getattr(owner, name)
     calls = [call]
     took_seconds = 0.02
@@ -44,19 +56,21 @@ def kill_inside(owner, name, call, signal_name, note):
         nonlocal took_seconds
         calls[0] -= 1
         begin = time.monotonic()
-        if calls[0] == 0:
-            kill_within(took_seconds, signal_name, note)
+        striking = kill_within(took_seconds, *kill) if calls[0] == 0 else None
         result = inner(*arguments, **named)
         took_seconds = time.monotonic() - begin
-        while calls[0] == 0:
-            time.sleep(0.01)  # until the kill comes: the phase is still this one
+        if striking:
+            striking.join()  # until the kill comes: the phase is still this one
         return result
 
     setattr(owner, name, wrapped)
 
 
 def arm(signal_name, phase, call=None, *, note):
-    """Have this process killed in a phase: start, training, evaluation or checkpoint, or removal of weights."""
+    """Have this process killed in a phase: start, training, evaluation or checkpoint, or removal of weights.
+
+    In the phase loading, one of the processes that load its images is killed.
+    """
     from trainmark.frameworks import registry
 
     create_adapter = registry.create_adapter
@@ -69,6 +83,8 @@ def arm(signal_name, phase, call=None, *, note):
         elif phase == "removal":
             module = sys.modules["trainmark.training.cross_evaluation"]
             kill_inside(module, "write_evaluation", int(call), signal_name, note)
+        elif phase == "loading":
+            kill_inside(adapter, "train_epoch", int(call or random.randint(3, 8)), signal_name, note, loader_processes)
         else:
             kill_inside(adapter, ADAPTER_FUNCTIONS[phase], int(call or random.randint(1, 8)), signal_name, note)
         return adapter

@@ -1,4 +1,4 @@
-"""Runs that are killed end as if nobody had killed them: 4 kills in known phases, and 20 more in three frameworks."""
+"""Runs that are killed end as if nobody had killed them: in every phase, within epochs, and while they load images."""
 
 import csv
 import itertools
@@ -6,8 +6,10 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
+import psutil
 import pytest
 from harness import FRAMEWORKS, environment, snakemake, write_config
 from killing_python import plan_of
@@ -15,6 +17,8 @@ from killing_python import plan_of
 from trainmark.records.record import read_record
 
 SIGNALS = ("SIGKILL", "SIGTERM")
+OF_PROCESSES = ("psm_", "sem.mp-")
+"""How the names of shared memory begin that Python's multiprocessing makes."""
 PHASES = ("training", "evaluation", "checkpoint")
 
 # The first test waits for the workflow: minutes, and more on a busy machine.
@@ -22,26 +26,34 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 
 
 class Case(NamedTuple):
-    """Runs of so many epochs, and their kills by framework, in their order (see killing_python.py)."""
+    """Runs of so many epochs, and their kills by framework, in their order (see killing_python.py).
+
+    dataset, datasets, settings: what is trained on, its entry in the config, and further keys of the experiment.
+    """
 
     epochs: int
     kills: Mapping[str, list[str]]
+    dataset: str = "digits"
+    datasets: Mapping = MappingProxyType({})
+    settings: Mapping = MappingProxyType({})
 
     def record(self, framework, experiment="killed"):
         """The record of a run, from the workflow's folder; nobody kills those of the experiment "undisturbed"."""
-        run = f"{experiment}/mnist-mlp-keras/digits/{framework}/cpu/epochs-{self.epochs}/repeat-1"
+        run = f"{experiment}/mnist-mlp-keras/{self.dataset}/{framework}/cpu/epochs-{self.epochs}/repeat-1"
         return f"results/runs/{run}/record.json"
 
     def config(self):
         """Each run twice: one is killed."""
         experiment = {
             "recipes": ["mnist-mlp-keras"],  # with dropout: its random state has to come back too
+            "datasets": [self.dataset],
             "frameworks": list(self.kills),
             "devices": ["cpu"],
             "epochs": [self.epochs],
             "repeats": 1,
+            **self.settings,
         }
-        return {"experiments": {"killed": experiment, "undisturbed": experiment}}
+        return {"experiments": {"killed": experiment, "undisturbed": experiment}, "datasets": dict(self.datasets)}
 
 
 EVERY_SIGNAL_IN_EVERY_PHASE = Case(
@@ -54,9 +66,32 @@ EVERY_SIGNAL_IN_EVERY_PHASE = Case(
 )
 
 
-@pytest.fixture(scope="module")
-def case():
-    return EVERY_SIGNAL_IN_EVERY_PHASE
+WITHIN_STREAMED_EPOCHS = Case(
+    3,
+    {
+        "chainer": ["SIGKILL training", "SIGTERM training", "SIGKILL loading", "SIGTERM loading", "SIGKILL checkpoint"],
+        "keras-jax": ["SIGTERM training", "SIGKILL training", "SIGTERM loading", "SIGKILL loading", "SIGKILL start"],
+    },
+    "cropped",
+    {
+        "cropped": {
+            "title": "Images to crop", "format": "synthetic", "image_shape": [1, 36, 36], "classes": 10, "seed": 1,
+            "samples": {"train": 410, "test": 50},
+        },
+    },
+    {
+        "batch_size": 20,
+        "checkpoint_steps": 2,
+        "input": {"crop": [28, 28], "random_crop": True, "random_flip": True},
+        "loader": {"iterator": "process", "jobs": 2},
+    },
+)  # fmt: skip
+"""21 steps an epoch, with a checkpoint after every second one, on images that two processes crop and flip."""
+
+
+@pytest.fixture(scope="module", params=[EVERY_SIGNAL_IN_EVERY_PHASE, WITHIN_STREAMED_EPOCHS], ids=["whole", "within"])
+def case(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +125,7 @@ def killed(case, tmp_path_factory):
 def curves(record_file):
     """What a run computed, to the last bit, without its times."""
     record = read_record(record_file)
-    times = ("seconds", "part")
+    times = ("seconds", "waiting_seconds", "part")
     entries = [{key: value for key, value in entry.items() if key not in times} for entry in record["curves"]]
     return entries, record["step_losses"], record["status"]
 
@@ -140,6 +175,19 @@ def test_nothing_is_left_behind(killed):
     folder = killed[0]
     assert not list(folder.rglob("*.checkpoint"))
     assert not list(folder.rglob("*.part"))
+
+
+def test_no_process_and_no_shared_memory_is_left_behind(killed):
+    folder = str(killed[0])
+    assert [name for name in os.listdir("/dev/shm") if name.startswith(OF_PROCESSES)] == []
+    assert [process.pid for process in psutil.process_iter() if _works_in(process, folder)] == []
+
+
+def _works_in(process, folder):
+    try:
+        return process.cwd().startswith(folder)
+    except psutil.Error:
+        return False
 
 
 def test_a_person_reads_what_happened(case, killed):

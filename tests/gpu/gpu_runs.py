@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 from harness import REPOSITORY, importing
+from harness import settings as settings_of
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
@@ -17,7 +18,7 @@ from trainmark.records.record import read_record
 GPU_PACKAGES = {"chainer": ("cupy",)}
 """Packages that a framework needs on a GPU only. The others have other builds for it."""
 
-SETTINGS = {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 100, "memory_limit_mib": None}
+SETTINGS = settings_of()
 
 
 def missing_packages(framework):

@@ -18,7 +18,8 @@ from harness import importing
 
 from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.machine.gpus import DEVICES
-from trainmark.parity.certified_steps import CERTIFIED_SAMPLES, CERTIFIED_STEPS, CertifiedTraining, trace
+from trainmark.parity.certified_steps import CERTIFIED_STEPS, CertifiedTraining, trace
+from trainmark.parity.certified_training import CERTIFIED_SAMPLES
 from trainmark.parity.compare import Pair, compare
 from trainmark.parity.trace import Trace, read_trace, write_trace
 from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds, last_two_batches

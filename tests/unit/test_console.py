@@ -128,16 +128,17 @@ def test_only_a_commands_own_output_is_seen():
         "import os, sys\n"
         "from trainmark.console import only_own_output\n"
         "print('before')\n"
-        "with only_own_output() as out:\n"
+        "with only_own_output() as (out, errors):\n"
         "    print('by print'); os.write(1, b'by descriptor 1'); os.write(2, b'by descriptor 2')\n"
         "    out.write('d\u00e9j\u00e0 vu\\n')\n"
+        "    errors.write('a sentence\\n')\n"
         "    sys.stderr.write('by a library')\n"
         "print('after'); sys.exit('an error')\n"
     )
     folder = str(Path(console.__file__).parents[1])
     here = {"PYTHONPATH": folder, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run([sys.executable, "-c", code], env=here, capture_output=True, encoding="utf-8", check=False)
-    assert (done.stdout, done.stderr) == ("before\ndéjà vu\nafter\n", "an error\n")
+    assert (done.stdout, done.stderr) == ("before\ndéjà vu\nafter\n", "a sentence\nan error\n")
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [(0.02, 3), (60, 0)])

@@ -61,6 +61,10 @@ def test_the_contracts_are_kept():
         ("frameworks/adapter", "import pandas", "pandas, matplotlib and jinja2 are imported for reporting alone"),
         ("parity/certificate", "import trainmark.frameworks.adapter", "reporting reaches no training and no adapter"),
         ("datasets/prepared", "import trainmark.datasets.images.lists", "training reaches no image decoder"),
+        ("prediction/texts", "import trainmark.datasets.images.lists", "training reaches no image decoder"),
+        ("loading/sources", "import trainmark.datasets.images.lists", "training reaches no image decoder"),
+        ("training/run", "import trainmark.loading.photographs", "training reaches no image decoder"),
+        ("recipes/stream", "from trainmark.loading.streams import open_streams", "imports run downward"),
     ],
 )
 def test_a_planted_breach_breaks_its_contract(tmp_path, module, line, broken):

@@ -44,16 +44,24 @@ def write_arrays(folder, first):
     np.savez(folder / "arrays" / "arrays.npz", **named)
 
 
+def write_list(folder, split, paths):
+    """A list of images in the folder own, labelled by the folder of their class."""
+    lines = [f"{path} {sorted(CLASSES).index(path.split('/')[1])}" for path in paths]
+    (folder / "own" / f"{split}.txt").write_text("\n".join(lines))
+
+
 def config(folder):
     """Every kind of dataset, from a mirror that is a folder and from a folder of one's own."""
     for path, content in photographs().items():
         put(folder / "own" / path, content)
+    for split in ("train", "val"):
+        write_list(folder, split, [path for path in sorted(photographs()) if path.startswith(split)])
     write_arrays(folder, 0)
     archive = on_mirror(folder, "archived", "animals.tgz", tar({f"animals/{k}": v for k, v in photographs().items()}))
     return {
         "mirror": str(folder / "mirror"),
         "offline": True,
-        "prepare": ["own", "archived", "two", "texts", "colours", "arrays"],
+        "prepare": ["own", "archived", "two", "texts", "colours", "arrays", "drawn", "listed"],
         "datasets": {
             "own": {"title": "Own", "format": "image_folder", "folder": "own", "packed": True},
             "archived": {"title": "A", "format": "image_folder", "files": [archive], "root": "animals", "classes": 4},
@@ -67,6 +75,11 @@ def config(folder):
             },
             "arrays": {
                 "title": "Arrays", "format": "npz", "image_shape": [3, 6, 5], "classes": 2, "folder": "arrays",
+            },
+            "drawn": {"title": "Drawn", "format": "image_folder", "folder": "own/train"},
+            "listed": {
+                "title": "Listed", "format": "image_list", "folder": "own",
+                "lists": {"train": "train.txt", "test": "val.txt"},
             },
         },
     }  # fmt: skip
@@ -96,13 +109,16 @@ def test_the_end_says_what_there_is(finished):
         "texts: 6 training and 6 test samples in 2 classes: results/datasets/texts/prepared",
         "colours: 20 training and 4 test samples in 2 classes: results/datasets/colours/prepared",
         "arrays: 9 training and 3 test samples in 2 classes: results/datasets/arrays/prepared",
+        "drawn: 8 training and 4 test samples in 4 classes: results/datasets/drawn/prepared",
+        "listed: 12 training and 8 test samples in 4 classes: results/datasets/listed/prepared",
     ]
 
 
 def test_every_image_counts_the_same_wherever_it_comes_from(finished):
     folder, _ = finished
     datasets = folder / "results" / "datasets"
-    assert manifest(folder, "own")["content_sha256"] == manifest(folder, "archived")["content_sha256"]
+    contents = {manifest(folder, name)["content_sha256"] for name in ("own", "archived", "listed")}
+    assert len(contents) == 1
     means = [np.load(datasets / name / "mean.npy", allow_pickle=False) for name in ("own", "archived")]
     assert means[0].dtype == np.float64 and means[0].shape == (3, 256, 256)
     assert np.array_equal(*means), "one from the packed store, one from the files"
@@ -158,6 +174,14 @@ def planned(folder, settings):
     plan = snakemake(folder, "-n", "--workflow-profile", "none", "--configfile", write_config(folder, settings))
     assert plan.returncode == 0, plan.printed[-5000:]
     return set(re.findall(r"rule (\w+):\n(?:    .*\n)*?    wildcards: dataset=(.*)", plan.printed))
+
+
+def test_a_changed_list_is_prepared_again(finished):
+    folder, _ = finished
+    settings = yaml.safe_load((folder / "experiment.yaml").read_text()) | {"prepare": ["listed", "drawn"]}
+    assert planned(folder, settings) == set()
+    write_list(folder, "val", [path for path in sorted(photographs()) if path.startswith("val")][1:])
+    assert planned(folder, settings) == {("prepare_dataset", "listed"), ("compute_mean_image", "listed")}
 
 
 def test_to_pack_or_not_to_pack_prepares_nothing_anew(finished):

@@ -168,7 +168,7 @@ def test_tables_have_no_blank_cell(tiny, table, rows):
 def test_figures_are_in_three_formats(tiny):
     folders = [tiny.results / "figures" / name / "mnist-mlp-flux" / "digits" for name in TINY["experiments"]]
     for folder in folders:
-        for name in ("curves", "training_time"):
+        for name in ("curves", "accuracy", "training_time"):
             assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
             assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
             assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")

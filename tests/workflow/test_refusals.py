@@ -9,6 +9,7 @@ import subprocess
 import sys
 import termios
 
+import harness
 import pytest
 from harness import REPOSITORY, environment, snakemake, write_config
 
@@ -46,9 +47,10 @@ def test_shipped_configs_plan(tmp_path, name):
     [
         (
             {"experiments": {"one": {"framworks": ["chainer"]}}},
-            "experiment.yaml, line 3: experiments.one.framworks: unknown key; allowed: description, recipes, datasets,"
-            " frameworks, commands, devices, epochs, repeats, seed, batch_size, step_losses, memory_limit_mib,"
-            " keep_weights, input; did you mean frameworks?",
+            "experiment.yaml, line 3: experiments.one.framworks: unknown key; allowed: description, recipes, "
+            "datasets, frameworks, commands, devices, epochs, repeats, seed, batch_size, step_losses, "
+            "memory_limit_mib, keep_weights, input, optimizer, learning_rate_schedule, loader, checkpoint_steps, "
+            "evaluation_steps, evaluation_batch_size, initial_weights; did you mean frameworks?",
         ),
         (
             run_config({"epochs": [-1]}),
@@ -136,10 +138,9 @@ def test_terminal_shows_a_bar(tiny, tmp_path):
     command = [sys.executable, str(REPOSITORY / "workflow/scripts/train.py"), "--experiment", "e", "--recipe"]
     command += ["mnist-mlp-flux", "--dataset", "digits", "--dataset-folder", str(data / "prepared"), "--mean"]
     command += [str(data / "mean.npy"), "--framework", "chainer", "--device", "cpu", "--epochs", "90", "--repeat", "1"]
-    settings = {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 100, "memory_limit_mib": None}
     command += [
         "--settings",
-        json.dumps(settings),
+        json.dumps(harness.settings()),
         "--out",
         str(tmp_path / "record.json"),
         "--log",

@@ -6,11 +6,14 @@ rule trace_training:
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
+        packed=packed_images,
+        weights=CAMPAIGN.initial_weights,
     output:
         trace=temp(TRACE_FILE),
     params:
         settings=CAMPAIGN.certified_settings,
         mean=lambda wildcards, input: option("--mean", input.mean),
+        packed=CAMPAIGN.packed_option,
         recipe=CAMPAIGN.certified_recipe,
         code=CAMPAIGN.tracing_code,
         script=f"{SCRIPTS}/trace_training.py",
@@ -27,8 +30,8 @@ rule trace_training:
         runtime=240,
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
     shell:
-        "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q} {params.mean}"
-        " --framework {wildcards.framework} --device {wildcards.device}"
+        "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q}"
+        " {params.mean} {params.packed} --framework {wildcards.framework} --device {wildcards.device}"
         " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
 
 

@@ -113,6 +113,15 @@ def remake_if_stale(changes, file):
     return look
 
 
+def packed_images(wildcards):
+    """Return the packed images that a training reads.
+
+    Their age is ignored: they hold the images of the prepared dataset, which is an input itself, and may be deleted and
+    made again.
+    """
+    return [ancient(file) for file in CAMPAIGN.packed_images(wildcards)]
+
+
 def after_gpu_check(wildcards):
     """Return the check of a framework on the GPU (rule check_gpu), which its GPU runs wait for.
 

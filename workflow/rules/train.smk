@@ -32,6 +32,8 @@ rule train:
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
+        packed=packed_images,
+        weights=CAMPAIGN.initial_weights,
         stale=remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
         gpu=after_gpu_check,
     output:
@@ -39,6 +41,7 @@ rule train:
     params:
         settings=CAMPAIGN.settings,
         mean=lambda wildcards, input: option("--mean", input.mean),
+        packed=CAMPAIGN.packed_option,
         recipe=CAMPAIGN.recipe,
         code=CAMPAIGN.training_code,
         attempt=CAMPAIGN.attempt,
@@ -61,7 +64,7 @@ rule train:
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean}"
+        " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
         " --framework {wildcards.framework} --device {wildcards.device} --epochs {wildcards.epochs}"
         " --repeat {wildcards.repeat} --settings {params.settings:q} --threads {threads} --plan {params.plan:q}"
         " --log {log:q} --out {output.record:q}"
@@ -73,11 +76,13 @@ rule evaluate_weights:
         records=CAMPAIGN.evaluated,
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
+        packed=packed_images,
     output:
         evaluation=EVALUATION_FILE,
     params:
         settings=CAMPAIGN.certified_settings,
         mean=lambda wildcards, input: option("--mean", input.mean),
+        packed=CAMPAIGN.packed_option,
         recipe=CAMPAIGN.recipe,
         code=CAMPAIGN.evaluating_code,
         plan=PLAN_FILE,
@@ -95,6 +100,7 @@ rule evaluate_weights:
         gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset-folder {input.dataset:q} {params.mean} --plan {params.plan:q}"
+        " --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
+        " --plan {params.plan:q}"
         " --framework {wildcards.framework} --device {wildcards.device} --records {input.records:q}"
         " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.evaluation:q}"

@@ -48,6 +48,7 @@ def evaluate(arguments: argparse.Namespace, title: str, terminal: Terminal) -> N
             arguments.dataset_folder,
             arguments.mean,
             arguments.records,
+            arguments.packed,
         )
         write_evaluation(evaluation, arguments.out)
         if removes_weights(experiment, on_texts=recipe.input is None):

@@ -38,10 +38,18 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
         # imported here because numpy reads its number of threads when it is imported
-        from trainmark.parity.certified_steps import certified_training, trace
+        from trainmark.parity.certified_steps import trace
+        from trainmark.parity.certified_training import certified_training
         from trainmark.parity.trace import write_trace
 
-        training = certified_training(recipe, arguments.settings, arguments.dataset_folder, arguments.mean)
+        training = certified_training(
+            recipe,
+            arguments.settings,
+            arguments.dataset_folder,
+            arguments.mean,
+            len(device_lock.cpus),
+            arguments.packed,
+        )
         adapter = create_adapter(arguments.framework, len(device_lock.cpus))
         measured = trace(adapter, training, arguments.device)
         write_trace(replace(measured, settings={**measured.settings, **depends_on}), arguments.out)

@@ -87,6 +87,7 @@ def train(
             arguments.out.with_name(FILE_NAME),
             writes_weights(experiment_of(run.experiment, plan), on_texts=recipe.input is None),
             plan.get("call"),
+            arguments.packed,
         )
         training = Training(run, recipe, arguments.settings, job, phase_times)
         if process_exit.take_kept_record(training.measurements.is_of_this_run):
@@ -99,7 +100,7 @@ def train(
                 process_exit.fail(error)
 
         with MemoryWatch(arguments.settings["memory_limit_mib"], on_excess):
-            process_exit.finish(training.train(display.epoch_done, display.went_on))
+            process_exit.finish(training.train(display.epoch_done, display.went_on, display.steps_done))
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 from command_runs import PATTERN, command_with_defaults
+from records_for_tests import evaluated
 
 from trainmark.commands.metrics import curves_of, read_entries
 from trainmark.errors import CommandError
@@ -39,7 +40,7 @@ def test_regex():
     assert [entry["seconds"] for entry in entries] == [2.0, 2.0]
     assert [entry["part"] for entry in entries] == ["warm_up", "steady"]
     assert entries[1]["batch_loss"] == 0.25
-    assert entries[1]["evaluations"]["test"] == {"loss": None, "accuracy": 0.95}
+    assert entries[1]["evaluations"]["test"] == evaluated(None, 0.95)
 
 
 def test_the_last_of_several_patterns_ends_an_epoch():
@@ -66,8 +67,8 @@ def test_csv_and_keras_csv_logger():
     entries, _ = curves(metrics_with_defaults(format="keras-csv-logger", file="log.csv"), text)
     assert [entry["seconds"] for entry in entries] == [2.0, 1.0]
     assert entries[1]["evaluations"] == {
-        "test": {"loss": 0.9, "accuracy": 0.8},
-        "train": {"loss": 1.0, "accuracy": 0.7},
+        "test": evaluated(0.9, 0.8),
+        "train": evaluated(1.0, 0.7),
     }
     own = metrics_with_defaults(format="csv", file="log.csv", columns={"test_loss": "val_loss", "seconds": "loss"})
     assert seconds_of(own, text) == [2.0, 1.0]

@@ -114,6 +114,7 @@ def test_a_catalogue(name, entry, expected, schema):
 
 FOLDER = "title: T, format: image_folder, folder: f, "
 FILES = "title: T, format: image_folder, files: "
+LISTED = "title: T, format: image_list, folder: f"
 SUBSET = "title: T, format: class_subset, seed: 1, "
 REVIEWS = "title: T, format: reviews, classes: 2, samples: {train: 2, test: 1}, files: "
 ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
@@ -134,7 +135,7 @@ ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
         (
             FOLDER + "vocabulary_size: 10",
             ".vocabulary_size: unknown key; allowed: title, format, classes, class_names, samples, folder, root, "
-            "lists, packed, unreadable_share, files",
+            "test_share, seed, packed, unreadable_share, files",
         ),
         (FOLDER + "unreadable_shares: 1", ".unreadable_shares: unknown key; …; did you mean unreadable_share?"),
         ("title: T, format: image-folder", ".format: found 'image-folder' (text); …; did you mean image_folder?"),
@@ -157,9 +158,17 @@ ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
             for root in ("/data", "..", "../x", "a/../../x", "a/..", "")
         ),
         (FOLDER + r'root: "a\n/.."', r".root: found 'a\n/..' (text); …"),
-        (FOLDER + "lists: {train: /data/train.txt, test: v}", ".lists.train: found '/data/train.txt' (text); …"),
-        (FOLDER + "lists: {train: t, test: ../val.txt}", ".lists.test: found '../val.txt' (text); …"),
-        (FOLDER + "lists: {train: t, val: v}", ".lists: lacks the key test; …\n.lists.val: unknown key; …"),
+        # --- lists, and test images that are drawn
+        (LISTED, ": lacks the key lists; …"),
+        (LISTED + ", lists: {train: t, test: ''}", ".lists.test: found '' (text); …"),
+        (LISTED + ", lists: {train: t, val: v}", ".lists: lacks the key test; …\n.lists.val: unknown key; …"),
+        (LISTED + ", lists: [t, v]", ".lists: found ['t', 'v'] (a list); …"),
+        (FOLDER + "lists: {train: t, test: v}", ".lists: unknown key; …"),
+        *(
+            (f"{FOLDER}test_share: {share}", f".test_share: found {shown}; allowed: a number between 0 and 1")
+            for share, shown in (("0", "0 (a whole number)"), ("1", "1 (a whole number)"), ("20%", "'20%' (text)"))
+        ),
+        (FOLDER + "seed: -1", ".seed: found -1 (a whole number); …"),
         # --- keys that don't fit one another
         (FOLDER + "classes: 2, class_names: [a, b, c]", ".class_names: found 3 names; …as classes, 2"),
         (FILES + f"[{ARCHIVE}, {ARCHIVE}]", ".files[1].name: found 'a.tgz' (text) twice; …"),
@@ -239,7 +248,11 @@ def test_what_is_wrong_with_the_config_itself_comes_before_its_datasets():
     ("earlier", "later", "expected"),
     [
         (f"mine: {{{FOLDER}}}", "mine: {classes: 1}", "b.yaml: datasets.mine.classes: found 1 (a whole number); …"),
-        (f"mine: {{{FOLDER}seed: 1}}", "mine: {classes: 3}", "a.yaml: datasets.mine.seed: unknown key; …"),
+        (
+            f"mine: {{{FOLDER}vocabulary_size: 9}}",
+            "mine: {classes: 3}",
+            "a.yaml: datasets.mine.vocabulary_size: unknown key; …",
+        ),
         (
             "fashion-mnist: {classes: 9}",
             "fashion-mnist: {title: T}",

@@ -8,8 +8,10 @@ test_schema.py holds to the schema.
 import errno
 from pathlib import Path
 
+import numpy as np
 import pytest
 from config_messages import assert_says, message_of, write
+from harness import settings
 
 from trainmark.config import fit_check
 from trainmark.config.fit_check import check_fit
@@ -33,7 +35,7 @@ def experiment(keys: str) -> str:
         # --- unknown keys
         ("epoch: [1]", "epoch: unknown key; …; did you mean epochs?"),
         ("zzz: [1]", "zzz: unknown key; …"),
-        ("input: {sclae: 1}", "input.sclae: unknown key; allowed: scale, …, mean_window; did you mean scale?"),
+        ("input: {sclae: 1}", "input.sclae: unknown key; allowed: scale, …, random_flip; did you mean scale?"),
         # --- the wrong type
         ("epochs: ten", "epochs: found 'ten' (text); …"),
         ("epochs: 10", "epochs: found 10 (a whole number); allowed: a list of whole numbers, 1 or more; write [10]"),
@@ -150,26 +152,60 @@ def experiment(keys: str) -> str:
         (
             "recipes: [imagenet-alex], datasets: [mnist]",
             "recipes[0]: …imagenet-alex does not fit the dataset mnist: …crops 227 x 227 …of 28 x 28; "
-            "…format npy, npz or synthetic, with images of 3 x 227 x 227 or larger…",
+            "…(imagenette-160, …, image-folder), or another recipe",
         ),
-        # --- images in files, on which nothing trains yet
-        (
-            "datasets: [imagenette-160, mini-imagenet-8], recipes: [imagenet-resnet50, imagenet-nin]",
-            "datasets[0]: found 'imagenette-160' (text), …(prepare: [imagenette-160])…; "
-            "…imagenet-resnet50…format npy, npz or synthetic, with images of 3 x 224 x 224 or larger\n"
-            "datasets[1]: found 'mini-imagenet-8' (text), …(prepare: [mini-imagenet-8])…; "
-            "…imagenet-resnet50…format npy, npz or synthetic, with images of 3 x 224 x 224 or larger",
-        ),
+        # --- images in files, of which windows are trained on
         (
             "datasets: [ilsvrc2012], recipes: [mnist-mlp-keras]",
-            "datasets[0]: found 'ilsvrc2012' (text), which consists of image files: they can be prepared (prepare: "
-            "[ilsvrc2012]), but not trained on yet; allowed for the recipe mnist-mlp-keras: a dataset that fits "
-            "(digits, mnist, fashion-mnist, synthetic-images)",
+            "recipes[0]: the recipe mnist-mlp-keras does not fit the dataset ilsvrc2012: it takes inputs of 1 x 28 x "
+            "28 (channels x height x width), but gets 3 x 256 x 256; allowed: a dataset that fits (digits, mnist, "
+            "fashion-mnist, synthetic-images), or another recipe",
         ),
         (
-            "datasets: [imagenette], recipes: [mnist-mlp-keras], input: {crop: [9, 9]}",
-            "datasets[0]: found 'imagenette' (text), …; …mnist-mlp-keras: a dataset of arrays",
+            "datasets: [imagenette], recipes: [imagenet-alex, imagenet-resnet50], input: {crop: [98, 227]}",
+            "input.crop: the recipe imagenet-alex does not fit the dataset imagenette: it takes inputs of 3 x 99 x 99 "
+            "or larger (channels x height x width), but gets 3 x 98 x 227; allowed: another recipe, or another "
+            "input.crop",
         ),
+        (
+            "datasets: [imagenette], recipes: [imagenet-googlenet], input: {crop: [127, 127]}",
+            "input.crop: …imagenet-googlenet does not fit the dataset imagenette: …3 x 128 x 128 or larger…127 x 127; "
+            "…",
+        ),
+        (
+            "datasets: [imagenette], recipes: [imagenet-resnet50], input: {crop: [257, 256]}",
+            "input.crop: …imagenet-resnet50 does not fit the dataset imagenette: it crops 257 x 256 out of images of "
+            "256 x 256; …3 x 257 x 256 or larger…",
+        ),
+        (
+            "datasets: [mini-imagenet-8], recipes: [imagenet-nin], input: {crop: [99, 200]}",
+            "input.crop: …imagenet-nin does not fit the dataset mini-imagenet-8: …more than one result…; …",
+        ),
+        (
+            "datasets: [image-folder], recipes: [imagenet-resnet50], input: {crop: null}",
+            "input.crop: …imagenet-resnet50 does not fit the dataset image-folder: it takes whole images, and image "
+            "files are trained on with an input.crop; …",
+        ),
+        # --- settings of streamed images
+        (
+            "input: {random_crop: true}",
+            "input.random_crop: found true, and the recipe mnist-mlp-keras takes whole images; allowed: false, or an "
+            "input.crop",
+        ),
+        (
+            "loader: {jobs: 4}, evaluation_batch_size: 250",
+            "loader: found {jobs: 4} (a mapping), which has no effect, since the experiment streams no images; "
+            "allowed: no loader, a dataset of image files, or an input with random_crop or random_flip\n"
+            "evaluation_batch_size: found 250 (a whole number), which has no effect, …; …no evaluation_batch_size…",
+        ),
+        ("recipes: [imdb-cnn], datasets: [imdb], loader: {store: mapped}", "loader: found {store: 'mapped'} …; …"),
+        ("loader: {iterator: multiprocess}", "loader.iterator: found 'multiprocess' (text); …; did you mean process?"),
+        ("loader: {jobs: 0}", "loader.jobs: found 0 (a whole number); …"),
+        ("loader: {store: ram}", "loader.store: found 'ram' (text); allowed: files, mapped, memory"),
+        ("loader: {prefetch: 2}", "loader.prefetch: unknown key; allowed: iterator, jobs, store"),
+        ("checkpoint_steps: 0", "checkpoint_steps: found 0 (a whole number); …"),
+        ("evaluation_steps: true", "evaluation_steps: found true (true or false); …"),
+        ("input: {random_flip: 0.5}", "input.random_flip: found 0.5 (a number); …"),
     ],
 )
 def test_an_experiment(keys, expected):
@@ -343,7 +379,9 @@ def test_a_misfit_without_a_crop_names_the_recipe_and_the_datasets_that_fit(sche
     catalogue = {name: {"format": "synthetic", "image_shape": shape} for name, shape in shapes.items()}
     config = with_defaults({"experiments": {"e": {"datasets": ["right", "wide"]}}}, schema)
     with pytest.raises(ConfigError) as caught:
-        check_fit(config, {"broken.yaml": {"experiments": {"e": {"recipes": ["mnist-mlp-keras"]}}}}, catalogue)
+        check_fit(
+            config, {"broken.yaml": {"experiments": {"e": {"recipes": ["mnist-mlp-keras"]}}}}, catalogue, settings()
+        )
     expected = "recipes[0]: …mnist-mlp-keras does not fit the dataset wide: …gets 1 x 28 x 30; …(right)…input.crop"
     assert_says(str(caught.value), expected, "broken.yaml: experiments.e.")
 
@@ -430,3 +468,29 @@ def test_the_formats_that_are_advised_can_hold_the_images(recipe, formats, shape
     found = RECIPES[recipe]
     ways = fit_check._datasets_that_fit(found, found.input, {})
     assert ways == [f"a dataset of your own of format {formats}, with images of {shape}"]
+
+
+# --- initial weights ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "does not exist"),
+        (b"PK", "is damaged, or holds no weights (File is not a zip file)"),
+        ({"dense1.kernel": np.zeros((784, 32))}, "is of another network than mlp-32: it lacks dense1.bias"),
+    ],
+    ids=["missing", "damaged", "another network"],
+)
+def test_initial_weights_that_no_run_can_start_from(content, why):
+    if isinstance(content, dict):
+        np.savez("weights.npz", **content)
+    elif content:
+        Path("weights.npz").write_bytes(content)
+    file = write(experiment("recipes: [mnist-mlp-flux], datasets: [digits], initial_weights: weights.npz"))
+    assert_says(
+        message_of(file),
+        f"found 'weights.npz' (text), a file that {why}; allowed: weights.npz of a run of mnist-mlp-flux with 10 "
+        "classes, in any framework, or null",
+        "broken.yaml: experiments.e.initial_weights: ",
+    )

@@ -5,10 +5,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from trainmark.config.catalogue_check import check_catalogue
 from trainmark.config.load import REPOSITORY, load_config, read_yaml
 from trainmark.datasets.catalogue import kind_of, sample_shape
+from trainmark.plan.matrix import expand_runs, with_devices
+from trainmark.recipes.catalogue import RECIPES
 
 CATALOGUE = read_yaml(REPOSITORY / "config" / "datasets.yaml")
 EXAMPLES = sorted((REPOSITORY / "config" / "examples").iterdir())
@@ -82,3 +85,52 @@ def test_an_example_says_how_it_is_run(example):
     options = re.fullmatch(r"snakemake --cores \d+( --resources gpu=1)? --configfile (\S+)", commands[0])
     assert options and options[2] == example.relative_to(REPOSITORY).as_posix()
     assert bool(options[1]) == bool(load_config([example])[0]["experiments"]), "only a training takes a GPU"
+
+
+# --- photographs --------------------------------------------------------------------------------------------------
+
+CONFIGS = REPOSITORY / "config"
+PAGE = (REPOSITORY / "docs" / "photographs.md").read_text(encoding="utf-8")
+
+
+def runs_of(*files: Path) -> list:
+    return expand_runs(with_devices(load_config(files)[0], gpu_found=False))
+
+
+def test_the_imagenet_config_has_every_network_and_number_of_classes_of_the_original():
+    runs = runs_of(CONFIGS / "imagenet.yaml")
+    assert {run.recipe for run in runs} == {name for name in RECIPES if name.startswith("imagenet-")}
+    assert {run.dataset for run in runs} == {"ilsvrc2012", *(f"mini-imagenet-{n}" for n in (8, 16, 32))}
+    assert {run.epochs for run in runs} == {90}
+
+
+def test_the_file_that_the_imagenet_config_shows_points_it_at_other_photographs(tmp_path):
+    text = (CONFIGS / "imagenet.yaml").read_text()
+    (shown,) = re.findall(r"^# small.yaml:\n((?:#   .*\n)+)", text, re.MULTILINE)
+    small = tmp_path / "small.yaml"
+    small.write_text(re.sub("^#   ", "", shown, flags=re.MULTILINE))
+    runs = runs_of(CONFIGS / "imagenet.yaml", small)
+    assert len(runs) == 15 and {(run.dataset, run.epochs) for run in runs} == {("mine", 2)}
+
+
+def test_an_experiment_on_photographs_has_ten_lines(tmp_path):
+    (shown,) = re.findall(r"^`mine.yaml`:\n\n```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert shown.count("\n") == 10
+    (tmp_path / "mine.yaml").write_text(shown)
+    assert len(runs_of(tmp_path / "mine.yaml")) == len(runs_of(CONFIGS / "photographs.yaml")) == 3
+
+
+@pytest.mark.parametrize("entry", re.findall(r"\| `(\{format: .*?\})` \|", PAGE))
+def test_the_entries_that_the_page_shows_are_right(entry):
+    flowers = {"title": "F", "format": "image_folder", "folder": "photographs"}
+    mine = {"title": "Mine", **yaml.safe_load(entry)}
+    config = {"datasets": {"flowers": flowers, "mine": mine}, "prepare": ["mine"]}
+    assert load_config([], config, "the page")[1]["mine"] == mine
+
+
+def test_the_smallest_crops_that_page_and_schema_name_are_those_of_the_recipes(schema):
+    described = schema["$defs"]["experiment"]["properties"]["input"]["properties"]["crop"]["description"]
+    for name, recipe in RECIPES.items():
+        if side := recipe.certified_side:
+            assert re.search(rf"\b{side} [^0-9]*\b{name}\b", " ".join(described.split())), name
+            assert re.search(rf"\b{side} x {side} for [^0-9]*`{name}`", " ".join(PAGE.split())), name

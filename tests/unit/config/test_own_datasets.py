@@ -82,7 +82,7 @@ def test_a_list_of_files_takes_the_place_of_a_list_whole():
     ("keys", "kind", "shape"),
     [
         (
-            "title: T, format: image_folder, folder: ~/f, root: a..b/c, lists: {train: t.txt, test: v/t.txt}",
+            "title: T, format: image_list, folder: ~/f, root: a..b/c, lists: {train: t.txt, test: v/t.txt}",
             "image_lists",
             None,
         ),

@@ -13,7 +13,8 @@ import yaml
 from trainmark.config.load import REPOSITORY, load_config, merge, plain, read_yaml, with_defaults
 from trainmark.datasets.catalogue import known_formats
 from trainmark.errors import ConfigError
-from trainmark.recipes.recipe import InputTransform
+from trainmark.recipes.recipe import DEFAULT_CONSTANTS, InputTransform
+from trainmark.recipes.schedules import DEFAULT_FACTOR
 
 SCHEMA = read_yaml(REPOSITORY / "config" / "schema.yaml")
 EXPERIMENT = SCHEMA["$defs"]["experiment"]["properties"]
@@ -26,7 +27,11 @@ def keys() -> dict[str, dict]:
     return {
         **SCHEMA["properties"],
         **{f"experiments.*.{key}": part for key, part in EXPERIMENT.items()},
-        **{f"experiments.*.input.{key}": part for key, part in EXPERIMENT["input"]["properties"].items()},
+        **{
+            f"experiments.*.{key}.{inner}": part
+            for key in ("input", "optimizer", "learning_rate_schedule")
+            for inner, part in EXPERIMENT[key]["properties"].items()
+        },
         **{f"experiments.*.commands.*.{key}": part for key, part in COMMAND.items()},
         **{f"experiments.*.commands.*.metrics.{key}": part for key, part in COMMAND["metrics"]["properties"].items()},
     }
@@ -111,6 +116,17 @@ def test_unknown_keys_are_refused_at_every_level():
 def test_the_defaults_of_input_are_those_of_the_library():
     defaults = {key: part["default"] for key, part in EXPERIMENT["input"]["properties"].items()}
     assert defaults == asdict(InputTransform())
+
+
+def test_the_rules_and_constants_of_an_optimizer_are_those_of_the_library():
+    keys = EXPERIMENT["optimizer"]["properties"]
+    assert keys["rule"]["enum"] == list(DEFAULT_CONSTANTS)
+    assert set(keys) - {"rule"} == {name for constants in DEFAULT_CONSTANTS.values() for name in constants}
+    for constants in DEFAULT_CONSTANTS.values():
+        assert {key: keys[key]["default"] for key in constants if key != "learning_rate"} == {
+            key: value for key, value in constants.items() if key != "learning_rate"
+        }
+    assert EXPERIMENT["learning_rate_schedule"]["properties"]["factor"]["default"] == DEFAULT_FACTOR
 
 
 def test_an_experiment_of_defaults_alone_loads(tmp_path):

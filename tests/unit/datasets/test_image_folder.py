@@ -1,4 +1,4 @@
-"""Images in folders or lists, the user's own or out of an archive: what is found, and what is refused."""
+"""Images in class folders, the user's own or out of an archive: what is found, what is drawn, and what is refused."""
 
 import hashlib
 import io
@@ -103,7 +103,7 @@ def test_class_names_of_the_entry_are_taken(root, folders):
 @pytest.mark.parametrize("names", [["Katze", "Hund", "Kuh"], ["Katze"]])
 def test_class_names_of_the_entry_are_as_many_as_folders(root, folders, names):
     assert message_of(read, folders, own(root, class_names=names)) == (
-        f"{root / 'train'} holds 2 classes; the catalogue entry has {len(names)} class_names; give one for each "
+        f"{root} holds 2 classes; the catalogue entry has {len(names)} class_names; give one for each "
         "folder, in the order of the folders' names"
     )
 
@@ -168,14 +168,44 @@ def lay_out(*files, folders=()):
     return change
 
 
-BOTH = "{root} must hold a folder train and a folder val or test, with a folder for each class in them"
+UNCLEAR = (
+    "{root} holds a folder NAME, which may be a class or a split; allowed: train beside val or test, with a folder for "
+    "each class in them, or folders of classes under other names"
+)
+EITHER = (
+    "; it must hold a folder train and a folder val or test, with a folder for each class in them, or a folder for "
+    "each of two or more classes"
+)
 WRONG = {
-    "nothing there": (lay_out(), BOTH),
-    "no val": (lay_out("train/cat/1.png"), BOTH),
-    "no train": (lay_out("val/cat/1.png"), BOTH),
-    "train is a file": (lay_out("train", "val/cat/1.png"), BOTH),
-    "val is a file": (lay_out("train/cat/1.png", "val"), BOTH),
-    "one level too deep": (lay_out("images/train/cat/1.png", "images/val/cat/1.png"), BOTH),
+    "nothing there": (lay_out(), "{root} holds no folder" + EITHER),
+    "no folder": (lay_out("1.png", "2.png"), "{root} holds no folder" + EITHER),
+    "one class": (lay_out("cat/1.png", "cat/2.png"), "{root} holds only the folder cat" + EITHER),
+    "no val": (lay_out("train/cat/1.png"), UNCLEAR.replace("NAME", "train")),
+    "no train": (lay_out("val/cat/1.png"), UNCLEAR.replace("NAME", "val")),
+    "train is a file": (lay_out("train", "val/cat/1.png"), UNCLEAR.replace("NAME", "val")),
+    "val is a file": (lay_out("train/cat/1.png", "val"), UNCLEAR.replace("NAME", "train")),
+    "a class of trains": (lay_out("bus/1.png", "train/1.png", "tram/1.png"), UNCLEAR.replace("NAME", "train")),
+    "other names for the splits": (
+        lay_out("Training/cat/1.png", "Validation/cat/1.png"),
+        UNCLEAR.replace("NAME", "Training"),
+    ),
+    "one level too deep": (
+        lay_out("images/train/cat/1.png", "images/val/cat/1.png", "more/1.png"),
+        "{root} holds images, which holds train and val or test; give the entry `root: images`",
+    ),
+    "two levels that may be classes": (
+        lay_out("north/cat/1.png", "north/dog/1.png", "south/cat/1.png", "south/fox/1.png"),
+        "{root}: north, south all hold a folder cat and no image; it is unclear which folders are classes; rename "
+        "splits to train and val, or put images right into the folder of their class",
+    ),
+    "an undivided class of one image": (
+        lay_out("cat/1.png", "cat/2.png", "dog/1.png"),
+        "{root}/dog holds one image; each class needs two or more, of which at least one is a test image",
+    ),
+    "an undivided class without images": (
+        lay_out("cat/1.png", "cat/2.png", folders=["dog"]),
+        "{root}/dog holds no image; every class needs some in own",
+    ),
     "no class": (
         lay_out("train/1.png", "val/1.png"),
         "{root}/train holds no folder; each class of images needs one",
@@ -235,73 +265,64 @@ def test_a_folder_without_permission(root, folders):
     (root / "train" / "cat").chmod(0o755)
 
 
-# --- lists --------------------------------------------------------------------------------------------------------
+# --- folders of classes, from which test images are drawn -------------------------------------------------------
 
 
 @pytest.fixture
-def listed(root):
-    (root / "fit.txt").write_text("train/cat/a b.png 0\ntrain/dog/2.png 2\n")
-    (root / "check.txt").write_text("val/cat/1.png 0\nval/dog/1.png 1\n")
-    return own(root, lists={"test": "check.txt", "train": "fit.txt"})
+def undivided(tmp_path):
+    """A folder of the user's with three classes, of 10, 3 and 2 images, and no train and val."""
+    root = tmp_path / "own"
+    put(root, *(f"cat/{i}.png" for i in range(10)), *(f"dog/{i}.png" for i in range(3)), "emu/a.png", "emu/deep/b.png")
+    return root
 
 
-def test_lists_say_which_images_there_are(root, folders, listed):
-    dataset = read(folders, listed)
-    assert dataset.root == root and dataset.class_names == ["0", "1", "2"]
-    assert list(dataset.splits.items()) == [
-        ("train", [("train/cat/a b.png", 0), ("train/dog/2.png", 2)]),
-        ("test", [("val/cat/1.png", 0), ("val/dog/1.png", 1)]),
-    ], "in this order, however the config has it: the content hash hangs on it"
+def counts(dataset) -> dict:
+    """How many images of each class there are, by split."""
+    return {
+        split: [sum(label == i for _, label in entries) for i in range(len(dataset.class_names))]
+        for split, entries in dataset.splits.items()
+    }
 
 
 @pytest.mark.parametrize(
-    ("options", "names"),
+    ("share", "test"),
     [
-        ({"classes": 5}, ["0", "1", "2", "3", "4"]),
-        ({"class_names": ["a", "b", "c"]}, ["a", "b", "c"]),
-        ({"classes": 2, "class_names": ["a", "b"]}, ["a", "b"]),
+        ({}, [2, 1, 1]),
+        ({"test_share": 0.5}, [5, 2, 1]),
+        ({"test_share": 0.01}, [1, 1, 1]),
+        ({"test_share": 0.99}, [9, 2, 1]),
     ],
 )
-def test_classes_of_lists(folders, listed, options, names):
-    assert read(folders, {**listed, **options}).class_names == names
+def test_a_share_of_each_class_is_drawn_and_one_at_least(undivided, folders, share, test):
+    dataset = read(folders, own(undivided, **share))
+    assert dataset.class_names == ["cat", "dog", "emu"] and dataset.root == undivided
+    assert counts(dataset) == {"train": [10 - test[0], 3 - test[1], 2 - test[2]], "test": test}
+    everything = sorted(dataset.splits["train"] + dataset.splits["test"])
+    assert len(set(everything)) == 15 and ("emu/deep/b.png", 2) in everything, "each image once, in one split"
+    for entries in dataset.splits.values():
+        assert [label for _, label in entries] == sorted(label for _, label in entries)
 
 
-def test_lists_start_at_the_root(root, folders, listed):
-    assert read(folders, {**listed, "folder": str(root.parent), "root": "own"}).root == root
+def test_the_draw_is_that_of_its_seed_on_every_machine(undivided, folders):
+    drawn = [name for name, _ in read(folders, own(undivided, seed=1)).splits["test"]]
+    assert drawn == ["cat/5.png", "cat/6.png", "dog/1.png", "emu/deep/b.png"], "drawn on another machine"
+    assert read(folders, own(undivided)).splits == read(folders, own(undivided, seed=1, test_share=0.2)).splits
+    others = {tuple(read(folders, own(undivided, seed=seed)).splits["test"]) for seed in range(20)}
+    assert len(others) > 10
 
 
-@pytest.mark.parametrize(
-    "name", ["../outside.png", "train/../../outside.png", "/etc/passwd", "..", "train/cat/..", "/", "//x"]
-)
-def test_a_line_that_leads_out_of_the_root_is_refused(root, folders, listed, name):
-    (root / "check.txt").write_text(f"val/cat/1.png 0\n{name} 1\n")
-    assert message_of(read, folders, listed) == (
-        f"{root / 'check.txt'}, line 2: {name} leads out of {root}; paths start there"
-    )
+def test_the_draw_takes_no_notice_of_the_folders_place_and_of_other_classes(undivided, folders, tmp_path):
+    before = read(folders, own(undivided)).splits["test"]
+    undivided.rename(tmp_path / "elsewhere")
+    put(tmp_path / "elsewhere", "fox/1.png", "fox/2.png")
+    assert read(folders, own(tmp_path / "elsewhere")).splits["test"][: len(before)] == before
 
 
-@pytest.mark.parametrize("name", ["a\0b.png", "a\tb.png", "a\x1b[31m.png"])
-def test_a_line_with_odd_characters_is_refused(root, folders, listed, name):
-    (root / "fit.txt").write_text(f"{name} 0\n")
-    assert message_of(read, folders, listed) == (
-        f"{root / 'fit.txt'}: the file name {name!r} has characters that cannot stand in a list; rename it"
-    )
-
-
-def test_a_malformed_line_names_list_and_line(root, folders, listed):
-    (root / "fit.txt").write_text("train/cat/a b.png 0\ntrain/dog/2.png\n")
-    assert message_of(read, folders, listed) == (
-        f"{root / 'fit.txt'}, line 2: found 'train/dog/2.png'; a line is a path, a space and a label, a whole number "
-        "from 0 to 999999"
-    )
-
-
-def test_empty_lists_have_no_classes(root, folders, listed, tmp_path):
-    for name in ("fit.txt", "check.txt"):
-        (root / name).write_text("")
-    assert read(folders, listed).class_names == []
-    assert message_of(prepare, tmp_path / "p", "mine", listed, read(folders, listed), [], 1) == (
-        "mine, train: found no sample; each split needs one or more"
+@pytest.mark.parametrize("keys", [{"seed": 3}, {"test_share": 0.3}, {"test_share": 0.3, "seed": 3}])
+def test_what_is_divided_already_is_not_drawn_from(root, folders, keys):
+    assert message_of(read, folders, own(root, **keys)) == (
+        f"{root} holds training and test images in folders of their own, and the entry has {' and '.join(keys)}; leave "
+        "that out, or name a folder with one folder for each class"
     )
 
 
@@ -405,18 +426,6 @@ def test_several_archives_are_unpacked_into_one_folder(folders):
     assert [len(entries) for entries in dataset.splits.values()] == [6, 6]
 
 
-def test_lists_in_an_archive(folders):
-    lists = {"train.txt": b"top/train/cat/0.png 0\n", "test.txt": b"top/val/dog/0.png 1\n"}
-    file = archive(folders.raw / "pictures.tgz", {**PICTURES, **lists})
-    entry = {
-        "title": "P",
-        "format": "image_folder",
-        "files": [file],
-        "lists": {s: f"{s}.txt" for s in ("train", "test")},
-    }
-    assert read(folders, entry).splits == {"train": [("top/train/cat/0.png", 0)], "test": [("top/val/dog/0.png", 1)]}
-
-
 def test_an_archive_with_another_root(packed, folders):
     message = message_of(read, folders, {**packed, "root": "else"})
-    assert message.startswith(f"{folders.unpacked / 'else'} must hold a folder train and a folder val or test")
+    assert message == f"{folders.unpacked / 'else'} can't be read (No such file or directory); its images are needed"

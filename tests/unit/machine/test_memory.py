@@ -1,5 +1,6 @@
 """The memory of this process, and the watch that reports when it exceeds a limit."""
 
+import gc
 import mmap
 import os
 import resource
@@ -148,6 +149,7 @@ def test_without_a_limit_there_is_no_thread():
 
 
 def test_no_thread_and_no_open_file_is_left_after_the_watch():
+    gc.collect()  # of earlier tests in this process: otherwise some of their files may be closed meanwhile
     before = open_files()
     watch = MemoryWatch(resident_mib() + 2**20, pytest.fail, poll_seconds=WAIT_SECONDS)
     with watch:

@@ -12,7 +12,7 @@ from harness import importing
 from trainmark.machine import cpus as cpus_module
 from trainmark.machine import watch as module
 from trainmark.machine.disturbance import cause_in_words, disturbance
-from trainmark.machine.watch import COUNTED, Watch
+from trainmark.machine.watch import COUNTED, Watch, _cpu_seconds
 
 
 class Kernel:
@@ -175,6 +175,18 @@ else:
         pass
 print(watch.after(1, force=True)[0]["stopped_seconds"])
 """
+
+
+def test_processes_that_load_images_are_no_foreign_load():
+    """While they run: getrusage counts a child process only when it was waited for."""
+    work = "end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    code = f"import time\n{work}\nprint(1, flush=True)\ninput()"
+    before = _cpu_seconds()
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"1\n"
+        assert 0.25 < _cpu_seconds() - before < 1.5
+        process.communicate(b"\n")
+    assert 0.25 < _cpu_seconds() - before < 1.5, "counted once"
 
 
 @pytest.mark.parametrize("what", ["stopped", "not stopped", "lock"])

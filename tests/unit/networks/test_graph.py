@@ -5,7 +5,7 @@ import pytest
 from trainmark.networks.graph import Architecture, Graph, chain
 from trainmark.networks.ops import OPS, Node, Parameter, window_count
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import InputTransform, merged_input
+from trainmark.recipes.recipe import InputTransform, is_streamed, merged_input
 
 IMAGE = (1, 28, 28)
 
@@ -76,6 +76,45 @@ def test_certified_images_are_large_enough_for_every_layer(name):
             assert node.integer("size") > 1 and shapes[before][1] > 1, node.name
         if node.op == "Flatten" and published_shapes[before][1] > 1:
             assert shapes[before][1] > 1, node.name
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if RECIPES[name].certified_side])
+def test_a_crop_of_any_size_from_the_certified_one_on_has_a_network(name):
+    """Square crops of stored photographs: every head has one logit per class, and the published size its parameters."""
+    recipe = RECIPES[name]
+    for side in range(recipe.certified_side, 257):
+        assert recipe.misfit((3, 256, 256), InputTransform(crop=(side, side))) is None, side
+        architecture = recipe.architecture((3, side, side), 16)
+        shapes = architecture.shapes()
+        assert {shapes[head] for head in (architecture.output, *dict(architecture.auxiliary))} == {(16,)}, side
+    smaller = recipe.certified_side - 1
+    assert recipe.misfit((3, 256, 256), InputTransform(crop=(smaller, 256))) == (
+        f"takes inputs of 3 x {smaller + 1} x {smaller + 1} or larger (channels x height x width), but gets 3 x "
+        f"{smaller} x 256"
+    )
+
+
+def test_a_network_that_would_give_several_results_for_a_class_is_a_misfit():
+    """NiN ends in an average over a square."""
+    assert RECIPES["imagenet-nin"].misfit((3, 256, 256), InputTransform(crop=(99, 200))) == (
+        "gives more than one result for each class from inputs of 3 x 99 x 200 (a smaller or a square crop gives one)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "kind", "streamed"),
+    [
+        ("mnist-mlp-keras", {}, "images", False),
+        ("mnist-mlp-keras", {"random_flip": True}, "images", True),
+        ("mnist-mlp-keras", {"random_crop": True}, "images", False),  # of whole images
+        ("imagenet-nin", {}, "images", True),
+        ("imagenet-nin", {"random_crop": False, "random_flip": False}, "images", False),
+        ("imagenet-nin", {"random_crop": False, "random_flip": False}, "image_lists", True),
+        ("imdb-cnn", {}, "tokens", False),
+    ],
+)
+def test_image_files_and_random_transforms_are_streamed(name, overrides, kind, streamed):
+    assert is_streamed(merged_input(RECIPES[name], overrides), kind) == streamed
 
 
 def windows_with_a_remainder(architecture):

@@ -1,22 +1,19 @@
 """The certified steps: what every trainer does, which samples it trains on, and what its trace stores."""
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from fake_trainer import ARCHITECTURE, SHAPE_ERROR, FakeAdapter, failing, fake_training
 
 from trainmark.errors import CertificateError, DeviceError
-from trainmark.files.checksums import sha256_of
-from trainmark.files.seal import sealed
 from trainmark.networks.graph import chain
-from trainmark.parity.certified_steps import certified_batches, certified_training, draw_masks, perturbed_weights, trace
+from trainmark.parity.adapter_check import check_adapter
+from trainmark.parity.certified_steps import draw_masks, perturbed_weights, trace
 from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
-from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
-from trainmark.recipes.recipe import resolve_batch_size
 
 NPY = (
     b"\x93NUMPY\x01\x00"
@@ -145,88 +142,14 @@ def test_an_invalid_trace_file_is_refused_with_a_sentence(tmp_path, content):
         read_trace(path)
 
 
-# --- the training of a recipe -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("ignored", [False, True])
+def test_an_adapter_that_ignores_rates_is_found_out(ignored):
+    """By the check of the order, whose epochs have learning rates of their own."""
 
+    class Ignoring(FakeAdapter):
+        def train_epoch(self, feed):
+            return super().train_epoch(replace(feed, rates=() if ignored else feed.rates))
 
-def test_certified_batches_are_the_beginnings_of_the_runs_first_batches():
-    found = certified_batches(1000, 100, (3, 1))
-    order = epoch_feed(1000, 100, (3, 1), 1).order
-    assert found.shape == (10, 8)
-    assert all((found[i] == order[100 * i : 100 * i + 8]).all() for i in range(10))
-
-
-def test_small_datasets_continue_with_the_next_epoch_and_skip_short_batches():
-    found = certified_batches(105, 20, (3, 1))
-    orders = [epoch_feed(105, 20, (3, 1), epoch).order for epoch in (1, 2)]
-    assert found.shape == (10, 8)
-    starts = [(epoch, start) for epoch in (0, 1) for start in range(0, 100, 20)]
-    assert all((found[i] == orders[epoch][start : start + 8]).all() for i, (epoch, start) in enumerate(starts))
-
-
-@pytest.mark.parametrize(
-    ("samples", "batch_size", "size"), [(50, None, 8), (50, 200, 8), (5, None, 5), (100, 4, 4), (20, 8, 8)]
-)
-def test_a_step_has_as_many_samples_as_in_runs_and_at_most_8(samples, batch_size, size):
-    found = certified_batches(samples, batch_size, (1, 1))
-    assert found.shape == (10, size)
-    assert found.max() < samples
-    if batch_size is None:
-        assert (found == np.arange(size)).all()
-
-
-@pytest.fixture
-def dataset(tmp_path):
-    """A prepared dataset of 40 and 25 images of 6 x 6, and its mean image."""
-    generator = np.random.default_rng(5)
-    arrays = {}
-    for split, samples in (("train", 40), ("test", 25)):
-        arrays[f"{split}_images"] = generator.integers(0, 256, (samples, 1, 6, 6), np.uint8)
-        arrays[f"{split}_labels"] = generator.integers(0, 3, samples)
-    described = {}
-    for name, array in arrays.items():
-        np.save(tmp_path / f"{name}.npy", array)
-        described[name] = {"file": f"{name}.npy", "sha256": sha256_of(tmp_path / f"{name}.npy")}
-    manifest = {
-        "kind": "images", "sample_shape": [1, 6, 6], "classes": 3, "samples": {"train": 40, "test": 25},
-        "content_sha256": "0" * 64, "arrays": described,
-    }  # fmt: skip
-    (tmp_path / "manifest.json").write_text(json.dumps(sealed(manifest)))
-    np.save(tmp_path / "mean.npy", arrays["train_images"].mean(axis=0))
-    return tmp_path, arrays
-
-
-def test_certified_training_contains_the_samples_as_the_network_sees_them(dataset):
-    folder, arrays = dataset
-    settings = {"seed": 3, "batch_size": 7, "input": {"scale": 0.5, "subtract_mean": True}}
-    found = certified_training(FLUX, settings, folder, folder / "mean.npy")
-    inputs, labels = found.splits["train"]
-    order = certified_batches(40, 7, (3, 1))
-    mean = np.load(folder / "mean.npy")
-    assert inputs.dtype == np.float64
-    assert (inputs[found.batches[9]] == (arrays["train_images"][order[9]] - mean) * 0.5).all()
-    assert (labels[found.batches] == arrays["train_labels"][order]).all()
-    assert len(found.splits["test"][0]) == 8
-    assert (found.splits["test"][1][[0, -1]] == arrays["test_labels"][[0, -1]]).all()
-    assert found.settings["input_shape"] == found.settings["trained_input_shape"] == [1, 6, 6]
-    assert (found.settings["batch_size"], found.settings["evaluation_samples"]) == (7, 8)
-    assert found.weights["dense1.kernel"].dtype == np.float64
-    json.dumps(found.settings)
-
-
-@pytest.mark.parametrize(("side", "shape"), [(4, (1, 4, 4)), (6, (1, 6, 6)), (64, (1, 6, 6)), (None, (1, 6, 6))])
-def test_images_are_cropped_to_the_certified_side(dataset, side, shape):
-    folder, arrays = dataset
-    recipe = type(FLUX)(**vars(FLUX) | {"certified_side": side})
-    settings = {"seed": 1, "batch_size": "full", "input": {"scale": 1.0}}
-    found = certified_training(recipe, settings, folder, folder / "mean.npy")
-    inputs = found.splits["train"][0]
-    assert found.architecture.input_shape == inputs.shape[1:] == shape
-    edge = (6 - shape[1]) // 2
-    assert (inputs[0] == arrays["train_images"][0, :, edge : edge + shape[1], edge : edge + shape[2]]).all()
-    assert found.settings["input_shape"] == list(shape)
-    assert found.settings["trained_input_shape"] == [1, 6, 6]
-
-
-@pytest.mark.parametrize(("setting", "size"), [("recipe", 100), ("full", None), ("7", 7)])
-def test_resolve_batch_size(setting, size):
-    assert resolve_batch_size(RECIPES["mnist-mlp-chainer"], setting) == size
+    wrong = check_adapter(Ignoring(), chain("plain", (1, 3, 3), [("flatten", "Flatten", {})]), "cpu")["order"]
+    assert wrong.startswith("has the loss ") if ignored else wrong is None
+    assert not ignored or "in epoch 2, step 2 of 5; numpy has " in wrong

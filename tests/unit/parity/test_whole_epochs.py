@@ -76,6 +76,23 @@ def test_short_epochs_are_trained_whole_and_as_many_as_make_thirty_steps():
         assert feed.sha256() == epoch_feed(SAMPLES, BATCH_SIZE, (1, 1), epoch).sha256()
 
 
+def test_each_epoch_has_its_rates_and_at_the_small_rate_a_thousandth_of_its_learning_rate():
+    rates = [(("learning_rate", 0.1 / epoch), ("momentum", 0.3)) for epoch in (1, 2, 3)]
+    feeds = certified_feeds(SAMPLES, BATCH_SIZE, (1, 1), 1000, lambda epoch: rates[epoch - 1])
+    assert [feed.rates for feed in feeds] == rates
+    seen = []
+
+    class Watched(FakeAdapter):
+        def train_epoch(self, feed):
+            seen.append(feed.rates)
+            return super().train_epoch(feed)
+
+    train_epochs(Watched(), replace(fake_epochs(), feeds=feeds, tail=last_two_batches(feeds[0])), "cpu")
+    slow = [(("learning_rate", pytest.approx(1e-4 / epoch)), ("momentum", 0.3)) for epoch in (1, 2, 3)]
+    assert seen[1:5] == [*rates, rates[0]]  # after the compilation; the last is that of the last two batches
+    assert seen[-3:] == slow
+
+
 def test_after_a_long_epoch_some_batches_of_the_second_are_trained_with_its_last():
     first, second = certified_feeds(4030, 100, (1, 1), 10**6)
     whole = epoch_feed(4030, 100, (1, 1), 2)

@@ -6,6 +6,7 @@ import os
 from copy import deepcopy
 from types import SimpleNamespace
 
+import harness
 import pytest
 from harness import Wildcards
 
@@ -54,6 +55,17 @@ def test_files():
     assert {"results/datasets/digits/prepared", "results/datasets/mnist/mean.npy"} <= set(campaign.products)
 
 
+def test_packed_images_are_an_input_and_an_option_where_the_loader_asks_for_them():
+    photographs = {"recipes": ["imagenet-nin"], "datasets": ["imagenette-160"]}
+    group = wildcards(recipe="imagenet-nin", dataset="imagenette-160")
+    files = campaign_of(**photographs)
+    assert files.packed_images(group) == [] and files.packed_option(group) == ""
+    mapped = campaign_of(**photographs, loader={"store": "mapped"})
+    folder = "results/datasets/imagenette-160/packed"
+    assert mapped.packed_images(group) == [f"{folder}/train.npy", f"{folder}/test.npy"]
+    assert mapped.packed_option(group) == f"--packed {folder}"
+
+
 def test_descriptions_are_those_of_the_experiments():
     assert campaign_of(description="Small nets.").descriptions == ["Small nets."]
 
@@ -78,7 +90,7 @@ def test_a_settings_place_in_the_schema_says_what_it_makes_stale():
 
 def test_the_settings_of_a_run_are_one_document():
     settings = json.loads(campaign_of(memory_limit_mib=900).settings(wildcards()))
-    assert settings == {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 100, "memory_limit_mib": 900}
+    assert settings == harness.settings(memory_limit_mib=900)
 
 
 def test_a_recipes_values_are_a_runs_and_its_certified_side_a_certificates():

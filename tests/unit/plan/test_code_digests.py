@@ -388,7 +388,7 @@ def test_a_training_depends_on_its_loop_and_on_no_adapter_reader_or_report():
     } <= set(found)
     others = (
         r"collect|report|trainmark\.(frameworks\.\w+_adapter|networks\.zoo\..+|recipes\.catalogue"
-        r"|(config|tables|report|parity|datasets\.(fetching|archives|images|formats)|datasets\.prepare)\b.*)"
+        r"|(config|tables|report|parity|datasets\.(fetching|archives|formats)|datasets\.prepare)\b.*)"
     )
     assert [module for module in found if re.fullmatch(others, module)] == []
 

@@ -13,6 +13,7 @@ from trainmark.plan.products import (
     mean_array,
     mean_files,
     packed_files,
+    packed_to_train,
     packed_training_images,
     prepared_folder,
     products,
@@ -47,6 +48,22 @@ def test_products(name, files):
 def test_what_a_job_reads_of_them(name, mean, packed):
     assert mean_array(name, CATALOGUE) == [f"results/datasets/{name}/{file}" for file in mean]
     assert packed_training_images(name, CATALOGUE) == [f"results/datasets/{name}/{file}" for file in packed]
+
+
+@pytest.mark.parametrize(
+    ("name", "loader", "packed"),
+    [
+        ("own", {}, False),
+        ("own", {"store": "files"}, False),
+        ("few", {"store": "mapped"}, True),
+        ("imagenette-160", {"store": "memory"}, True),
+        ("digits", {"store": "mapped"}, False),  # arrays are mapped into memory already
+        ("imdb", {"store": "memory"}, False),
+    ],
+)
+def test_a_training_reads_packed_images_where_its_loader_asks_for_them(name, loader, packed):
+    files = [f"results/datasets/{name}/packed/{split}.npy" for split in ("train", "test")] if packed else []
+    assert packed_to_train(name, CATALOGUE, loader) == files
 
 
 def test_a_choice_of_classes_is_made_of_its_base():

@@ -3,12 +3,15 @@
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from records_for_tests import certificate_of, changed, record
 from test_campaign import campaign_of
 
 from trainmark.files.checksums import sha256_of
 from trainmark.plan.products import MANIFEST, RECORD_FILE, TABLES
+from trainmark.plan.staleness import sha256_of_input
+from trainmark.recipes.catalogue import RECIPES
 
 
 class Wildcards(SimpleNamespace):
@@ -63,6 +66,7 @@ def test_no_record_is_snakemakes_to_make(campaign):
         ({"dataset.content_sha256": "f" * 64}, ["dataset"]),
         ({"provenance.code.sha256": "0" * 16}, ["code"]),
         ({"settings.experiment.seed": 7, "provenance.code.sha256": "0" * 16}, ["settings", "code"]),
+        ({"inputs.initial_weights_sha256": "f" * 64}, ["initial weights"]),
         ({"inputs": ...}, ["format"]),  # of an earlier version
         ({"settings": None}, ["format"]),
     ],
@@ -95,6 +99,7 @@ def test_a_dataset_that_is_not_prepared_makes_nothing_stale(campaign, tmp_path):
         ({"settings.experiment.seed": 7}, ["settings"]),
         ({"settings.recipe.certified_side": 64}, ["recipe"]),
         ({"settings.dataset_sha256": "f" * 64}, ["dataset"]),
+        ({"settings.initial_weights_sha256": "f" * 64}, ["initial weights"]),
         ({"code.sha256": "0" * 16}, ["code"]),
         ({"trainers.0.code.sha256": "0" * 16}, ["code"]),
         ({"trainers.0.framework": "keras-torch"}, ["code"]),
@@ -115,6 +120,25 @@ def test_what_a_certificate_is_stale_of(campaign, tmp_path, changes, stale):
     write(tmp_path / campaign.certificates[0], changed(found, asked | changes))
     assert campaign.stale_certificate(CELL, with_code=True) == stale
     assert campaign.stale_certificate(CELL, with_code=False) == [what for what in stale if what != "code"]
+
+
+def test_a_changed_file_of_initial_weights_makes_runs_and_certificates_stale(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    architecture = RECIPES["mnist-mlp-flux"].architecture((1, 28, 28), 10)
+    weights = {parameter.name: np.zeros(parameter.shape) for parameter in architecture.arrays()}
+    for number in (0, 1):
+        sha256_of_input.cache_clear()  # a workflow computes it once
+        np.savez("weights.npz", **weights | {"dense1.bias": np.full(32, float(number))})
+        campaign = campaign_of(initial_weights="weights.npz")
+        assert campaign.initial_weights(CELL) == ["weights.npz"]
+        if number == 0:
+            sha256 = sha256_of(tmp_path / "weights.npz")
+            made = asked_record(campaign, {"inputs.initial_weights_sha256": sha256})
+            write(tmp_path / RECORD_FILE.format_map(CELL), made)
+        assert campaign.stale_record(CELL, with_code=True) == ["initial weights"] * number
+    assert campaign.initial_weights(Wildcards(**vars(CELL) | {"framework": "command"})) == []
+    group = Wildcards(**GROUP)
+    assert (campaign.initial_weights(group), campaign_of().initial_weights(group)) == (["weights.npz"], [])
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ from trainmark.datasets.tokens import Vocabulary
 from trainmark.errors import DataError, DeviceError, RecordError, TrainmarkError
 from trainmark.frameworks.adapter import Adapter
 from trainmark.prediction import predict as predict_module
-from trainmark.prediction.predict import Predictor, answers, predict, read_run, texts_of
-from trainmark.prediction.text_run import find_run, open_texts
+from trainmark.prediction.predict import Predictor
+from trainmark.prediction.texts import MAX_TEXT_BYTES, answers, label_texts, read_text_model, texts_of
+from trainmark.prediction.trained_run import find_run, open_texts
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.training.kept_weights import write_weights
@@ -53,11 +54,21 @@ def results(tmp_path):
         file.parent.mkdir(parents=True)
         if found["status"] == "ok":
             weights = draw_initial_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
-            found["weights"] = write_weights(file.with_name("weights.npz"), weights)
+            found["weights"] = write_weights(
+                file.with_name("weights.npz"), weights, {"classes": ["negative", "positive"]}
+            )
         file.write_text(json.dumps(resealed(found | (changes or {}))))
         return file
 
     return write
+
+
+def read_run(path, dataset_folder=None):
+    return read_text_model(find_run(path, dataset_folder))
+
+
+def predict(run, out, lines):
+    label_texts(Predictor(run, "cpu", 2), lines, out)
 
 
 class Counting:
@@ -96,7 +107,9 @@ def test_a_run_is_found_by_its_record_and_by_its_folder(results):
     file = results()
     for path in (file, file.parent):
         run = read_run(path)
-        assert (run.framework, run.dtype, run.recipe.name, run.length) == ("chainer", "float32", "imdb-cnn", 400)
+        assert (run.framework, run.dtype, run.recipe.name, run.architecture) == (
+            "chainer", "float32", "imdb-cnn", ARCHITECTURE,
+        )  # fmt: skip
         assert run.class_names == ["negative", "positive"]
         assert run.weights.keys() == {parameter.name for parameter in ARCHITECTURE.arrays()}
 
@@ -137,7 +150,7 @@ def test_rare_words_and_unknown_words_are_encoded_alike(results, adapter):
 def test_answers_come_in_blocks_and_in_order(results, adapter, texts, batch_size, blocks):
     run = read_run(results())
     given = ["good " * (i + 1) if i % 2 else "bad" for i in range(texts)]
-    found = list(answers(run, Predictor(run, "cpu", 2), given, batch_size))
+    found = list(answers(Predictor(run, "cpu", 2), given, batch_size))
     scores = [1 / (1 + np.exp(-(i + 1 if i % 2 else 1))) for i in range(texts)]
     classes = ["positive" if i % 2 else "negative" for i in range(texts)]
     assert found == [f"{name}\t{score:.4f}\n" for name, score in zip(classes, scores, strict=True)]
@@ -151,7 +164,7 @@ def test_answers_do_not_wait_for_the_end_of_their_input(results, adapter):
         while True:
             yield "good"
 
-    given = answers(run, Predictor(run, "cpu", 2), endless(), 10)
+    given = answers(Predictor(run, "cpu", 2), endless(), 10)
     assert [next(given) for _ in range(25)] == ["positive\t0.7311\n"] * 25
     assert adapter.blocks == [10, 10, 10]
 
@@ -159,21 +172,21 @@ def test_answers_do_not_wait_for_the_end_of_their_input(results, adapter):
 def test_each_line_of_a_file_gets_a_line(results, adapter, tmp_path):
     (tmp_path / "reviews.txt").write_text("bad\n\ngood, good\n")
     out = io.StringIO()
-    with open_texts(tmp_path / "reviews.txt") as lines:
-        predict(read_run(results()), "cpu", 2, lines, out)
+    with open_texts([tmp_path / "reviews.txt"]) as lines:
+        predict(read_run(results()), out, lines)
     assert out.getvalue() == "negative\t0.7311\nnegative\t0.5000\npositive\t0.8808\n"
 
 
-@pytest.mark.parametrize("file", [None, Path("-")])
-def test_a_line_typed_at_a_terminal_is_answered_at_once(results, adapter, monkeypatch, file):
+@pytest.mark.parametrize("files", [[], [Path("-")]])
+def test_a_line_typed_at_a_terminal_is_answered_at_once(results, adapter, monkeypatch, files):
     keyboard, terminal = pty.openpty()
     os.write(keyboard, b"bad\ngood\n\x04")
     seen, out = [], io.StringIO()
     out.flush = lambda: seen.append(out.getvalue().splitlines()[-1])
     with open(terminal) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        with open_texts(file) as lines:
-            predict(read_run(results()), "cpu", 2, lines, out)
+        with open_texts(files) as lines:
+            predict(read_run(results()), out, lines)
     os.close(keyboard)
     assert seen == ["negative\t0.7311", "positive\t0.7311"] and adapter.blocks == [1, 1]
 
@@ -210,10 +223,11 @@ def test_no_record(tmp_path):
     assert message_of(RecordError, read_run, tmp_path) == f"{missing}: there is no such record"
 
 
-def test_a_record_of_a_recipe_for_images(results):
+def test_a_record_of_a_recipe_for_grey_images(results):
     file = results(recipe="mnist-mlp-flux")
     assert message_of(RecordError, read_run, file) == (
-        f"{file} is of the recipe mnist-mlp-flux, which is not for texts; choose a run of imdb-cnn"
+        f"{file} is of the recipe mnist-mlp-flux, which labels neither texts nor photographs in colour; choose a run "
+        "of imdb-cnn, imagenet-alex, imagenet-nin, imagenet-googlenet, imagenet-googlenetbn, imagenet-resnet50"
     )
 
 
@@ -232,7 +246,7 @@ def test_a_record_of_a_framework_that_is_not_known(results):
         (out_of_memory, {}, "the run ran out of memory; choose one whose status is ok"),
         (
             record, {"changes": {"weights": None}},
-            "keep_weights was false, or the disk was full; set keep_weights: true, delete the record, and run "
+            "keep_weights was not true, or the disk was full; set keep_weights: true, delete the record, and run "
             "snakemake again",
         ),
     ],
@@ -246,6 +260,7 @@ def test_a_run_is_found_without_numpy(results, tmp_path):
     file = results()
     found = find_run(file.parent)
     assert (found.file, found.record, found.recipe) == (file, json.loads(file.read_text()), RECIPE)
+    assert found.takes_texts
     assert found.dataset_folder == tmp_path / "results" / "datasets" / "texts" / "prepared"
     assert find_run(file, tmp_path).dataset_folder == tmp_path
 
@@ -253,7 +268,7 @@ def test_a_run_is_found_without_numpy(results, tmp_path):
 @pytest.mark.parametrize(
     ("run", "changes", "texts", "message"),
     [
-        ({"recipe": "mnist-mlp-flux"}, {}, "reviews.txt", "which is not for texts"),
+        ({"recipe": "mnist-mlp-flux"}, {}, "reviews.txt", "which labels neither texts nor"),
         ({}, {"weights": None}, "reviews.txt", "has no trained weights"),
         ({}, {}, "missing.txt", "can't be read"),
     ],
@@ -291,7 +306,7 @@ def test_a_record_moved_away_from_its_dataset(results, tmp_path):
     file.parent.rename(apart)
     message = message_of(DataError, read_run, apart)
     assert message.endswith("the dataset of the run, does not exist; name its prepared folder with --dataset-folder")
-    assert read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").length == 400
+    assert read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").architecture == ARCHITECTURE
 
 
 def test_a_dataset_of_another_content(results):
@@ -318,12 +333,33 @@ def test_a_framework_that_is_not_installed(results, monkeypatch):
 @pytest.mark.parametrize("name", ["missing.txt", "."])
 def test_a_file_that_can_not_be_read(tmp_path, name):
     with pytest.raises(DataError, match=r"can't be read \(.+\); name a text file with one review per line"):
-        open_texts(tmp_path / name).__enter__()
+        open_texts([tmp_path / name]).__enter__()
 
 
 def test_standard_input_that_is_closed(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    assert message_of(DataError, open_texts(None).__enter__).startswith("standard input is closed; name a text file")
+    assert message_of(DataError, open_texts([]).__enter__).startswith("standard input is closed; name a text file")
+
+
+def test_two_files_of_texts():
+    message = message_of(DataError, open_texts([Path("a.txt"), Path("b.txt")]).__enter__)
+    assert message == "found 2 files of texts; allowed: one, with one review per line"
+
+
+def test_weights_that_were_removed(results):
+    file = results()
+    file.with_name("weights.npz").unlink()
+    assert message_of(RecordError, find_run, file) == (
+        f"{file.with_name('weights.npz')}, the trained weights of the run, is missing; unless keep_weights is true, "
+        f"those of images are removed after their evaluation: set keep_weights: true, delete {file}, and run snakemake "
+        "again"
+    )
+
+
+def test_more_classes_than_there_are(results, adapter):
+    run = read_run(results())
+    assert list(answers(Predictor(run, "cpu", 2, top=2), ["bad"], 1)) == ["negative\t0.7311\tpositive\t0.2689\n"]
+    assert message_of(DataError, Predictor, run, "cpu", 2, 3) == "--top 3: the run has 2 classes; name at most as many"
 
 
 def test_a_line_that_is_not_utf_8():
@@ -335,7 +371,7 @@ def test_a_line_that_is_not_utf_8():
 
 
 def test_a_line_without_end():
-    longest = b"x" * predict_module.MAX_TEXT_BYTES
+    longest = b"x" * MAX_TEXT_BYTES
     for end in (b"", b"\n", b"\r\n"):
         assert [len(text) for text in texts_of(io.BytesIO(longest + end), "f")] == [len(longest)]
     for more in (b"x", b"x\n", b"x\r\n", b"\r\r\n", b"\r\rabc\n"):

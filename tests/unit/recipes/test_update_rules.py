@@ -85,6 +85,7 @@ def test_rules_work_element_by_element_and_change_no_argument(name):
         "adam": {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 0.1},
         "adam_algorithm_1": {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 0.1},
         "rmsprop": {"rho": 0.9, "epsilon": 0.1},
+        "rmsprop_warmup": {"momentum": 0.9, "rho": 0.9, "epsilon": 0.1, "sgd_share": 0.5, "rmsprop_share": 0.2},
     }[name]
     weight, gradient = np.array([[1.0, -2.0], [0.5, 3.0]]), np.array([[0.1, 0.0], [-4.0, 2.0]])
     before, gradient_before = weight.copy(), gradient.copy()

@@ -1,10 +1,11 @@
 """Records are checked against themselves: edited ones are refused, with or without a renewed digest."""
 
 import json
+import re
 
 import pytest
 import records_for_tests
-from records_for_tests import changed, record, resealed
+from records_for_tests import changed, record, resealed, streamed
 
 from trainmark.errors import RecordError
 from trainmark.records.consistency import contradictions
@@ -17,6 +18,10 @@ VALID = {
     "infinite": records_for_tests.diverged(kind="inf"),
     "out of memory": records_for_tests.out_of_memory(),
     "on a gpu": record(device="gpu"),
+    "from a stream": streamed(record(epochs=3), waiting=0.25, evaluation_steps=5),
+    "from a stream, all of it waiting": streamed(record(changes={"settings.dropout": True}), waiting=1.0),
+    "evaluated at the end of epochs alone": streamed(record(), evaluation_steps=12),
+    "diverged from a stream": streamed(records_for_tests.diverged(), top5_accuracy=0.0, evaluation_steps=12),
     "the whole set a step": record(
         changes={"settings.experiment.batch_size": "full", "settings.batch_size": 1438}
     ),
@@ -62,6 +67,8 @@ EDITED = {
     "seed": ({"settings.seed": 2}, "its seed is 2 in one place and 1 in another"),
     "batch size": ({"settings.batch_size": 64, "step_losses": [1, 1]}, "its batch size is 64 in one place and 128"),
     "learning rate": ({"settings.optimizer.learning_rate": 0.1}, "its optimizer is"),
+    "another rule": ({"settings.experiment.optimizer": {"rule": "sgd"}}, "its optimizer is"),
+    "an unknown rule": ({"settings.experiment.optimizer": {"rule": "x"}}, "it has a value that no run can have"),
     "initializer": ({"settings.initializer": "zeros"}, "its initializer is zeros"),
     "dataset": ({"dataset.name": "mnist"}, "its dataset is mnist in one place and digits in another"),
     "a diverged run called ok": ({"curves.0.batch_loss": "NaN"}, "a loss of its curves is not finite"),
@@ -74,6 +81,65 @@ EDITED = {
     "a setting of no type": ({"settings.experiment.batch_size": ["x"]}, "it has a value that no run can have"),
     "a recipe of no keys": ({"inputs.recipe": {}}, "its optimizer is"),
 }  # fmt: skip
+
+
+EDITED_STREAMED = {
+    "top-5 accuracy of the result": (
+        {"result.test_top5_accuracy": 0.95},
+        "result.test_top5_accuracy is 0.95, but its curves give 0.9",
+    ),
+    "top-5 accuracy everywhere": (
+        {"result.test_top5_accuracy": 0.993, "curves.1.evaluations.test.top5_accuracy": 0.993},
+        "in epoch 2 the top-5 accuracy on the test split is not a whole number of samples",
+    ),
+    "top-5 accuracy below the accuracy": (
+        {"result.test_top5_accuracy": 0.7, "curves.1.evaluations.test.top5_accuracy": 0.7},
+        "in epoch 2 the top-5 accuracy on the test split is below the accuracy",
+    ),
+    "a top-5 accuracy left out": (
+        {"curves.0.evaluations.test.top5_accuracy": None},
+        "some of its evaluations have a top-5 accuracy and others do not",
+    ),
+    "accuracy within an epoch": (
+        {"step_evaluations.1.accuracy": 0.499},
+        "after step 10 the accuracy on the test split is not a whole number of samples",
+    ),
+    "an evaluation within an epoch left out": (
+        {"step_evaluations": []},
+        "its evaluations within epochs are after the steps [], but its settings imply [5, 10, 17, 22]",
+    ),
+    "an evaluation at another step": (
+        {"step_evaluations.1.step": 11},
+        "its evaluations within epochs are after the steps [5, 11, 17, 22], but its settings imply [5, 10, 17, 22]",
+    ),
+    "an evaluation in another epoch": ({"step_evaluations.1.epoch": 2}, "its evaluations within epochs are after"),
+    "an evaluation before the one before it": (
+        {"step_evaluations.1.training_seconds": 0.1},
+        "after step 10 it had trained for 0.100000 s, but its epochs allow 0.104167 to 0.250000 s",
+    ),
+    "an evaluation after its epoch": (
+        {"step_evaluations.1.training_seconds": 0.26},
+        "after step 10 it had trained for 0.260000 s, but its epochs allow 0.104167 to 0.250000 s",
+    ),
+    "share of waiting": ({"result.waiting_share": 0.01}, "result.waiting_share is 0.01, but its curves give 0.5"),
+    "waiting for longer than the epoch": (
+        {"curves.0.waiting_seconds": 0.3},
+        "in epoch 1 it waited 0.300000 s for batches, but trained for 0.250000 s",
+    ),
+    "waiting left out": (
+        {"curves.0.waiting_seconds": None},
+        "some of its epochs waited for batches and others have no such time",
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITED_STREAMED)
+def test_an_edit_of_a_streamed_run_is_refused(tmp_path, edit):
+    changes, says = EDITED_STREAMED[edit]
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(changed(streamed(record(), waiting=0.5, evaluation_steps=5), changes)))
+    with pytest.raises(RecordError, match=re.escape(f"{path} contradicts itself: {says}")):
+        read_record(path)
 
 
 @pytest.mark.parametrize("edit", EDITED)

@@ -94,7 +94,7 @@ WRONG = [
     ("curves.0.batch_loss", "nan", "curves.0.batch_loss"),
     ("curves.0.evaluations", {}, "curves.0.evaluations"),
     ("curves.0.evaluations.test.accuracy", 1.5, "curves.0.evaluations.test.accuracy"),
-    ("curves.0.evaluations.val", {"loss": 1, "accuracy": 1}, "curves.0.evaluations"),
+    ("curves.0.evaluations.val", {"loss": 1, "accuracy": 1, "top5_accuracy": None}, "curves.0.evaluations"),
     ("step_losses.1", None, "step_losses.1"),
     ("result.test_accuracy", 1.5, "result.test_accuracy"),
     ("result.first_epoch_seconds", 1.0, "result"),

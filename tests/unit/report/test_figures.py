@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, written_tables
+from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, streamed, written_tables
 
 from trainmark.plan.figures import known_figures
 from trainmark.report import figures
@@ -18,6 +18,8 @@ CASES = {
     "one diverged": [record("a"), diverged("b", kind="inf")],
     "all diverged": [diverged("a"), diverged("b")],
     "one out of memory": [record("a", 1), out_of_memory("a", 2), out_of_memory("b", 1)],
+    "from a stream": [streamed(record("a"), evaluation_steps=4), streamed(record("b"))],
+    "one without top-5 accuracy": [streamed(record("a")), record("b")],
     "none trained an epoch": [out_of_memory("a"), out_of_memory("b")],
 }
 
@@ -78,7 +80,7 @@ def test_a_note_is_not_parsed_as_mathematics(tmp_path, note):
 
 def test_each_figure_has_a_caption():
     captions = known_figures()
-    assert list(captions) == ["curves", "training_time"]
+    assert list(captions) == ["curves", "accuracy", "training_time"]
     assert all(caption.endswith(".") and "\n" not in caption for caption in captions.values())
 
 
@@ -135,3 +137,37 @@ def test_a_diverged_run_has_a_cross_at_its_last_finite_value(drawn):
     axes = drawn("curves", record("a", 1, epochs=3), resealed(stopped), out_of_memory("a", 3, epochs=3))
     crosses = [line for line in axes[0].lines if line.get_marker() == "x"]
     assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([2], [0.5])]
+
+
+def points_of(axis):
+    """The points of each line of an axis, the lines of its legend left out."""
+    return [list(zip(*line.get_data(), strict=True)) for line in axis.lines if len(line.get_xdata())]
+
+
+def test_accuracy_is_drawn_by_epoch_and_by_time_and_the_top_5_below(drawn):
+    axes = drawn("accuracy", streamed(record("a", seconds=3600.0), evaluation_steps=6), streamed(record("b"), 0.0, 0.8))
+    assert [axis.get_title() for axis in axes] == ["test accuracy"] * 2 + ["test top-5 accuracy"] * 2
+    assert [axis.get_xlabel() for axis in axes] == ["", "", "epoch", "training time, hours"]
+    assert points_of(axes[0])[0] == [(0.5, 0.5), (1, 0.75), (1.5, 0.5), (2, 0.75)]
+    first_step = 0.5 / 3600
+    hours = [(0.5, 0.9), (1, 0.9), (1.5, 0.9), (2, 0.9)]
+    assert points_of(axes[3])[0] == [(pytest.approx(time + first_step), value) for time, value in hours]
+    assert {value for _, value in points_of(axes[2])[1]} == {0.8}
+
+
+def test_each_run_has_a_line_of_accuracy(drawn):
+    axes = drawn("accuracy", record("a", 1), record("a", 2), record("a", 1, epochs=1))
+    assert len(axes) == 2, "no top-5 accuracy"
+    assert [len(points_of(axis)) for axis in axes] == [2, 2], "the longest runs"
+    assert axes[1].get_xlabel() == "training time, s"
+
+
+@pytest.mark.parametrize(("seconds", "unit"), [(100, "s"), (119, "minutes"), (7100, "minutes"), (7200, "hours")])
+def test_times_have_a_unit_that_suits_them(drawn, seconds, unit):
+    axes = drawn("accuracy", record("a", epochs=1, seconds=float(seconds) + (0.5 if seconds == 119 else 0)))
+    assert axes[1].get_xlabel() == f"training time, {unit}"
+
+
+def test_curves_are_those_of_the_ends_of_epochs(drawn):
+    axes = drawn("curves", streamed(record("a"), evaluation_steps=4))
+    assert [list(line.get_ydata()) for line in axes[1].lines] == [[0.75, 0.75]]

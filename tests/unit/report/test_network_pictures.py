@@ -470,7 +470,9 @@ def runs_of(folder, *described):
         prepared.mkdir(parents=True)
         manifest = sealed({"kind": kind, "sample_shape": shape, "classes": classes})
         (prepared / "manifest.json").write_text(json.dumps(manifest))
-    transform = {"scale": 1 / 255, "subtract_mean": True, "mean_window": "same"}
+    transform = {"scale": 1 / 255, "subtract_mean": True, "mean_window": "same"} | dict.fromkeys(
+        ("random_crop", "random_flip"), False
+    )
     records = [
         record(
             experiment=experiment, recipe=recipe, dataset=dataset,

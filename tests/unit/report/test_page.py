@@ -6,7 +6,16 @@ import re
 
 import matplotlib.pyplot as plt
 import pytest
-from records_for_tests import SCORED_TEXTS, certificates_of, diverged, out_of_memory, record, session, written_tables
+from records_for_tests import (
+    SCORED_TEXTS,
+    certificates_of,
+    diverged,
+    out_of_memory,
+    record,
+    session,
+    streamed,
+    written_tables,
+)
 from report_figures import COMPARISON, Figures, check_figures
 
 from trainmark.files.seal import sealed
@@ -238,6 +247,36 @@ def test_different_code_and_machines_have_a_warning(tmp_path):
     mixed = Page(tmp_path, record("a", 1), record("a", 2, changes=other))
     warnings = re.findall(r'<p class="warning">(.*?)</p>', mixed.text, re.DOTALL)
     assert [warning.split()[0] for warning in warnings] == ["Different", "The"]
+
+
+def test_runs_that_waited_for_data_have_a_warning_a_mark_and_no_verdict(tmp_path):
+    """What the loader did is a number like any other; inputs in memory have none."""
+    settings = {
+        "settings.experiment.loader": {"iterator": "thread", "jobs": None, "store": "files"},
+        "settings.input.random_crop": True, "settings.input.random_flip": True, "settings.input.crop": [24, 24],
+    }  # fmt: skip
+    waited = [
+        streamed(record(name, repeat, seconds=1 + repeat / 100, changes=settings), waiting=share, evaluation_steps=8)
+        for repeat in range(1, 7)
+        for name, share in (("a", 0.625), ("b", 0.0))
+    ]
+    in_memory = [record(name, repeat, experiment="f") for repeat in range(1, 7) for name in "ab"]
+    page = Page(tmp_path, *waited, *in_memory)
+    shown = check_figures(page.text, page.records, page.certificates)
+    first, second = re.findall(r"<section id=\"section-\d\">.*?</section>", page.text, re.DOTALL)
+    (warning,) = re.findall(r'<p class="warning">(Waited.*?)</p>', first)
+    assert warning.startswith("Waited for data: a on cpu for 62 % of the time (runs ")
+    assert "The loader was measured rather than the network." in warning
+    assert first.count("<strong>6 of 6 waited for data</strong>") == 1
+    assert "Waited for data" not in second and "waiting for data" not in second
+    assert "waiting for data" in first and "test top-5 accuracy" in first
+    assert {cell["data-value"] for cell in shown if cell["data-field"] == "waiting_share"} == {"0.625", "0.0"}
+    verdicts = {cell["data-value"] for cell in shown if cell["data-statistic"] == "verdict"}
+    assert verdicts == {"withheld: waited for data (62 % and 0 % of the time)", "not distinguishable"}
+    assert page.words.count("It waited for data for 62 % of its steady epochs") == 6
+    assert "A run above 10 % is named" in page.words
+    assert "random window (centred in evaluation) of [24, 24] pixels, mirrored at random, minus the mean" in page.words
+    assert "iterator: thread, store: files" in page.words
 
 
 # --- energy -------------------------------------------------------------------------------------------------------

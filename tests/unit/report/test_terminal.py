@@ -1,7 +1,7 @@
 """The summary in the terminal at the end of a workflow."""
 
 import pytest
-from records_for_tests import certificates_of, diverged, out_of_memory, record, written_tables
+from records_for_tests import certificates_of, diverged, out_of_memory, record, streamed, written_tables
 
 from trainmark.report.terminal import terminal_text
 from trainmark.tables.comparisons import agreement_table, comparisons_table
@@ -77,6 +77,15 @@ def test_agreement_has_a_line_per_pair_of_trainers(printed):
     text = printed(record("a", changes={"step_losses": [1.0, 1.0]}), record("b", changes={"step_losses": [1.0, 0.75]}))
     assert "the losses of the first 2 steps" in text
     assert "  a on cpu and b on cpu: 2.50e-01 in the median, 2.50e-01 at most" in text
+
+
+def test_runs_that_waited_for_data_have_one_line(printed):
+    text = printed(*(streamed(record(name, repeat), waiting=0.5) for name in "ab" for repeat in range(1, 7)))
+    (line,) = [line for line in text.splitlines() if line.startswith("Waited for data: ")]
+    assert "a on cpu for 50 % of the time (runs 1-6), b on cpu for 50 % of the time (runs 7-12). The loader was" in line
+    assert "6 of 6 waited for data" in text
+    assert "withheld: waited for data (50 % and 50 % of the time)" in text
+    assert "Waited for data" not in printed(streamed(record("a"), waiting=0.05), record("b"))
 
 
 def test_different_code_and_machines_are_named(printed):

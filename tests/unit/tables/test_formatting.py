@@ -25,6 +25,8 @@ from trainmark.tables.formatting import (
         ("samples_per_second", {46989.4: "46989"}),
         ("training_joules", {7.654: "7.65"}),
         ("test_accuracy", {0.98349: "98.35 %"}),
+        ("test_top5_accuracy", {0.98349: "98.35 %"}),
+        ("waiting_share", {0.0: "0.0 %", 0.6154: "61.5 %"}),
         (
             "test_loss",
             {0.12345: "0.1235", 99999.5: "99999.5000", 2.6322135427396224e37: "2.632e+37", math.inf: "inf"},
@@ -64,13 +66,14 @@ def test_statuses_and_counts_of_a_row_of_the_summary():
         "diverged": 1,
         "out_of_memory": 2,
         "disturbed": 1,
+        "waited": 2,
         "test_loss_median": math.nan,
         "test_loss_min": 0.25,
     }
     assert statuses_of(row) == ["diverged", "out_of_memory"]
     assert statuses_of(row | {"runs": 4}) == ["ok", "diverged", "out_of_memory"]
-    assert censored_counts(row) == "1 of 3 diverged, 2 of 3 out of memory, 1 of 3 disturbed"
-    assert censored_counts({"runs": 3, "diverged": 0, "out_of_memory": 0, "disturbed": 0}) == ""
+    assert censored_counts(row) == "1 of 3 diverged, 2 of 3 out of memory, 1 of 3 disturbed, 2 of 3 waited for data"
+    assert censored_counts({"runs": 3, "diverged": 0, "out_of_memory": 0, "disturbed": 0, "waited": 0}) == ""
     assert summary_figure(row, "test_loss", "median") == "diverged or out of memory"
     assert summary_figure(row, "test_loss", "min") == "0.2500"
 

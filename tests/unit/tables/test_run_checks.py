@@ -4,6 +4,7 @@ import pytest
 from records_for_tests import (
     certificates_of,
     diverged,
+    evaluated,
     evaluation_entry,
     out_of_memory,
     record,
@@ -65,7 +66,7 @@ def test_three_times_the_difference_in_the_certificate_is_allowed(pairs):
 
 def test_with_dropout_the_evaluation_before_training_counts_instead_of_the_first_loss(pairs):
     def of(name, first_loss, initial_loss):
-        evaluation = {"loss": initial_loss, "accuracy": 0.1}
+        evaluation = evaluated(initial_loss, 0.1)
         losses = {"step_losses": [first_loss, 0.3]}
         return record(name, changes={"settings.dropout": True, "initial_evaluation": evaluation} | losses)
 

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from records_for_tests import changed, diverged, out_of_memory, record, session, written_tables
+from records_for_tests import changed, diverged, evaluated, out_of_memory, record, session, streamed, written_tables
 
 from trainmark.errors import RecordError
 from trainmark.records.record import PHASES
@@ -104,7 +104,7 @@ def test_tables_survive_their_file(tmp_path):
 
 
 def test_curves_have_a_row_per_epoch_and_none_for_a_run_without_epochs(tmp_path):
-    train = {"loss": 0.25, "accuracy": 1.0}
+    train = evaluated(0.25, 1.0)
     results = {"result.train_loss": 0.25, "result.train_accuracy": 1.0}
     trained = changed(record("a", epochs=3), {"curves.2.evaluations.train": train, **results})
     by_path, _ = written_tables(tmp_path, trained, out_of_memory("b"), diverged("c"))
@@ -123,6 +123,24 @@ def test_curves_of_runs_without_any_epoch_have_their_columns(tmp_path):
     assert curves.empty
     assert curves["test_loss"].dtype == "float64"
     assert curves["epoch"].dtype == "int64"
+
+
+def test_evaluations_within_epochs_stand_between_the_epochs(tmp_path):
+    """1438 samples are 12 steps of 128. Times hold the first step, 0.5 s, as in the table of runs."""
+    by_path, runs = written_tables(tmp_path, streamed(record("a"), waiting=0.5, evaluation_steps=9), record("b"))
+    curves = tables.curves_table(by_path)
+    of_a = curves[curves["id"].str.contains("/a/")]
+    assert list(of_a["part"]) == ["within", "warm_up", "within", "steady"]
+    assert list(of_a["epoch"]) == [1, 1, 2, 2]
+    assert list(of_a["epochs_trained"]) == [0.75, 1, 1.75, 2]
+    assert list(of_a["training_seconds"]) == [0.6875, 0.75, 0.9375, 1.0]
+    assert list(of_a["test_accuracy"]) == [0.5, 0.75, 0.5, 0.75]
+    assert list(of_a["test_top5_accuracy"]) == [0.9] * 4
+    assert list(of_a["waiting_seconds"].dropna()) == [0.125] * 2
+    of_b = curves[curves["id"].str.contains("/b/")]
+    assert list(of_b["training_seconds"]) == [0.75, 1.0]
+    assert of_b[["waiting_seconds", "test_top5_accuracy"]].isna().all(axis=None)
+    assert list(runs["training_seconds"]) == [1.0, 1.0]
 
 
 # --- one row per setting ------------------------------------------------------------------------------------------

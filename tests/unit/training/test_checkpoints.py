@@ -306,7 +306,7 @@ def test_a_checkpoint_renamed_to_another_run_is_not_used(tmp_path, capsys):
     """Its content is intact and its name fits, but its identity does not."""
     (file,) = write(tmp_path, 1, identity=OTHER_RUN)
     (own,) = write(tmp_path / "own", 1)
-    epoch, number, _, content = file.name.split("-")
-    file.rename(tmp_path / "-".join([epoch, number, own.name.split("-")[2], content]))
+    *place, _, content = file.name.split("-")
+    file.rename(tmp_path / "-".join([*place, own.name.split("-")[-2], content]))
     assert newest_checkpoint(tmp_path, RUN) is None
     assert "it was renamed: its content has another identity than its name" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from harness import settings
 from records_for_tests import changed, record
 
 from trainmark.datasets.prepare import prepare
@@ -24,7 +25,7 @@ RECIPE = RECIPES["mnist-mlp-flux"]
 ARCHITECTURE = RECIPE.architecture((1, 8, 8), 10)
 LABELS = np.arange(360) % 10
 IMAGES = np.arange(360 * 64, dtype=np.uint32).astype(np.uint8).reshape(360, 1, 8, 8)
-SETTINGS = {"input": {"subtract_mean": False}}
+SETTINGS = settings(input={"subtract_mean": False})
 
 
 def logits_of(weights, inputs):
@@ -37,7 +38,7 @@ class NumpyTrainer(SimpleNamespace):
     """The methods of an adapter that an evaluation calls. It notes whose weights it evaluated."""
 
     def __init__(self, framework="keras-jax"):
-        super().__init__(framework=framework, evaluated=0)
+        super().__init__(framework=framework, threads=1, evaluated=0)
 
     def versions(self):
         return {"numpy": np.__version__}
@@ -72,9 +73,9 @@ def runs(tmp_path):
         weights = draw_initial_weights(ARCHITECTURE, RECIPE.initializer, (1, repeat))
         inputs = (IMAGES / 255).astype(np.float32)
         loss, accuracy = cross_entropy_and_accuracy(logits_of(weights, inputs), LABELS)
-        made = record("chainer", repeat, changes={"weights": write_weights(file.with_name("weights.npz"), weights)})
+        made = record("chainer", repeat, changes={"weights": write_weights(file.with_name("weights.npz"), weights, {})})
         results = {"result.test_loss": loss, "result.test_accuracy": accuracy}
-        last = {"curves.1.evaluations.test": {"loss": loss, "accuracy": accuracy}}
+        last = {"curves.1.evaluations.test": {"loss": loss, "accuracy": accuracy, "top5_accuracy": None}}
         file.write_text(json.dumps(changed(made, results | last)))
         files.append(file)
     return files, tmp_path / "prepared"

@@ -16,12 +16,15 @@ from trainmark.training.kept_weights import read_weights, remove_weights, write_
 RECIPE = RECIPES["mnist-mlp-flux"]
 ARCHITECTURE = RECIPE.architecture((1, 28, 28), 10)
 WEIGHTS = draw_initial_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
+TRAINED = {"classes": ["zero", "dvě", "3 "], "recipe": "mnist-mlp-flux", "dataset": "digits"}
 
 
 @pytest.fixture
 def kept(tmp_path):
     """(the record's path, the record of a run whose weights lie beside it)."""
-    return tmp_path / "record.json", record(changes={"weights": write_weights(tmp_path / "weights.npz", WEIGHTS)})
+    return tmp_path / "record.json", record(
+        changes={"weights": write_weights(tmp_path / "weights.npz", WEIGHTS, TRAINED)}
+    )
 
 
 def message_of(path, found, architecture=ARCHITECTURE):
@@ -43,8 +46,15 @@ def test_what_was_written_comes_back_in_float32(kept):
         np.testing.assert_array_equal(array, WEIGHTS[name].astype(np.float32))
 
 
+def test_a_file_says_without_its_record_what_was_trained(kept, tmp_path):
+    moved = kept[0].with_name("weights.npz").rename(tmp_path / "copy.npz")
+    with np.load(moved, allow_pickle=False) as file:
+        assert file["classes"].tolist() == TRAINED["classes"]
+        assert (str(file["recipe"]), str(file["dataset"])) == ("mnist-mlp-flux", "digits")
+
+
 def test_the_same_weights_are_the_same_file(tmp_path):
-    first, second = (write_weights(tmp_path / name / "weights.npz", WEIGHTS) for name in "ab")
+    first, second = (write_weights(tmp_path / name / "weights.npz", WEIGHTS, TRAINED) for name in "ab")
     assert first == second == {"file": "weights.npz", "sha256": sha256_of(tmp_path / "a" / "weights.npz")}
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["weights.npz"]
 
@@ -56,7 +66,7 @@ def test_what_can_not_be_written_leaves_no_part(tmp_path, monkeypatch):
 
     monkeypatch.setattr("trainmark.training.kept_weights.write_arrays", full)
     with pytest.raises(OSError, match="No space left"):
-        write_weights(tmp_path / "weights.npz", WEIGHTS)
+        write_weights(tmp_path / "weights.npz", WEIGHTS, TRAINED)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import replace
 
+import harness
 import numpy as np
 import pytest
 
@@ -18,6 +19,7 @@ from trainmark.frameworks.adapter import Adapter
 from trainmark.machine.locks import DeviceLock
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import Optimizer
 from trainmark.records.record import PHASES, read_record, write_record
 from trainmark.training import run as run_module
 from trainmark.training.job import Job
@@ -132,7 +134,15 @@ def train(tmp_path, monkeypatch):
     prepared_texts(tmp_path / "texts")
 
     def run_once(
-        adapter, step_losses=100, run=RUN, seed=1, code=CODE, kill_after=None, memory_limit_mib=None, keep_weights=True
+        adapter,
+        step_losses=100,
+        run=RUN,
+        seed=1,
+        code=CODE,
+        kill_after=None,
+        memory_limit_mib=None,
+        keep_weights=True,
+        **changes,
     ):
         monkeypatch.setattr(run_module, "create_adapter", lambda name, threads: adapter)
         recipe = RECIPES[run.recipe]
@@ -142,8 +152,8 @@ def train(tmp_path, monkeypatch):
         device_lock = DeviceLock((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
         checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
         job = Job(data, mean, device_lock, code, checkpoints, 0.0, {"position": 1, "of": 2}, weights, keep_weights)
-        settings = {"seed": seed, "batch_size": BATCH_SIZE, "input": {}}
-        settings |= {"step_losses": step_losses, "memory_limit_mib": memory_limit_mib}
+        limits = {"step_losses": step_losses, "memory_limit_mib": memory_limit_mib}
+        settings = harness.settings(seed=seed, batch_size=BATCH_SIZE, **limits, **changes)
         seen, resumed = [], []
 
         def epoch_done(entry):
@@ -152,7 +162,7 @@ def train(tmp_path, monkeypatch):
                 raise Killed
 
         run_once.training = one = run_module.Training(run, recipe, settings, job, PhaseTimes(time.monotonic()))
-        record = one.train(epoch_done, resumed.append)
+        record = one.train(epoch_done, lambda epoch, step: resumed.append(epoch), print)
         write_record(record, tmp_path / "record.json")
         read_record(tmp_path / "record.json")  # refuses a record that contradicts itself
         shutil.rmtree(tmp_path / "checkpoint", ignore_errors=True)  # as the command does it
@@ -181,6 +191,32 @@ def test_a_finished_run(train):
     assert record["order"] == {"position": 1, "of": 2}
     assert record["resumes"] == 0
     assert {"library": "fake", "threads": 2} in record["provenance"]["thread_pools"]
+
+
+def test_a_schedule_reaches_every_epoch(train):
+    """Milestone 2: two epochs at the experiment's rate, scaled with the batch, and the third at a tenth of it."""
+    adapter = FakeAdapter(GOOD)
+    schedule = {"milestones": [2], "scale_with_batch": True}
+    record = train(adapter, optimizer={"rule": "momentum_sgd", "momentum": 0.5}, learning_rate_schedule=schedule)
+    scaled = 0.01 * BATCH_SIZE / 256
+    rates = [dict(feed.rates)["learning_rate"] for feed in adapter.feeds]
+    assert rates == pytest.approx([scaled, scaled, scaled / 10], rel=1e-14)
+    assert adapter.built["optimizer"] == Optimizer("momentum_sgd", rates[0], (("momentum", 0.5),))
+    assert adapter.compiled[0].rates == adapter.feeds[0].rates
+    assert record["settings"]["optimizer"] == {"rule": "momentum_sgd", "learning_rate": 0.01, "momentum": 0.5}
+    assert record["settings"]["experiment"]["learning_rate_schedule"] == schedule
+
+
+def test_a_resumed_run_has_the_rates_of_its_epochs(train):
+    settings = {"optimizer": {"rule": "rmsprop_warmup"}}
+    with pytest.raises(Killed):
+        train(FakeAdapter(GOOD), kill_after=2, **settings)
+    resumed, whole = FakeAdapter(GOOD), FakeAdapter(GOOD)
+    train(resumed, **settings)
+    train(whole, **settings)
+    assert len(resumed.feeds) < len(whole.feeds) == 3
+    assert [feed.rates for feed in resumed.feeds] == [feed.rates for feed in whole.feeds[-len(resumed.feeds) :]]
+    assert len({feed.rates for feed in whole.feeds}) == 3
 
 
 def test_phases_are_whole_and_sum_to_the_wall_time(train):
@@ -342,12 +378,14 @@ def test_the_last_epochs_weights_are_written_next_to_the_record(train, tmp_path)
     record = train(FakeAdapter(GOOD))
     assert record["weights"] == {"file": "weights.npz", "sha256": sha256_of(tmp_path / "weights.npz")}
     with np.load(tmp_path / "weights.npz", allow_pickle=False) as arrays:
-        assert arrays.files == ["dense1.kernel"]
+        assert arrays.files == ["classes", "recipe", "dataset", "dense1.kernel"]
+        assert arrays["classes"].tolist() == list("0123456789")
+        assert (str(arrays["recipe"]), str(arrays["dataset"])) == (RECIPE.name, "tiny")
         assert arrays["dense1.kernel"].dtype == np.float32 and (arrays["dense1.kernel"] == 3).all()
 
 
 def test_writing_weights_counts_as_the_phase_checkpoint(train, monkeypatch):
-    def slow(file, weights):
+    def slow(file, weights, trained):
         time.sleep(0.2)
         return {"file": file.name, "sha256": "0" * 64}
 
@@ -413,7 +451,8 @@ def test_a_full_disk_does_not_end_a_run_that_writes_its_weights(train, monkeypat
 def plain(record):
     """What a run computed, without its times, and with a digest of its weights."""
     curves = [
-        {key: value for key, value in entry.items() if key not in ("seconds", "part")} for entry in record["curves"]
+        {key: value for key, value in entry.items() if key not in ("seconds", "waiting_seconds", "part")}
+        for entry in record["curves"]
     ]
     return curves, record["step_losses"], record["status"], record["weights"]
 
@@ -461,6 +500,58 @@ def test_a_run_killed_repeatedly_has_the_same_result(train):
     record = train(FakeAdapter(SCRIPT))
     assert plain(record) == plain(twin)
     assert record["resumes"] == 2  # nothing was kept of the first process
+
+
+PARTS = [[3.0], [2.0], [1.5], [1.0], [0.8], [0.6], [0.5], [0.4], [0.3]]
+"""The losses of three epochs of three steps, each a part of its own."""
+
+
+def test_an_epoch_in_parts_is_evaluated_within(train):
+    adapter = FakeAdapter(PARTS, evaluations=[0.9, 0.8, 0.7, 0.6] * 3)
+    record = train(adapter, evaluation_steps=1)
+    assert record["step_losses"] == [loss for (loss,) in PARTS]
+    assert [(one["epoch"], one["step"]) for one in record["step_evaluations"]] == [
+        (1, 1), (1, 2), (2, 4), (2, 5), (3, 7), (3, 8),
+    ]  # fmt: skip
+    assert [one["loss"] for one in record["step_evaluations"]] == pytest.approx([0.9, 0.8] * 3)
+    assert [one["evaluations"]["test"]["loss"] for one in record["curves"]] == pytest.approx([0.7] * 3)
+    assert record["counted"] == {"samples": 30, "batches": 9, "updates": 9}
+    losses = [one["batch_loss"] for one in record["curves"]]
+    assert losses == pytest.approx([(4 * 3 + 4 * 2 + 2 * 1.5) / 10, (4 + 4 * 0.8 + 2 * 0.6) / 10, 0.42])
+    orders = [np.concatenate([feed.order for feed in adapter.feeds[i : i + 3]]) for i in (0, 3, 6)]
+    assert all(sorted(order) == list(range(SAMPLES)) for order in orders)
+    assert len({feed.dropout_seed for feed in adapter.feeds}) == 9
+
+
+def test_a_loss_that_is_not_finite_ends_an_epoch_in_parts(train):
+    adapter = FakeAdapter([*PARTS[:4], [math.nan], *PARTS[5:]])
+    record = train(adapter, evaluation_steps=1)
+    assert record["diverged"] == {"kind": "nan", "epoch": 2, "step": 5, "last_finite_loss": 1.0}
+    assert len(adapter.feeds) == 5
+    assert record["counted"] == {"samples": 18, "batches": 5, "updates": 5}
+
+
+@pytest.mark.parametrize("killed_in", range(2, 10))
+def test_a_run_killed_within_an_epoch_has_the_same_result(train, monkeypatch, killed_in):
+    monkeypatch.setattr(run_module, "CHECKPOINT_SHARE", math.inf)  # a checkpoint after each part, whatever it costs
+    twin = train(FakeAdapter(PARTS), evaluation_steps=1)
+    adapter = FakeAdapter(PARTS)
+    train_epoch = adapter.train_epoch
+
+    def killed(feed):
+        if len(adapter.feeds) + 1 == killed_in:
+            raise Killed
+        return train_epoch(feed)
+
+    monkeypatch.setattr(adapter, "train_epoch", killed)
+    with pytest.raises(Killed):
+        train(adapter, evaluation_steps=1)
+    resumed = FakeAdapter(PARTS)
+    record = train(resumed, evaluation_steps=1)
+    assert len(resumed.feeds) == 10 - killed_in
+    assert plain(record) == plain(twin)
+    within = [{**one, "training_seconds": 0} for one in record["step_evaluations"]]
+    assert within == [{**one, "training_seconds": 0} for one in twin["step_evaluations"]]
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"code": CODE | {"sha256": "1" * 16}}, {"step_losses": 5}])

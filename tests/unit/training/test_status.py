@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from records_for_tests import evaluated
 
-from trainmark.recipes.outputs import probabilities
+from trainmark.recipes.outputs import Evaluation, probabilities
 from trainmark.records.result import result
 from trainmark.training.status import divergence, score_first_texts
 
 NAN, INF = float("nan"), float("inf")
-FINITE = {"test": (0.5, 0.9)}
+FINITE = {"test": Evaluation(0.5, 0.9, None)}
 
 
 def losses(*values: float) -> np.ndarray:
@@ -57,6 +58,7 @@ def test_a_run_whose_very_first_loss_is_not_finite_has_no_last_finite_one():
     ],
 )
 def test_if_only_the_evaluation_is_not_finite_the_epochs_last_step_is_named(evaluations, kind):
+    evaluations = {split: Evaluation(*one, None) for split, one in evaluations.items()}
     found = divergence(2, 3, losses(3.0, 2.0, 1.0), 4.0, evaluations)
     assert found == {"kind": kind, "epoch": 2, "step": 6, "last_finite_loss": 1.0}
 
@@ -111,8 +113,10 @@ def test_with_more_classes_the_probability_of_the_true_class_is_recorded():
 
 
 def epoch(part: str, seconds: float, **evaluations) -> dict:
-    shown = {split: {"loss": loss, "accuracy": accuracy} for split, (loss, accuracy) in evaluations.items()}
-    return {"epoch": 1, "part": part, "seconds": seconds, "batch_loss": 1.0, "evaluations": shown}
+    shown = {split: evaluated(*evaluation) for split, evaluation in evaluations.items()}
+    return {
+        "epoch": 1, "part": part, "seconds": seconds, "waiting_seconds": None, "batch_loss": 1.0, "evaluations": shown,
+    }  # fmt: skip
 
 
 def test_results_of_a_run_with_steady_epochs():
@@ -120,7 +124,7 @@ def test_results_of_a_run_with_steady_epochs():
         epoch("warm_up", 9.0, test=(0.5, 0.8)),
         epoch("steady", 2.0, test=(0.4, 0.85)),
         epoch("steady", 1.0, test=(0.3, 0.9)),
-        epoch("steady", 4.0, test=(0.2, 0.95), train=(0.1, 0.99)),
+        epoch("steady", 4.0, test=(0.2, 0.95, 0.99), train=(0.1, 0.99)),
     ]
     assert result(curves, 3.0, 1000) == {
         "epochs_trained": 4,
@@ -128,8 +132,10 @@ def test_results_of_a_run_with_steady_epochs():
         "first_step_seconds": 3.0,
         "steady_epoch_seconds": 2.0,
         "samples_per_second": 500.0,
+        "waiting_share": None,
         "test_loss": 0.2,
         "test_accuracy": 0.95,
+        "test_top5_accuracy": 0.99,
         "train_loss": 0.1,
         "train_accuracy": 0.99,
     }
@@ -156,8 +162,10 @@ def test_a_run_that_trained_no_epoch_has_the_time_of_its_first_step_alone():
         "first_step_seconds": 2.5,
         "steady_epoch_seconds": None,
         "samples_per_second": None,
+        "waiting_share": None,
         "test_loss": None,
         "test_accuracy": None,
+        "test_top5_accuracy": None,
         "train_loss": None,
         "train_accuracy": None,
     }
@@ -171,3 +179,12 @@ def test_a_run_that_did_not_reach_its_first_step_has_no_results():
 
 def test_epochs_too_short_for_the_clock_give_no_throughput():
     assert result([epoch("warm_up", 1.0), epoch("steady", 0.0)], 1.0, 10)["samples_per_second"] is None
+
+
+def test_the_share_of_waiting_is_that_of_the_steady_epochs():
+    curves = [epoch(part, seconds) for part, seconds in (("warm_up", 9.0), ("steady", 2.0), ("steady", 6.0))]
+    for entry, waiting in zip(curves, (9.0, 0.5, 1.5), strict=True):
+        entry["waiting_seconds"] = waiting
+    assert result(curves, 1.0, 10)["waiting_share"] == 0.25
+    assert result(curves[:1], 1.0, 10)["waiting_share"] is None, "no steady epoch"
+    assert result([curves[0], epoch("steady", 0.0)], 1.0, 10)["waiting_share"] is None, "no time"

@@ -117,7 +117,7 @@ def test_an_unchanged_folder_has_no_problems(untouched):
     checked = {kind: count["checked"] for kind, count in found.counts.items()}
     assert checked == {
         "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 6,
-        "figure": 4, "report": 1,
+        "figure": 6, "report": 1,
     }  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_compared_is_told(folder):
     found = verify_results(folder, data=True)
     assert found.problems == []
     assert found.facts[:2] == [
-        "not compared: 1 of 4 figures, drawn by another version of matplotlib",
+        "not compared: 1 of 6 figures, drawn by another version of matplotlib",
         "the report was not compared: it also shows the datasets, and this folder has none",
     ]
 
@@ -242,9 +242,20 @@ def leave_out_a_run(folder):
     remake(folder)
 
 
+EVALUATION = {"epoch": 1, "step": 3, "loss": 0.5, "accuracy": 0.75, "top5_accuracy": None, "training_seconds": 0.1}
+
 ATTACKS = {
     "accuracy": (edit({"result.test_accuracy": 0.99}, renewed=False), RECORD_EDITED),
     "accuracy, digest renewed": (edit({"result.test_accuracy": 0.99}), "itself: result.test_accuracy is 0.99, but"),
+    "share of waiting": (edit({"result.waiting_share": 0.0}), "itself: result.waiting_share is 0.0, but its curves"),
+    "top-5 accuracy": (
+        edit({"result.test_top5_accuracy": 0.9, "curves.1.evaluations.test.top5_accuracy": 0.9}),
+        "itself: some of its evaluations have a top-5 accuracy and others do not",
+    ),
+    "an evaluation within an epoch": (
+        edit({"step_evaluations": [EVALUATION]}),
+        "itself: its evaluations within epochs are after the steps [3], but its settings imply []",
+    ),
     "phases": (edit({"phases_seconds.steady": 0.1}), "contradicts itself: its phases sum to"),
     "a record over another": (copy(f"{ONE}/record.json", f"{OTHER}/record.json"), "is the record of another run"),
     "a record over another, edited": (copy_and_remake, "say that one process trained both"),
@@ -252,7 +263,7 @@ ATTACKS = {
     "a record cut off": (write(f"{ONE}/record.json", b'{"run": '), "is not a JSON file"),
     "a record of nested lists": (write(f"{ONE}/record.json", b"[" * 100_000), "is not a JSON file"),
     "a record that is none": (write(f"{ONE}/record.json", b"[]"), "is not a record of this version"),
-    "other versions of the schema": (edit({"schema_version": 5}), "schema_version: 6 was expected"),
+    "other versions of the schema": (edit({"schema_version": 6}), "schema_version: 7 was expected"),
     "another seed": (
         edit({"settings.seed": 2, "settings.experiment.seed": 2}),
         "was trained with seed: 2, but plan.json has seed: 1",

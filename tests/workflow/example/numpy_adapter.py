@@ -38,6 +38,7 @@ class NumpyAdapter(Adapter):
         starts = range(0, feed.samples, feed.batch_size)
         batches = [order[start : start + feed.batch_size] for start in starts]
         self._counted = {"samples": sum(map(len, batches)), "batches": len(batches)}
+        self._network.constants |= dict(feed.rates)
         return np.array([self._network.train_step(inputs[batch], labels[batch]) for batch in batches])
 
     def predict(self, split):

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -84,10 +84,11 @@ def redirect_output(log: Path | None) -> Terminal:
 
 
 @contextmanager
-def only_own_output() -> Iterator[TextIO]:
-    """Yield a stream to standard output. All other output to standard output and standard error is discarded.
+def only_own_output() -> Iterator[tuple[TextIO, TextIO]]:
+    """Yield streams to standard output and standard error. All other output to these two is discarded.
 
-    As in `redirect_output`, the file descriptors themselves are redirected. They are restored at the end.
+    As in `redirect_output`, the file descriptors themselves are redirected. They are restored at the end. Bytes of file
+    names that are not UTF-8 are written as they are.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -97,8 +98,12 @@ def only_own_output() -> Iterator[TextIO]:
         os.dup2(null_device, number)
     os.close(null_device)
     try:
-        with os.fdopen(os.dup(saved[1]), "w", encoding="utf-8") as out:
-            yield out
+        with ExitStack() as opened:
+            out, errors = (
+                opened.enter_context(os.fdopen(os.dup(number), "w", encoding="utf-8", errors="surrogateescape"))
+                for number in saved.values()
+            )
+            yield out, errors
     finally:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()

@@ -43,6 +43,10 @@ class DeviceError(TrainmarkError):
     """The requested device is not available."""
 
 
+class LoaderError(TrainmarkError):
+    """A process that loads images while a network trains has died, or cannot be started."""
+
+
 class PrecisionError(TrainmarkError):
     """A framework computes in another precision than the requested one."""
 

@@ -215,15 +215,20 @@ def curves_of(
             "epoch": number,
             "part": "warm_up" if number == 1 else "steady",
             "seconds": epoch_seconds,
+            "waiting_seconds": None,
             "batch_loss": _loss(entry, "loss"),
             "evaluations": {
-                "test": {"loss": _loss(entry, "test_loss"), "accuracy": entry.values.get("test_accuracy")},
-                "train": {"loss": _loss(entry, "loss"), "accuracy": entry.values.get("accuracy")},
+                "test": _evaluation(entry, "test_loss", "test_accuracy"),
+                "train": _evaluation(entry, "loss", "accuracy"),
             },
         }
         for number, (entry, epoch_seconds) in enumerate(zip(entries, seconds, strict=True), start=1)
     ][:diverged]
     return curves, _divergence(entries, diverged) if diverged else None
+
+
+def _evaluation(entry: Entry, loss: str, accuracy: str) -> dict:
+    return {"loss": _loss(entry, loss), "accuracy": entry.values.get(accuracy), "top5_accuracy": None}
 
 
 def _loss(entry: Entry, name: str) -> float | str | None:

@@ -73,7 +73,7 @@ class CommandRun:
         self._settings = dict.fromkeys(NOT_OF_COMMANDS) | {"seed": settings["seed"], "experiment": dict(settings)}
         files = {file["path"]: file["sha256"] for file in command["files"]}
         self._dataset = {"name": run.dataset, "content_sha256": digest_of(files), "samples": {}}
-        self._inputs = inputs_of(command, self._settings, self._dataset, None, job.code)
+        self._inputs = inputs_of(command, self._settings, self._dataset, None, None, job.code)
         self._provenance = {**describe_job(len(job.device_lock.cpus)), "versions": {}, "code": job.code}
         self._process: CommandProcess | None = None
 
@@ -187,6 +187,7 @@ class CommandRun:
             "curves": curves,
             "step_losses": [],
             "initial_evaluation": None,
+            "step_evaluations": [],
             "counted": dict.fromkeys(("samples", "batches", "updates"), 0),
             "result": command_result(curves),
             "scored_texts": [],

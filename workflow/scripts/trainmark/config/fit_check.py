@@ -1,51 +1,87 @@
 """Check that the recipes and datasets of a config fit each other. Each misfit is reported in one sentence."""
 
 from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
 
+from trainmark.config.optimizer_check import optimizer_findings
 from trainmark.config.schema_check import Finding, raise_findings
 from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import InputTransform, Recipe, merged_input, resolve_batch_size
+from trainmark.recipes.recipe import (
+    InputTransform,
+    Recipe,
+    is_streamed,
+    merged_input,
+    resolve_batch_size,
+    seen_shape,
+)
+from trainmark.recipes.weights_file import initial_weights_file, why_unfit
+
+STREAM_KEYS = ("loader", "evaluation_batch_size")
+"""Settings of an experiment that concern only streamed images."""
 
 
-def check_fit(config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping) -> None:
+def check_fit(
+    config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping, defaults: Mapping[str, Any]
+) -> None:
     """Raise ConfigError with one line for each recipe that does not fit a dataset.
 
     config: the checked config, with defaults.
+    defaults: those of an experiment.
     """
-    raise_findings(_fit_findings(config, catalogue), config, documents)
+    raise_findings(_fit_findings(config, catalogue, defaults), config, documents)
 
 
-def _fit_findings(config: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+def _fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
     for name, experiment in config["experiments"].items():
         if not experiment["recipes"]:  # it has commands instead
             continue
-        yield from _image_file_findings(name, experiment, catalogue)
         for i, recipe_name in enumerate(experiment["recipes"]):
-            recipe = RECIPES[recipe_name]
-            if recipe.input is None and experiment["input"]:
-                yield (
-                    ("experiments", name, "input"),
-                    f"found {format_value(experiment['input'])}, and the recipe {recipe_name} takes token ids as "
-                    "they are stored; allowed: no input, or a recipe for images",
-                )
+            yield from _input_findings(name, experiment, i)
+            yield from optimizer_findings(name, experiment, RECIPES[recipe_name])
             yield from _misfit_findings(name, experiment, i, catalogue)
             yield from _batch_size_findings(name, experiment, i, catalogue)
+            yield from _initial_weights_findings(name, experiment, i, catalogue)
+        yield from _stream_findings(name, experiment, catalogue, defaults)
 
 
-def _image_file_findings(name: str, experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
-    recipe = RECIPES[experiment["recipes"][0]]
-    transform = merged_input(recipe, experiment["input"])
-    for i, dataset in enumerate(experiment["datasets"]):
-        if not _in_arrays(dataset, catalogue):
-            ways = _datasets_that_fit(recipe, transform, catalogue) or ["a dataset of arrays"]
-            yield (
-                ("experiments", name, "datasets", i),
-                f"found {format_value(dataset)}, which consists of image files: they can be prepared "
-                f"(prepare: [{dataset}]), but not trained on yet; allowed for the recipe "
-                f"{recipe.name}: {' or '.join(ways)}",
-            )
+def _input_findings(name: str, experiment: Mapping, i: int) -> Iterator[Finding]:
+    recipe, changes = RECIPES[experiment["recipes"][i]], experiment["input"]
+    transform = merged_input(recipe, changes)
+    if transform is None and changes:
+        yield (
+            ("experiments", name, "input"),
+            f"found {format_value(changes)}, and the recipe {recipe.name} takes token ids as they are stored; allowed: "
+            "no input, or a recipe for images",
+        )
+    elif transform and changes.get("random_crop") and not transform.crop:
+        yield (
+            ("experiments", name, "input", "random_crop"),
+            f"found true, and the recipe {recipe.name} takes whole images; allowed: false, or an input.crop",
+        )
+
+
+def _stream_findings(
+    name: str, experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Find settings of streamed images in an experiment that streams none: they would have no effect."""
+    transforms = [merged_input(RECIPES[recipe], experiment["input"]) for recipe in experiment["recipes"]]
+    kinds = [kind_of(dataset, catalogue) for dataset in experiment["datasets"]]
+    if any(is_streamed(transform, kind) for transform, kind in product(transforms, kinds)):
+        return
+    for key in STREAM_KEYS:
+        found, default = experiment[key], defaults[key]
+        if found == default:
+            continue
+        if isinstance(found, Mapping):
+            found = {part: value for part, value in found.items() if value != default[part]}
+        yield (
+            ("experiments", name, key),
+            f"found {format_value(found)}, which has no effect, since the experiment streams no images; "
+            f"allowed: no {key}, a dataset of image files, or an input with random_crop or random_flip",
+        )
 
 
 def _batch_size_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
@@ -62,9 +98,21 @@ def _batch_size_findings(name: str, experiment: Mapping, i: int, catalogue: Mapp
             )
 
 
-def _in_arrays(dataset: str, catalogue: Mapping) -> bool:
-    """Return whether a dataset consists of arrays. Only arrays can be trained on, not image files."""
-    return kind_of(dataset, catalogue) != "image_lists"
+def _initial_weights_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
+    """Yield why runs can't start from the file of initial weights; none for a misfit that is reported elsewhere."""
+    recipe, file = RECIPES[experiment["recipes"][i]], initial_weights_file(experiment)
+    transform = merged_input(recipe, experiment["input"])
+    for dataset in experiment["datasets"]:
+        classes = catalogue[dataset].get("classes")  # a folder's classes are counted when it is prepared
+        if file is None or classes is None or _misfit(recipe, transform, dataset, catalogue):
+            continue
+        shape = seen_shape(transform, sample_shape(dataset, catalogue))
+        if why := why_unfit(file, recipe.architecture(shape, classes)):
+            yield (
+                ("experiments", name, "initial_weights"),
+                f"found {format_value(experiment['initial_weights'])}, a file that {why}; allowed: weights.npz of a "
+                f"run of {recipe.name} with {classes} classes, in any framework, or null",
+            )
 
 
 def _misfit_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
@@ -72,9 +120,8 @@ def _misfit_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping)
     transform = merged_input(recipe, experiment["input"])
     for dataset in experiment["datasets"]:
         can_crop = recipe.fits_cropped(sample_shape(dataset, catalogue))
-        key = ("input", "crop") if experiment["input"].get("crop") and can_crop else ("recipes", i)
-        misfit = _misfit(recipe, transform, dataset, catalogue)
-        if misfit and _in_arrays(dataset, catalogue):
+        key = ("input", "crop") if "crop" in experiment["input"] and can_crop else ("recipes", i)
+        if misfit := _misfit(recipe, transform, dataset, catalogue):
             ways = [*_datasets_that_fit(recipe, transform, catalogue), "another recipe"]
             ways += ["another input.crop"] if can_crop else []
             yield (
@@ -85,22 +132,25 @@ def _misfit_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping)
 
 
 def _misfit(recipe: Recipe, transform: InputTransform | None, dataset: str, catalogue: Mapping) -> str | None:
-    return recipe.misfit(sample_shape(dataset, catalogue), transform, vocabulary_size(dataset, catalogue))
+    misfit = recipe.misfit(sample_shape(dataset, catalogue), transform, vocabulary_size(dataset, catalogue))
+    if not misfit and transform and not transform.crop and kind_of(dataset, catalogue) == "image_lists":
+        return "takes whole images, and image files are trained on with an input.crop"
+    return misfit
 
 
 def _datasets_that_fit(recipe: Recipe, transform: InputTransform | None, catalogue: Mapping) -> list[str]:
     """Return the datasets of the catalogue that fit the recipe or, if none does, a description of one that would."""
-    arrays = [name for name in catalogue if _in_arrays(name, catalogue)]
-    fitting = [name for name in arrays if not _misfit(recipe, transform, name, catalogue)]
+    fitting = [name for name in catalogue if not _misfit(recipe, transform, name, catalogue)]
     if fitting:
         return [f"a dataset that fits ({', '.join(fitting)})"]
-    if recipe.misfit(recipe.input_shape, transform):
-        return []  # no dataset can fit this crop
     if transform is None:
         return [
             f"a dataset of your own of format reviews, with sequence_length {recipe.input_shape[0]} and at most "
             f"{recipe.vocabulary_size} as vocabulary_size"
         ]
-    images = f"{' x '.join(map(str, recipe.input_shape))}{' or larger' if transform.crop else ''}"
+    needed = transform.output_shape(recipe.smallest_input)
+    if recipe.misfit(needed, transform):
+        return []  # no dataset can fit this crop
+    images = " x ".join(map(str, needed)) + (" or larger" if transform.crop or recipe.certified_side else "")
     formats = ["npy", "npz", *(["idx"] if recipe.input_shape[0] == 1 else [])]  # IDX has no colour axis
     return [f"a dataset of your own of format {', '.join(formats)} or synthetic, with images of {images}"]

@@ -54,7 +54,7 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
     filled: dict = {key: deepcopy(part["default"]) for key, part in schema["properties"].items()} | plain(config)
     defaults = _defaults(schema, "experiment")
     filled["experiments"] = {
-        name: deepcopy(defaults) | _without_recipes(experiment) | experiment
+        name: merge(deepcopy(defaults) | _without_recipes(experiment), experiment)
         for name, experiment in filled["experiments"].items()
     }
     metrics = schema["$defs"]["command"]["properties"]["metrics"]["properties"]
@@ -142,5 +142,6 @@ def load_config(
     check_own_datasets(catalogue, shipped, own, documents, schema)
     filled = with_defaults(merged, schema)
     check_commands(filled, documents)
-    check_fit(filled, documents, catalogue)  # after the defaults, because a crop may not fit the default recipe
+    # After the defaults, because a crop may not fit the default recipe.
+    check_fit(filled, documents, catalogue, _defaults(schema, "experiment"))
     return filled, catalogue

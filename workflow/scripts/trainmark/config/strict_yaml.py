@@ -102,9 +102,12 @@ def _values(node: yaml.Node, known: dict[int, int]) -> int:
 
 def read_yaml(path: Path) -> dict:
     """Read the mapping in a YAML or JSON file. Raises ConfigError, with the line, if the file is not valid."""
-    document = _parse(_text(path), path)
-    if document is None:
-        return {}
+    document = parse_yaml(read_text(path), path)
+    return {} if document is None else as_mapping(document, path)
+
+
+def as_mapping(document: object, path: Path) -> dict:
+    """Return the content of a file. Raises ConfigError if it is no mapping."""
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: found {type_name(document)} at the top; allowed: a mapping of keys to values")
     return document
@@ -135,7 +138,8 @@ def line_of(path: Path, keys: KeyPath) -> int | None:
     return line
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Read a text file. Raises ConfigError if it is too large, no file or no UTF-8."""
     try:
         if (size_bytes := path.stat().st_size) > MOST_BYTES:
             raise ConfigError(f"{path}: found {size_bytes:,} bytes; allowed: at most {MOST_BYTES:,}")
@@ -152,9 +156,10 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: not a text file in UTF-8") from error
 
 
-def _parse(text: str, path: Path) -> object:
+def parse_yaml(text: str, path: Path, loader: type[StrictLoader] = StrictLoader) -> object:
+    """Parse the text of a file. Raises ConfigError, with the line, if it is not valid."""
     try:
-        return yaml.load(text, StrictLoader)  # noqa: S506 (a SafeLoader)
+        return yaml.load(text, loader)  # noqa: S506 (a SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{path}{line}: {_problem(error)}") from error

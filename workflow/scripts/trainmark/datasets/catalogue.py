@@ -7,7 +7,7 @@ kind: what the dataset is once it is prepared, a key of KINDS.
 required: keys that an entry of this format needs; "files|folder" means one of the two.
 optional: other keys that it may have, besides COMMON_KEYS and those of the kind.
 own_files: pattern of the files that a `folder` of the user's own holds, where Snakemake is to notice that they changed.
-It may be left out.
+It may be left out; the files that `lists` names are noticed in any format.
 """
 
 import os
@@ -92,12 +92,14 @@ def vocabulary_size(name: str, catalogue: Mapping) -> int:
 
 
 def own_files(name: str, catalogue: Mapping) -> list[str]:
-    """The array files in the user's own folder of a dataset, for Snakemake to notice that they changed.
+    """The array files and lists in the user's own folder of a dataset, for Snakemake to notice that they changed.
 
     Empty for other datasets, and where there is no such folder: preparing then says what is missing.
     """
     entry = catalogue[name]
-    pattern = known_formats()[entry["format"]].own_files
-    if pattern is None or "folder" not in entry:
+    if "folder" not in entry:
         return []
-    return sorted(str(path) for path in Path(os.path.expanduser(entry["folder"])).glob(pattern) if path.is_file())
+    folder = Path(os.path.expanduser(entry["folder"]))
+    pattern = known_formats()[entry["format"]].own_files
+    lists = [folder / os.path.expanduser(file) for file in entry.get("lists", {}).values()]
+    return sorted(str(path) for path in (*(folder.glob(pattern) if pattern else ()), *lists) if path.is_file())

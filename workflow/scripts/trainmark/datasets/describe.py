@@ -69,13 +69,15 @@ def _guess_format(paths: Sequence[Path], source: Mapping) -> str:
     names = file_names(paths[0], source)
     patterns = {form.name: form.own_files for form in known_formats().values() if form.own_files}
     fitting = [form for form, pattern in patterns.items() if any(fnmatch(name, pattern) for name in names)]
+    if not fitting and "folder" in source and any(path.is_dir() for path in paths[0].glob("[!.]*")):
+        return "image_folder"
     if len(fitting) != 1:
         found = f"holds files of several formats ({', '.join(fitting)})" if fitting else "fits no known format"
         what = paths[0] if len(paths) == 1 else f"{paths[0]} and the other files"
         raise DataError(
             f"{what}: {found}; allowed: four .npy files or one .npz file (arrays train_images, train_labels, "
             "test_images and test_labels), four -ubyte.gz files as MNIST has them, or a folder with train/<class>/ and "
-            "val/<class>/; for other formats see docs/datasets.md"
+            "val/<class>/ or with <class>/; for other formats see docs/datasets.md"
         )
     return fitting[0]
 

@@ -13,6 +13,7 @@ from trainmark.networks.ops import Parameter
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
+from trainmark.recipes.stream import Stream
 
 EVALUATION_BATCH_SIZE = 1000
 """Maximum number of samples per forward step in evaluation."""
@@ -74,11 +75,12 @@ class Adapter(ABC):
         """
 
     @abstractmethod
-    def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
+    def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
         """Store a split where the framework trains from. Called once per split.
 
         split: "train" or "test".
-        inputs: images (samples, channels, height, width), or token ids int32 (samples, length).
+        inputs: images (samples, channels, height, width), or token ids int32 (samples, length). A Stream hands out
+            images in batches: `train_epoch` then takes its training_batches and `predict` its stored_batches.
         labels: (samples,).
         """
 
@@ -92,7 +94,10 @@ class Adapter(ABC):
 
     @abstractmethod
     def predict(self, split: str) -> np.ndarray:
-        """Return the logits of a loaded split in its stored order, without dropout: (samples, classes)."""
+        """Return the logits of a loaded split in its stored order, without dropout: (samples, classes).
+
+        A Stream is predicted in batches of its own `evaluation_batch_size`.
+        """
 
     @abstractmethod
     def weights(self) -> Weights:
@@ -111,7 +116,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
-        """Return the output of every layer for some samples of a loaded split, by node, with "input" first.
+        """Return the output of every layer for some samples of a split in arrays, by node, with "input" first.
 
         Each output is (samples, *shape), with the shapes and the order of the architecture. The state does not change.
 

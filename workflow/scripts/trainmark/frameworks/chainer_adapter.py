@@ -1,6 +1,6 @@
 """The adapter of Chainer: numpy on the CPU, CuPy on the GPU. The loop is that of its documentation: an updater."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ from trainmark.frameworks.chainer_layers import (
     gradient_of,
     to_canonical,
 )
-from trainmark.frameworks.chainer_optimizers import OPTIMIZERS
+from trainmark.frameworks.chainer_optimizers import OPTIMIZERS, set_rates
 from trainmark.networks.graph import Architecture
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
+from trainmark.recipes.stream import Batch, Stream
 
 FRAMEWORKS = {
     "chainer": {"packages": ["chainer"], "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"}}
@@ -66,7 +67,7 @@ class ChainerAdapter(Adapter):
         chainer.config.dtype = np.dtype(dtype)
         self.float32_ops = FLOAT32_OPS[device]
         self._architecture = architecture
-        self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._splits: dict[str, tuple[Any, np.ndarray]] = {}
         self._counted = {"samples": 0, "batches": 0}
         self._network = Network(architecture)
         for parameter in architecture.arrays():
@@ -85,12 +86,13 @@ class ChainerAdapter(Adapter):
             self._network.masks = {}
             self._optimizer.add_hook(self._store_gradients, name="observed", timing="pre")
 
-    def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
+    def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
         """See `adapter.Adapter.load`. The arrays stay on the host; the stock updater moves each batch."""
-        self._arrays[split] = (inputs, labels.astype(np.int32))
+        self._splits[split] = (inputs, labels.astype(np.int32))
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`."""
+        set_rates(self._optimizer, feed.rates)
         self._device.xp.random.seed(feed.dropout_seed)
         losses, samples = [], 0
 
@@ -104,31 +106,45 @@ class ChainerAdapter(Adapter):
             losses.append(loss.array)
             return loss
 
-        # With neither an order_sampler nor shuffle=False, the iterator shuffles.
-        order: dict[str, Any] = {"order_sampler": lambda order, position: feed.order}
-        if feed.order is None:
-            order = {"shuffle": False}
-        iterator = chainer.iterators.SerialIterator(
-            chainer.datasets.TupleDataset(*self._arrays["train"]), feed.batch_size, repeat=False, **order
-        )
+        iterator, converter = self._iterator(feed)
         updater = chainer.training.updaters.StandardUpdater(
-            iterator, self._optimizer, device=self._device, loss_func=compute_loss
+            iterator, self._optimizer, converter, device=self._device, loss_func=compute_loss
         )
         for _ in range(feed.steps):
             updater.update()
         self._counted = {"samples": samples, "batches": updater.iteration}
         return np.array([float(loss) for loss in losses])
 
+    def _iterator(self, feed: EpochFeed) -> tuple[chainer.dataset.Iterator, Any]:
+        """Return (the iterator of a feed, the converter of its batches), for an updater."""
+        inputs, labels = self._splits["train"]
+        if isinstance(inputs, Stream):
+            return StreamIterator(inputs.training_batches(feed)), send_batch
+        # With neither an order_sampler nor shuffle=False, the iterator shuffles.
+        order: dict[str, Any] = {"order_sampler": lambda order, position: feed.order}
+        if feed.order is None:
+            order = {"shuffle": False}
+        dataset = chainer.datasets.TupleDataset(inputs, labels)
+        iterator = chainer.iterators.SerialIterator(dataset, feed.batch_size, repeat=False, **order)
+        return iterator, chainer.dataset.concat_examples
+
     def predict(self, split: str) -> np.ndarray:
         """See `adapter.Adapter.predict`."""
-        inputs = self._arrays[split][0]
-        size = evaluation_batch_size(self._architecture)
         logits = []
         with chainer.using_config("train", False), chainer.no_backprop_mode():
-            for start in range(0, len(inputs), size):
-                batch = self._device.send(inputs[start : start + size])
+            for inputs in self._stored_batches(split):
+                batch = self._device.send(np.ascontiguousarray(inputs))
                 logits.append(chainer.backends.cuda.to_cpu(self._network(batch)[0].array))
         return np.concatenate(logits)
+
+    def _stored_batches(self, split: str) -> Iterator[np.ndarray]:
+        """Yield the inputs of a split in their stored order, in batches for evaluation."""
+        inputs = self._splits[split][0]
+        if isinstance(inputs, Stream):
+            yield from (batch for batch, _ in inputs.stored_batches(inputs.evaluation_batch_size))
+            return
+        size = evaluation_batch_size(self._architecture)
+        yield from (inputs[start : start + size] for start in range(0, len(inputs), size))
 
     def weights(self) -> Weights:
         """See `adapter.Adapter.weights`."""
@@ -149,7 +165,7 @@ class ChainerAdapter(Adapter):
 
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
         """See `adapter.Adapter.activations`."""
-        inputs = self._arrays[split][0][np.asarray(indices)]
+        inputs = self._splits[split][0][np.asarray(indices)]
         shapes = self._architecture.shapes()
         outputs = {"input": inputs}
         state = self.state()
@@ -213,6 +229,26 @@ class ChainerAdapter(Adapter):
             parameter.name: to_canonical(parameter, gradient_of(self._network, parameter))
             for parameter in self._architecture.parameters()
         }
+
+
+class StreamIterator(chainer.dataset.Iterator):
+    """The batches of a stream as an iterator of Chainer's."""
+
+    is_new_epoch = False
+
+    def __init__(self, batches: Iterator[Batch]) -> None:
+        self._batches = batches
+
+    def next(self) -> Batch:
+        """Return the next batch."""
+        return next(self._batches)
+
+
+@chainer.dataset.converter()
+def send_batch(batch: Batch, device: Any) -> tuple[Any, Any]:
+    """Return a stream's batch in Chainer's layout and types on a device; an updater's converter."""
+    inputs, labels = batch
+    return device.send(np.ascontiguousarray(inputs)), device.send(labels.astype(np.int32))
 
 
 def _gpu_count() -> int:

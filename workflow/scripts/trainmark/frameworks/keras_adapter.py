@@ -2,6 +2,8 @@
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import ceil
 from typing import Any, NamedTuple
 
 import keras
@@ -12,12 +14,13 @@ from trainmark.errors import DeviceError
 from trainmark.frameworks.adapter import Adapter, check_array, evaluation_batch_size
 from trainmark.frameworks.keras_layers import Heads, layer_outputs, to_channels_first, to_channels_last
 from trainmark.frameworks.keras_losses import CrossEntropy, StepLosses
-from trainmark.frameworks.keras_optimizers import create_optimizer
+from trainmark.frameworks.keras_optimizers import create_optimizer, set_rates
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
+from trainmark.recipes.stream import Batch, Stream
 
 FRAMEWORKS = {
     "keras-tensorflow": {
@@ -60,6 +63,7 @@ class Backend(NamedTuple):
     refuse_tf32: (module); makes products of float32 use float32 instead of NVIDIA's TensorFloat-32.
     peak_bytes: (module, GPU) -> peak memory there; None if the backend does not report it.
     data: (module, numpy array) -> array for fit and predict.
+    stream: (module, iterator of (inputs, labels), shape of one input, its dtype) -> what fit and predict take.
     uncached: (module, array) -> the array, without the copy of it that the backend keeps on the host once it is read.
     seed: (module, seed); seeds a global generator.
     limit_threads: (module, threads). JAX needs none: it follows the CPUs that the process may use.
@@ -73,6 +77,7 @@ class Backend(NamedTuple):
     refuse_tf32: Callable[..., object]
     peak_bytes: Callable[..., int | None]
     data: Callable[..., Any] = lambda module, array: array
+    stream: Callable[..., Any] = lambda module, batches, shape, dtype: batches
     uncached: Callable[..., Any] = lambda module, array: array
     seed: Callable[..., object] = lambda module, seed: None
     limit_threads: Callable[..., object] = lambda module, threads: None
@@ -95,6 +100,11 @@ BACKENDS = {
             "tensorflow inter-op": tf.config.threading.get_inter_op_parallelism_threads(),
         },
         peak_bytes=lambda tf, gpu: tf.config.experimental.get_memory_info("GPU:0")["peak"],
+        # Of an iterator Keras makes a dataset that takes batches ahead, in a thread: the training would seem to wait.
+        stream=lambda tf, batches, shape, dtype: tf.data.Dataset.from_generator(
+            lambda: batches,
+            output_signature=(tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), "int32")),
+        ),
     ),
     "jax": Backend(
         gpus=lambda jax: [device for device in jax.devices() if device.platform == "gpu"],
@@ -179,7 +189,8 @@ class KerasAdapter(Adapter):
         keras.config.set_dtype_policy(dtype)  # it does not follow floatx after its first use
         keras.config.set_image_data_format("channels_last")
         self._architecture = architecture
-        self._arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._splits: dict[str, tuple[Any, Any]] = {}
+        self._stream_error: Exception | None = None
         self._metric: StepLosses | None = None
         self._outputs = layer_outputs(self.framework, architecture, observed_batch)
         self._model, self._evaluated = _models(architecture, self._outputs)
@@ -189,10 +200,10 @@ class KerasAdapter(Adapter):
         self._optimizer = create_optimizer(stores_gradients=bool(observed_batch), **optimizer.as_dict())
         self._optimizer.build(self._model.trainable_variables)
 
-    def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
+    def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
         """See `adapter.Adapter.load`. The arrays stay on the host; the stock fit moves each batch."""
-        self._arrays[split] = (
-            self._backend.data(self._module, to_channels_last(inputs)),
+        self._splits[split] = (
+            inputs if isinstance(inputs, Stream) else self._backend.data(self._module, to_channels_last(inputs)),
             self._backend.data(self._module, labels.astype(np.int32)),
         )
 
@@ -203,22 +214,60 @@ class KerasAdapter(Adapter):
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`."""
+        set_rates(self._optimizer, feed.rates)
         self._ensure_metric(feed.steps)
         # Seeded in a callback: on torch, fit first does a dry run of the network, which would draw from the generator.
         seeding = keras.callbacks.LambdaCallback(
             on_epoch_begin=lambda epoch, logs: self._seed_dropout(feed.dropout_seed)
         )
-        inputs, labels = self._arrays["train"]
-        if feed.order is not None:
-            inputs, labels = inputs[feed.order], labels[feed.order]
-        self._model.fit(inputs, labels, batch_size=feed.batch_size, shuffle=False, verbose=0, callbacks=[seeding])
+        with self._raising_stream_errors():
+            self._model.fit(**self._training_data(feed), shuffle=False, verbose=0, callbacks=[seeding])
         assert self._metric is not None  # _ensure_metric made it
         return np.asarray(ops.convert_to_numpy(self._metric.losses), np.float64)[: feed.steps]
 
+    def _training_data(self, feed: EpochFeed) -> dict[str, Any]:
+        """Return the arguments of fit that hold the batches of a feed."""
+        inputs, labels = self._splits["train"]
+        if isinstance(inputs, Stream):
+            return {"x": self._batches(inputs, inputs.training_batches(feed)), "steps_per_epoch": feed.steps}
+        if feed.order is not None:
+            inputs, labels = inputs[feed.order], labels[feed.order]
+        return {"x": inputs, "y": labels, "batch_size": feed.batch_size}
+
+    def _batches(self, stream: Stream, batches: Iterator[Batch]) -> Any:
+        """Return the batches of a stream in Keras's layout, in the form that fit and predict take."""
+        channels, *sides = stream.input_shape
+
+        def pairs() -> Iterator[Batch]:
+            try:
+                for inputs, labels in batches:
+                    yield to_channels_last(inputs), labels.astype(np.int32)
+            except Exception as error:
+                self._stream_error = error
+                raise
+
+        return self._backend.stream(self._module, pairs(), (*sides, channels), stream.dtype)
+
+    @contextmanager
+    def _raising_stream_errors(self) -> Iterator[None]:
+        """Raise an error of a stream as it is; TensorFlow wraps it into one of its own."""
+        self._stream_error = None
+        try:
+            yield
+        except Exception:
+            if self._stream_error:
+                raise self._stream_error from None
+            raise
+
     def predict(self, split: str) -> np.ndarray:
         """See `adapter.Adapter.predict`."""
-        size = evaluation_batch_size(self._architecture)
-        return self._evaluated.predict(self._arrays[split][0], batch_size=size, verbose=0)
+        inputs = self._splits[split][0]
+        if isinstance(inputs, Stream):
+            size = inputs.evaluation_batch_size
+            batches = self._batches(inputs, inputs.stored_batches(size))
+            with self._raising_stream_errors():
+                return self._evaluated.predict(batches, steps=ceil(len(inputs.labels) / size), verbose=0)
+        return self._evaluated.predict(inputs, batch_size=evaluation_batch_size(self._architecture), verbose=0)
 
     def weights(self) -> Weights:
         """See `adapter.Adapter.weights`."""
@@ -240,7 +289,7 @@ class KerasAdapter(Adapter):
 
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
         """See `adapter.Adapter.activations`."""
-        inputs = self._arrays[split][0][np.asarray(indices)]
+        inputs = self._splits[split][0][np.asarray(indices)]
         nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
         all_outputs = keras.Model(self._outputs["input"], {node.name: self._outputs[node.name] for node in nodes})
         state = self.state()

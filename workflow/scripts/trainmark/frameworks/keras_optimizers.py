@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from trainmark.recipes.recipe import Rates
+
 
 def _as_dense(gradient: Any, variable: Any) -> Any:
     """Return the gradient as one array of the variable's shape.
@@ -74,12 +76,51 @@ class MomentumSGD(keras.optimizers.SGD):
         self.assign_add(variable, velocity)
 
 
+class RMSpropWarmup(keras.optimizers.Optimizer):
+    """Momentum SGD and RMSprop at once (update_rules.rmsprop_warmup); Keras has none."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        momentum: float,
+        rho: float,
+        epsilon: float,
+        sgd_share: float,
+        rmsprop_share: float,
+    ) -> None:
+        super().__init__(learning_rate)
+        self.momentum, self.rho, self.epsilon = momentum, rho, epsilon
+        # Variables, like the learning rate, so that the compiled step reads new values.
+        self.sgd_share = self.add_variable((), name="sgd_share")
+        self.rmsprop_share = self.add_variable((), name="rmsprop_share")
+        # Assigned, because on TensorFlow an initializer rounds the value to float32.
+        set_rates(self, (("sgd_share", sgd_share), ("rmsprop_share", rmsprop_share)))
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Add a mean square and a velocity for each variable."""
+        super().build(variables)
+        self.squares = self.add_optimizer_variables(variables, "square")
+        self.velocities = self.add_optimizer_variables(variables, "velocity")
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Update one variable."""
+        gradient = _as_dense(gradient, variable)
+        rates = (learning_rate, self.sgd_share, self.rmsprop_share)
+        rate, sgd_share, rmsprop_share = (ops.cast(value, variable.dtype) for value in rates)
+        index = self._get_variable_index(variable)
+        square, velocity = self.squares[index], self.velocities[index]
+        self.assign(square, self.rho * square + (1 - self.rho) * ops.square(gradient))
+        self.assign(velocity, self.momentum * velocity - sgd_share * gradient)
+        self.assign_add(variable, rate * (velocity - rmsprop_share * gradient / (ops.sqrt(square) + self.epsilon)))
+
+
 OPTIMIZERS = {
     "sgd": keras.optimizers.SGD,
     "momentum_sgd": MomentumSGD,
     "adam": Adam,
     "adam_algorithm_1": AdamAlgorithm1,
     "rmsprop": RMSprop,
+    "rmsprop_warmup": RMSpropWarmup,
 }
 
 
@@ -107,3 +148,12 @@ def create_optimizer(rule: str, stores_gradients: bool, **constants: float) -> k
     if stores_gradients:
         optimizer = type(optimizer.__name__, (_StoresGradients, optimizer), {})
     return optimizer(**constants)
+
+
+def set_rates(optimizer: keras.optimizers.Optimizer, rates: Rates) -> None:
+    """Give the constants of an epoch to an optimizer: the learning rate, and the shares of rmsprop_warmup.
+
+    They are variables of the optimizer, so that nothing is compiled again.
+    """
+    for name, value in rates:
+        getattr(optimizer, name).assign(value)

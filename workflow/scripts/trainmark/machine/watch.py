@@ -7,7 +7,10 @@ import os
 import resource
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from trainmark.machine import nvml
 from trainmark.machine.cpus import read_kernel_file, throttle_files, throttled_seconds
@@ -145,9 +148,15 @@ class Watch:
 
 
 def _cpu_seconds() -> float:
-    """Return the CPU time of this process and of the child processes it waited for."""
+    """Return the CPU time of this process, of the child processes it waited for, and of those that load images now."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    seconds = time.process_time() + children.ru_utime + children.ru_stime
+    for task in os.listdir(TASKS) if TASKS.exists() else ():  # psutil would look at all processes of the machine
+        for child in read_kernel_file(TASKS / task / "children").split():
+            with suppress(psutil.Error):  # it has ended since
+                times = psutil.Process(int(child)).cpu_times()
+                seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
 
 
 def _suspended_seconds() -> float | None:

@@ -2,8 +2,8 @@
 
 Small networks with known results are built and trained as runs do: in float32 and without `observed_batch`.
 
-Order: three epochs of a softmax regression. Evaluation: more samples than fit into one evaluation batch. Dropout: all
-masks that the framework draws itself, derived from the weights.
+Order: three epochs of a softmax regression, each with a learning rate of its own. Evaluation: more samples than fit
+into one evaluation batch. Dropout: all masks that the framework draws itself, derived from the weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,9 @@ TOLERANCE = 1e-5
 """Relative tolerance of logits, and a tenth of that of losses: float32 rounds by 6e-8, which sums turn into 1e-6."""
 
 SAMPLES, BATCH_SIZE, FEATURES, CLASSES, EPOCHS = 23, 5, 6, 3, 3
+
+LEARNING_RATES = (0.5, 0.2, 0.8)
+"""Learning rate of each epoch: first that of the optimizer, then those of feeds, as schedules change it."""
 
 DROPOUT_SAMPLES, DROPOUT_BATCH, DROPOUT_FEATURES, DROPOUT_EPOCHS = 64, 16, 4096, 8
 """Samples x features x epochs are 2,097,152 draws, which determine a rate of .2 to .0003 (one standard deviation)."""
@@ -45,7 +48,8 @@ def check_adapter(adapter: Adapter, architecture: Architecture, device: str) -> 
     network = _network(FEATURES, CLASSES, None)
     generator = np.random.default_rng(5)
     weights = {"dense.kernel": generator.normal(size=(FEATURES, CLASSES)), "dense.bias": generator.normal(size=CLASSES)}
-    adapter.build(architecture=network, weights=weights, optimizer=Optimizer("sgd", 0.5), device=device, dtype=DTYPE)
+    optimizer = Optimizer("sgd", LEARNING_RATES[0])
+    adapter.build(architecture=network, weights=weights, optimizer=optimizer, device=device, dtype=DTYPE)
     checks = {"evaluation": _wrong_evaluation(adapter, weights, generator), "order": _wrong_order(adapter, weights)}
     wrong_dropout = (_wrong_dropout(adapter, rate, device) for rate in sorted(rates))
     return checks | ({"dropout": next(filter(None, wrong_dropout), None)} if rates else {})
@@ -86,8 +90,9 @@ def _wrong_order(adapter: Adapter, weights: Weights) -> str | None:
     _load(adapter, "train", inputs, labels)
     kernel, bias = weights["dense.kernel"], weights["dense.bias"]
     updates = 0
-    for epoch, order in enumerate(orders, start=1):
-        feed = EpochFeed(order, BATCH_SIZE, SAMPLES, dropout_seed=epoch)
+    for epoch, (order, rate) in enumerate(zip(orders, LEARNING_RATES, strict=True), start=1):
+        rates = (("learning_rate", rate),) if epoch > 1 else ()
+        feed = EpochFeed(order, BATCH_SIZE, SAMPLES, dropout_seed=epoch, rates=rates)
         losses = adapter.train_epoch(feed)
         updates += feed.steps
         if wrong := feed.wrong_counts(adapter.counted(), updates):
@@ -100,12 +105,12 @@ def _wrong_order(adapter: Adapter, weights: Weights) -> str | None:
             if not abs(loss - expected) <= 10 * TOLERANCE * abs(expected):
                 return (
                     f"has the loss {loss:.6g} in epoch {epoch}, step {step + 1} of {feed.steps}; numpy has "
-                    f"{expected:.6g} for the same batches"
+                    f"{expected:.6g} for the same batches and learning rate"
                 )
-            kernel, bias = kernel - 0.5 * inputs[batch].T @ errors, bias - 0.5 * errors.sum(axis=0)
+            kernel, bias = kernel - rate * inputs[batch].T @ errors, bias - rate * errors.sum(axis=0)
     trained = adapter.weights()
     if not np.allclose(trained["dense.kernel"], kernel, rtol=0, atol=10 * TOLERANCE * np.abs(kernel).max()):
-        return f"has other weights than numpy after {EPOCHS} epochs of the same batches"
+        return f"has other weights than numpy after {EPOCHS} epochs of the same batches and learning rates"
     return None
 
 

@@ -4,14 +4,11 @@ The steps run through the `stock` loop: each is a call of `Adapter.train_epoch` 
 trainer trains whole epochs of full batches (whole_epochs), and its adapter is checked against numpy (adapter_check).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
-from pathlib import Path
 
 import numpy as np
 
-from trainmark.datasets import prepared
 from trainmark.errors import PrecisionError, ShapeError
 from trainmark.frameworks.adapter import Adapter
 from trainmark.networks.graph import Architecture
@@ -21,33 +18,21 @@ from trainmark.parity.sketches import Sketches
 from trainmark.parity.trace import Failure, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
 from trainmark.parity.whole_epochs import (
-    MAX_TEST_SAMPLES,
     CertifiedEpochs,
-    certified_feeds,
-    last_two_batches,
-    max_samples,
-    needed_samples,
     perturb,
     random_signs,
     train_epochs,
 )
-from trainmark.recipes import input_transform
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
-from trainmark.recipes.initial_weights import Weights, draw_initial_weights
-from trainmark.recipes.recipe import DTYPE, Optimizer, Recipe, merged_input, resolve_batch_size, seen_shape
+from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.initial_weights import Weights
+from trainmark.recipes.recipe import Optimizer
 
 CERTIFIED_STEPS = 10
-CERTIFIED_SAMPLES = 8
-"""Maximum number of samples in a step and in the evaluation."""
-
 EPOCH_STEPS = 2
 """Number of initial steps that are also taken as one epoch.
 
 Small, because this epoch is not compared if fewer steps are comparable (see compare.SELF_DIVERGENCE_LIMIT).
 """
-
-REPEAT = 1
-"""The repeat whose initial weights and batches are certified."""
 
 MASKS_SEED = 2
 """Part of the seed of the dropout masks; 0 is used by draw_initial_weights and 1 by epoch_feed."""
@@ -67,7 +52,7 @@ class CertifiedTraining:
 
     architecture: the network.
     weights: the initial weights.
-    optimizer: the recipe's optimizer.
+    optimizer: the experiment's optimizer, with the constants of the first epoch.
     splits: (inputs, labels) of "train" and "test", only the samples that are used; images float64, token ids int32.
     batches: indices into "train", (steps, samples of a step).
     seed: seed of the dropout masks.
@@ -280,124 +265,3 @@ def draw_masks(architecture: Architecture, samples: int, seed: tuple[int, ...], 
             keep = generator.random((samples, *shapes[node.name])) >= node.attributes["rate"]
             masks[node.name] = keep / (1 - node.attributes["rate"])
     return masks
-
-
-# --- the training of a recipe -------------------------------------------------------------------------------------
-
-
-def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...]) -> np.ndarray:
-    """Return the sample indices of the certified steps: (CERTIFIED_STEPS, samples of a step).
-
-    Each step takes the first CERTIFIED_SAMPLES samples of one of the run's first batches. A batch with fewer samples
-    than the others is left out. If the first epoch has too few batches, those of the next epochs follow.
-    """
-    size = min(CERTIFIED_SAMPLES, batch_size or samples, samples)
-    batches: list[np.ndarray] = []
-    for epoch in count(1):
-        feed = epoch_feed(samples, batch_size, seed, epoch)
-        order = np.arange(samples) if feed.order is None else feed.order
-        starts = range(0, samples, feed.batch_size)
-        batches += [order[start : start + size] for start in starts if start + size <= samples]
-        if len(batches) >= CERTIFIED_STEPS:
-            break
-    return np.stack(batches[:CERTIFIED_STEPS])
-
-
-def certified_training(
-    recipe: Recipe, settings: Mapping, dataset_folder: Path, mean_file: Path | None
-) -> CertifiedTraining:
-    """Return the certified training of a recipe on a prepared dataset.
-
-    settings: the experiment's settings, by key, as in the config.
-    mean_file: file of the dataset's mean image; None for token ids.
-
-    Images are cropped to the recipe's `certified_side`.
-    """
-    seeds = run_seed(settings["seed"], REPEAT)
-    transform = merged_input(recipe, settings["input"])
-    manifest = prepared.read_manifest(dataset_folder)
-    batch_size = resolve_batch_size(recipe, settings["batch_size"])
-    batches = certified_batches(manifest["samples"]["train"], batch_size, seeds)
-    train_indices, positions = np.unique(batches, return_inverse=True)
-    test_samples = manifest["samples"]["test"]
-    test_indices = np.linspace(0, test_samples - 1, min(CERTIFIED_SAMPLES, test_samples)).astype(int)
-    indices = {"train": train_indices, "test": test_indices}
-    mean = np.load(mean_file, allow_pickle=False) if mean_file else None
-    stored = {split: prepared.read_split(dataset_folder, split) for split in indices}
-
-    def read_inputs(split: str, chosen: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-        inputs, labels = stored[split]
-        return input_transform.network_inputs(inputs[chosen], mean, transform, dtype), np.asarray(labels[chosen])
-
-    splits = {}
-    for split, chosen in indices.items():
-        inputs, labels = read_inputs(split, chosen, "float64")
-        splits[split] = _crop_centre(inputs, recipe.certified_side), labels
-    architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
-    run_architecture = recipe.architecture(seen_shape(transform, manifest["sample_shape"]), manifest["classes"])
-    epochs = _certified_epochs(recipe, run_architecture, manifest, batch_size, seeds, read_inputs)
-    description = {
-        "seed": settings["seed"],
-        "architecture": architecture.name,
-        "parameters": architecture.parameter_count(),
-        "classes": manifest["classes"],
-        "initializer": recipe.initializer,
-        "optimizer": recipe.optimizer.as_dict(),
-        "input_shape": list(architecture.input_shape),
-        "trained_input_shape": list(seen_shape(transform, manifest["sample_shape"])),
-        "dataset_sha256": manifest["content_sha256"],
-        "steps": CERTIFIED_STEPS,
-        "batch_size": int(batches.shape[1]),
-        "evaluation_samples": len(test_indices),
-        "epochs": _describe_feeds(epochs.feeds),
-    }
-    weights = draw_initial_weights(architecture, recipe.initializer, seeds)
-    batches_in_split = positions.reshape(batches.shape)
-    return CertifiedTraining(
-        architecture, weights, recipe.optimizer, splits, batches_in_split, seeds, epochs, description
-    )
-
-
-def _describe_feeds(feeds: Sequence[EpochFeed]) -> dict:
-    """Return the certificate's description of the whole epochs."""
-    return {
-        "batches": [feed.steps for feed in feeds],
-        "samples": [feed.samples for feed in feeds],
-        "batch_size": feeds[0].batch_size,
-    }
-
-
-def _certified_epochs(
-    recipe: Recipe,
-    architecture: Architecture,
-    manifest: Mapping,
-    batch_size: int | None,
-    seeds: tuple[int, ...],
-    read_inputs: Callable[[str, np.ndarray, str], tuple[np.ndarray, np.ndarray]],
-) -> CertifiedEpochs:
-    """Return the whole epochs of a recipe.
-
-    read_inputs: (split, sample indices, dtype) -> (network inputs, labels).
-    """
-    limit = max_samples(architecture)
-    feeds = certified_feeds(manifest["samples"]["train"], batch_size, seeds, limit)
-    tail = last_two_batches(feeds[0])
-    train_indices, feeds_in_split = needed_samples([*feeds, tail] if tail else feeds)
-    test_samples = manifest["samples"]["test"]
-    test_indices = np.linspace(0, test_samples - 1, min(limit, MAX_TEST_SAMPLES, test_samples)).astype(int)
-    return CertifiedEpochs(
-        architecture=architecture,
-        weights=draw_initial_weights(architecture, recipe.initializer, seeds),
-        optimizer=recipe.optimizer,
-        splits={"train": read_inputs("train", train_indices, DTYPE), "test": read_inputs("test", test_indices, DTYPE)},
-        feeds=feeds_in_split[: len(feeds)],
-        tail=feeds_in_split[-1] if tail else None,
-    )
-
-
-def _crop_centre(inputs: np.ndarray, side: int | None) -> np.ndarray:
-    """Crop images to the centred window of `side` pixels; images smaller than that stay as they are."""
-    if side is None or min(inputs.shape[2:]) < side:
-        return inputs
-    top, left, height, width = input_transform.centre_window(inputs.shape[2:], (side, side))
-    return inputs[:, :, top : top + height, left : left + width]

@@ -6,7 +6,7 @@ fraction of the learning rate. epoch_check compares the results of two trainers.
 Dropout is off, because each framework draws its own masks; adapter_check tests those.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -18,7 +18,8 @@ from trainmark.parity.epoch_check import SLOW_RATE, EpochTrace, ResultWithCopy, 
 from trainmark.parity.sketches import Sketches
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 from trainmark.recipes.initial_weights import Weights
-from trainmark.recipes.recipe import DTYPE, Optimizer
+from trainmark.recipes.recipe import DTYPE, Optimizer, Rates
+from trainmark.recipes.stream import Stream
 
 MIN_STEPS = 30
 """Minimum number of steps to train; as many epochs are trained as they take."""
@@ -44,6 +45,10 @@ COPY_CHANGE = 1e-5
 COPY_SEED = 4
 
 
+Splits = Mapping[str, tuple[np.ndarray | Stream, np.ndarray]]
+"""(network inputs, labels) by split."""
+
+
 @dataclass(frozen=True)
 class CertifiedEpochs:
     """The whole epochs that every trainer of a certificate trains.
@@ -51,7 +56,7 @@ class CertifiedEpochs:
     architecture: the network.
     weights: the initial weights.
     optimizer: the recipe's optimizer.
-    splits: (inputs, labels) in float32, by split; without "test" nothing is evaluated.
+    splits: inputs in float32; without "test" nothing is evaluated.
     feeds: the epochs, in order.
     tail: the last full batch and the shorter last one as an epoch of its own, trained from the initial weights; None if
         an epoch has one batch.
@@ -60,7 +65,7 @@ class CertifiedEpochs:
     architecture: Architecture
     weights: Weights
     optimizer: Optimizer
-    splits: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    splits: Splits
     feeds: tuple[EpochFeed, ...]
     tail: EpochFeed | None
 
@@ -88,22 +93,31 @@ def last_two_batches(feed: EpochFeed) -> EpochFeed | None:
 
 
 def certified_feeds(
-    samples: int, batch_size: int | None, seed: tuple[int, ...], max_samples: int
+    samples: int,
+    batch_size: int | None,
+    seed: tuple[int, ...],
+    max_samples: int,
+    rates: Callable[[int], Rates] = lambda epoch: (),
 ) -> tuple[EpochFeed, ...]:
     """Return the first epochs of a run, as many as MIN_STEPS steps take.
 
     If one epoch has enough steps, some batches of the second epoch follow, its last batch among them. Of an epoch with
     more than `max_samples` samples only batches spread over it are used, always with its last batch.
+
+    rates: the constants of the update rule by epoch (`EpochFeed.rates`).
     """
-    first = epoch_feed(samples, batch_size, seed, 1)
+
+    def feed(epoch: int) -> EpochFeed:
+        return epoch_feed(samples, batch_size, seed, epoch, rates(epoch))
+
+    first = feed(1)
     if samples > max_samples:
         first = spread_batches(first, max(MIN_BATCHES, max_samples // first.batch_size))
     epochs = min(ceil(MIN_STEPS / first.steps), max(1, max_samples // samples))
-    more_epochs = [epoch_feed(samples, batch_size, seed, epoch) for epoch in range(2, epochs + 1)]
+    more_epochs = [feed(epoch) for epoch in range(2, epochs + 1)]
     if more_epochs:
         return (first, *more_epochs)
-    second = epoch_feed(samples, batch_size, seed, 2)
-    return first, spread_batches(second, min(SECOND_EPOCH_BATCHES, first.steps))
+    return first, spread_batches(feed(2), min(SECOND_EPOCH_BATCHES, first.steps))
 
 
 def max_samples(architecture: Architecture) -> int:
@@ -132,10 +146,16 @@ def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> Epoc
     slow = None
     if sum(steps) > LONG_TRAINING_STEPS:
         slow_optimizer = replace(epochs.optimizer, learning_rate=SLOW_RATE * epochs.optimizer.learning_rate)
+        slow_feeds = tuple(replace(feed, rates=_slow_rates(feed.rates)) for feed in epochs.feeds)
         train_only = {"train": epochs.splits["train"]}  # the initial weights were evaluated already
-        slow_epochs = replace(epochs, optimizer=slow_optimizer, splits=train_only, tail=None)
+        slow_epochs = replace(epochs, optimizer=slow_optimizer, feeds=slow_feeds, splits=train_only, tail=None)
         slow, _ = _train_with_copy(adapter, slow_epochs, device)
     return EpochTrace(full, slow, steps, wrong_counts)
+
+
+def _slow_rates(rates: Rates) -> Rates:
+    """Return the constants of an epoch at the small learning rate."""
+    return tuple((name, SLOW_RATE * value if name == "learning_rate" else value) for name, value in rates)
 
 
 def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> tuple[ResultWithCopy, str | None]:

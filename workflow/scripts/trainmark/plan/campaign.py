@@ -28,12 +28,15 @@ from trainmark.plan.products import (
     RECORD_FILE,
     TRACE_FILE,
     evaluation_files,
+    packed_folder,
+    packed_to_train,
     products,
 )
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
-from trainmark.plan.staleness import certificate_changes, record_changes, tables_changes
+from trainmark.plan.staleness import certificate_changes, record_changes, sha256_of_input, tables_changes
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
+from trainmark.recipes.weights_file import initial_weights_file
 
 SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", "source")
 """Attributes of a recipe that the report prints."""
@@ -164,12 +167,19 @@ class Campaign:
         return tables_changes([*self.records, *self.certificates, *self.evaluations], self.order)
 
     def _expected(self, wildcards: Wildcards, settings: Callable, recipe: Callable) -> dict:
-        """Return the settings and the recipe as JSON values, and the name of the dataset."""
+        """Return the settings and the recipe as JSON values, the dataset's name and the digest of initial weights."""
         return {
             "settings": json.loads(settings(wildcards)),
             "recipe": json.loads(recipe(wildcards)),
             "dataset": wildcards.dataset,
+            "initial_weights_sha256": next(map(sha256_of_input, self.initial_weights(wildcards)), None),
         }
+
+    def initial_weights(self, wildcards: Wildcards) -> list[str]:
+        """The file of weights that a run or a certificate starts from; an empty list for drawn weights and commands."""
+        of_command = getattr(wildcards, "framework", None) == FRAMEWORK
+        file = None if of_command else initial_weights_file(self.config["experiments"][wildcards.experiment])
+        return [str(file)] if file else []
 
     def command(self, wildcards: Wildcards) -> dict:
         """The command of a run."""
@@ -186,6 +196,15 @@ class Campaign:
         if wildcards.framework == FRAMEWORK:
             return json.dumps(self.command(wildcards), sort_keys=True)
         return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
+
+    def packed_images(self, wildcards: Wildcards) -> list[str]:
+        """The packed images that a training of an experiment reads, if its loader asks for them."""
+        loader = self.config["experiments"][wildcards.experiment]["loader"]
+        return packed_to_train(wildcards.dataset, self.catalogue, loader)
+
+    def packed_option(self, wildcards: Wildcards) -> str:
+        """The option that names the folder of the packed images; an empty text if none are read."""
+        return option("--packed", packed_folder(wildcards.dataset) if self.packed_images(wildcards) else None)
 
     def certified_recipe(self, wildcards: Wildcards) -> str:
         """The values of the recipe that affect a certificate, as JSON."""

@@ -33,6 +33,9 @@ BAR_CHARACTERS = 20
 LOG_TAIL_BYTES = 20_000
 """Size of the part at the end of a log that is read."""
 
+STATES = r"^(waiting for its device|training|epoch \d+(?:: step .*left$)?)"
+"""Lines of the log of a training job that say how far it is; the part in parentheses is shown."""
+
 TITLES = {
     "download_dataset": "fetching {dataset}",
     "prepare_dataset": "preparing {dataset}",
@@ -82,10 +85,10 @@ class Job:
         return title.replace(" 1 epochs", " 1 epoch")
 
     def state(self) -> str:
-        """Return the last state in the log of a training job: waiting, or the last epoch. Empty for other jobs."""
+        """Return the last state in the log of a training job: waiting, or how far it is. Empty for other jobs."""
         if self.rule not in TRAINING_RULES:
             return ""
-        states = re.findall(r"^(waiting for its device|training|epoch \d+)\b", tail(self.log), re.MULTILINE)
+        states = re.findall(STATES, tail(self.log), re.MULTILINE)
         return f", {states[-1]}" if states and states[-1] != "training" else ""
 
 

@@ -94,8 +94,25 @@ def mean_array(name: str, catalogue: Mapping) -> list[str]:
 
 def packed_files(name: str, catalogue: Mapping) -> list[str]:
     """Return the packed images of a dataset, training images first; an empty list without `packed` in its entry."""
-    packed = catalogue[name].get("packed", False)
-    return [f"results/datasets/{name}/packed/{split}.npy" for split in ("train", "test")] if packed else []
+    return _packed(name) if catalogue[name].get("packed", False) else []
+
+
+def packed_to_train(name: str, catalogue: Mapping, loader: Mapping) -> list[str]:
+    """Return the packed images that a training reads; an empty list if it reads image files, or arrays.
+
+    loader: `loader` of the experiment.
+    """
+    asked = loader.get("store", "files") != "files" and kind_of(name, catalogue) == "image_lists"
+    return _packed(name) if asked else []
+
+
+def packed_folder(name: str) -> str:
+    """Return the folder of the packed images of a dataset."""
+    return f"results/datasets/{name}/packed"
+
+
+def _packed(name: str) -> list[str]:
+    return [f"{packed_folder(name)}/{split}.npy" for split in ("train", "test")]
 
 
 def packed_training_images(name: str, catalogue: Mapping) -> list[str]:

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from trainmark.files.seal import digest_of
@@ -18,7 +19,7 @@ from trainmark.plan.products import MANIFEST, RESULTS, TABLES, prepared_folder
 def record_changes(path: Path, run_id: str, expected: Mapping, code: str | None) -> list[str]:
     """Return what differs between a record and the config.
 
-    expected: settings and recipe as plain JSON values, and the dataset's name.
+    expected: settings and recipe as plain JSON values, the dataset's name, and the SHA-256 of the initial weights.
     code: digest of the code that would train the run now; None to ignore the code.
 
     A file that is not a record of this version differs in its "format".
@@ -32,6 +33,7 @@ def _matches_of_record(record: Mapping, run_id: str, expected: Mapping, code: st
         "settings": record["settings"]["experiment"] == expected["settings"],
         "recipe": record["inputs"]["recipe"] == expected["recipe"],
         "dataset": _is_prepared(record["dataset"]["content_sha256"], expected["dataset"]),
+        "initial weights": record["inputs"]["initial_weights_sha256"] == expected["initial_weights_sha256"],
         "code": code in (None, record["provenance"]["code"]["sha256"]),
     }
 
@@ -40,7 +42,7 @@ def certificate_changes(path: Path, group: Mapping, expected: Mapping, code: Map
     """Return what differs between a certificate and the config.
 
     group: experiment, recipe and dataset.
-    expected: settings and recipe as plain JSON values, and the dataset's name.
+    expected: as for `record_changes`.
     code: digests of the tracing code by framework, and of the comparing code as "certify"; None to ignore the code.
     """
     return _changes(path, lambda certificate: _matches_of_certificate(certificate, group, expected, code))
@@ -57,6 +59,7 @@ def _matches_of_certificate(
         "settings": settings["experiment"] == expected["settings"],
         "recipe": settings["recipe"] == expected["recipe"],
         "dataset": _is_prepared(settings["dataset_sha256"], expected["dataset"]),
+        "initial weights": settings["initial_weights_sha256"] == expected["initial_weights_sha256"],
         "code": code in (None, digests),
     }
 
@@ -86,9 +89,15 @@ def _matches_of_tables(manifest: Mapping, files: Iterable[str], order: Sequence[
     }
 
 
+@cache
+def sha256_of_input(file: str) -> str | None:
+    """Return the SHA-256 of a file that trainings read, which is computed once; None if the file cannot be read."""
+    return _sha256(Path(file))
+
+
 def _sha256(file: Path) -> str | None:
-    with suppress(OSError):
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+    with suppress(OSError), open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
     return None
 
 

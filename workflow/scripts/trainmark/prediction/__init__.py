@@ -1,1 +1,1 @@
-"""Classifies new texts with the network of a trained run."""
+"""Labels new texts and photographs with the network of a trained run."""

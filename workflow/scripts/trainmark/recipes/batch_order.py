@@ -7,22 +7,29 @@ from math import ceil
 
 import numpy as np
 
+AUGMENTATION_SEED = 3
+"""Part of the seed of an epoch's augmentation; 0 to 2 are those of weights, order and the certificate's masks."""
+
 
 @dataclass(frozen=True)
 class EpochFeed:
-    """One epoch over arrays that are already loaded.
+    """One epoch, or a part of one, over a split.
 
     order: sample indices, int64, (samples,); None for the stored order.
     batch_size: number of samples per step; the last step has the remaining ones.
     samples: number of samples in the epoch.
     dropout_seed: seed of the framework's own dropout generator at the start of the epoch. With it an epoch depends only
         on the weights, the optimizer's state and the feed.
+    augmentation_seed: seed of the random crops and flips of the epoch (input_transform.draw_windows).
+    rates: constants of the update rule that have other values in this epoch, by name, such as learning_rate.
     """
 
     order: np.ndarray | None
     batch_size: int
     samples: int
     dropout_seed: int
+    augmentation_seed: tuple[int, ...] = ()
+    rates: tuple[tuple[str, float], ...] = ()
 
     @property
     def steps(self) -> int:
@@ -34,6 +41,23 @@ class EpochFeed:
         sizes = np.full(self.steps, self.batch_size)
         sizes[-1] = self.samples - self.batch_size * (self.steps - 1)
         return sizes
+
+    def parts(self, steps: int | None) -> list["EpochFeed"]:
+        """Return the feed in parts of at most `steps` steps, each with a dropout seed of its own; whole for None.
+
+        The first part has the feed's dropout seed.
+        """
+        if steps is None or steps >= self.steps:
+            return [self]
+        order = np.arange(self.samples) if self.order is None else self.order
+        orders = [
+            order[start : start + steps * self.batch_size] for start in range(0, len(order), steps * self.batch_size)
+        ]
+        seeds = np.random.default_rng(self.dropout_seed).integers(2**31, size=len(orders)).tolist()
+        return [
+            replace(self, order=part, samples=len(part), dropout_seed=seed)
+            for part, seed in zip(orders, [self.dropout_seed, *seeds[1:]], strict=True)
+        ]
 
     def one_of_each_size(self) -> "EpochFeed":
         """Return a feed with one batch of each size: a full one and, if the last is smaller, one of its size."""
@@ -54,7 +78,7 @@ class EpochFeed:
     def sha256(self) -> str:
         """Return a digest of all fields. Feeds that train differently have different digests."""
         order = b"" if self.order is None else self.order.astype("<i8").tobytes()
-        text = f"{self.batch_size} {self.samples} {self.dropout_seed} "
+        text = f"{self.batch_size} {self.samples} {self.dropout_seed} {self.augmentation_seed} {self.rates} "
         return hashlib.sha256(text.encode() + order).hexdigest()
 
 
@@ -63,14 +87,21 @@ def run_seed(seed: int, repeat: int) -> tuple[int, int]:
     return (seed, repeat)
 
 
-def epoch_feed(samples: int, batch_size: int | None, seed: tuple[int, ...], epoch: int) -> EpochFeed:
-    """Return the feed of an epoch (counted from 1): a new permutation of the samples.
+def epoch_feed(
+    samples: int,
+    batch_size: int | None,
+    seed: tuple[int, ...],
+    epoch: int,
+    rates: tuple[tuple[str, float], ...] = (),
+) -> EpochFeed:
+    """Return the feed of an epoch (counted from 1): a new permutation of the samples. rates: see `EpochFeed`.
 
     If the whole training set is one batch (`batch_size` None, or at least `samples`), the stored order is used, because
     the order of one batch affects only rounding.
     """
     generator = np.random.default_rng([*seed, 1, epoch])
     dropout_seed = int(generator.integers(2**31))
+    augmentation_seed = (*seed, AUGMENTATION_SEED, epoch)
     if batch_size is None or batch_size >= samples:
-        return EpochFeed(None, samples, samples, dropout_seed)
-    return EpochFeed(generator.permutation(samples), batch_size, samples, dropout_seed)
+        return EpochFeed(None, samples, samples, dropout_seed, augmentation_seed, rates)
+    return EpochFeed(generator.permutation(samples), batch_size, samples, dropout_seed, augmentation_seed, rates)

@@ -34,7 +34,7 @@ def _imagenet(
         initializer=initializer,
         optimizer=Optimizer("momentum_sgd", 0.01, (("momentum", 0.9),)),
         batch_size=32,
-        input=InputTransform(subtract_mean=True, crop=(side, side)),
+        input=InputTransform(subtract_mean=True, crop=(side, side), random_crop=True, random_flip=True),
         evaluated_splits=("test",),
         published_parameters=published_parameters,
         published_classes=1000,

@@ -1,11 +1,16 @@
-"""Initial weights, drawn by numpy from the run's seed, the same for every framework."""
+"""Initial weights, the same for every framework: drawn by numpy from the run's seed, or read from a file."""
 
-from collections.abc import Callable
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 
+from trainmark.errors import DataError
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
+from trainmark.recipes.weights_file import initial_weights_file, is_weight, why_unfit
 
 Weights = dict[str, np.ndarray]
 """Arrays by name, such as "dense1.kernel" or "bn1.moving_mean", in the shapes of `ops.Parameter`."""
@@ -75,3 +80,56 @@ def draw_initial_weights(architecture: Architecture, initializer: str, seed: tup
     generator = np.random.default_rng([*seed, 0])
     initializers = {**OTHER_INITIALIZERS, "kernel": KERNEL_INITIALIZERS[initializer]}
     return {parameter.name: initializers[parameter.role](generator, parameter) for parameter in architecture.arrays()}
+
+
+def initial_weights_of(
+    settings: Mapping, architecture: Architecture, initializer: str, seed: tuple[int, ...], *, resized: bool = False
+) -> Weights:
+    """Return the weights from which a run starts: those of the file `initial_weights`, or drawn ones, float64.
+
+    settings: the experiment's settings by key.
+    initializer, seed: see `draw_initial_weights`.
+    resized: the network has another input size than in runs, as in certified steps. Kernels of Dense layers may then
+        have other shapes; arrays that do not have the shape of the file's are drawn.
+
+    Raises DataError if the file is missing or damaged, has numbers that are not finite, or is of another network.
+    """
+    file = initial_weights_file(settings)
+    if file is None:
+        return draw_initial_weights(architecture, initializer, seed)
+    if not resized and (why := why_unfit(file, architecture)):
+        raise _unusable(file, why)
+    stored = _read_finite(file)
+    if not resized:
+        return {parameter.name: stored[parameter.name] for parameter in architecture.arrays()}
+    drawn = draw_initial_weights(architecture, initializer, seed)
+    fits = {name: name in stored and stored[name].shape == array.shape for name, array in drawn.items()}
+    return {name: stored[name] if fits[name] else array for name, array in drawn.items()}
+
+
+def read_arrays(file: Path) -> Weights:
+    """Return the network's arrays in a file of weights, by name. Raises ValueError if it is damaged or has objects."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files if is_weight(name)}
+    except (AttributeError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(str(error)) from error  # AttributeError: a single array instead of an archive
+
+
+def _read_finite(file: Path) -> Weights:
+    try:
+        weights = {name: array.astype(np.float64) for name, array in read_arrays(file).items()}
+    except OSError as error:
+        raise _unusable(file, f"can't be read ({error.strerror})") from error
+    except ValueError as error:
+        raise _unusable(file, f"is damaged ({error})") from error
+    for name, array in weights.items():
+        if not np.isfinite(array).all():
+            raise _unusable(file, f"has NaN or infinity in {name}: its training diverged")
+    return weights
+
+
+def _unusable(file: Path, why: str) -> DataError:
+    return DataError(
+        f"initial_weights: {file} {why}; give weights.npz of a run of the same network and number of classes"
+    )

@@ -1,6 +1,45 @@
-"""Loss, accuracy and probabilities from a network's logits, in float64, the same for every framework."""
+"""Loss, accuracies and probabilities from a network's logits, in float64, the same for every framework."""
+
+from typing import NamedTuple
 
 import numpy as np
+
+TOP = 5
+"""The k of the top-k accuracy that is recorded, as in the ImageNet challenge."""
+
+
+class Evaluation(NamedTuple):
+    """What a network makes of a split.
+
+    loss: mean cross entropy.
+    accuracy: share of samples whose largest logit is that of the label.
+    top5_accuracy: share of samples with the label among the TOP largest logits; None if there are no more classes.
+    """
+
+    loss: float
+    accuracy: float
+    top5_accuracy: float | None
+
+
+def evaluate(logits: np.ndarray, labels: np.ndarray) -> Evaluation:
+    """Return loss and accuracies of logits (samples, classes) with labels (samples,)."""
+    top = top_k_share(logits, labels, TOP) if logits.shape[1] > TOP else None
+    return Evaluation(*cross_entropy_and_accuracy(logits, labels), top)
+
+
+def top_k_share(logits: np.ndarray, labels: np.ndarray, k: int) -> float:
+    """Return the share of samples whose label is among the k classes with the largest logits.
+
+    Of equal logits, the one of the smaller class counts as larger, as for `argmax`; so k = 1 gives the accuracy, and a
+    network whose logits are all equal gets the share of the first k classes, not 1. A sample with a NaN logit is wrong.
+
+    logits: (samples, classes). Comparing them needs no conversion to float64, which is exact and keeps their order.
+    labels: (samples,).
+    """
+    own = logits[np.arange(len(labels)), labels][:, np.newaxis]
+    with np.errstate(invalid="ignore"):  # NaN compares as false
+        ahead = (logits > own) | ((logits == own) & (np.arange(logits.shape[1]) < np.asarray(labels)[:, np.newaxis]))
+    return float(np.mean((ahead.sum(axis=1) < k) & ~np.isnan(logits).any(axis=1)))
 
 
 def cross_entropy_and_accuracy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """A recipe: architecture, input transform, optimizer and batch size."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ class InputTransform:
 
     scale: factor on the grey levels; 1/255 maps them to [0, 1].
     subtract_mean: subtract the dataset's mean image first.
-    crop: (height, width) of the centred window to take from each image; None for the whole image.
+    crop: (height, width) of the window to take from each image; None for the whole image.
+    random_crop: in training, draw the position of the window; otherwise, and in evaluation, it is centred.
+    random_flip: in training, mirror every second window, on average, left to right.
     mean_window: position of the window in the mean image: "same" as in the image, or always "top-left", as in the
         ImageNet recipe of ChainerMN whatever it cropped (needed to reproduce published curves).
     """
@@ -26,10 +28,21 @@ class InputTransform:
     subtract_mean: bool = False
     crop: tuple[int, int] | None = None
     mean_window: str = "same"
+    random_crop: bool = False
+    random_flip: bool = False
+
+    @property
+    def is_random(self) -> bool:
+        """Whether an image is transformed otherwise in every epoch."""
+        return self.random_flip or (self.random_crop and self.crop is not None)
 
     def output_shape(self, image_shape: Shape) -> Shape:
         """Return the shape of a network input for stored images of (channels, height, width)."""
         return (image_shape[0], *self.crop) if self.crop else image_shape
+
+
+Rates = tuple[tuple[str, float], ...]
+"""Constants of an update rule in an epoch, by name."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,23 @@ class Optimizer:
     def as_dict(self) -> dict[str, Any]:
         """Return rule, learning_rate and each constant by name, for records and adapters."""
         return {"rule": self.rule, "learning_rate": self.learning_rate, **dict(self.constants)}
+
+    def with_rates(self, rates: Rates) -> "Optimizer":
+        """Return the optimizer with the constants of an epoch (`schedules.epoch_rates`), as adapters are built."""
+        values = {**self.as_dict(), **dict(rates)}
+        values.pop("legacy", None)  # it decides the rates, and no update rule has it
+        return Optimizer(values.pop("rule"), values.pop("learning_rate"), tuple(values.items()))
+
+
+DEFAULT_CONSTANTS: Mapping[str, Mapping[str, float]] = {
+    "sgd": {"learning_rate": 0.01},
+    "momentum_sgd": {"learning_rate": 0.01, "momentum": 0.9},
+    "adam": {"learning_rate": 1e-3, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-8},
+    "rmsprop": {"learning_rate": 0.01, "rho": 0.99, "epsilon": 1e-8},
+    "rmsprop_warmup": {"learning_rate": 0.1, "momentum": 0.9, "rho": 0.99, "epsilon": 1e-8, "legacy": False},
+}
+"""The update rules that an experiment can choose, with the constants that they have in Chainer and in its ImageNet
+examples. learning_rate of rmsprop_warmup is that of 256 samples per step, and legacy keeps the published slope."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +90,8 @@ class Recipe:
     published_parameters: published number of parameters, with `published_classes` classes.
     source: the original that the constants come from.
     vocabulary_size: number of token ids that the network knows; None for images.
-    certified_side: height and width of the images for certificates; None for those of the run.
+    certified_side: height and width of the images for certificates, and the least that runs may have; None if all
+        inputs have `input_shape`.
     """
 
     name: str
@@ -90,9 +121,34 @@ class Recipe:
         if transform.crop and any(window > side for window, side in zip(transform.crop, sample_shape[1:], strict=True)):
             return f"crops {_sides(transform.crop)} out of images of {_sides(sample_shape[1:])}"
         shape = transform.output_shape(sample_shape)
-        if shape != self.input_shape:
-            return f"takes inputs of {_sides(self.input_shape)} (channels x height x width), but gets {_sides(shape)}"
+        if not self._takes(shape):
+            return f"takes inputs of {self.inputs_in_words} (channels x height x width), but gets {_sides(shape)}"
+        if shape != self.input_shape and not self._classifies(shape):
+            return (
+                f"gives more than one result for each class from inputs of {_sides(shape)} (a smaller or a square crop "
+                "gives one)"
+            )
         return None
+
+    @property
+    def smallest_input(self) -> Shape:
+        """The shape of the smallest image that the network takes."""
+        return (self.input_shape[0], *2 * (self.certified_side,)) if self.certified_side else self.input_shape
+
+    @property
+    def inputs_in_words(self) -> str:
+        """The shapes of the images that the network takes, in words."""
+        return _sides(self.smallest_input) + (" or larger" if self.certified_side else "")
+
+    def _takes(self, shape: Shape) -> bool:
+        if self.certified_side is None:
+            return shape == self.input_shape
+        return shape[0] == self.input_shape[0] and min(shape[1:]) >= self.certified_side
+
+    def _classifies(self, shape: Shape) -> bool:
+        """Return whether the network has one output per class for inputs of this shape."""
+        architecture = self.architecture(shape, self.published_classes)
+        return architecture.shapes()[architecture.output] == (self.published_classes,)
 
     def _text_misfit(self, sample_shape: Shape, vocabulary_size: int) -> str | None:
         if sample_shape != self.input_shape:
@@ -107,7 +163,7 @@ class Recipe:
         if self.input is None:
             return False
         same_channels = len(sample_shape) == len(self.input_shape) and sample_shape[0] == self.input_shape[0]
-        return same_channels and all(a >= b for a, b in zip(sample_shape, self.input_shape, strict=True))
+        return same_channels and all(a >= b for a, b in zip(sample_shape, self.smallest_input, strict=True))
 
 
 def _kind(shape: Shape) -> str:
@@ -126,6 +182,30 @@ def merged_input(recipe: Recipe, overrides: dict) -> InputTransform | None:
     values = {**asdict(recipe.input), **overrides}
     values["crop"] = tuple(values["crop"]) if values["crop"] else None
     return InputTransform(**values)
+
+
+def is_streamed(transform: InputTransform | None, kind: str) -> bool:
+    """Return whether samples reach the network as a Stream and not as arrays in memory.
+
+    kind: kind of the prepared dataset (datasets.catalogue.KINDS).
+    """
+    return transform is not None and (kind == "image_lists" or transform.is_random)
+
+
+def merged_constants(constants: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rule and constants, changed by an experiment's `optimizer` keys. A rule brings its DEFAULT_CONSTANTS.
+
+    constants: those of a recipe (`Optimizer.as_dict`).
+    """
+    rule = overrides.get("rule")
+    base = {"rule": rule, **DEFAULT_CONSTANTS[rule]} if rule else constants
+    return {**base, **{key: float(value) if type(value) is int else value for key, value in overrides.items()}}
+
+
+def merged_optimizer(recipe: Recipe, settings: Mapping[str, Any]) -> Optimizer:
+    """Return the recipe's optimizer, changed by the key `optimizer` of an experiment's settings."""
+    values = merged_constants(recipe.optimizer.as_dict(), settings.get("optimizer", {}))
+    return Optimizer(values.pop("rule"), values.pop("learning_rate"), tuple(values.items()))
 
 
 def seen_shape(transform: InputTransform | None, sample_shape: Shape) -> Shape:

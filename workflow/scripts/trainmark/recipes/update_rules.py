@@ -70,10 +70,35 @@ def rmsprop(
     return weight - learning_rate * gradient / (np.sqrt(state["square"]) + epsilon)
 
 
+def rmsprop_warmup(
+    weight: np.ndarray,
+    gradient: np.ndarray,
+    state: State,
+    step: int,
+    learning_rate: float,
+    momentum: float,
+    rho: float,
+    epsilon: float,
+    sgd_share: float,
+    rmsprop_share: float,
+) -> np.ndarray:
+    """Apply momentum SGD and RMSprop at once, mixed by their shares: w + lr (v - rmsprop_share g / (sqrt(ms) + eps)).
+
+    Here v = momentum v - sgd_share g and ms = rho ms + (1 - rho) g^2. The shares change from epoch to epoch (see
+    schedules.epoch_rates). This is the warm-up of Akiba et al. 2017 (arXiv 1711.04325) as in the ImageNet example for
+    TSUBAME: RMSprop's part has no momentum there. In the paper, momentum applies to both parts.
+    """
+    state["square"] = rho * state.get("square", 0.0) + (1 - rho) * gradient**2
+    state["velocity"] = momentum * state.get("velocity", 0.0) - sgd_share * gradient
+    rmsprop_part = rmsprop_share * gradient / (np.sqrt(state["square"]) + epsilon)
+    return weight + learning_rate * (state["velocity"] - rmsprop_part)
+
+
 UPDATE_RULES: Mapping[str, Callable[..., np.ndarray]] = {
     "sgd": sgd,
     "momentum_sgd": momentum_sgd,
     "adam": adam,
     "adam_algorithm_1": adam_algorithm_1,
     "rmsprop": rmsprop,
+    "rmsprop_warmup": rmsprop_warmup,
 }

@@ -1,11 +1,12 @@
 """Checks a record against itself: its results must follow from its curves, its phases from its epochs, and so on."""
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from math import ceil, isclose
+from itertools import accumulate, pairwise
+from math import ceil, inf, isclose
 
 from trainmark.machine.disturbance import disturbance
 from trainmark.recipes.command import FRAMEWORK
+from trainmark.recipes.recipe import merged_constants
 from trainmark.records.inputs import has_valid_inputs
 from trainmark.records.result import command_result, result
 
@@ -38,9 +39,10 @@ def _settings(record: Mapping) -> Iterator[str]:
     experiment, recipe, samples = settings["experiment"], inputs["recipe"], record["dataset"]["samples"]
     configured = experiment.get("batch_size")
     size = {"recipe": recipe.get("batch_size"), "full": None}.get(configured, configured)
+    optimizer = merged_constants(recipe.get("optimizer", {}), experiment.get("optimizer", {}))
     stated_twice = {
         "seed": (settings["seed"], experiment.get("seed")),
-        "optimizer": (settings["optimizer"], recipe.get("optimizer")),
+        "optimizer": (settings["optimizer"], optimizer),
         "initializer": (settings["initializer"], recipe.get("initializer")),
         "batch size": (settings["batch_size"], min(int(size or samples["train"]), samples["train"])),
     }
@@ -96,17 +98,75 @@ def _results(record: Mapping) -> Iterator[str]:
 
 def _accuracies(record: Mapping) -> Iterator[str]:
     """An accuracy is an integer divided by the number of samples; most invented ones are not."""
+    evaluations = list(_evaluations(record))
+    for when, split, figures in evaluations:
+        accuracies = {"accuracy": figures["accuracy"], "top-5 accuracy": figures["top5_accuracy"]}
+        for name, accuracy in accuracies.items():
+            correct = (accuracy or 0.0) * record["dataset"]["samples"][split]
+            if abs(correct - round(correct)) > ACCURACY_TOLERANCE:
+                yield f"{when} the {name} on the {split} split is not a whole number of samples"
+        finite = not isinstance(figures["loss"], str)  # NaN logits can be right by argmax, but not among the top 5
+        if figures["top5_accuracy"] is not None and finite and figures["top5_accuracy"] < figures["accuracy"]:
+            yield f"{when} the top-5 accuracy on the {split} split is below the accuracy"
+    if len({figures["top5_accuracy"] is None for *_, figures in evaluations}) > 1:
+        yield "some of its evaluations have a top-5 accuracy and others do not"
+
+
+def _evaluations(record: Mapping) -> Iterator[tuple[str, str, Mapping]]:
+    """Yield (when in words, split, evaluation) of all evaluations."""
     for entry in record["curves"]:
         for split, figures in entry["evaluations"].items():
-            correct = figures["accuracy"] * record["dataset"]["samples"][split]
-            if abs(correct - round(correct)) > ACCURACY_TOLERANCE:
-                yield f"in epoch {entry['epoch']} the accuracy on the {split} split is not a whole number of samples"
+            yield f"in epoch {entry['epoch']}", split, figures
+    for figures in record["step_evaluations"]:
+        yield f"after step {figures['step']}", "test", figures
+    if record["initial_evaluation"]:
+        yield "before training", "test", record["initial_evaluation"]
+
+
+def _step_evaluations(record: Mapping) -> Iterator[str]:
+    """They follow from the setting: after every so many steps of each trained epoch, but not at its end."""
+    curves, found = record["curves"], record["step_evaluations"]
+    every = record["settings"]["experiment"].get("evaluation_steps")
+    steps = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
+    epochs = len(curves) + (not _is_settled(record))  # memory may have run out within the next one
+    within = range(every, steps, every) if every else ()
+    expected = [(epoch, (epoch - 1) * steps + step) for epoch in range(1, epochs + 1) for step in within]
+    places = [(one["epoch"], one["step"]) for one in found]
+    if places != expected[: len(places)] or (record["status"] == "ok" and places != expected):
+        after, implied = ([step for _, step in listed] for listed in (places, expected))
+        yield f"its evaluations within epochs are after the steps {after[:6]}, but its settings imply {implied[:6]}"
+        return
+    ends = [0.0, *accumulate(entry["seconds"] for entry in curves), inf]
+    earlier = 0.0
+    for one in found:
+        seconds = one["training_seconds"]
+        low, high = max(earlier, ends[one["epoch"] - 1]), ends[one["epoch"]]
+        if not (low <= seconds <= high or any(isclose(seconds, limit, **SECONDS) for limit in (low, high))):
+            yield (
+                f"after step {one['step']} it had trained for {seconds:.6f} s, but its epochs allow {low:.6f} to "
+                f"{high:.6f} s"
+            )
+        earlier = seconds
+
+
+def _waiting(record: Mapping) -> Iterator[str]:
+    """Inputs are a stream in all epochs or in none, and no epoch waits for longer than it takes."""
+    curves = record["curves"]
+    if len({entry["waiting_seconds"] is None for entry in curves}) > 1:
+        yield "some of its epochs waited for batches and others have no such time"
+    for entry in curves:
+        if (waiting := entry["waiting_seconds"] or 0.0) > (seconds := entry["seconds"]):
+            yield f"in epoch {entry['epoch']} it waited {waiting:.6f} s for batches, but trained for {seconds:.6f} s"
 
 
 def _steps(record: Mapping) -> Iterator[str]:
     samples, epochs = record["dataset"]["samples"]["train"], len(record["curves"])
-    steps = epochs * ceil(samples / record["settings"]["batch_size"])
-    counts = {"samples": epochs * samples, "batches": steps, "updates": steps}
+    batch_size = record["settings"]["batch_size"]
+    of_epoch = ceil(samples / batch_size)
+    of_last = _steps_of_last_epoch(record, of_epoch)
+    steps = (epochs - 1) * of_epoch + of_last if epochs else 0
+    trained = (epochs - 1) * samples + min(of_last * batch_size, samples) if epochs else 0
+    counts = {"samples": trained, "batches": steps, "updates": steps}
     if record["counted"] != counts and _is_settled(record):
         yield f"its framework counted {record['counted']}, but its epochs have {counts}"
     if record["settings"]["dropout"] != (record["initial_evaluation"] is not None) and epochs:
@@ -115,6 +175,22 @@ def _steps(record: Mapping) -> Iterator[str]:
     expected = min(record["settings"]["experiment"].get("step_losses", steps), steps)
     if recorded != expected and _is_settled(record):
         yield f"it holds the losses of {recorded} first steps, but should hold {expected}"
+
+
+def _steps_of_last_epoch(record: Mapping, steps: int) -> int:
+    """Return the number of steps of the last epoch. A run that diverges ends its epoch with the part it is in.
+
+    steps: number of steps of a whole epoch.
+    """
+    settings = record["settings"]["experiment"]
+    streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
+    part_steps: int = (
+        settings.get("evaluation_steps") or (settings.get("checkpoint_steps") if streamed else None) or steps
+    )
+    if record["status"] != "diverged":
+        return steps
+    step_in_epoch: int = record["diverged"]["step"] - (record["diverged"]["epoch"] - 1) * steps
+    return min(ceil(step_in_epoch / part_steps) * part_steps, steps)
 
 
 def _phases(record: Mapping) -> Iterator[str]:
@@ -143,5 +219,5 @@ def _is_settled(record: Mapping) -> bool:
 
 OF_EVERY_RUN = (_inputs, _status, _epochs, _results, _phases, _machine)
 
-OF_TRAININGS = (_settings, _accuracies, _steps)
+OF_TRAININGS = (_settings, _accuracies, _waiting, _step_evaluations, _steps)
 """Checks of what is known of trainings, but not of commands."""

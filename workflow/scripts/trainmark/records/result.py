@@ -16,7 +16,7 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
     steady = [entry["seconds"] for entry in curves if entry["part"] == "steady"]
     steady_epoch_seconds = statistics.median(steady) if steady else None
     last = curves[-1]["evaluations"] if curves else {}
-    not_evaluated = {"loss": None, "accuracy": None}
+    not_evaluated = {"loss": None, "accuracy": None, "top5_accuracy": None}
     test, train = last.get("test", not_evaluated), last.get("train", not_evaluated)
     epochs_seconds = sum(entry["seconds"] for entry in curves)
     return {
@@ -25,11 +25,23 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
         "first_step_seconds": first_step_seconds,
         "steady_epoch_seconds": steady_epoch_seconds,
         "samples_per_second": samples / steady_epoch_seconds if steady_epoch_seconds else None,
+        "waiting_share": waiting_share([entry for entry in curves if entry["part"] == "steady"]),
         "test_loss": test["loss"],
         "test_accuracy": test["accuracy"],
+        "test_top5_accuracy": test["top5_accuracy"],
         "train_loss": train["loss"],
         "train_accuracy": train["accuracy"],
     }
+
+
+def waiting_share(epochs: Sequence[Mapping]) -> float | None:
+    """Return the share of the time of these epochs for which the training waited for batches.
+
+    None if there are no epochs, if they took no time, or if the inputs are in memory.
+    """
+    seconds = sum(entry["seconds"] for entry in epochs)
+    waiting = [entry["waiting_seconds"] for entry in epochs]
+    return sum(waiting) / seconds if seconds and None not in waiting else None
 
 
 def command_result(curves: Sequence[Mapping]) -> dict:

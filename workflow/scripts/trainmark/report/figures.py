@@ -20,7 +20,8 @@ from matplotlib.typing import RcKeyType
 from trainmark.plan.figures import PREFIX
 from trainmark.tables.comparisons import parity_note, read_comparisons
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
-from trainmark.tables.tables import groups, select_group
+from trainmark.tables.tables import WITHIN_EPOCH, groups, select_group
+from trainmark.tables.waiting import waiting_sentences
 
 STYLE: dict[RcKeyType, object] = {
     "figure.dpi": 150,
@@ -50,6 +51,13 @@ NOTE_COLUMNS = 130
 
 ALL_CENSORED = "every run diverged or ran out of memory"
 
+NO_ACCURACY = "no accuracy was reported"
+
+ACCURACIES = {"test_accuracy": "test accuracy", "test_top5_accuracy": "test top-5 accuracy"}
+"""The columns of accuracies in the table of curves, with their titles."""
+
+TIME_UNITS = (("hours", 3600), ("minutes", 60))
+
 
 def _looks(runs: pd.DataFrame) -> dict[str, tuple[str, float]]:
     """(colour, line width) of each framework, the same in all figures of an experiment."""
@@ -71,8 +79,9 @@ def draw_curves(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(7.2, 3.0))
     axes = figure.subplots(1, 2, sharex=True)
     looks = _looks(runs)
-    curves = curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan)
-    longest = runs[runs["epochs"] == runs.groupby(["framework", "device"])["epochs"].transform("max")]
+    curves = curves[curves["id"].isin(runs["id"]) & (curves["part"] != WITHIN_EPOCH)]
+    curves = curves.replace([np.inf, -np.inf], np.nan)
+    longest = _longest(runs)
     for (framework, device), group in groups(longest, ["framework", "device"]):
         group_curves = curves[curves["id"].isin(group["id"])]
         colour, width = looks[framework]
@@ -93,6 +102,48 @@ def draw_curves(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         _write_message(axes[1], ALL_CENSORED)
     axes[1].legend(loc="lower right")
     return figure
+
+
+def _longest(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of each trainer with its largest number of epochs."""
+    return runs[runs["epochs"] == runs.groupby(["framework", "device"])["epochs"].transform("max")]
+
+
+def draw_accuracy(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+    """Test accuracy by epoch and by training time, including compilation; below it the top-5 accuracy, if there are
+    more than 5 classes. Each line is a run. Each dot is an evaluation, after an epoch or within it. Only the runs with
+    the largest number of epochs are drawn.
+    """
+    longest, looks = _longest(runs), _looks(runs)
+    curves = curves[curves["id"].isin(longest["id"])]
+    unit, seconds = _time_unit(curves["training_seconds"].max())
+    curves = curves.assign(time=curves["training_seconds"] / seconds)
+    rows = [column for column in ACCURACIES if curves[column].notna().any()] or list(ACCURACIES)[:1]
+    figure = Figure(figsize=(7.2, 0.4 + 2.5 * len(rows)))
+    axes = figure.subplots(len(rows), 2, sharex="col", sharey="row", squeeze=False)
+    for column, row in zip(rows, axes, strict=True):
+        for axis, abscissa in zip(row, ("epochs_trained", "time"), strict=True):
+            for (framework, device), group in groups(longest, ["framework", "device"]):
+                colour, width = looks[framework]
+                look = {"color": colour, "linestyle": DEVICE_STYLES[device][0], "linewidth": width / 2}
+                axis.plot([], [], label=_label(framework, device), **look)
+                for run_id in group["id"]:
+                    points = curves[(curves["id"] == run_id) & curves[column].notna()]
+                    axis.plot(points[abscissa], points[column], marker=".", markersize=width + 2, alpha=0.7, **look)
+            axis.set_title(ACCURACIES[column])
+        if (longest["status"] != "ok").all():
+            _write_message(row[0], ALL_CENSORED)
+        elif curves[column].isna().all():
+            _write_message(row[0], NO_ACCURACY)
+    axes[-1, 0].set_xlabel("epoch")
+    axes[-1, 1].set_xlabel(f"training time, {unit}")
+    axes[-1, 1].legend(loc="lower right")
+    return figure
+
+
+def _time_unit(longest_seconds: float) -> tuple[str, int]:
+    """The unit for an axis of times, and its seconds: the largest of which the longest time has at least two."""
+    return next(((name, seconds) for name, seconds in TIME_UNITS if longest_seconds >= 2 * seconds), ("s", 1))
 
 
 def _write_message(axis: Axes, text: str) -> None:
@@ -182,14 +233,15 @@ def save_figure(name: str, runs: pd.DataFrame, curves: pd.DataFrame, note: str, 
 def save_figure_of(name: str, group: Sequence[str], tables: Path, files: list[Path]) -> None:
     """Draw a figure of a group from the tables in a folder, into one file per format.
 
-    The note below the figure names the pairs that must not be ranked, the calls of snakemake and the disturbed runs.
+    The note below the figure names the pairs that must not be ranked, the calls of snakemake, and the runs that were
+    disturbed or waited for data.
     With the same version of matplotlib, the same tables give the same files, byte for byte.
 
     group: experiment, recipe and dataset.
     """
     runs = select_group(pd.read_parquet(tables / "runs.parquet"), group)
     compared = select_group(read_comparisons(tables / "comparisons.csv"), group)
-    lines = [parity_note(compared), *mixed_calls(runs), *disturbances(runs)]
+    lines = [parity_note(compared), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
     save_figure(name, runs, pd.read_parquet(tables / "curves.parquet"), "\n".join(filter(None, lines)), files)
 
 

@@ -24,6 +24,7 @@ from trainmark.tables.missing import missing_lines
 from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of
+from trainmark.tables.waiting import WAITING_LIMIT
 
 TEMPLATES = Path(__file__).parent
 
@@ -69,6 +70,7 @@ def render(results: Results, plan: Mapping) -> str:
         datasets=[_dataset(datasets_folder / name) for name in _datasets(runs, config)],
         machines=machines(runs),
         calls=runs["calls"].nunique(),
+        waiting_limit=f"{WAITING_LIMIT:.0%}".replace("%", " %"),
         config=json.dumps(config, indent=2),
     )
 

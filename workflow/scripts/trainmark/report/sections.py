@@ -22,8 +22,9 @@ from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, select_group, summary_table
+from trainmark.tables.waiting import waiting_sentences
 
-IN_WORDS = ("seed", "batch_size", "input")
+IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer")
 """Settings that the table of settings describes in words. The other settings are listed there as in the config."""
 
 ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
@@ -44,6 +45,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
             "mixed_environments": [
                 *mixed_environments(group),
+                *waiting_sentences(group),
                 *code_differences(results.certificates.get(values), group),
                 *evaluation_gaps(group),
             ],
@@ -114,8 +116,7 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
         "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">picture and layers</a>').format(
             first["architecture"], first["parameters"], recipe.source, model.anchor
         ),
-        "initial weights": f"kernels by {first['initializer']}, other parameters as initialised by Chainer or Keras; "
-        f"drawn by numpy from the seed {first['seed']} and the number of the repeat",
+        "initial weights": _initial_weights(first),
         "optimizer": f"{optimizer.pop('rule')}, " + ", ".join(f"{name} {value:g}" for name, value in optimizer.items()),
         "batch size": f"{first['batch_size']} samples; their order is drawn by numpy and is the same in all frameworks",
         "input": _input(first["input"]),
@@ -123,8 +124,27 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
         "dropout": "each framework draws its own masks" if first["dropout"] else "none",
     }
     return settings | {
-        key: value for key, value in first["experiment"].items() if key not in IN_WORDS and value is not None
+        key: _plain(value)
+        for key, value in first["experiment"].items()
+        if key not in IN_WORDS and value not in (None, {})
     }
+
+
+def _plain(value: object) -> object:
+    """A setting as text; of a mapping the keys that are set, as in "iterator: thread, store: files"."""
+    if not isinstance(value, Mapping):
+        return value
+    return ", ".join(f"{key}: {part}" for key, part in value.items() if part is not None) or "defaults"
+
+
+def _initial_weights(settings: Mapping) -> str:
+    """Say where the weights before the first step come from."""
+    if file := settings["experiment"].get("initial_weights"):
+        return f"the trained weights in {file}, in every repeat"
+    return (
+        f"kernels by {settings['initializer']}, other parameters as initialised by Chainer or Keras; drawn by numpy "
+        f"from the seed {settings['seed']} and the number of the repeat"
+    )
 
 
 def _command_settings(runs: pd.DataFrame, folder: Path) -> dict[str, object]:
@@ -147,13 +167,15 @@ def _input(transform: Mapping | None) -> str:
     """The input transform in words."""
     if transform is None:
         return "token ids, as they are stored"
-    crop = "whole image" if transform["crop"] is None else f"centred window of {transform['crop']} pixels"
+    window = "random window (centred in evaluation)" if transform["random_crop"] else "centred window"
+    crop = "whole image" if transform["crop"] is None else f"{window} of {transform['crop']} pixels"
+    flip = ", mirrored at random" if transform["random_flip"] else ""
     mean = (
         f"minus the mean image ({transform['mean_window']} window)"
         if transform["subtract_mean"]
         else "mean image not subtracted"
     )
-    return f"{crop}, {mean}, times {transform['scale']:.6g}"
+    return f"{crop}{flip}, {mean}, times {transform['scale']:.6g}"
 
 
 def _inline_svg(path: Path) -> Markup:

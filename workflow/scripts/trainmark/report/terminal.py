@@ -15,6 +15,7 @@ from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, groups, select_group
+from trainmark.tables.waiting import waiting_sentences
 
 SHOWN = ("training_seconds", "test_loss", "test_accuracy")
 """The metrics shown in the terminal; the report shows all."""
@@ -35,7 +36,7 @@ def terminal_text(
         parts.append(f"{experiment}: {title} (medians over the runs of a row)\n{_medians(rows)}")
         section_runs = select_group(runs, values)
         parts += mixed_environments(section_runs) + code_differences(certificates.get(values), section_runs)
-        parts += evaluation_gaps(section_runs)
+        parts += waiting_sentences(section_runs) + evaluation_gaps(section_runs)
         if values in certificates:
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
             parts.append("\n".join(["Parity check (float64), per pair of trainers:", *lines]))

@@ -4,12 +4,15 @@ from collections import Counter
 
 import pandas as pd
 
+from trainmark.tables.waiting import SHARES
+
 CENSORED_PAIR = "diverged or out of memory"
 NO_TIME = "with a time of 0"
 DISTURBED = "disturbed"
 
 RUN_COLUMNS = (
     "status", "disturbed", "device", "calls", "host", "cpu_model", "threads", "environment", "packages_sha256",
+    *SHARES.values(),
 )  # fmt: skip
 """Columns of the table of runs that are used here. In a table of pairs, their names end in _first and _second."""
 

@@ -36,6 +36,7 @@ from trainmark.tables.statistics import (
     median_and_range,
 )
 from trainmark.tables.tables import GROUP, groups
+from trainmark.tables.waiting import withheld_for_waiting
 
 COMPARED = ("training_seconds", "steady_epoch_seconds")
 """The metrics that get a verdict; keys of METRICS."""
@@ -77,7 +78,8 @@ def comparisons_table(
     pairs: number of pairs of runs that enter the ratio.
     left_out: number of pairs left out because a run is censored, is disturbed or has a time of 0.
     left_out_reasons: how many pairs were left out for which reason.
-    ratio: the median over the pairs of second / first; missing without pairs, or if parity or machines forbid it.
+    ratio: the median over the pairs of second / first; missing without pairs, or if parity, machines or waiting for
+        data forbid it.
     low, high: the 95 % interval of the ratio (`serial.ratio_interval`); also missing if there are too few pairs.
     verdict: see `_verdict` and comparability.py.
     parity, reason: the parity class of the two trainers, and the sentence of their certificate.
@@ -181,6 +183,8 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
     measured = included[included[[f"{metric}_first", f"{metric}_second"]].notna().all(axis=1)]
     ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
     refused = f"refused: {parity}" if ranks and parity in REFUSED else withheld_for_machines(uncensored)
+    if ranks and not refused:  # what a command reports includes its loading, and is given beside that of a training
+        refused = withheld_for_waiting(measured, metric)
     interval, widened = (None, "") if refused else ratio_interval(ratios.tolist())
     low, high = interval or (None, None)
     withheld = withheld_for_disturbance(reasons, len(measured), LEAST_FOR_INTERVAL)

@@ -17,6 +17,7 @@ SHARED: dict[str, Callable[[Mapping], Any]] = {
     "dataset": lambda record: record["dataset"],
     "recipe": lambda record: record["inputs"]["recipe"],
     "mean image": lambda record: record["inputs"]["mean_sha256"],
+    "initial weights": lambda record: record["inputs"]["initial_weights_sha256"],
 }
 """Values that are equal in all records of one experiment, recipe and dataset, by their name in messages."""
 
@@ -24,6 +25,7 @@ CERTIFIED: dict[str, Callable[[Mapping], Any]] = {
     "optimizer": lambda record: record["settings"]["optimizer"],
     "initializer": lambda record: record["settings"]["initializer"],
     "dataset_sha256": lambda record: record["dataset"]["content_sha256"],
+    "initial_weights_sha256": lambda record: record["inputs"]["initial_weights_sha256"],
 }
 """Values that a certificate shares with the records of its group, by their key in the certificate's settings."""
 

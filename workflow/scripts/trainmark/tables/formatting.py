@@ -16,6 +16,7 @@ def _three_digits(value: float) -> str:
 _FORMATS = (
     (r".*_loss", lambda value: f"{value:.4f}" if abs(value) < 1e5 else f"{value:.4g}"),
     (r".*_accuracy", lambda value: f"{100 * value:.2f} %"),
+    (r".*_share", lambda value: f"{100 * value:.1f} %"),
     (r".*_mib|resumes", "{:.0f}".format),
     (r"scored_texts\..*", "{:.4f}".format),  # probabilities
     (r"phases\..*", lambda value: _three_digits(value) if value >= 0.1 else f"{value:.3f}"),  # most are near 0
@@ -71,8 +72,8 @@ def summary_figure(row: Mapping, metric: str, statistic: str) -> str:
 
 
 def censored_counts(row: Mapping) -> str:
-    """Count the censored and disturbed runs of a row of the summary: "1 of 3 diverged"; "" if there are none."""
-    words = CENSORED | {"disturbed": "disturbed"}
+    """Count the runs of a row of the summary that are censored, disturbed or waited: "1 of 3 diverged"; "" for none."""
+    words = CENSORED | {"disturbed": "disturbed", "waited": "waited for data"}
     counts = [f"{row[status]} of {row['runs']} {word}" for status, word in words.items() if row[status]]
     return ", ".join(counts)
 

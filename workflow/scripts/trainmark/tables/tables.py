@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.formatting import format_versions, number_ranges, statuses_of, why_absent
 from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.statistics import median_and_range
+from trainmark.tables.waiting import SHARES, waiting_of
 
 GROUP = ["experiment", "recipe", "dataset"]
 """The columns that identify a section of the report, and a figure."""
@@ -27,8 +29,10 @@ COLUMNS = {
     "first_step_seconds": ("first step, s", "result.first_step_seconds"),
     "steady_epoch_seconds": ("steady epoch, s", "result.steady_epoch_seconds"),
     "samples_per_second": ("samples/s", "result.samples_per_second"),
+    "waiting_share": ("waiting for data", "result.waiting_share"),
     "test_loss": ("test loss", "result.test_loss"),
     "test_accuracy": ("test accuracy", "result.test_accuracy"),
+    "test_top5_accuracy": ("test top-5 accuracy", "result.test_top5_accuracy"),
     "train_loss": ("train loss", "result.train_loss"),
     "train_accuracy": ("train accuracy", "result.train_accuracy"),
     "peak_host_mib": ("peak memory, MiB", "memory.peak_host_mib"),
@@ -43,7 +47,14 @@ METRICS = {name: heading for name, (heading, _) in COLUMNS.items()}
 PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES} | {"wall_seconds": "wall time"}
 """The heading of each phase of a run, and of its wall time; all in seconds."""
 
-CURVE_COLUMNS = ["seconds", "batch_loss", "test_loss", "test_accuracy", "train_loss", "train_accuracy"]
+CURVE_COLUMNS = [
+    "epochs_trained", "training_seconds", "seconds", "waiting_seconds", "batch_loss",
+    *(f"{split}_{name}" for split in ("test", "train") for name in ("loss", "accuracy", "top5_accuracy")),
+]  # fmt: skip
+"""The columns of numbers in the table of curves."""
+
+WITHIN_EPOCH = "within"
+"""The `part` of an evaluation within an epoch, in the table of curves."""
 
 
 def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
@@ -86,6 +97,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str], evaluations: Iter
             **{key: record["settings"][key] for key in ("parameters", "batch_size", "seed", "dropout")},
             **_machine(record),
             **_disturbance(record),
+            **waiting_of(record),
             **_evaluation(evaluated.get(record["run"]["id"])),
             "scored_texts": json.dumps(record["scored_texts"]),
             "record": f"runs/{record['run']['id']}/record.json",
@@ -94,7 +106,8 @@ def runs_table(records: dict[str, dict], order: Sequence[str], evaluations: Iter
         for path, record in records.items()
     ]
     integers = dict.fromkeys(["diverged_step", "out_of_memory_epoch", "parameters", "batch_size"], "Int64")
-    return pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | dict.fromkeys(METRICS, "float64"))
+    numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values()], "float64")
+    return pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
 
 
 def _status(record: Mapping) -> dict:
@@ -196,25 +209,54 @@ def _gpu(facts: Mapping) -> str | None:
 
 
 def curves_table(records: dict[str, dict]) -> pd.DataFrame:
-    """Make the table of curves: one row per run and epoch. part: "warm_up" or "steady"; seconds: of training."""
-    rows = []
-    for record in records.values():
-        for entry in record["curves"]:
-            row = {"id": record["run"]["id"], **{key: entry[key] for key in ("epoch", "part", "seconds")}}
-            row["batch_loss"] = decode_loss(entry["batch_loss"])
-            for split, evaluation in entry["evaluations"].items():
-                row[f"{split}_loss"] = decode_loss(evaluation["loss"])
-                row[f"{split}_accuracy"] = evaluation["accuracy"]
-            rows.append(row)
+    """Make the table of curves: one row per run and epoch, and one per evaluation within an epoch.
+
+    part: "warm_up" or "steady"; WITHIN_EPOCH for an evaluation within an epoch, which has no time of its own.
+    epochs_trained: the number of epochs up to there, with fractions.
+    training_seconds: training time up to there, compilation included, as in the table of runs.
+    seconds, waiting_seconds: training time of the epoch, and its part that was waiting for batches.
+    """
+    rows = [
+        {"id": record["run"]["id"], **row}
+        for record in records.values()
+        for row in sorted([*_epoch_rows(record), *_step_rows(record)], key=lambda row: row["epochs_trained"])
+    ]
     table = pd.DataFrame(rows, columns=["id", "epoch", "part", *CURVE_COLUMNS])
     return table.astype({"id": "str", "part": "str", "epoch": "int64", **dict.fromkeys(CURVE_COLUMNS, "float64")})
+
+
+def _epoch_rows(record: Mapping) -> Iterator[dict]:
+    training_seconds = record["result"]["first_step_seconds"] or 0.0
+    for entry in record["curves"]:
+        training_seconds += entry["seconds"]
+        yield {
+            **{key: entry[key] for key in ("epoch", "part", "seconds", "waiting_seconds")},
+            "epochs_trained": entry["epoch"],
+            "training_seconds": training_seconds,
+            "batch_loss": decode_loss(entry["batch_loss"]),
+        } | {
+            f"{split}_{name}": decode_loss(value)
+            for split, evaluation in entry["evaluations"].items()
+            for name, value in evaluation.items()
+        }
+
+
+def _step_rows(record: Mapping) -> Iterator[dict]:
+    for evaluation in record["step_evaluations"]:
+        steps = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
+        yield {
+            "epoch": evaluation["epoch"],
+            "part": WITHIN_EPOCH,
+            "epochs_trained": evaluation["step"] / steps,
+            "training_seconds": record["result"]["first_step_seconds"] + evaluation["training_seconds"],
+        } | {f"test_{name}": decode_loss(evaluation[name]) for name in ("loss", "accuracy", "top5_accuracy")}
 
 
 def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -> pd.DataFrame:
     """Make the summary: one row per setting, with counts of runs and with median, min and max of each metric.
 
-    Censored runs (diverged or out of memory) are counted but do not enter medians. Disturbed runs are counted and do
-    enter them. A value that no run has is NaN; `csv_text` says why.
+    Censored runs (diverged or out of memory) are counted but do not enter medians. Runs that were
+    disturbed or waited for data are counted and do enter them. A value that no run has is NaN; `csv_text` says why.
 
     code_versions: the number of versions of the code that trained the section (GROUP) of the row.
     run_numbers: the numbers of the runs of the row, in the table of runs.
@@ -226,7 +268,7 @@ def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -
         finished = group[group["status"] == "ok"]
         row = dict(zip(SETTING, values, strict=True)) | {"runs": len(group)}
         row |= {status: int((group["status"] == status).sum()) for status in ("diverged", "out_of_memory")}
-        row["disturbed"] = int((group["disturbed"] != "").sum())
+        row |= {cause: int((group[cause] != "").sum()) for cause in ("disturbed", "waited")}
         row["code_versions"] = versions[values[: len(GROUP)]]
         for metric in metrics:
             present = finished[metric].dropna()

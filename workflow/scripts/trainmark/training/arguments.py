@@ -44,6 +44,9 @@ def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
     parser.add_argument("--recipe", required=True, choices=RECIPES, help="name of the recipe to train")
     parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
     parser.add_argument("--mean", type=Path, help="mean.npy of the dataset; required for images, not used for texts")
+    parser.add_argument(
+        "--packed", type=Path, help="folder of the packed images; needed where loader.store asks for them"
+    )
     parser.add_argument("--framework", required=True, choices=known_frameworks(), help="framework to use")
     add_job_arguments(parser)
     arguments = parser.parse_args()

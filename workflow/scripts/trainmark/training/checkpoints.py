@@ -22,8 +22,9 @@ from trainmark.files.whole import give_name, sync
 MAX_CHECKPOINTS = 2
 """Number of checkpoints kept for a run: the newest, and the one before it in case the newest is damaged."""
 
-NAME = re.compile(r"epoch-(?P<epoch>\d+)-(?P<identity>[0-9a-f]{16})-(?P<content>[0-9a-f]{64})\.npz")
-"""identity: the first digits of the identity's SHA-256; the file holds all of them. content: SHA-256 of the file."""
+NAME = re.compile(r"epoch-(?P<epoch>\d+)-step-(?P<step>\d+)-(?P<identity>[0-9a-f]{16})-(?P<content>[0-9a-f]{64})\.npz")
+"""epoch: number of finished epochs. step: number of steps of the next one. identity: the first digits of the identity's
+SHA-256; the file holds all of them. content: SHA-256 of the file."""
 
 IDENTITY_DIGITS = 16
 """Number of hexadecimal digits of the identity's SHA-256 in a file name."""
@@ -31,7 +32,7 @@ IDENTITY_DIGITS = 16
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a run after `epoch` epochs.
+    """The state of a run after `epoch` epochs and `step` steps of the next one.
 
     state: the adapter's state (`Adapter.state`).
     progress: the run's measurements so far (`RunMeasurements.snapshot`), as JSON values.
@@ -40,6 +41,7 @@ class Checkpoint:
     epoch: int
     state: dict[str, np.ndarray]
     progress: dict
+    step: int = 0
 
 
 def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Path:
@@ -52,11 +54,13 @@ def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Pat
     """
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / "checkpoint.part"  # its final name depends on its content
-    content = json.dumps({"identity": _digest(identity), "epoch": checkpoint.epoch, "progress": checkpoint.progress})
+    description = {key: getattr(checkpoint, key) for key in ("epoch", "step", "progress")}
+    content = json.dumps({"identity": _digest(identity), **description})
     try:
         arrays = {f"state:{name}": array for name, array in checkpoint.state.items()}
         write_arrays(part, {"content": np.frombuffer(content.encode(), np.uint8), **arrays})
-        file = folder / f"epoch-{checkpoint.epoch:06d}-{_digest(identity)[:IDENTITY_DIGITS]}-{sha256_of(part)}.npz"
+        place = f"epoch-{checkpoint.epoch:06d}-step-{checkpoint.step:08d}"
+        file = folder / f"{place}-{_digest(identity)[:IDENTITY_DIGITS]}-{sha256_of(part)}.npz"
         give_name(part, file)
     except OSError:
         part.unlink(missing_ok=True)
@@ -88,11 +92,13 @@ def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
 
 
 def _files(folder: Path, identity: str) -> list[Path]:
-    """Return the checkpoint files with this identity, newest first (by epoch, then by modification time)."""
+    """Return the checkpoint files with this identity, newest first: by place in the training, then by time."""
     names = [(path, NAME.fullmatch(path.name)) for path in folder.glob("epoch-*.npz")]
     digits = _digest(identity)[:IDENTITY_DIGITS]
-    epochs = {path: int(name["epoch"]) for path, name in names if name and name["identity"] == digits}
-    return sorted(epochs, key=lambda path: (epochs[path], path.stat().st_mtime_ns), reverse=True)
+    places = {
+        path: (int(name["epoch"]), int(name["step"])) for path, name in names if name and name["identity"] == digits
+    }
+    return sorted(places, key=lambda path: (places[path], path.stat().st_mtime_ns), reverse=True)
 
 
 def _digest(identity: str) -> str:
@@ -108,7 +114,7 @@ def _read(file: Path, identity: str) -> Checkpoint:
         if content.get("identity") != identity:
             raise ValueError("it was renamed: its content has another identity than its name")
         state = {name.removeprefix("state:"): arrays[name] for name in arrays.files if name.startswith("state:")}
-    return Checkpoint(content["epoch"], state, content["progress"])
+    return Checkpoint(content["epoch"], state, content["progress"], content["step"])
 
 
 def identity_of(parts: Mapping) -> str:

@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
-
 from trainmark.datasets import prepared
 from trainmark.files.whole import sync
-from trainmark.frameworks.adapter import Adapter
+from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import known_frameworks
+from trainmark.loading.splits import open_splits
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import evaluating_code
-from trainmark.recipes import input_transform
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import DTYPE, Recipe, merged_input, seen_shape
+from trainmark.recipes.stream import Stream
 from trainmark.records.evaluation import REMOVED_FILE, agrees, read_evaluation_of_removed, write_evaluation
 from trainmark.records.record import encode_loss, read_record
 from trainmark.training.kept_weights import read_weights
@@ -27,6 +26,7 @@ def cross_evaluation(
     dataset_folder: Path,
     mean_file: Path | None,
     record_files: Iterable[Path],
+    packed_folder: Path | None = None,
 ) -> dict:
     """Evaluate the weights of these runs on the test split; return the cross-evaluation (see `records.evaluation`).
 
@@ -37,8 +37,12 @@ def cross_evaluation(
     transform = merged_input(recipe, settings["input"])
     manifest = prepared.read_manifest(dataset_folder)
     architecture = recipe.architecture(seen_shape(transform, manifest["sample_shape"]), manifest["classes"])
-    mean = np.load(mean_file, allow_pickle=False) if mean_file else None
-    stored, labels = prepared.read_split(dataset_folder, "test")
+    splits = open_splits(
+        dataset_folder, mean_file, transform, DTYPE, settings["loader"], adapter.threads, packed_folder, ["test"]
+    )
+    inputs, labels = splits["test"]
+    if isinstance(inputs, Stream):
+        inputs.evaluation_batch_size = evaluation_batch_size(architecture)
     evaluator = {
         "framework": adapter.framework,
         "device": device,
@@ -65,8 +69,7 @@ def cross_evaluation(
                 architecture=architecture, weights=weights, optimizer=recipe.optimizer, device=device, dtype=DTYPE
             )
             adapter.check_device(device)
-            inputs = input_transform.network_inputs(stored, mean, transform, DTYPE)
-            adapter.load(split="test", inputs=inputs, labels=np.asarray(labels))
+            adapter.load(split="test", inputs=inputs, labels=labels)
             built = True
         loss, accuracy = cross_entropy_and_accuracy(adapter.predict("test"), labels)
         runs[record["run"]["id"]] = {

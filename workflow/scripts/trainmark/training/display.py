@@ -1,14 +1,18 @@
 """Show the progress of a run while it trains."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from trainmark.console import Terminal, print_line
+from trainmark.console import Terminal, in_words, print_line
 from trainmark.errors import in_workflow
 from trainmark.plan.run import Run, group_title
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.sentences import format_loss, run_sentence
+
+if TYPE_CHECKING:  # it brings numpy, which reads its number of threads when it is imported
+    from trainmark.training.pace import Pace
 
 
 class RunDisplay:
@@ -51,19 +55,28 @@ class RunDisplay:
             leave=False,
         )
 
-    def went_on(self, epoch: int) -> None:
-        """Print that an earlier process has trained the epochs up to this one."""
-        self._say(f"{self._position}: going on after epoch {epoch} of {self._epochs}")
-        print(f"going on after epoch {epoch}", flush=True)
+    def went_on(self, epoch: int, step: int = 0) -> None:
+        """Print that an earlier process has trained the epochs up to this one, and some steps of the next."""
+        where = f"step {step} of epoch {epoch + 1}" if step else f"epoch {epoch}"
+        self._say(f"{self._position}: going on after {where} of {self._epochs}")
+        print(f"going on after {where}", flush=True)
         self._bar.initial = self._bar.n = epoch
         self._bar.refresh()
+
+    def steps_done(self, pace: "Pace") -> None:
+        """Show how far the current epoch is, on the bar and in the log."""
+        left = f"{in_words(pace.remaining_seconds)} left"
+        speed = f"{pace.images_per_second:.3g} images/s"
+        print(f"epoch {pace.epoch}: step {pace.step} of {pace.steps}, {speed}, {left}", flush=True)
+        self._bar.n = pace.epoch - 1 + pace.step / pace.steps
+        self._bar.set_postfix_str(f"{speed}, {left}")
 
     def epoch_done(self, entry: dict) -> None:
         """Show an epoch on the bar and print it to the log. entry: the epoch's entry in the curves."""
         loss, test = entry["batch_loss"], entry["evaluations"]["test"]
         print(f"epoch {entry['epoch']}: loss {loss}, test {test}, {entry['seconds']:.3f} s", flush=True)
         self._bar.set_postfix(loss=format_loss(loss), accuracy=format_loss(test["accuracy"]), refresh=False)
-        self._bar.update()
+        self._bar.update(entry["epoch"] - self._bar.n)
 
     def finish(self, record: dict) -> None:
         """Print how the run ended."""

@@ -24,6 +24,7 @@ class Job:
     weights_file: file for the trained weights.
     keep_weights: whether the trained weights are written.
     call: time at which the workflow was started; None for a run started by hand.
+    packed_folder: folder of the dataset's packed store, if the run reads its images from there.
     """
 
     dataset_folder: Path
@@ -36,6 +37,7 @@ class Job:
     weights_file: Path
     keep_weights: bool
     call: str | None = None
+    packed_folder: Path | None = None
 
 
 @contextmanager

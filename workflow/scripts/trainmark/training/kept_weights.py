@@ -1,28 +1,35 @@
-"""The trained weights of a run: an .npz file beside its record, which holds the file's SHA-256."""
+"""The trained weights of a run: an .npz file beside its record, which holds the file's SHA-256.
 
-import zipfile
+Besides the arrays of the network, whose names have a dot ("dense1.kernel"), the file holds what was trained: `classes`
+(the names of the classes in the order of the labels), `recipe` and `dataset`. So it can be read without the record.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trainmark.errors import RecordError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import part_of, written_whole
 from trainmark.networks.graph import Architecture
-from trainmark.recipes.initial_weights import Weights
+from trainmark.recipes.initial_weights import Weights, read_arrays
 from trainmark.records.evaluation import REMOVED_FILE
 
 FILE_NAME = "weights.npz"
 
 
-def write_weights(file: Path, weights: Weights) -> dict:
+def write_weights(file: Path, weights: Weights, trained: Mapping[str, ArrayLike]) -> dict:
     """Write the arrays by name, in float32, and return the record's entry: name and SHA-256 of the file.
+
+    trained: what was trained: classes, recipe and dataset.
 
     Raises OSError, and leaves no partial file, where they can't be written.
     """
     with written_whole(file) as part:
-        write_arrays(part, {name: np.asarray(array, np.float32) for name, array in weights.items()})
+        write_arrays(part, {**trained, **{name: np.asarray(array, np.float32) for name, array in weights.items()}})
         sha256 = sha256_of(part)
     return {"file": file.name, "sha256": sha256}
 
@@ -43,9 +50,8 @@ def read_weights(record_file: Path, record: dict, architecture: Architecture) ->
             f"{file} is damaged or of another run: its SHA-256 is not the record's; {_train_again(record_file)}"
         )
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            weights = {name: arrays[name] for name in arrays.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        weights = read_arrays(file)
+    except ValueError as error:
         raise RecordError(f"{file} holds no arrays of numbers ({error}); {_train_again(record_file)}") from error
     shapes = {parameter.name: tuple(parameter.shape) for parameter in architecture.arrays()}
     if {name: array.shape for name, array in weights.items()} != shapes:

@@ -79,6 +79,11 @@ class PhaseTimes:
         """Add seconds measured elsewhere, such as before this module was imported."""
         self._seconds[name] += seconds
 
+    def move(self, source: str, target: str, seconds: float) -> None:
+        """Count seconds of one phase in another one."""
+        self._seconds[source] -= seconds
+        self._seconds[target] += seconds
+
     @property
     def current_phase(self) -> str:
         """The phase that is open, or the last one that was."""

@@ -18,14 +18,43 @@ from trainmark.machine.watch import Watch
 from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.recipe import DTYPE, Recipe, merged_input, resolve_batch_size, seen_shape
+from trainmark.recipes.outputs import Evaluation
+from trainmark.recipes.recipe import (
+    DTYPE,
+    Rates,
+    Recipe,
+    merged_input,
+    merged_optimizer,
+    resolve_batch_size,
+    seen_shape,
+)
+from trainmark.recipes.schedules import epoch_rates
+from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
 from trainmark.records.result import result
 from trainmark.training.checkpoints import identity_of
 from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
-from trainmark.training.status import Evaluations, score_first_texts
+from trainmark.training.status import Evaluations, encode_evaluation, score_first_texts
+
+
+@dataclass
+class Unfinished:
+    """What the current epoch has measured so far.
+
+    losses: loss of each step. seconds: training time. waiting_seconds: time for which the training waited for batches;
+    None if its inputs are in memory.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    waiting_seconds: float | None = None
+
+    @property
+    def steps(self) -> int:
+        """Number of steps trained."""
+        return len(self.losses)
 
 
 @dataclass
@@ -38,6 +67,7 @@ class Progress:
     last_loss: loss of the last step.
     training_joules: energy of the epochs whose energy was measured.
     energy_reason: why the energy of some epoch was not measured; training_joules is then incomplete.
+    unfinished: what the current epoch has measured so far.
     """
 
     curves: list[dict] = field(default_factory=list)
@@ -53,7 +83,9 @@ class Progress:
     sessions: list[dict] = field(default_factory=list)
     counted: dict[str, int] = field(default_factory=lambda: {"samples": 0, "batches": 0, "updates": 0})
     initial_evaluation: dict | None = None
+    step_evaluations: list[dict] = field(default_factory=list)
     machine: list[dict] = field(default_factory=list)
+    unfinished: Unfinished = field(default_factory=Unfinished)
 
 
 class RunMeasurements:
@@ -62,6 +94,7 @@ class RunMeasurements:
     settings: the experiment's settings by key, as in the config (described in config/schema.yaml).
     batch_size: samples per step; None for the whole training set.
     input: the transform of stored images; None if the network takes token ids.
+    optimizer: the recipe's optimizer with the experiment's changes.
     training_samples: number of samples in the training split.
     epoch: the current epoch; None before the first one.
     provenance: as in the record; `Training` adds the device and the versions when they are known.
@@ -71,6 +104,7 @@ class RunMeasurements:
         manifest = prepared.read_manifest(job.dataset_folder)
         self.batch_size = resolve_batch_size(recipe, settings["batch_size"])
         self.input = merged_input(recipe, settings["input"])
+        self.optimizer = merged_optimizer(recipe, settings)
         input_shape = seen_shape(self.input, manifest["sample_shape"])
         self.phase_times = phase_times
         self.training_samples = manifest["samples"]["train"]
@@ -89,7 +123,8 @@ class RunMeasurements:
             "content_sha256": manifest["content_sha256"],
             "samples": manifest["samples"],
         }
-        self._inputs = inputs_of(recipe_values(recipe), self._settings, self._dataset, job.mean_file, job.code)
+        files = job.mean_file, initial_weights_file(settings)
+        self._inputs = inputs_of(recipe_values(recipe), self._settings, self._dataset, *files, job.code)
         self.provenance = {
             **describe_job(len(job.device_lock.cpus)),
             "device": None,
@@ -105,12 +140,22 @@ class RunMeasurements:
             "parameters": self.architecture.parameter_count(),
             "dropout": self.architecture.has_dropout,
             "initializer": recipe.initializer,
-            "optimizer": recipe.optimizer.as_dict(),
+            "optimizer": self.optimizer.as_dict(),
             "batch_size": min(self.batch_size or self.training_samples, self.training_samples),
             "dtype": DTYPE,
             "input": self.input and asdict(self.input),
             "experiment": dict(settings),
         }
+
+    @property
+    def trained(self) -> dict:
+        """What the trained weights are of, to be stored with them."""
+        return {"classes": self._class_names, "recipe": self._run["recipe"], "dataset": self._run["dataset"]}
+
+    def rates(self, epoch: int) -> Rates:
+        """Return the constants of the update rule in an epoch (`EpochFeed.rates`)."""
+        schedule = self._settings["experiment"].get("learning_rate_schedule", {})
+        return epoch_rates(self.optimizer, schedule, self._settings["batch_size"], epoch)
 
     # --- resuming -----------------------------------------------------------------------------------------------
 
@@ -147,7 +192,10 @@ class RunMeasurements:
     def resume(self, epoch: int, snapshot: Mapping) -> None:
         """Continue from the `snapshot` that an earlier process took after `epoch`. Restart time is in no phase."""
         self.progress = Progress(**{name: snapshot[name] for name in Progress.__dataclass_fields__})
+        self.progress.unfinished = Unfinished(**snapshot["unfinished"])
         restart_seconds = self.phase_times.resume(snapshot["phases_seconds"])
+        if self.progress.sessions[-1]["first_epoch"] != epoch + 1:  # an epoch in two processes is a warm-up
+            self.phase_times.move("steady", "warm_up", self.progress.unfinished.seconds)
         self.progress.sessions.append(self._session(epoch + 1, restart_seconds))
         self.watch.begin(epoch + 1)
 
@@ -176,9 +224,9 @@ class RunMeasurements:
         else:
             self.progress.training_joules += now_joules - before_joules
 
-    def note_initial_evaluation(self, loss: float, accuracy: float) -> None:
-        """Record the mean cross entropy and the accuracy on the test split before training."""
-        self.progress.initial_evaluation = {"loss": encode_loss(loss), "accuracy": accuracy}
+    def note_initial_evaluation(self, evaluation: Evaluation) -> None:
+        """Record the evaluation of the test split before training."""
+        self.progress.initial_evaluation = encode_evaluation(evaluation)
 
     def count(self, counted: Mapping[str, int], feed: EpochFeed) -> None:
         """Add the framework's own counts of an epoch. Raises MeasurementError if they differ from the feed's."""
@@ -187,29 +235,42 @@ class RunMeasurements:
         earlier = self.progress.counted | {"updates": 0}  # a framework counts its updates over all epochs
         self.progress.counted = {name: earlier[name] + counted[name] for name in earlier}
 
-    def add_epoch(
-        self, feed: EpochFeed, part: str, seconds: float, losses: np.ndarray, evaluations: Evaluations
-    ) -> dict:
-        """Add an epoch to the progress and return its entry in the curves.
+    def add_part(self, losses: np.ndarray, seconds: float, waiting_seconds: float | None) -> None:
+        """Add a part of the current epoch, which may be all of it.
 
-        part: "warm_up" or "steady". seconds: training time of the epoch. losses: loss of each step, (steps,).
+        losses: loss of each step, (steps,). seconds, waiting_seconds: see `Unfinished`.
         """
-        progress = self.progress
-        entry = {
-            "epoch": self.epoch,
-            "part": part,
-            "seconds": seconds,
-            "batch_loss": encode_loss(float(np.average(losses, weights=feed.batch_sizes()))),
-            "evaluations": {
-                split: {"loss": encode_loss(loss), "accuracy": accuracy}
-                for split, (loss, accuracy) in evaluations.items()
-            },
-        }
-        progress.curves.append(entry)
+        progress, unfinished = self.progress, self.progress.unfinished
+        unfinished.losses += losses.tolist()
+        unfinished.seconds += seconds
+        if waiting_seconds is not None:
+            unfinished.waiting_seconds = (unfinished.waiting_seconds or 0.0) + waiting_seconds
         missing = self._max_step_losses - len(progress.step_losses)
         progress.step_losses += [encode_loss(float(loss)) for loss in losses[: max(missing, 0)]]
         progress.steps += len(losses)
-        progress.last_loss = float(losses[-1])
+
+    def add_step_evaluation(self, evaluation: Evaluation) -> None:
+        """Add an evaluation of the test split within the current epoch."""
+        progress = self.progress
+        training_seconds = sum(entry["seconds"] for entry in progress.curves) + progress.unfinished.seconds
+        where = {"epoch": self.epoch, "step": progress.steps, "training_seconds": training_seconds}
+        progress.step_evaluations.append(where | encode_evaluation(evaluation))
+
+    def add_epoch(self, feed: EpochFeed, part: str, evaluations: Evaluations) -> dict:
+        """Add the current epoch to the curves and return its entry. part: "warm_up" or "steady"."""
+        progress, unfinished = self.progress, self.progress.unfinished
+        weights = feed.batch_sizes()[: unfinished.steps]  # all steps, unless the run diverged
+        entry = {
+            "epoch": self.epoch,
+            "part": part,
+            "seconds": unfinished.seconds,
+            "waiting_seconds": unfinished.waiting_seconds,
+            "batch_loss": encode_loss(float(np.average(unfinished.losses, weights=weights))),
+            "evaluations": {split: encode_evaluation(evaluation) for split, evaluation in evaluations.items()},
+        }
+        progress.curves.append(entry)
+        progress.last_loss = unfinished.losses[-1]
+        progress.unfinished = Unfinished()
         progress.machine += self.watch.after(self.epoch or 0)
         return entry
 
@@ -256,6 +317,7 @@ class RunMeasurements:
             "curves": curves,
             "step_losses": list(progress.step_losses),
             "initial_evaluation": progress.initial_evaluation,
+            "step_evaluations": list(progress.step_evaluations),
             "counted": dict(progress.counted),
             "result": result(curves, progress.first_step_seconds, self.training_samples),
             "scored_texts": list(progress.scored_texts),

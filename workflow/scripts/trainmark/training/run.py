@@ -7,22 +7,23 @@ from contextlib import suppress
 
 import numpy as np
 
-from trainmark.datasets import prepared
-from trainmark.frameworks.adapter import Adapter
+from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import create_adapter
+from trainmark.loading.splits import Split, open_splits
 from trainmark.machine import nvml
 from trainmark.machine.memory import resident_mib
 from trainmark.machine.provenance import thread_pools, variables
 from trainmark.plan.run import Run
-from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
-from trainmark.recipes.initial_weights import draw_initial_weights
-from trainmark.recipes.outputs import cross_entropy_and_accuracy
+from trainmark.recipes.initial_weights import initial_weights_of
+from trainmark.recipes.outputs import Evaluation, evaluate
 from trainmark.recipes.recipe import DTYPE, Recipe
+from trainmark.recipes.stream import Stream
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
 from trainmark.training.job import Job
 from trainmark.training.kept_weights import remove_weights, write_weights
+from trainmark.training.pace import PacedStream, StepCallback
 from trainmark.training.phases import PhaseTimes
 from trainmark.training.progress import RunMeasurements
 from trainmark.training.status import divergence
@@ -33,8 +34,8 @@ CHECKPOINT_SHARE = 0.05
 EpochCallback = Callable[[dict], None]
 """Called after each epoch with its entry in the curves."""
 
-ResumeCallback = Callable[[int], None]
-"""Called when training resumes from a checkpoint, with the epoch of the checkpoint."""
+ResumeCallback = Callable[[int, int], None]
+"""Called when training resumes from a checkpoint, with the epoch of the checkpoint and the steps of the next epoch."""
 
 
 class Training:
@@ -46,10 +47,14 @@ class Training:
         self._loaded: Adapter | None = None
         self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
+        self._stream: PacedStream | None = None
+        self._written, self._cost_seconds = time.monotonic(), 0.0  # of the last checkpoint
         self._writing = threading.Lock()
 
-    def train(self, on_epoch: EpochCallback, on_resume: ResumeCallback) -> dict:
+    def train(self, on_epoch: EpochCallback, on_resume: ResumeCallback, on_step: StepCallback) -> dict:
         """Train from a fresh model, or resume from the newest checkpoint, and return the record.
+
+        on_step: called from time to time within an epoch on streamed images.
 
         Divergence and running out of memory are results and are recorded; they raise nothing. Raises
 
@@ -60,7 +65,7 @@ class Training:
         """
         try:
             remove_weights(self.job.weights_file)  # an earlier training's: nobody may take them for this one's
-            self._prepare(on_resume)
+            self._prepare(on_resume, on_step)
             diverged = self._train_epochs(on_epoch)
             weights = self._keep_weights() if self.job.keep_weights and not diverged else None
         except Exception as error:
@@ -97,7 +102,7 @@ class Training:
 
     # --- before the first epoch ---------------------------------------------------------------------------------
 
-    def _prepare(self, on_resume: ResumeCallback) -> None:
+    def _prepare(self, on_resume: ResumeCallback, on_step: StepCallback) -> None:
         """Load framework and data, build and compile the network, and restore the newest checkpoint if there is one."""
         phase_times, measurements = self.phase_times, self.measurements
         with phase_times.phase("import"):
@@ -105,12 +110,14 @@ class Training:
         self._loaded = adapter
         measurements.provenance |= {"versions": adapter.versions(), "variables": variables()}  # some set by the adapter
         with phase_times.phase("data_load"):
-            splits = self._splits()
+            splits = self._splits(on_step)
         with phase_times.phase("build"):
             adapter.build(
                 architecture=measurements.architecture,
-                weights=draw_initial_weights(measurements.architecture, self.recipe.initializer, self._seed),
-                optimizer=self.recipe.optimizer,
+                weights=initial_weights_of(
+                    self.settings, measurements.architecture, self.recipe.initializer, self._seed
+                ),
+                optimizer=measurements.optimizer.with_rates(measurements.rates(1)),
                 device=self.run.device,
                 dtype=DTYPE,
             )
@@ -132,12 +139,12 @@ class Training:
         adapter.set_state(state)
         if checkpoint:
             measurements.resume(checkpoint.epoch, checkpoint.progress)
-            on_resume(checkpoint.epoch)
+            on_resume(checkpoint.epoch, checkpoint.step)
         else:
             measurements.begin(clock.seconds)
             if measurements.architecture.has_dropout:  # its training losses depend on the framework's own masks
                 with phase_times.phase("evaluation", adapter.synchronize):
-                    measurements.note_initial_evaluation(*self._evaluate("test"))
+                    measurements.note_initial_evaluation(self._evaluate("test"))
 
     @property
     def _adapter(self) -> Adapter:
@@ -149,16 +156,30 @@ class Training:
         return run_seed(self.settings["seed"], self.run.repeat)
 
     def _feed(self, epoch: int) -> EpochFeed:
-        return epoch_feed(self.measurements.training_samples, self.measurements.batch_size, self._seed, epoch)
+        measured = self.measurements
+        return epoch_feed(measured.training_samples, measured.batch_size, self._seed, epoch, measured.rates(epoch))
 
-    def _splits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    def _splits(self, on_step: StepCallback) -> dict[str, Split]:
         """(inputs, labels) by split, as the network sees them."""
-        mean = np.load(self.job.mean_file, allow_pickle=False) if self.job.mean_file else None
-        splits = prepared.read_splits(self.job.dataset_folder)
-        return {
-            split: (input_transform.network_inputs(stored, mean, self.measurements.input, DTYPE), np.asarray(labels))
-            for split, (stored, labels) in splits.items()
-        }
+        job, measurements = self.job, self.measurements
+        splits = open_splits(
+            job.dataset_folder,
+            job.mean_file,
+            measurements.input,
+            DTYPE,
+            self.settings["loader"],
+            len(job.device_lock.cpus),
+            job.packed_folder,
+        )
+        inputs, labels = splits["train"]
+        if isinstance(inputs, Stream):
+            size = self.settings["evaluation_batch_size"] or evaluation_batch_size(measurements.architecture)
+            for stream, _ in splits.values():
+                assert isinstance(stream, Stream)
+                stream.evaluation_batch_size = size
+            self._stream = PacedStream(inputs, self.run.epochs, on_step)
+            splits["train"] = (self._stream, labels)
+        return splits
 
     def _check_device(self) -> None:
         """Raise DeviceError if the arrays are not on the run's device."""
@@ -173,21 +194,33 @@ class Training:
         """Identity of the run, its batches included: another version of numpy might draw others from the same seed."""
         return self.measurements.identity(self._feed(1).sha256())
 
-    def _write_checkpoint(self, epoch: int) -> float:
-        """Write a checkpoint and return the seconds it took. If the disk refuses it, log that and train on."""
+    def _write_checkpoint(self, epoch: int, step: int) -> float:
+        """Write a checkpoint and return the seconds it took. If the disk refuses it, log that and train on.
+
+        epoch, step: see `Checkpoint`.
+        """
         with self._writing, self.phase_times.phase("checkpoint") as clock:
-            checkpoint = Checkpoint(epoch, self._adapter.state(), self.measurements.snapshot(self._device_memory_mib()))
+            progress = self.measurements.snapshot(self._device_memory_mib())
+            checkpoint = Checkpoint(epoch, self._adapter.state(), progress, step)
             try:
                 write_checkpoint(self.job.checkpoint_folder, self._identity(), checkpoint)
             except OSError as error:
-                print(f"no checkpoint was written after epoch {epoch}: {error}; training continues", flush=True)
+                where = f"step {step} of epoch {epoch + 1}" if step else f"epoch {epoch}"
+                print(f"no checkpoint was written after {where}: {error}; training continues", flush=True)
         return clock.seconds
+
+    def _checkpoint_if_due(self, epoch: int, step: int = 0) -> None:
+        """Write a checkpoint if the last one is long enough ago."""
+        due_seconds = max(self.job.checkpoint_seconds, self._cost_seconds / CHECKPOINT_SHARE)
+        if time.monotonic() - self._written >= due_seconds:
+            self._cost_seconds = self._write_checkpoint(epoch, step)
+            self._written = time.monotonic()
 
     def _keep_weights(self) -> dict | None:
         """Write the trained weights and return `weights` of the record; None, with a line in the log, if that fails."""
         with self._writing, self.phase_times.phase("checkpoint"):
             try:
-                return write_weights(self.job.weights_file, self._adapter.weights())
+                return write_weights(self.job.weights_file, self._adapter.weights(), self.measurements.trained)
             except OSError as error:
                 print(f"the trained weights were not written: {error}", flush=True)
         return None
@@ -197,7 +230,7 @@ class Training:
     def _train_epochs(self, on_epoch: EpochCallback) -> dict | None:
         """Train the remaining epochs. Stops at a loss that is not finite and returns where that was, else None."""
         first = len(self.measurements.progress.curves) + 1
-        written, cost_seconds = time.monotonic(), 0.0
+        self._written, self._cost_seconds = time.monotonic(), 0.0
         for epoch in range(first, self.run.epochs + 1):
             self.measurements.epoch = epoch
             entry, diverged = self._train_epoch(epoch, "warm_up" if epoch == first else "steady")
@@ -206,31 +239,59 @@ class Training:
                 self._adapter.check_gpu_memory()
             if diverged:
                 return diverged
-            due_seconds = max(self.job.checkpoint_seconds, cost_seconds / CHECKPOINT_SHARE)
-            if epoch < self.run.epochs and time.monotonic() - written >= due_seconds:
-                cost_seconds = self._write_checkpoint(epoch)
-                written = time.monotonic()
+            if epoch < self.run.epochs:
+                self._checkpoint_if_due(epoch)
         return None
 
-    def _train_epoch(self, epoch: int, part: str) -> tuple[dict, dict | None]:
-        """Train one epoch. Returns (its entry in the curves, where its loss stopped being finite or None)."""
-        adapter, progress = self._adapter, self.measurements.progress
-        feed = self._feed(epoch)
-        joules = self.measurements.meter.joules()
-        with self.phase_times.phase(part, adapter.synchronize) as clock:
-            losses = adapter.train_epoch(feed)
-        self.measurements.add_energy(joules)
-        self._check.after(clock.seconds)
-        self.measurements.count(adapter.counted(), feed)
-        with self.phase_times.phase("evaluation", adapter.synchronize):
-            evaluations = {split: self._evaluate(split) for split in self.recipe.evaluated_splits}
-        diverged = divergence(epoch, progress.steps, losses, progress.last_loss, evaluations)
-        return self.measurements.add_epoch(feed, part, clock.seconds, losses, evaluations), diverged
+    def _train_epoch(self, epoch: int, phase: str) -> tuple[dict, dict | None]:
+        """Train one epoch. Returns (its entry in the curves, where its loss stopped being finite or None).
 
-    def _evaluate(self, split: str) -> tuple[float, float]:
-        """Return (mean cross entropy, accuracy) over a split. On the test split, score the record's texts, too."""
+        phase: "warm_up" or "steady".
+        """
+        measurements = self.measurements
+        feed, done = self._feed(epoch), measurements.progress.unfinished.steps
+        if self._stream:
+            self._stream.begin_epoch(epoch, done)
+        for part in feed.parts(self._part_steps)[done // (self._part_steps or 1) :]:
+            self._train_part(part, phase)
+            unfinished = measurements.progress.unfinished
+            if unfinished.steps == feed.steps or not np.isfinite(unfinished.losses).all():
+                break
+            if self.settings["evaluation_steps"]:
+                with self.phase_times.phase("evaluation", self._adapter.synchronize):
+                    measurements.add_step_evaluation(self._evaluate("test"))
+            self._checkpoint_if_due(epoch - 1, unfinished.steps)
+        with self.phase_times.phase("evaluation", self._adapter.synchronize):
+            evaluations = {split: self._evaluate(split) for split in self.recipe.evaluated_splits}
+        progress = measurements.progress
+        losses = np.array(progress.unfinished.losses)
+        diverged = divergence(epoch, progress.steps - len(losses), losses, progress.last_loss, evaluations)
+        return measurements.add_epoch(feed, phase, evaluations), diverged
+
+    @property
+    def _part_steps(self) -> int | None:
+        """Number of steps between two moments within an epoch at which the run may evaluate or write a checkpoint."""
+        streamed = self.settings["checkpoint_steps"] if self._stream else None
+        steps: int | None = self.settings["evaluation_steps"] or streamed
+        return steps
+
+    def _train_part(self, part: EpochFeed, phase: str) -> None:
+        """Train a part of an epoch, or a whole one."""
+        adapter, measurements = self._adapter, self.measurements
+        joules = measurements.meter.joules()
+        waited_seconds = self._stream.waiting_seconds if self._stream else 0.0
+        with self.phase_times.phase(phase, adapter.synchronize) as clock:
+            losses = adapter.train_epoch(part)
+        measurements.add_energy(joules)
+        self._check.after(clock.seconds)
+        measurements.count(adapter.counted(), part)
+        waiting_seconds = self._stream.waiting_seconds - waited_seconds if self._stream else None
+        measurements.add_part(losses, clock.seconds, waiting_seconds)
+
+    def _evaluate(self, split: str) -> Evaluation:
+        """Return loss and accuracies over a split. On the test split, score the record's texts, too."""
         logits, labels = self._adapter.predict(split), self._labels[split]
         self._adapter.check_precision("prediction", {split: logits})
         if split == "test":
             self.measurements.score_texts(logits, labels)
-        return cross_entropy_and_accuracy(logits, labels)
+        return evaluate(logits, labels)

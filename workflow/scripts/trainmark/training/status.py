@@ -4,11 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trainmark.recipes.outputs import probabilities
+from trainmark.recipes.outputs import Evaluation, probabilities
 from trainmark.records.record import encode_loss
 
-Evaluations = Mapping[str, tuple[float, float]]
-"""(loss, accuracy) by split."""
+Evaluations = Mapping[str, Evaluation]
+"""Evaluations by split."""
+
+
+def encode_evaluation(evaluation: Evaluation) -> dict:
+    """Encode an evaluation as the record holds it: loss, accuracy and top5_accuracy."""
+    return evaluation._asdict() | {"loss": encode_loss(evaluation.loss)}
 
 
 def divergence(
@@ -30,7 +35,7 @@ def divergence(
         step = int(not_finite[0])
         bad_losses, last_finite = [losses[step]], float(losses[step - 1]) if step else last_finite
     else:
-        bad_losses = [loss for loss, _ in evaluations.values() if not np.isfinite(loss)]
+        bad_losses = [one.loss for one in evaluations.values() if not np.isfinite(one.loss)]
         step, last_finite = len(losses) - 1, float(losses[-1])
     if not bad_losses:
         return None

@@ -1,6 +1,7 @@
 """Helpers of formats of image files: unpacking archives, and listing the images in class folders."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from trainmark.files.whole import write_text
 
 TEST_FOLDERS = ("val", "test")
 """Names that the folder of test images may have."""
+
+SPLIT_NAME = re.compile(r"(train|val|valid|test)(ing|idation)?([-_ ]?(images?|set|data))?|eval(uation)?", re.IGNORECASE)
+"""Names of folders that look like a split."""
 
 MARK = ".unpacked"
 """Suffix of a file with the checksum of an archive whose unpacking was started or finished."""
@@ -49,6 +53,57 @@ def own_folder(entry: Mapping) -> Path:
     if not (os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)):
         raise DataError(f"{folder}, the `folder` of {entry['title']}, does not exist or cannot be read")
     return folder
+
+
+def top_folder(folders: Folders, entry: Mapping) -> Path:
+    """The folder that holds the images of an entry: the user's own, or that of its archives, which are unpacked."""
+    if "folder" in entry:
+        return own_folder(entry)
+    expect_only(folders, entry["files"])
+    for file in entry["files"]:
+        unpack_into(folders, file)
+    return folders.unpacked
+
+
+def is_divided(root: Path) -> bool:
+    """Whether a folder holds training and test images in folders of their own. Raises DataError if that is unclear.
+
+    A lone folder train could be half of a dataset or a class of that name, and Training a split or a class.
+    """
+    splits = [name for name in _names(root) if SPLIT_NAME.fullmatch(name)]
+    if "train" in splits and set(TEST_FOLDERS) & set(splits):
+        return True
+    if splits:
+        raise DataError(
+            f"{root} holds a folder {splits[0]}, which may be a class or a split; allowed: train beside val or test, "
+            "with a folder for each class in them, or folders of classes under other names"
+        )
+    return False
+
+
+def class_names_in(root: Path) -> list[str]:
+    """Names of the class folders in a folder that is not divided into splits. Raises DataError if they may be others.
+
+    Folders that hold no image themselves, and all the same folders, are the splits of a dataset or its years.
+    """
+    class_names = _names(root)
+    inner = [set(_names(root / name)) for name in class_names]
+    for name, folders in zip(class_names, inner, strict=True):
+        if "train" in folders and folders & set(TEST_FOLDERS):
+            raise DataError(f"{root} holds {name}, which holds train and val or test; give the entry `root: {name}`")
+    if len(class_names) < 2:
+        found = f"only the folder {class_names[0]}" if class_names else "no folder"
+        raise DataError(
+            f"{root} holds {found}; it must hold a folder train and a folder val or test, with a folder for each class "
+            "in them, or a folder for each of two or more classes"
+        )
+    if set.intersection(*inner) and all(path.is_dir() for name in class_names for path in _visible(root / name)):
+        raise DataError(
+            f"{root}: {', '.join(class_names[:3])} all hold a folder {min(set.intersection(*inner))} and no image; "
+            "it is unclear which folders are classes; rename splits to train and val, or put images right into the "
+            "folder of their class"
+        )
+    return class_names
 
 
 def class_folders(root: Path) -> tuple[dict[str, Path], list[str]]:

@@ -1,66 +1,76 @@
-"""Image files in folders, train/<class>/* and val/<class>/*, or in lists of `<path> <label>`; of archives or one's own.
+"""Image files in class folders of an archive or the user's own: train/<class>/* and val/<class>/*, or <class>/*.
 
-Of an archive, `root` says which of its folders holds them. `lists` names a list for each split; paths start at root.
+Of an archive, `root` says which of its folders holds them. Where the images are not divided into training and test
+images, the test images are drawn: a share of each class (`test_share`), by a seed (`seed`).
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainmark.datasets.catalogue import SPLITS
-from trainmark.datasets.formats._trees import (
-    checked_name,
-    class_folders,
-    expect_only,
-    list_images,
-    own_folder,
-    unpack_into,
-)
-from trainmark.datasets.images.lists import ImageList, read_list
-from trainmark.datasets.samples import Folders, ImageLists, class_names_of
+from trainmark.datasets.formats._trees import class_folders, class_names_in, is_divided, list_images, top_folder
+from trainmark.datasets.images.lists import ImageList
+from trainmark.datasets.samples import Folders, ImageLists
 from trainmark.errors import DataError
 
-FORMAT = {"kind": "image_lists", "required": ["files|folder"], "optional": ["root", "lists", "class_names"]}
+FORMAT = {
+    "kind": "image_lists",
+    "required": ["files|folder"],
+    "optional": ["root", "class_names", "test_share", "seed"],
+}
+
+TEST_SHARE = 0.2
+"""Default of `test_share`."""
+
+SEED = 1
+"""Default of `seed`."""
 
 
 def read(folders: Folders, entry: Mapping) -> ImageLists:
     """List the images of the user's folder or of the entry's archives. Raises DataError for another layout."""
-    root = _top(folders, entry) / entry.get("root", "")
-    if "lists" in entry:
-        return _from_lists(root, entry)
-    splits, class_names = class_folders(root)
+    root = top_folder(folders, entry) / entry.get("root", "")
+    if is_divided(root):
+        _expect_no_draw(root, entry)
+        parts, class_names = class_folders(root)
+        splits = {split: list_images(root, folder, class_names) for split, folder in parts.items()}
+    else:
+        class_names = class_names_in(root)
+        splits = _drawn(root, class_names, entry)
     names = entry.get("class_names") or class_names
     if len(names) != len(class_names):
         raise DataError(
-            f"{splits['train']} holds {len(class_names)} classes; the catalogue entry has {len(names)} class_names; "
-            "give one for each folder, in the order of the folders' names"
+            f"{root} holds {len(class_names)} classes; the catalogue entry has {len(names)} class_names; give one for "
+            "each folder, in the order of the folders' names"
         )
-    return ImageLists(
-        root,
-        {split: list_images(root, folder, class_names) for split, folder in splits.items()},
-        names,
-    )
+    return ImageLists(root, splits, names)
 
 
-def _top(folders: Folders, entry: Mapping) -> Path:
-    if "folder" in entry:
-        return own_folder(entry)
-    expect_only(folders, entry["files"])
-    for file in entry["files"]:
-        unpack_into(folders, file)
-    return folders.unpacked
+def _expect_no_draw(root: Path, entry: Mapping) -> None:
+    """Raise DataError if the entry says how to draw test images and the folder has its own."""
+    if keys := [key for key in ("test_share", "seed") if key in entry]:
+        raise DataError(
+            f"{root} holds training and test images in folders of their own, and the entry has {' and '.join(keys)}; "
+            "leave that out, or name a folder with one folder for each class"
+        )
 
 
-def _from_lists(root: Path, entry: Mapping) -> ImageLists:
-    splits = {split: _checked(root / entry["lists"][split], root) for split in SPLITS}
-    classes = 1 + max((label for entries in splits.values() for _, label in entries), default=-1)
-    return ImageLists(root, splits, class_names_of({"classes": classes, **entry}))
+def _drawn(root: Path, class_names: list[str], entry: Mapping) -> dict[str, ImageList]:
+    """Draw the test images of each class; the others are training images. Raises DataError for a class of one image.
 
-
-def _checked(path: Path, root: Path) -> ImageList:
-    """Read a list. Raises DataError if a path leads out of `root`, as a list from another machine may."""
-    entries = read_list(path)
-    for number, (name, _) in enumerate(entries, 1):
-        checked_name(name, path)
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise DataError(f"{path}, line {number}: {name} leads out of {root}; paths start there")
-    return entries
+    The images of a class are ranked by the SHA-256 of seed and path, and the first ones are taken: the draw is the same
+    on every machine.
+    """
+    share, seed = entry.get("test_share", TEST_SHARE), entry.get("seed", SEED)
+    images = list_images(root, root, class_names)
+    splits: dict[str, ImageList] = {"train": [], "test": []}
+    for label, name in enumerate(class_names):
+        of_class = [image for image in images if image[1] == label]
+        if len(of_class) == 1:
+            raise DataError(
+                f"{root / name} holds one image; each class needs two or more, of which at least one is a test image"
+            )
+        ranked = sorted(of_class, key=lambda image: hashlib.sha256(f"{seed} {image[0]}".encode()).digest())
+        test = set(ranked[: min(max(1, round(share * len(ranked))), len(ranked) - 1)])
+        for image in of_class:
+            splits["test" if image in test else "train"].append(image)
+    return splits

@@ -1,0 +1,145 @@
+"""Images per second of Chainer's own ImageNet example and of the same training by trainmark, in turn.
+
+Run: make bench-imagenet EXAMPLE=<examples/imagenet of Chainer 7.8.1> IMAGES=<folder of class folders> [ARCH=nin]. The
+example is run as it is, and the moments of its updates are noted. Both train the same photographs, scaled to 256x256 as
+the example wants them, with the same batch size and number of loader processes, on all CPUs, for two epochs. The second
+one is compared: the example's last update of the first epoch begins it, and trainmark's record has it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import runpy
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness import REPOSITORY, snakemake, write_config
+from PIL import Image
+
+from trainmark.datasets.images.decoding import load_stored
+from trainmark.records.record import read_record
+
+NOTED = "TRAINMARK_NOTED_UPDATES"
+"""Environment variable with the file for the moments of the example's updates."""
+
+
+def note_updates(example: Path) -> None:
+    """Run the example in this process, with the rest of the command line, and note when each update has ended."""
+    from chainer.training.updaters import StandardUpdater  # here: chainer_compat has to come before
+
+    moments = []
+    update = StandardUpdater.update
+
+    def noted(updater: StandardUpdater) -> None:
+        update(updater)
+        moments.append(time.monotonic())
+        Path(os.environ[NOTED]).write_text(json.dumps(moments))
+
+    StandardUpdater.update = noted
+    sys.path.insert(0, str(example))
+    runpy.run_path(str(example / "train_imagenet.py"), run_name="__main__")
+
+
+def scaled_photographs(images: Path, folder: Path, per_class: int) -> dict[str, int]:
+    """Write photographs of each class as 256x256 JPEG files, lists for the example, and return the samples by split."""
+    samples = {}
+    classes = sorted(path for path in images.iterdir() if path.is_dir())
+    for split, first, count in (("train", 0, per_class), ("val", per_class, 1)):
+        lines = []
+        for label, source in enumerate(classes):
+            photographs = sorted(path for path in source.rglob("*") if path.is_file())
+            target = folder / split / source.name
+            target.mkdir(parents=True)
+            for number in range(first, first + count):
+                file = target / f"{number}.jpg"
+                Image.fromarray(load_stored(photographs[number % len(photographs)])).save(file, quality=90)
+                lines.append(f"{file.relative_to(folder)} {label}\n")
+        (folder / f"{split}.txt").write_text("".join(lines))
+        samples[split] = len(lines)
+    return samples
+
+
+def of_example(arguments: argparse.Namespace, folder: Path, samples: int) -> float:
+    """Return images per second of the example's second epoch."""
+    steps = samples // arguments.batch_size
+    chainer_compat = str(REPOSITORY / "workflow" / "scripts" / "trainmark" / "frameworks" / "chainer_compat.py")
+    command = [
+        sys.executable,
+        chainer_compat,
+        __file__,
+        "--example-only",
+        str(arguments.example),
+        "train.txt",
+        "val.txt",
+    ]
+    command += ["--arch", arguments.arch, "--batchsize", str(arguments.batch_size), "--epoch", "2", "--root", "."]
+    command += ["--loaderjob", str(arguments.jobs), "--mean", "results/datasets/photographs/mean.npy"]
+    noted = folder / "updates.json"
+    modules = os.pathsep.join(str(REPOSITORY / path) for path in ("workflow/scripts", "tests"))
+    environment = os.environ | {NOTED: str(noted), "PYTHONPATH": modules}
+    subprocess.run(command, cwd=folder, check=True, env=environment, stdout=subprocess.DEVNULL)
+    moments = json.loads(noted.read_text())
+    return samples / (moments[2 * steps - 1] - moments[steps - 1])
+
+
+def of_trainmark(arguments: argparse.Namespace, folder: Path, repeat: int) -> tuple[float, float]:
+    """Return images per second of a run's second epoch, and the share of it for which the run waited for images."""
+    name = f"imagenet-{arguments.arch}"
+    experiment = {
+        "recipes": [name], "datasets": ["photographs"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [2],
+        "repeats": repeat, "batch_size": arguments.batch_size, "keep_weights": False,
+        "loader": {"iterator": "process", "jobs": arguments.jobs},
+    }  # fmt: skip
+    dataset = {"title": "Photographs", "format": "image_folder", "folder": str(folder)}
+    config = write_config(folder, {"experiments": {"bench": experiment}, "datasets": {"photographs": dataset}})
+    run = f"results/runs/bench/{name}/photographs/chainer/cpu/epochs-2/repeat-{repeat}/record.json"
+    process = snakemake(
+        folder, run, "--cores", "all", "--set-threads", f"train={os.cpu_count()}", "--configfile", config
+    )
+    if process.returncode:
+        sys.exit(process.printed)
+    result = read_record(folder / run)["result"]
+    return result["samples_per_second"], result["waiting_share"]
+
+
+def main() -> None:
+    """Measure in turn and print each round and the ratio."""
+    if sys.argv[1:2] == ["--example-only"]:
+        example = Path(sys.argv[2])
+        sys.argv = [str(example / "train_imagenet.py"), *sys.argv[3:]]
+        note_updates(example)
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("example", type=Path, help="folder examples/imagenet of Chainer")
+    parser.add_argument("images", type=Path, help="folder with a folder of photographs for each class")
+    parser.add_argument("--arch", default="nin")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--per-class", type=int, default=16, help="training photographs of each class")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="loader processes")
+    arguments = parser.parse_args()
+    arguments.example = arguments.example.resolve()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        samples = scaled_photographs(arguments.images, folder, arguments.per_class)["train"]
+        of_trainmark(arguments, folder, 1)  # makes the mean image, too
+        print(f"imagenet-{arguments.arch}: {samples} photographs, batches of {arguments.batch_size}, {arguments.jobs} "
+              f"loader processes; {platform.machine()}, {os.cpu_count()} cores")  # fmt: skip
+        ratios = []
+        for repeat in range(2, arguments.rounds + 2):
+            example = of_example(arguments, folder, samples)
+            ours, waiting = of_trainmark(arguments, folder, repeat)
+            ratios.append(ours / example)
+            print(f"  example {example:.2f} images/s, trainmark {ours:.2f} (waiting {waiting:.1%}), "
+                  f"ratio {ratios[-1]:.3f}", flush=True)  # fmt: skip
+    print(f"trainmark against the example: {statistics.median(ratios):.3f} times its images/s "
+          f"({min(ratios):.3f} to {max(ratios):.3f})")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+"""import_config.py: files of the original ImageNet recipe become experiment files, and their defects are told.
+
+The samples have the keys and values of the original's own samples, defects included.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from config_messages import assert_says
+from harness import REPOSITORY, environment
+
+from trainmark.cluster.site import read_site, scheduler_of
+from trainmark.config.load import load_config
+from trainmark.config.original import dump, dump_site, import_config
+from trainmark.errors import ConfigError
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
+SCRIPT = str(REPOSITORY / "workflow" / "scripts" / "import_config.py")
+
+SAMPLE = """\
+nodetype: q_node
+nnodes: 1
+walltime: 02:30:00
+jobname: imagenet
+stdout: $JOB_ID.o.log
+stderr: $JOB_ID.e.log
+others:
+  j: "y"
+
+modules: ./modules.sh
+
+nclasses: 16
+mean: mean.npy
+
+arch: resnet50
+epoch: 10
+batchsize: 128
+loaderjob: 8
+out: results
+resume: null
+initmodel: null
+test: null
+
+communicator: hierarchical
+loadtype: original
+iterator: processes
+optimizer: adam
+"""
+VALUES = yaml.safe_load(SAMPLE)
+EXPERIMENT = {
+    "description": "The ImageNet recipe for TSUBAME, with the settings of config.yaml.",
+    "recipes": ["imagenet-resnet50"],
+    "datasets": ["mini-imagenet-16"],
+    "frameworks": ["chainer"],
+    "epochs": [10],
+    "repeats": 1,
+    "batch_size": 128,
+    "input": {"subtract_mean": True},
+    "optimizer": {"rule": "adam"},
+    "loader": {"iterator": "process", "jobs": 8, "store": "files"},
+    "evaluation_batch_size": 250,
+}
+SITE = {
+    "options": {
+        "all": {
+            "group": None,
+            "node_type": "q_node",
+            "jobname": "imagenet",
+            "stdout": "$JOB_ID.o.log",
+            "stderr": "$JOB_ID.e.log",
+            "others": {"j": "y"},
+        },
+        "train": {"runtime": 150},
+    },
+    "modules": "./modules.sh",
+}
+
+
+def imported(text: str = SAMPLE, name: str = "config.yaml"):
+    Path(name).write_text(text, encoding="utf-8")
+    return import_config(Path(name))
+
+
+def with_values(**changes) -> str:
+    """SAMPLE with other values, as YAML; a value of ... leaves the key out."""
+    return yaml.safe_dump(
+        {key: value for key, value in (VALUES | changes).items() if value is not ...}, sort_keys=False
+    )
+
+
+def experiment_with(**changes) -> dict:
+    (experiment,) = imported(with_values(**changes)).document["experiments"].values()
+    return experiment
+
+
+def reports_with(**changes) -> list[str]:
+    """What is reported beyond what is reported of SAMPLE, without file and line."""
+    usual = {report.partition(": ")[2] for report in imported().reports}
+    reports = [report.partition(": ")[2] for report in imported(with_values(**changes)).reports]
+    return [report for report in reports if report not in usual]
+
+
+def as_json(text: str) -> str:
+    return json.dumps(yaml.safe_load(text), indent=2)
+
+
+# --- the samples --------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_becomes_an_experiment_file():
+    sample = imported()
+    assert sample.document == {"experiments": {"imagenet": EXPERIMENT}}
+    assert sample.site == SITE and sample.folder == "results"
+    Path("mine.yaml").write_text(dump(sample, Path("config.yaml")))
+    config, catalogue = load_config([Path("mine.yaml")])
+    assert config["experiments"]["imagenet"].items() >= EXPERIMENT.items()
+    assert catalogue["mini-imagenet-16"]["classes"] == 16
+
+
+def test_the_words_for_the_profile_are_a_site_file(monkeypatch):
+    Path("site.yaml").write_text(dump_site(imported()))
+    Path("modules.sh").touch()
+    monkeypatch.setenv("TRAINMARK_SITE", "site.yaml")
+    assert read_site(scheduler_of("tsubame")).options == SITE["options"]
+
+
+def test_the_sample_in_json_lacks_a_comma():
+    broken = as_json(SAMPLE).replace('"nclasses": 16,', '"nclasses": 16')
+    sample = imported(broken, "config.json")
+    description = "The ImageNet recipe for TSUBAME, with the settings of config.json."
+    assert sample.document == {"experiments": {"imagenet": EXPERIMENT | {"description": description}}}
+    line = broken[: broken.index('"nclasses"')].count("\n") + 1
+    assert sample.reports[0] == (
+        f"config.json, line {line}: a comma is missing at the end of the line; it was read as if it stood there"
+    )
+    assert imported(as_json(SAMPLE), "config.json").reports == sample.reports[1:]
+
+
+def test_each_defect_of_the_sample_is_reported_with_its_line():
+    assert [report.removeprefix("config.yaml, ") for report in imported().reports] == [
+        "line 26: iterator: there is no iterator processes, and the original took the serial one instead; read as "
+        "process",
+        "line 12: nclasses: the original's head had 1000 outputs whatever nclasses said; here it has 16",
+        "line 12: nclasses: the original drew its 16 classes without a seed and kept their numbers; here they are "
+        "drawn by a seed and numbered from 0, so that they are other classes",
+        "line 13: mean: mean.npy is not read: the mean image of the training images is computed and subtracted "
+        "(input.subtract_mean)",
+        "line 13: mean: the original always subtracted the top left window of the mean image; here it is the window of "
+        "the image (with input: {mean_window: top-left} as there)",
+        "line 19: out: the results folder is chosen with snakemake --directory results",
+        "line 24: communicator: hierarchical was removed in Chainer 7: use pure_nccl, or flat or naive; a run has one "
+        "worker here, which needs no communicator",
+    ]
+
+
+# --- settings -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        *(({"arch": arch}, {"recipes": [f"imagenet-{arch}"]}) for arch in ("alex", "nin", "googlenet", "googlenetbn")),
+        *(({"nclasses": n}, {"datasets": [f"mini-imagenet-{n}"]}) for n in (8, 32, 20)),
+        ({"nclasses": 1000}, {"datasets": ["ilsvrc2012"]}),
+        (
+            {"loadtype": "custom", "iterator": "thread"},
+            {"loader": {"iterator": "thread", "jobs": 8, "store": "memory"}},
+        ),
+        ({"loaderjob": None, "iterator": "serial"}, {"loader": {"iterator": "serial", "jobs": None, "store": "files"}}),
+        ({"optimizer": "momentum_sgd"}, {"optimizer": {"rule": "momentum_sgd"}}),
+        ({"optimizer": "rmsprop"}, {"optimizer": {"rule": "rmsprop"}}),
+        ({"optimizer": "rmsprop_warmup"}, {"optimizer": {"rule": "rmsprop_warmup", "legacy": True}}),
+        ({"test": True}, {"evaluation_steps": 10}),
+        ({"epoch": 90, "batchsize": 32}, {"epochs": [90], "batch_size": 32}),
+    ],
+)
+def test_a_setting_becomes_todays(changes, expected):
+    assert experiment_with(**changes).items() >= expected.items()
+
+
+def test_other_numbers_of_classes_get_an_entry():
+    document = imported(with_values(nclasses=20)).document
+    entry = {"title": "20 classes of ImageNet", "format": "class_subset", "of": "ilsvrc2012", "classes": 20, "seed": 1}
+    assert document["datasets"] == {"mini-imagenet-20": entry}
+
+
+def test_only_what_is_trained_is_needed():
+    keys = ("arch", "nclasses", "epoch", "batchsize")
+    sample = imported(yaml.safe_dump({key: VALUES[key] for key in keys}))
+    assert sample.site == {} and sample.folder is None
+    assert sample.document["experiments"]["imagenet"]["optimizer"] == {"rule": "momentum_sgd"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "site"),
+    [
+        ({"walltime": "00:10:01"}, {"train": {"runtime": 11}}),
+        ({"walltime": "24:00:00"}, {"train": {"runtime": 1440}}),
+        ({"others": {"j": True, "p": "-5"}}, {"others": {"j": "y", "p": "-5"}}),
+        ({"nodetype": "f_node"}, {"node_type": "f_node"}),
+    ],
+)
+def test_settings_of_the_job_become_words_of_the_profile(changes, site):
+    options = imported(with_values(**changes)).site["options"]
+    assert (options | options["all"]).items() >= site.items()
+
+
+# --- defects ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "report"),
+    [
+        ({"resume": "old.npz"}, "resume: the original took no snapshot to resume from; …"),
+        ({"initmodel": "r.npz"}, "initmodel: r.npz is a snapshot of Chainer, which is not read; …weights.npz…"),
+        ({"test": False}, "test: the original evaluated every 10 iterations for false, too; …"),
+        ({"optimizer": "rmsprop_warmup"}, "optimizer: as published, its warm-up overshoots…; …continuous…"),
+        (
+            {"nodetype": "f_node", "nnodes": 2, "batchsize": 32},
+            "batchsize: the original trained with 8 workers, 256 samples per step together; …batch_size is 32",
+        ),
+        (
+            {"communicator": "two_dimensional"},
+            "communicator: two_dimensional was removed in Chainer 7: use pure_nccl…; …",
+        ),
+        ({"communicator": "single_node"}, "communicator: single_node was removed in Chainer 7: use pure_nccl…; …"),
+        ({"communicator": "flat"}, "communicator: a run has one worker here, which needs no communicator"),
+        ({"others": {"j": True}}, "others: j is true in YAML 1.1 without quotes, …-j True; read as j: y"),
+        ({"modules": {"cuda": "cuda/8.0"}}, "modules: modules in config/site.yaml names a file; …module load cuda/8.0"),
+        ({"vars": "./vars.sh"}, "vars: each job read ./vars.sh; …"),
+        ({"mean": None}, "mean: the mean image of the training images is computed…"),
+    ],
+)
+def test_a_planted_defect_is_reported(changes, report):
+    (found,) = reports_with(**changes)
+    assert_says(found, report, "")
+
+
+def test_a_time_without_quotes_is_read_as_one():
+    sample = imported(SAMPLE.replace("02:30:00", "10:00:00"))
+    assert sample.site["options"]["train"] == {"runtime": 600}
+    assert sample.reports[1] == (
+        "config.yaml, line 3: walltime: 10:00:00 without quotes is the number 36000 in YAML 1.1; read as text, write "
+        "'10:00:00'"
+    )
+    quoted = imported(SAMPLE.replace("02:30:00", "'10:00:00'"))
+    assert quoted.site == sample.site and len(quoted.reports) == len(sample.reports) - 1
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("mean.npy", "mean"), ("nnodetype", "nodetype")])
+def test_a_key_of_the_documentation_is_read_as_that_of_the_program(wrong, right):
+    sample = imported(
+        SAMPLE.replace(f"\n{right}:", f"\n{wrong}:").replace("nodetype: q", f"{wrong}: q", wrong[0] == "n")
+    )
+    assert sample.document == {"experiments": {"imagenet": EXPERIMENT}} and sample.site == SITE
+    assert f"{wrong}: the original's documentation calls it {wrong}, and its program read {right}" in sample.reports[0]
+
+
+def test_a_full_imagenet_has_the_defects_of_none_of_its_parts():
+    assert not [report for report in imported(with_values(nclasses=1000)).reports if ": nclasses:" in report]
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"arch": "resnet-50"}, "arch: found 'resnet-50' (text); …, resnet50; did you mean resnet50?"),
+        ({"arch": "vgg16"}, "arch: found 'vgg16' (text); allowed: alex, googlenet, googlenetbn, nin, resnet50"),
+        ({"optimizer": "adamw"}, "optimizer: found 'adamw' (text); …; did you mean adam?"),
+        ({"optimizer": "kfac"}, "optimizer: found 'kfac' (text); allowed: momentum_sgd, adam, rmsprop_warmup, rmsprop"),
+        ({"iterator": "multi"}, "iterator: found 'multi' (text); allowed: serial, thread, process"),
+        ({"loadtype": "development"}, "loadtype: found 'development' (text); allowed: original, custom"),
+        (
+            {"communicator": "nccl"},
+            "communicator: found 'nccl' (text); allowed: pure_nccl, flat, naive and, …; did you mean pure_nccl?",
+        ),
+        ({"nodetype": "q_core"}, "nodetype: found 'q_core' (text); …; did you mean q_node?"),
+        ({"nclasses": 1}, "nclasses: found 1 (a whole number); allowed: a whole number, 2 to 1000"),
+        ({"nclasses": 1001}, "nclasses: found 1001 (a whole number); …"),
+        ({"nclasses": "all"}, "nclasses: found 'all' (text); …"),
+        ({"epoch": 0}, "epoch: found 0 (a whole number); …"),
+        ({"batchsize": 12.5}, "batchsize: found 12.5 (a number); …"),
+        ({"loaderjob": -1}, "loaderjob: found -1 (a whole number); …"),
+        ({"walltime": "2 hours"}, "walltime: found '2 hours' (text); allowed: hh:mm:ss"),
+        ({"walltime": 36000}, "walltime: found 36000 (a whole number); allowed: hh:mm:ss"),
+        ({"test": "yes"}, "test: found 'yes' (text); allowed: true or null; write it without quotes"),
+        ({"resume": 3}, "resume: found 3 (a whole number); allowed: a path, or null"),
+        ({"batchsizes": 3}, "batchsizes: unknown key; …; did you mean batchsize?"),
+        ({"arch": ...}, "top level: lacks the key arch; …"),
+    ],
+)
+@pytest.mark.parametrize("name", ["config.yaml", "config.json"])
+def test_a_value_that_is_not_allowed_is_refused(name, changes, expected):
+    text = with_values(**changes)
+    with pytest.raises(ConfigError) as caught:
+        imported(as_json(text) if name.endswith("json") else text, name)
+    assert_says(str(caught.value), expected, f"{name}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("c.json", '{"nclasses": 16 8}', "c.json, line 1, column 17: not valid JSON (Expecting ',' delimiter)"),
+        ("c.json", '{"out": "a"\n "b"}', "c.json, line 2, column 2: not valid JSON (Expecting ',' delimiter)"),
+        ("c.json", '{"epoch": 1,\n}', "c.json, line 2, column 1: not valid JSON (Expecting property name"),
+        ("c.json", '{"epoch": 1, "epoch": 2}', "c.json: found the key 'epoch' twice; allowed: each key once"),
+        ("c.json", "[1]", "c.json: found a list at the top; allowed: a mapping of keys to values"),
+        ("c.yaml", "", "c.yaml: found nothing at the top; allowed: a mapping of keys to values"),
+        ("c.yaml", "epoch: 1\nepoch: 2", "c.yaml, line 2: found the key 'epoch' twice (first in line 1)"),
+        ("c.yaml", "arch: !!python/object/apply:os.system ['touch owned']", "c.yaml, line 1: found the tag !!python"),
+        ("c.yaml", "mean: a\nmean.npy: b", "c.yaml, line 2: found both mean and mean.npy, which mean the same"),
+        ("c.yaml", "nnodetype: q_node\nnodetype: q_node", "c.yaml, line 1: found both nodetype and nnodetype, which"),
+    ],
+)
+def test_a_file_that_is_not_right_is_refused(name, text, message):
+    with pytest.raises(ConfigError) as caught:
+        imported(text, name)
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+    assert not Path("owned").exists()
+
+
+def test_a_name_that_can_not_be_one_is_refused():
+    Path("config.yaml").write_text(SAMPLE)
+    with pytest.raises(ConfigError) as caught:
+        import_config(Path("config.yaml"), "My run")
+    assert "found the name 'My run' (text); allowed: lower-case letters" in str(caught.value)
+
+
+# --- the script ---------------------------------------------------------------------------------------------------
+
+
+def run(*options):
+    command = [sys.executable, SCRIPT, *options]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+
+
+def test_the_script_writes_the_experiment_and_tells_the_rest():
+    Path("config.yaml").write_text(SAMPLE)
+    printed = run("config.yaml", "--name", "mine")
+    assert printed.returncode == 0, printed.stderr
+    assert yaml.safe_load(printed.stdout) == {"experiments": {"mine": EXPERIMENT}}
+    lines = printed.stderr.splitlines()
+    assert lines[0].startswith("config.yaml, line 26: iterator:")
+    site = lines.index("for config/site.yaml of profiles/tsubame (docs/clusters.md), with your group:")
+    assert yaml.safe_load("\n".join(lines[site + 1 :])) == SITE
+    written = run("config.yaml", "--name", "mine", "--out", "mine.yaml")
+    assert (written.returncode, written.stdout, written.stderr) == (0, "", printed.stderr)
+    assert Path("mine.yaml").read_text() == printed.stdout
+
+
+def test_the_script_replaces_no_file():
+    Path("config.yaml").write_text(SAMPLE)
+    Path("mine.yaml").write_text("mine")
+    refused = run("config.yaml", "--out", "mine.yaml")
+    assert (refused.returncode, Path("mine.yaml").read_text()) == (1, "mine")
+    assert refused.stderr == "ConfigError: mine.yaml: not written (File exists); choose another file name\n"

@@ -1,0 +1,155 @@
+"""Image files in lists of `<path> <label>` lines: what is read, and what is refused before anything is trained."""
+
+import zipfile
+
+import pytest
+from messages import message_of
+
+from trainmark.datasets.catalogue import own_files
+from trainmark.datasets.formats.image_list import read
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.samples import Folders
+from trainmark.files.checksums import sha256_of
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder with four files that look like images to whoever lists names, and two lists of them."""
+    root = tmp_path / "own"
+    for name in ("train/cat/a b.png", "train/dog/2.png", "val/cat/1.png", "val/dog/1.png"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"image")
+    (root / "fit.txt").write_text("train/cat/a b.png 0\ntrain/dog/2.png 1\n")
+    (root / "check.txt").write_text("val/cat/1.png 0\nval/dog/1.png 1\n")
+    return root
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return Folders(tmp_path / "raw", tmp_path / "unpacked")
+
+
+@pytest.fixture
+def listed(root):
+    lists = {"test": "check.txt", "train": "fit.txt"}
+    return {"title": "Mine", "format": "image_list", "folder": str(root), "lists": lists}
+
+
+def test_lists_say_which_images_there_are(root, folders, listed):
+    dataset = read(folders, listed)
+    assert (dataset.root, dataset.kind, dataset.class_names) == (root, "image_lists", ["0", "1"])
+    assert list(dataset.splits.items()) == [
+        ("train", [("train/cat/a b.png", 0), ("train/dog/2.png", 1)]),
+        ("test", [("val/cat/1.png", 0), ("val/dog/1.png", 1)]),
+    ], "in this order, however the config has it: the content hash hangs on it"
+
+
+def test_class_names_of_the_entry_are_taken(folders, listed):
+    assert read(folders, {**listed, "class_names": ["a", "b"]}).class_names == ["a", "b"]
+
+
+def test_images_start_at_the_root_and_lists_at_the_folder(root, folders, listed):
+    (root / "train.txt").write_text("cat/a b.png 0\ndog/2.png 1\n")
+    entry = {**listed, "root": "train", "lists": {"train": "train.txt", "test": "train.txt"}}
+    dataset = read(folders, entry)
+    assert dataset.root == root / "train" and dataset.splits["test"] == [("cat/a b.png", 0), ("dog/2.png", 1)]
+
+
+def test_lists_may_lie_elsewhere(root, folders, listed, tmp_path, monkeypatch):
+    """As where the images are many people's, and each has lists of some classes."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (root / "fit.txt").rename(tmp_path / "mine.txt")
+    for place in ("~/mine.txt", str(tmp_path / "mine.txt"), "../mine.txt"):
+        assert len(read(folders, {**listed, "lists": {"train": place, "test": "check.txt"}}).splits["train"]) == 2
+
+
+def test_snakemake_notices_a_list_that_changes(root, listed, tmp_path):
+    catalogue = {"mine": listed}
+    assert own_files("mine", catalogue) == [str(root / "check.txt"), str(root / "fit.txt")]
+    (root / "check.txt").rename(tmp_path / "elsewhere.txt")
+    assert own_files("mine", catalogue) == [str(root / "fit.txt")], "preparing says that the other is missing"
+    listed["lists"]["test"] = str(tmp_path / "elsewhere.txt")
+    assert own_files("mine", catalogue) == [str(tmp_path / "elsewhere.txt"), str(root / "fit.txt")]
+
+
+WRONG = {
+    "no label": ("train/cat/a b.png 0\ntrain/dog/2.png\n", "{list}, line 2: found 'train/dog/2.png'; a line is a path"),
+    "an empty line": ("train/cat/a b.png 0\n\n", "{list}, line 2: found ''; a line is a path, a space and a label"),
+    "a tab": ("train/cat/a b.png\t0\n", "{list}, line 1: found 'train/cat/a b.png\\t0'; a line is a path"),
+    "a label that is no number": ("train/dog/2.png dog\n", "{list}, line 1: found 'train/dog/2.png dog'; a line is a"),
+    "a label below zero": ("train/dog/2.png -1\n", "{list}, line 1: found 'train/dog/2.png -1'; a line is a path"),
+    "an absolute path": (
+        "train/cat/a b.png 0\n/etc/passwd 1\n",
+        "{list}, line 2: /etc/passwd leads out of {root}; paths start there",
+    ),
+    "the way up": ("../own/val/cat/1.png 0\n", "{list}, line 1: ../own/val/cat/1.png leads out of {root}; paths start"),
+    "odd characters": (
+        "a\x1b[31m.png 0\n",
+        "{list}: the file name 'a\\x1b[31m.png' has characters that cannot stand in a list; rename it",
+    ),
+    "a missing image": (
+        "train/cat/a b.png 0\ntrain/dog/3.png 1\n",
+        "{list}, line 2: there is no image {root}/train/dog/3.png; correct the line, or the `root` of the entry",
+    ),
+    "a folder in place of an image": ("train/dog 0\n", "{list}, line 1: there is no image {root}/train/dog; correct"),
+    "labels from one": (
+        "train/cat/a b.png 1\ntrain/dog/2.png 2\n",
+        "{list}: no line has the label 0; labels count from 0, and each of 0 to 2 needs a training image",
+    ),
+    "gaps between labels": (
+        "train/cat/a b.png 0\ntrain/dog/2.png 3\n",
+        "{list}: no line has the label 1 (and 1 more); labels count from 0, and each of 0 to 3 needs a training image",
+    ),
+    "an empty list": ("", "mine, train: found no sample; each split needs one or more"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG)
+def test_a_list_that_is_not_right(root, folders, listed, tmp_path, text, expected):
+    (root / "fit.txt").write_text(text)
+    message = message_of(lambda: prepare(tmp_path / "p", "mine", listed, read(folders, listed), [], 1))
+    assert message.startswith(expected.replace("{list}", str(root / "fit.txt")).replace("{root}", str(root)))
+
+
+def test_a_list_that_is_not_there(root, folders, listed):
+    (root / "check.txt").unlink()
+    assert message_of(read, folders, listed).startswith(f"{root / 'check.txt'} cannot be read as a list of images")
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"classes": 4}, "no line has the label 2 (and 1 more); labels count from 0, and each of 0 to 3 needs"),
+        ({"class_names": ["a", "b", "c"]}, "no line has the label 2; labels count from 0, and each of 0 to 2 needs"),
+    ],
+)
+def test_an_entry_with_more_classes_than_the_lists(root, folders, listed, keys, expected):
+    assert message_of(read, folders, {**listed, **keys}).startswith(f"{root / 'fit.txt'}: {expected}")
+
+
+@pytest.mark.parametrize("keys", [{"classes": 1}, {"class_names": ["a"]}])
+def test_an_entry_with_fewer_classes_than_the_lists(folders, listed, tmp_path, keys):
+    entry = {**listed, **keys}
+    message = message_of(lambda: prepare(tmp_path / "p", "mine", entry, read(folders, entry), [], 1))
+    assert message == "mine, train: labels run from 0 to 1; allowed for 1 classes: 0 to 0"
+
+
+def test_a_class_that_is_only_tested(root, folders, listed, tmp_path):
+    (root / "check.txt").write_text("val/cat/1.png 0\nval/dog/1.png 2\n")
+    message = message_of(lambda: prepare(tmp_path / "p", "mine", listed, read(folders, listed), [], 1))
+    assert message.startswith(
+        "mine: these labels occur in the test split and never in training: 2 (1 of 2 test samples)"
+    )
+
+
+def test_lists_in_an_archive(folders, root):
+    folders.raw.mkdir()
+    with zipfile.ZipFile(folders.raw / "pictures.zip", "w") as archive:
+        for path in sorted(root.rglob("*")):
+            archive.write(path, path.relative_to(root.parent))
+    file = {"name": "pictures.zip", "sha256": sha256_of(folders.raw / "pictures.zip"), "urls": []}
+    lists = {"train": "own/fit.txt", "test": "own/check.txt"}
+    entry = {"title": "P", "format": "image_list", "files": [file], "root": "own", "lists": lists}
+    dataset = read(folders, entry)
+    assert dataset.root == folders.unpacked / "own" and len(dataset.splits["train"]) == 2
+    assert own_files("p", {"p": entry}) == [], "they are in the archive, which has a checksum"

@@ -1,0 +1,364 @@
+"""Streams of images: the pixels are those of a plain reference, to the last bit, whatever loads them and from where."""
+
+import subprocess
+import sys
+import threading
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from harness import REPOSITORY
+from scipy import stats
+
+from trainmark.datasets.images.decoding import load_stored
+from trainmark.datasets.prepared import read_split
+from trainmark.errors import ConfigError, DataError
+from trainmark.loading import streams as module
+from trainmark.loading.streams import ITERATORS, open_streams
+from trainmark.recipes.batch_order import EpochFeed, epoch_feed
+from trainmark.recipes.input_transform import apply
+from trainmark.recipes.recipe import InputTransform
+
+MEAN = np.random.default_rng(2).uniform(0, 255, (3, 256, 256))
+SEED = (7, 1)
+AUGMENTED = InputTransform(subtract_mean=True, crop=(224, 216), random_crop=True, random_flip=True)
+STORES = ("files", "mapped", "memory")
+
+
+def settings(iterator="thread", jobs=2, store="files"):
+    return {"iterator": iterator, "jobs": jobs, "store": store}
+
+
+def images_of(dataset, split="train"):
+    """The stored images, (samples, channels, height, width)."""
+    if dataset.packed:
+        return np.stack([load_stored(path).transpose(2, 0, 1) for path in dataset.paths(split)])
+    return read_split(dataset.folder, split)[0]
+
+
+def reference(images, labels, mean, transform, feed):
+    """The batches of a feed, in plain numpy and from the words of the docs: nothing is taken from the library."""
+    generator = np.random.default_rng(feed.augmentation_seed)
+    samples, _, rows, columns = images.shape
+    height, width = transform.crop or (rows, columns)
+    tops, lefts = np.full(samples, (rows - height) // 2), np.full(samples, (columns - width) // 2)
+    if transform.random_crop:
+        tops, lefts = (generator.integers(0, last + 1, size=samples) for last in (rows - height, columns - width))
+    flips = generator.random(samples) < 0.5 if transform.random_flip else np.zeros(samples, bool)
+    order = np.arange(feed.samples) if feed.order is None else feed.order
+    for start in range(0, len(order), feed.batch_size):
+        batch, inputs = order[start : start + feed.batch_size], []
+        for sample in batch:
+            top, left = tops[sample], lefts[sample]
+            window = np.s_[:, top : top + height, left : left + width]
+            values = images[sample][window].astype(np.float64)
+            if transform.subtract_mean:
+                values = values - mean[window if transform.mean_window == "same" else np.s_[:, :height, :width]]
+            values = values * transform.scale
+            inputs.append(values[:, :, ::-1] if flips[sample] else values)
+        yield np.stack(inputs), labels[batch]
+
+
+def assert_equals_reference(stream, dataset, mean, transform, feed, dtype="float32"):
+    found = [(inputs.copy(), labels) for inputs, labels in stream.training_batches(feed)]
+    expected = list(reference(images_of(dataset), stream.labels, mean, transform, feed))
+    assert len(found) == len(expected) == feed.steps
+    for (inputs, labels), (expected_inputs, expected_labels) in zip(found, expected, strict=True):
+        assert inputs.dtype == np.dtype(dtype) and labels.dtype == np.int64
+        assert np.array_equal(inputs, expected_inputs.astype(dtype)) and np.array_equal(labels, expected_labels)
+
+
+@pytest.fixture
+def opened():
+    """A function like open_streams; what it opens is closed after the test."""
+    streams = []
+
+    def open_them(dataset, transform, chosen, mean=MEAN, dtype="float32", packed=True):
+        streams.append(
+            open_streams(dataset.folder, mean, transform, dtype, chosen, 2, dataset.packed if packed else None)
+        )
+        return streams[-1]
+
+    yield open_them
+    for by_split in streams:
+        by_split["train"].close()
+
+
+# --- pixels -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("iterator", "store"), [*product(ITERATORS, STORES)])
+def test_batches_equal_a_plain_reference_to_the_last_bit(shared_photographs, opened, iterator, store):
+    """All against one reference: serial = thread = process, and files = mapped = memory."""
+    stream = opened(shared_photographs, AUGMENTED, settings(iterator, 2, store))["train"]
+    assert stream.input_shape == (3, 224, 216) and stream.dtype == "float32"
+    for epoch in (1, 2):
+        feed = epoch_feed(21, 8, SEED, epoch)
+        assert_equals_reference(stream, shared_photographs, MEAN, AUGMENTED, feed)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"mean_window": "top-left"},
+        {"subtract_mean": False},
+        {"random_crop": False},
+        {"random_flip": False},
+        {"crop": None},
+        {"crop": (256, 256), "scale": 0.25},
+        {"crop": (1, 256)},
+    ],
+)
+def test_every_transform_equals_the_reference(shared_photographs, opened, changes, dtype):
+    transform = InputTransform(**{**vars(AUGMENTED), **changes})
+    mean = MEAN if transform.subtract_mean else None
+    stream = opened(shared_photographs, transform, settings(store="mapped"), mean, dtype)["train"]
+    assert_equals_reference(stream, shared_photographs, mean, transform, epoch_feed(21, 8, SEED, 1), dtype)
+
+
+@pytest.mark.parametrize(("iterator", "store"), [*product(ITERATORS, ["files"]), ("process", "memory")])
+def test_arrays_are_streamed_as_well(arrays, opened, iterator, store):
+    mean = np.random.default_rng(3).uniform(0, 255, (2, 11, 9))
+    transform = InputTransform(subtract_mean=True, crop=(10, 7), random_crop=True, random_flip=True)
+    stream = opened(arrays, transform, settings(iterator, 2, store), mean)["train"]
+    assert np.array_equal(stream.labels, np.arange(50) % 3)
+    assert_equals_reference(stream, arrays, mean, transform, epoch_feed(50, 8, SEED, 1))
+    assert next(stream.training_batches(epoch_feed(50, 8, SEED, 1)))[0].flags.c_contiguous
+
+
+@pytest.mark.parametrize("store", ["files", "memory"])
+def test_stored_batches_are_the_centre_windows_in_stored_order(shared_photographs, opened, store):
+    streams = opened(shared_photographs, AUGMENTED, settings(store=store))
+    for split, samples in (("train", 21), ("test", 7)):
+        batches = [(inputs.copy(), labels) for inputs, labels in streams[split].stored_batches(4)]
+        assert [len(labels) for _, labels in batches] == [4] * (samples // 4) + [samples % 4]
+        expected = apply(images_of(shared_photographs, split), MEAN, AUGMENTED, "float32")
+        assert np.array_equal(np.concatenate([inputs for inputs, _ in batches]), expected)
+        assert np.array_equal(np.concatenate([labels for _, labels in batches]), np.arange(samples) % 3)
+
+
+def test_parts_of_an_epoch_have_the_pixels_of_the_whole(shared_photographs, opened):
+    stream = opened(shared_photographs, AUGMENTED, settings(store="mapped"))["train"]
+    feed = epoch_feed(21, 4, SEED, 1)
+    whole = [inputs.copy() for inputs, _ in stream.training_batches(feed)]
+    parts = [inputs.copy() for part in feed.parts(2) for inputs, _ in stream.training_batches(part)]
+    assert len(parts) == len(whole) and all(map(np.array_equal, parts, whole))
+
+
+def test_a_sample_has_the_same_pixels_in_any_order(shared_photographs, opened):
+    stream = opened(shared_photographs, AUGMENTED, settings(store="mapped"))["train"]
+    feed = epoch_feed(21, 4, SEED, 1)
+    again = EpochFeed(np.arange(21)[::-1].copy(), 21, 21, 0, feed.augmentation_seed)
+    ((backwards, _),) = stream.training_batches(again)
+    for batch, (inputs, _) in enumerate(stream.training_batches(feed)):
+        for position, sample in enumerate(feed.order[4 * batch : 4 * batch + 4]):
+            assert np.array_equal(inputs[position], backwards[20 - sample])
+
+
+def test_offsets_are_uniform_and_every_second_image_is_mirrored(arrays, opened):
+    """10,000 draws, read off the pixels: each image has one that no other of its pixels has."""
+    images = np.zeros((50, 2, 11, 9), np.uint8)
+    images[:] = np.arange(99, dtype=np.uint8).reshape(11, 9)
+    transform = InputTransform(scale=1.0, crop=(8, 5), random_crop=True, random_flip=True)
+    stream = opened(arrays, transform, settings("serial"), None)["train"]
+    stream._loader.source._array = images
+    tops, lefts, mirrored = [], [], 0
+    for epoch in range(1, 201):
+        for inputs, _ in stream.training_batches(epoch_feed(50, 50, SEED, epoch)):
+            flipped = inputs[:, 0, 0, 0] > inputs[:, 0, 0, 1]
+            mirrored += flipped.sum()
+            corner = np.where(flipped, inputs[:, 0, 0, -1], inputs[:, 0, 0, 0])
+            tops.extend(corner // 9)
+            lefts.extend(corner % 9)
+    counts = np.histogram2d(tops, lefts, bins=(np.arange(5), np.arange(6)))[0]
+    assert counts.sum() == 10_000 and counts.shape == (4, 5), "the last offset of each axis among them"
+    assert stats.chisquare(counts.ravel()).pvalue > 0.001
+    assert stats.binomtest(int(mirrored), 10_000).pvalue > 0.001
+
+
+# --- loading ahead ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("iterator", ITERATORS)
+def test_batches_that_are_kept_stay_as_they_are(shared_photographs, opened, iterator):
+    """Memory is used again only when nothing refers to its batch, and does not grow when somebody keeps them all."""
+    stream = opened(shared_photographs, AUGMENTED, settings(iterator, 2, "mapped"))["train"]
+    feed = epoch_feed(21, 2, SEED, 1)
+    kept = list(stream.training_batches(feed))
+    expected = list(reference(images_of(shared_photographs), stream.labels, MEAN, AUGMENTED, feed))
+    for (inputs, _), (expected_inputs, _) in zip(kept, expected, strict=True):
+        assert np.array_equal(inputs, expected_inputs.astype(np.float32))
+    buffers = len(stream._buffers._arrays)
+    assert buffers <= 6
+    del kept, inputs
+    views = [inputs[1:, :, ::2] for inputs, _ in stream.training_batches(feed)]
+    for view, (expected_inputs, _) in zip(views, expected, strict=True):
+        assert np.array_equal(view, expected_inputs[1:, :, ::2].astype(np.float32))
+    assert len(stream._buffers._arrays) == buffers
+
+
+def test_batches_of_other_sizes_follow(shared_photographs, opened):
+    stream = opened(shared_photographs, AUGMENTED, settings("process", 2, "mapped"))["train"]
+    for size in (2, 21, 5):
+        assert_equals_reference(stream, shared_photographs, MEAN, AUGMENTED, epoch_feed(21, size, SEED, 1))
+
+
+class Slow:
+    """A source in which each image takes a while; counts the reads."""
+
+    def __init__(self, source, seconds):
+        self._source, self._seconds, self.reads = source, seconds, []
+
+    def read(self, key):
+        self.reads.append(threading.current_thread())
+        time.sleep(self._seconds)
+        return self._source.read(key)
+
+    def __getattr__(self, name):
+        return getattr(self._source, name)
+
+
+def slow_stream(opened, arrays, iterator, seconds):
+    stream = opened(arrays, InputTransform(), settings(iterator, 2), None)["train"]
+    stream._loader.source = Slow(stream._loader.source, seconds)
+    return stream, stream._loader.source
+
+
+def test_threads_work_ahead_and_not_without_bound(arrays, opened):
+    stream, source = slow_stream(opened, arrays, "thread", 0)
+    batches = stream.training_batches(epoch_feed(50, 5, SEED, 1))
+    next(batches)
+    deadline = time.monotonic() + 10
+    while len(source.reads) < 15 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert len(source.reads) == 15, "the batch that was taken, and two"
+    assert len(set(source.reads)) == 2 and threading.main_thread() not in source.reads
+    batches.close()
+
+
+def test_serial_loads_when_a_batch_is_needed(arrays, opened):
+    stream, source = slow_stream(opened, arrays, "serial", 0)
+    batches = stream.training_batches(epoch_feed(50, 5, SEED, 1))
+    for step in range(1, 4):
+        next(batches)
+        assert len(source.reads) == 5 * step and set(source.reads) == {threading.main_thread()}
+
+
+def test_an_abandoned_epoch_ends_its_work(arrays, opened):
+    stream, source = slow_stream(opened, arrays, "thread", 0.01)
+    batches = stream.training_batches(epoch_feed(50, 10, SEED, 1))
+    next(batches)
+    batches.close()
+    reads = len(source.reads)
+    time.sleep(0.1)
+    assert len(source.reads) == reads < 50
+    assert len(list(stream.training_batches(epoch_feed(50, 10, SEED, 2)))) == 5, "and the next epoch is whole"
+
+
+def test_waiting_is_the_time_until_a_batch_is_there(arrays, opened):
+    """Sleeping is the work, here and there: it takes at least as long as was asked for."""
+    stream, _ = slow_stream(opened, arrays, "serial", 0.002)
+    for _ in stream.training_batches(epoch_feed(50, 10, SEED, 1)):
+        time.sleep(0.05)
+    assert stream.waiting_seconds >= 0.1
+    waited, begin = stream.waiting_seconds, time.monotonic()
+    for _ in stream.stored_batches(25):
+        time.sleep(0.5)
+    assert waited + 0.1 <= stream.waiting_seconds <= waited + time.monotonic() - begin - 1.0
+
+
+def test_small_batches_keep_many_workers_busy(arrays, opened):
+    stream = opened(arrays, InputTransform(), settings("thread", 8), None)["train"]
+    barrier = threading.Barrier(8, timeout=20)
+    source, meets = stream._loader.source, iter(range(8))
+
+    class Meeting(Slow):
+        def read(self, key):
+            if next(meets, None) is not None:
+                barrier.wait()
+            return source.read(key)
+
+    stream._loader.source = Meeting(source, 0)
+    assert len(list(stream.training_batches(epoch_feed(50, 2, SEED, 1)))) == 25
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", ["mapped", "memory"])
+def test_a_store_that_there_is_not(shared_photographs, opened, store):
+    with pytest.raises(ConfigError) as caught:
+        opened(shared_photographs, AUGMENTED, settings(store=store), packed=False)
+    assert str(caught.value) == (
+        f"loader.store: found {store}, but the dataset small has no packed store; set it to files, or add "
+        "`packed: true` to the dataset's entry"
+    )
+
+
+def test_a_store_of_another_list(shared_photographs):
+    packed = {"train": shared_photographs.packed["test"]}
+    with pytest.raises(DataError, match=r"holds 7 images, and the list of .* has 21; delete the store"):
+        open_streams(shared_photographs.folder, MEAN, AUGMENTED, "float32", settings(store="mapped"), 2, packed)
+
+
+def test_too_little_memory_for_a_copy(shared_photographs, opened, monkeypatch):
+    monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 1 << 20}))
+    with pytest.raises(ConfigError, match=r"loader.store: found memory, .* take 3.9 MiB, and 1.0 MiB .* to mapped"):
+        opened(shared_photographs, AUGMENTED, settings(store="memory"))
+
+
+@pytest.mark.parametrize("iterator", ITERATORS)
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda path: path.unlink(), "can't be read (No such file or directory)"),
+        (lambda path: path.write_bytes(b""), "empty file"),
+        (lambda path: path.write_bytes(b"no image at all"), "not an image"),
+    ],
+)
+def test_a_photograph_that_is_damaged_in_mid_epoch(photographs, opened, iterator, damage, reason):
+    stream = opened(photographs, AUGMENTED, settings(iterator))["train"]
+    batches = stream.training_batches(EpochFeed(None, 2, 21, 0, SEED))
+    next(batches)
+    path = photographs.paths("train")[19]
+    content = path.read_bytes()
+    damage(path)
+    with pytest.raises(DataError) as caught:
+        list(batches)
+    assert str(caught.value) == (
+        f"{path}: {reason}; it could be decoded when it was prepared: restore it, or prepare the dataset again "
+        "(run snakemake again with --forcerun prepare_dataset)"
+    )
+    path.write_bytes(content)
+    assert len(list(stream.training_batches(EpochFeed(None, 2, 21, 0, SEED)))) == 11, "the workers go on"
+
+
+def test_tokens_are_not_streamed(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.prepared, "read_manifest", lambda _: {"kind": "tokens"})
+    with pytest.raises(DataError, match="holds tokens; only a dataset of images can be streamed"):
+        open_streams(tmp_path, None, AUGMENTED, "float32", settings(), 2)
+
+
+def test_a_stream_of_arrays_loads_no_image_decoder(arrays):
+    """Neither in its process, nor in those that load."""
+    code = f"""
+import sys
+from pathlib import Path
+from trainmark.loading import streams
+from trainmark.recipes.recipe import InputTransform
+opened = streams.open_streams(Path({str(arrays.folder)!r}), None, InputTransform(random_flip=True), "float32",
+                              {settings("thread")!r}, 2)
+assert len(list(opened["train"].stored_batches(8))) == 7
+opened["train"].close()
+print(*sys.modules)
+"""
+    scripts = str(REPOSITORY / "workflow" / "scripts")
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": scripts}, capture_output=True, text=True, check=True
+    )
+    assert "trainmark.loading.streams" in done.stdout.split()
+    assert not {"cv2", "simplejpeg", "PIL"} & set(done.stdout.split())

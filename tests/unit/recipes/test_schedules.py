@@ -1,0 +1,148 @@
+"""Learning rates by epoch against values worked out by hand, and rmsprop_warmup over 100 epochs."""
+
+import numpy as np
+import pytest
+from warm_up_by_hand import shares, softmax_regression, trained_by_hand
+
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import DEFAULT_CONSTANTS, Optimizer, merged_optimizer
+from trainmark.recipes.schedules import epoch_rates
+from trainmark.recipes.update_rules import UPDATE_RULES
+
+RESNET = RECIPES["imagenet-resnet50"]  # momentum_sgd, .01 and .9
+MOMENTUM = RESNET.optimizer
+SLOPES = {False: 1 / 5, True: 2 / 5}
+
+
+def warm_up(**constants):
+    """The optimizer of an experiment with rmsprop_warmup."""
+    return merged_optimizer(RESNET, {"optimizer": {"rule": "rmsprop_warmup", **constants}})
+
+
+def learning_rates(schedule, epochs, batch_size=32, **more):
+    """The learning rate in each of these epochs."""
+    return [dict(epoch_rates(MOMENTUM, schedule, batch_size, epoch, **more))["learning_rate"] for epoch in epochs]
+
+
+# --- the optimizer of an experiment -------------------------------------------------------------------------------
+
+
+def test_without_a_rule_constants_change_those_of_the_recipe():
+    changed = merged_optimizer(RESNET, {"optimizer": {"learning_rate": 1}})
+    assert changed == Optimizer("momentum_sgd", 1.0, (("momentum", 0.9),))
+    assert isinstance(changed.learning_rate, float), "Keras refuses integers"
+    assert merged_optimizer(RESNET, {"optimizer": {}}) == RESNET.optimizer
+
+
+def test_a_rule_brings_the_constants_of_its_original():
+    """Also if it is the recipe's: RMSprop of mnist-mlp-keras has .001 and .9."""
+    keras = RECIPES["mnist-mlp-keras"]
+    assert keras.optimizer == Optimizer("rmsprop", 1e-3, (("rho", 0.9), ("epsilon", 1e-8)))
+    expected = Optimizer("rmsprop", 0.01, (("rho", 0.99), ("epsilon", 1e-8)))
+    assert merged_optimizer(keras, {"optimizer": {"rule": "rmsprop"}}) == expected
+    changed = merged_optimizer(keras, {"optimizer": {"rule": "adam", "epsilon": 1e-7}})
+    assert changed.as_dict() == {
+        "rule": "adam", "learning_rate": 1e-3, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", DEFAULT_CONSTANTS)
+def test_an_adapter_gets_the_constants_that_the_rule_has(rule):
+    optimizer = merged_optimizer(RESNET, {"optimizer": {"rule": rule}})
+    constants = optimizer.with_rates(epoch_rates(optimizer, {}, 32, 1)).as_dict()
+    function = UPDATE_RULES[constants.pop("rule")]
+    assert np.isfinite(function(np.ones(2), np.ones(2), {}, 1, **constants)).all()
+
+
+# --- schedules ----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_schedule_no_rate_changes():
+    assert epoch_rates(MOMENTUM, {}, 32, 7) == ()
+    assert MOMENTUM.with_rates(()) == MOMENTUM
+
+
+def test_milestones_are_numbers_of_completed_epochs():
+    found = learning_rates({"milestones": [30, 60]}, (1, 30, 31, 60, 61, 90))
+    assert found == pytest.approx([0.01, 0.01, 0.001, 0.001, 0.0001, 0.0001], rel=1e-14)
+
+
+def test_a_single_milestone_recurs():
+    """30 and a factor of .1 are the schedule of torchvision's reference training."""
+    found = learning_rates({"milestones": 1, "factor": 0.97}, (1, 2, 3))
+    assert found == pytest.approx([0.01, 0.0097, 0.009409], rel=1e-14)
+    assert learning_rates({"milestones": 30}, (30, 31, 61)) == pytest.approx([0.01, 1e-3, 1e-4], rel=1e-14)
+
+
+def test_a_rate_is_scaled_with_the_samples_per_step_of_all_workers():
+    scaled = {"scale_with_batch": True}
+    assert learning_rates(scaled, (1, 50), batch_size=256) == [0.01, 0.01]
+    assert learning_rates(scaled, (1,), batch_size=32, workers=256) == [0.32]
+    assert learning_rates(scaled, (1,), batch_size=32) == [0.00125]
+
+
+def test_a_warm_up_rises_in_equal_parts_from_the_unscaled_rate():
+    """8192 samples: 32 times the rate, reached after five epochs (Goyal et al. 2017); then the milestones."""
+    schedule = {"scale_with_batch": True, "warmup_epochs": 5, "milestones": [30, 60, 80]}
+    found = learning_rates(schedule, (1, 2, 3, 4, 5, 6, 30, 31, 61, 81), batch_size=32, workers=256)
+    expected = [0.01, 0.072, 0.134, 0.196, 0.258, 0.32, 0.32, 0.032, 0.0032, 0.00032]
+    assert found == pytest.approx(expected, rel=1e-14)
+
+
+def test_the_rates_of_an_optimizer_replace_its_constants():
+    optimizer = MOMENTUM.with_rates((("learning_rate", 0.5),))
+    assert optimizer == Optimizer("momentum_sgd", 0.5, (("momentum", 0.9),))
+
+
+# --- rmsprop_warmup -----------------------------------------------------------------------------------------------
+
+
+def test_the_published_slope_overshoots_and_the_other_is_continuous():
+    """e = 9 to 13 are epochs 10 to 14: exp(-2/5) / 2, then 1/2 + 2 (e - 10) / 5 or 1/2 + (e - 10) / 5, then 1."""
+    found = {
+        legacy: [dict(epoch_rates(warm_up(legacy=legacy), {}, 256, e + 1)) for e in range(9, 14)] for legacy in SLOPES
+    }
+    assert [one["sgd_share"] for one in found[True]] == pytest.approx([0.33516002301781966, 0.5, 0.9, 1.3, 1.0])
+    assert [one["sgd_share"] for one in found[False]] == pytest.approx([0.33516002301781966, 0.5, 0.7, 0.9, 1.0])
+    # (1 - 1.3) * .0003 / .05
+    assert found[True][3]["rmsprop_share"] == pytest.approx(-0.0018)
+    assert found[False][3]["rmsprop_share"] == pytest.approx(0.0006)
+    jumps = {legacy: max(np.diff([one["sgd_share"] for one in rates])) for legacy, rates in found.items()}
+    assert jumps == pytest.approx({False: 0.2, True: 0.4})
+    assert min(np.diff([one["sgd_share"] for one in found[True]])) == pytest.approx(-0.3), "it falls back"
+
+
+def test_the_rate_starts_slowly_and_is_scaled_with_the_batch():
+    """Base .1 x 8 workers x 64 / 256 = .2, times .5, .075, .01 and .001."""
+    optimizer = warm_up()
+    found = [dict(epoch_rates(optimizer, {}, 64, e, workers=8))["learning_rate"] for e in (1, 40, 41, 70, 71, 85, 86)]
+    assert found == pytest.approx([0.1, 0.1, 0.015, 0.015, 0.002, 0.002, 0.0002], rel=1e-14)
+
+
+@pytest.mark.parametrize("legacy", SLOPES)
+def test_rates_are_those_of_the_formulas_in_100_epochs(legacy):
+    for epoch in range(100):
+        share, factor = shares(epoch, SLOPES[legacy])
+        rates = dict(epoch_rates(warm_up(legacy=legacy, learning_rate=0.3), {}, 128, epoch + 1))
+        rate = 0.3 * 0.5 * factor
+        expected = {"learning_rate": rate, "sgd_share": share, "rmsprop_share": (1 - share) * 0.0003 / rate}
+        assert rates == pytest.approx(expected, rel=1e-13, abs=1e-16)
+
+
+@pytest.mark.parametrize("legacy", SLOPES)
+def test_100_epochs_in_numpy_equal_those_by_hand(legacy):
+    generator = np.random.default_rng(0)
+    inputs, labels, kernel = generator.normal(size=(10, 4)), np.arange(10) % 3, generator.normal(size=(4, 3))
+    orders = [generator.permutation(10) for _ in range(100)]
+    expected, trained = trained_by_hand(inputs, labels, kernel, orders, 4, 5.0, SLOPES[legacy])
+    optimizer, state, losses = warm_up(legacy=legacy, learning_rate=5.0), {}, []
+    for epoch, order in enumerate(orders, start=1):
+        constants = optimizer.with_rates(epoch_rates(optimizer, {}, 4, epoch)).as_dict()
+        rule = UPDATE_RULES[constants.pop("rule")]
+        for batch in (order[:4], order[4:8], order[8:]):
+            loss, gradient = softmax_regression(inputs[batch], labels[batch], kernel)
+            losses.append(loss)
+            kernel = rule(kernel, gradient, state, len(losses), **constants)
+    np.testing.assert_allclose(losses, expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel, trained, rtol=1e-12)
+    assert losses[-1] < losses[0] / 2

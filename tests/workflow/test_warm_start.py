@@ -1,0 +1,89 @@
+"""Runs that start from the trained weights of a run in another framework, through whole workflows."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+from harness import snakemake, write_config
+
+from trainmark.parity.certificate import read_certificate
+from trainmark.records.record import read_record
+
+RECIPE = "mnist-mlp-keras"  # its dropout makes runs evaluate before they train
+COMMON = {"recipes": [RECIPE], "datasets": ["digits"], "devices": ["cpu"], "epochs": [1]}
+FIRST = COMMON | {"frameworks": ["chainer"], "repeats": 1, "keep_weights": True}
+WARM = COMMON | {
+    "frameworks": ["keras-jax", "chainer"],
+    "repeats": 2,
+    "seed": 7,
+    "initial_weights": "trained/weights.npz",
+}
+RUN = f"results/runs/{{experiment}}/{RECIPE}/digits/{{framework}}/cpu/epochs-1/repeat-{{repeat}}"
+
+
+def record_of(folder, experiment, framework, repeat=1):
+    run = RUN.format(experiment=experiment, framework=framework, repeat=repeat)
+    return read_record(folder / run / "record.json")
+
+
+def run(folder, experiments, *arguments):
+    file = write_config(folder, {"experiments": experiments})
+    return snakemake(folder, "--cores", "2", "--configfile", file, *arguments)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the results of runs that started from what one run of Chainer had trained."""
+    folder = tmp_path_factory.mktemp("warm")
+    first = run(folder, {"first": FIRST})
+    assert first.returncode == 0, first.printed[-5000:]
+    shutil.copytree(folder / RUN.format(experiment="first", framework="chainer", repeat=1), folder / "trained")
+    warm = run(folder, {"warm": WARM})
+    assert warm.returncode == 0, warm.printed[-5000:]
+    return folder
+
+
+@pytest.mark.parametrize("framework", ["keras-jax", "chainer"])
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_runs_start_where_another_framework_ended(folder, framework, repeat):
+    ended = record_of(folder, "first", "chainer")
+    started = record_of(folder, "warm", framework, repeat)
+    last, initial = ended["curves"][-1]["evaluations"]["test"], started["initial_evaluation"]
+    np.testing.assert_allclose(initial["loss"], last["loss"], rtol=1e-5)
+    assert initial["accuracy"] == pytest.approx(last["accuracy"], abs=1.5 / 360) and last["accuracy"] > 0.5
+    assert started["inputs"]["initial_weights_sha256"] == ended["weights"]["sha256"]
+    assert started["step_losses"][0] < ended["step_losses"][0] / 2
+
+
+def test_repeats_differ_in_the_order_of_their_batches_alone(folder):
+    first, second = (record_of(folder, "warm", "chainer", repeat) for repeat in (1, 2))
+    assert first["initial_evaluation"] == second["initial_evaluation"]
+    assert first["step_losses"] != second["step_losses"]
+
+
+def test_the_certificate_is_of_the_same_weights(folder):
+    certificate = read_certificate(folder / f"results/certificates/warm/{RECIPE}/digits.json")
+    weights = record_of(folder, "first", "chainer")["weights"]
+    assert certificate["settings"]["initial_weights_sha256"] == weights["sha256"]
+    (pair,) = certificate["pairs"]
+    assert pair["parity"] in ("bitwise", "rounding")
+
+
+def test_a_changed_file_makes_runs_and_certificate_again_and_a_missing_one_is_refused(folder):
+    file = folder / "trained" / "weights.npz"
+    assert "Nothing to be done" in run(folder, {"warm": WARM}, "-n").printed
+    content = dict(np.load(file))
+    times = file.stat().st_mtime_ns
+    np.savez(file, **content | {"dense1.bias": content["dense1.bias"] + 1})
+    os.utime(file, ns=(times, times))  # found by its content, not by its age
+    dry = run(folder, {"warm": WARM}, "-n").printed
+    for rule, jobs in {"train": 4, "trace_training": 2, "certify": 1}.items():
+        assert [rule, str(jobs)] in [line.split() for line in dry.splitlines()], dry
+    file.unlink()
+    refused = run(folder, {"warm": WARM}, "-n")
+    assert refused.returncode != 0 and "Traceback" not in refused.printed
+    assert (
+        "experiments.warm.initial_weights: found 'trained/weights.npz' (text), a file that does not exist; allowed: "
+        f"weights.npz of a run of {RECIPE} with 10 classes, in any framework, or null"
+    ) in refused.printed

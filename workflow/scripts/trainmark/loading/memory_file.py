@@ -1,0 +1,50 @@
+"""Memory that processes share. It has no name, so that nothing of it is left when they end, however they end."""
+
+import mmap
+import os
+import tempfile
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+
+class MemoryFile:
+    """A file in memory. A process that is started by multiprocessing may get it as an argument, and sees its content.
+
+    On Linux it does not lie in /dev/shm, which is small in many containers and may be full. Its pages are taken when
+    they are first written.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.descriptor = _nameless_file() if descriptor is None else descriptor
+        self._size = 0
+
+    def grow(self, size: int) -> int:
+        """Add at least `size` bytes and return the offset at which they begin. For the process that made the file."""
+        offset = self._size
+        self._size += -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        os.ftruncate(self.descriptor, self._size)
+        return offset
+
+    def map(self, offset: int, size: int) -> mmap.mmap:
+        """Map a part that one call of `grow` added."""
+        return mmap.mmap(self.descriptor, size, offset=offset)
+
+    def close(self) -> None:
+        """Close the file. What is mapped stays."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (DupFd(self.descriptor),)
+
+
+def _received(duplicate: Any) -> MemoryFile:
+    return MemoryFile(duplicate.detach())
+
+
+def _nameless_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("trainmark-loader")
+    with tempfile.TemporaryFile() as file:  # not Linux: on the disk, and removed when it is closed
+        return os.dup(file.fileno())

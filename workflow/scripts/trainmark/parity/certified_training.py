@@ -1,0 +1,260 @@
+"""The certified training of a recipe: the steps and epochs that every trainer repeats, and the samples they need."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from trainmark.datasets import prepared
+from trainmark.frameworks.adapter import evaluation_batch_size
+from trainmark.loading.streams import open_streams, packed_files
+from trainmark.networks.graph import Architecture
+from trainmark.parity.certified_steps import CERTIFIED_STEPS, CertifiedTraining
+from trainmark.parity.whole_epochs import (
+    MAX_TEST_SAMPLES,
+    CertifiedEpochs,
+    Splits,
+    certified_feeds,
+    last_two_batches,
+    max_samples,
+    needed_samples,
+)
+from trainmark.recipes import input_transform
+from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
+from trainmark.recipes.initial_weights import Weights, initial_weights_of
+from trainmark.recipes.recipe import (
+    DTYPE,
+    InputTransform,
+    Optimizer,
+    Recipe,
+    is_streamed,
+    merged_input,
+    merged_optimizer,
+    resolve_batch_size,
+    seen_shape,
+)
+from trainmark.recipes.schedules import epoch_rates
+from trainmark.recipes.stream import Batch, Stream
+from trainmark.recipes.weights_file import initial_weights_file
+from trainmark.records.inputs import initial_weights_sha256
+
+CERTIFIED_SAMPLES = 8
+"""Maximum number of samples in a step and in the evaluation."""
+
+REPEAT = 1
+"""The repeat whose initial weights and batches are certified."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the inputs of a certified training come from.
+
+    dataset_folder: the prepared dataset.
+    mean_file: its mean image; None for token ids.
+    transform: the transform of stored images; None for token ids.
+    loader: the experiment's setting `loader`.
+    cpus: number of CPUs that load images.
+    packed_folder: folder of the packed store; None if the loader reads image files.
+    augmentation_seed: that of the first epoch.
+    """
+
+    dataset_folder: Path
+    mean_file: Path | None
+    transform: InputTransform | None
+    loader: Mapping
+    cpus: int
+    packed_folder: Path | None
+    augmentation_seed: tuple[int, ...]
+
+    @property
+    def are_streamed(self) -> bool:
+        """Whether runs take these inputs from streams."""
+        return is_streamed(self.transform, prepared.read_manifest(self.dataset_folder)["kind"])
+
+    def stream(self, split: str, dtype: str) -> Stream:
+        """Open the stream of a split. Test images are not transformed at random."""
+        transform = self.transform
+        assert transform is not None  # token ids are not streamed
+        if split == "test":
+            transform = replace(transform, random_crop=False, random_flip=False)
+        packed = packed_files(self.packed_folder)
+        folder, loader = self.dataset_folder, self.loader
+        return open_streams(folder, self._mean(), transform, dtype, loader, self.cpus, packed, [split])[split]
+
+    def arrays(self, split: str, chosen: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return (network inputs, labels) of some samples; those for training are transformed as in the first epoch."""
+        if self.are_streamed:
+            stream = self.stream(split, dtype)
+            feed = EpochFeed(chosen, len(chosen), len(chosen), 0, self.augmentation_seed)
+            (batch,) = stream.training_batches(feed)
+            stream.close()
+            return batch
+        stored, labels = prepared.read_split(self.dataset_folder, split)
+        inputs = input_transform.network_inputs(stored[chosen], self._mean(), self.transform, dtype)
+        return inputs, np.asarray(labels[chosen])
+
+    def _mean(self) -> np.ndarray | None:
+        return np.load(self.mean_file, allow_pickle=False) if self.mean_file else None
+
+
+class Chosen(Stream):
+    """Some samples of a stream without random transforms, as a stream to evaluate."""
+
+    def __init__(self, stream: Stream, chosen: np.ndarray) -> None:
+        self._stream, self._chosen = stream, chosen
+        self.labels, self.input_shape, self.dtype = stream.labels[chosen], stream.input_shape, stream.dtype
+        self.evaluation_batch_size = stream.evaluation_batch_size
+
+    def training_batches(self, feed: EpochFeed) -> Iterator[Batch]:
+        """See `Stream`. It has none."""
+        raise NotImplementedError("these samples are for evaluation")
+
+    def stored_batches(self, batch_size: int) -> Iterator[Batch]:
+        """See `Stream`."""
+        return self._stream.training_batches(EpochFeed(self._chosen, batch_size, len(self._chosen), 0))
+
+    def close(self) -> None:
+        """See `Stream`."""
+        self._stream.close()
+
+
+def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...]) -> np.ndarray:
+    """Return the sample indices of the certified steps: (CERTIFIED_STEPS, samples of a step).
+
+    Each step takes the first CERTIFIED_SAMPLES samples of one of the run's first batches. A batch with fewer samples
+    than the others is left out. If the first epoch has too few batches, those of the next epochs follow.
+    """
+    size = min(CERTIFIED_SAMPLES, batch_size or samples, samples)
+    batches: list[np.ndarray] = []
+    for epoch in count(1):
+        feed = epoch_feed(samples, batch_size, seed, epoch)
+        order = np.arange(samples) if feed.order is None else feed.order
+        starts = range(0, samples, feed.batch_size)
+        batches += [order[start : start + size] for start in starts if start + size <= samples]
+        if len(batches) >= CERTIFIED_STEPS:
+            break
+    return np.stack(batches[:CERTIFIED_STEPS])
+
+
+def certified_training(
+    recipe: Recipe,
+    settings: Mapping,
+    dataset_folder: Path,
+    mean_file: Path | None,
+    cpus: int = 1,
+    packed_folder: Path | None = None,
+) -> CertifiedTraining:
+    """Return the certified training of a recipe on a prepared dataset.
+
+    settings: the experiment's settings, by key, as in the config.
+    mean_file, cpus, packed_folder: see `Inputs`.
+
+    Images are cropped to the recipe's `certified_side`. If runs take them from streams, the steps train on images
+    cropped and flipped as in the first epoch, and the whole epochs on streams.
+    """
+    seeds = run_seed(settings["seed"], REPEAT)
+    transform = merged_input(recipe, settings["input"])
+    manifest = prepared.read_manifest(dataset_folder)
+    samples = manifest["samples"]
+    batch_size = resolve_batch_size(recipe, settings["batch_size"])
+    augmentation_seed = epoch_feed(samples["train"], batch_size, seeds, 1).augmentation_seed
+    inputs = Inputs(dataset_folder, mean_file, transform, settings["loader"], cpus, packed_folder, augmentation_seed)
+    optimizer, step_samples = merged_optimizer(recipe, settings), min(batch_size or samples["train"], samples["train"])
+    rates = partial(epoch_rates, optimizer, settings["learning_rate_schedule"], step_samples)
+    batches = certified_batches(samples["train"], batch_size, seeds)
+    train_indices, positions = np.unique(batches, return_inverse=True)
+    test_indices = _spread(samples["test"], CERTIFIED_SAMPLES)
+    splits = {}
+    for split, chosen in (("train", train_indices), ("test", test_indices)):
+        images, labels = inputs.arrays(split, chosen, "float64")
+        splits[split] = _crop_centre(images, recipe.certified_side), labels
+    architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
+    trained_shape = seen_shape(transform, manifest["sample_shape"])
+    run_architecture = recipe.architecture(trained_shape, manifest["classes"])
+    run_weights = initial_weights_of(settings, run_architecture, recipe.initializer, seeds)
+    feeds = partial(certified_feeds, samples["train"], batch_size, seeds, rates=rates)
+    epochs = _certified_epochs(run_architecture, run_weights, optimizer.with_rates(rates(1)), samples, feeds, inputs)
+    description = {
+        "seed": settings["seed"],
+        "architecture": architecture.name,
+        "parameters": architecture.parameter_count(),
+        "classes": manifest["classes"],
+        "initializer": recipe.initializer,
+        "optimizer": optimizer.as_dict(),
+        "input_shape": list(architecture.input_shape),
+        "trained_input_shape": list(trained_shape),
+        "dataset_sha256": manifest["content_sha256"],
+        "steps": CERTIFIED_STEPS,
+        "batch_size": int(batches.shape[1]),
+        "evaluation_samples": len(test_indices),
+        "epochs": _describe_feeds(epochs.feeds),
+        "initial_weights_sha256": initial_weights_sha256(initial_weights_file(settings)),
+    }
+    weights = initial_weights_of(settings, architecture, recipe.initializer, seeds, resized=True)
+    batches_in_split = positions.reshape(batches.shape)
+    return CertifiedTraining(
+        architecture, weights, epochs.optimizer, splits, batches_in_split, seeds, epochs, description
+    )
+
+
+def _spread(samples: int, most: int) -> np.ndarray:
+    """Return at most `most` sample indices, spread evenly."""
+    return np.linspace(0, samples - 1, min(most, samples)).astype(int)
+
+
+def _describe_feeds(feeds: Sequence[EpochFeed]) -> dict:
+    """Return the certificate's description of the whole epochs."""
+    return {
+        "batches": [feed.steps for feed in feeds],
+        "samples": [feed.samples for feed in feeds],
+        "batch_size": feeds[0].batch_size,
+    }
+
+
+def _certified_epochs(
+    architecture: Architecture,
+    weights: Weights,
+    optimizer: Optimizer,
+    samples: Mapping[str, int],
+    feeds_of: Callable[..., tuple[EpochFeed, ...]],
+    inputs: Inputs,
+) -> CertifiedEpochs:
+    """Return the whole epochs of a recipe.
+
+    optimizer: with the constants of the first epoch.
+    samples: number of samples by split.
+    feeds_of: (max_samples) -> the feeds of the epochs.
+    """
+    limit = max_samples(architecture)
+    feeds = feeds_of(max_samples=limit)
+    tail = last_two_batches(feeds[0])
+    test_indices = _spread(samples["test"], min(limit, MAX_TEST_SAMPLES))
+    all_feeds = (*feeds, tail) if tail else feeds
+    splits: Splits
+    if inputs.are_streamed:
+        train, test = (inputs.stream(split, DTYPE) for split in ("train", "test"))
+        train.evaluation_batch_size = test.evaluation_batch_size = evaluation_batch_size(architecture)
+        splits = {"train": (train, train.labels), "test": (Chosen(test, test_indices), test.labels[test_indices])}
+    else:
+        train_indices, all_feeds = needed_samples(all_feeds)
+        chosen = {"train": train_indices, "test": test_indices}
+        splits = {split: inputs.arrays(split, indices, DTYPE) for split, indices in chosen.items()}
+    return CertifiedEpochs(
+        architecture=architecture,
+        weights=weights,
+        optimizer=optimizer,
+        splits=splits,
+        feeds=all_feeds[: len(feeds)],
+        tail=all_feeds[-1] if tail else None,
+    )
+
+
+def _crop_centre(inputs: np.ndarray, side: int | None) -> np.ndarray:
+    """Crop images to the centred window of `side` pixels; images smaller than that stay as they are."""
+    if side is None or min(inputs.shape[2:]) < side:
+        return inputs
+    top, left, height, width = input_transform.centre_window(inputs.shape[2:], (side, side))
+    return inputs[:, :, top : top + height, left : left + width]

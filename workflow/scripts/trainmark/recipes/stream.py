@@ -1,0 +1,40 @@
+"""A split that is not in memory: its images are read, augmented and handed out in batches while a network trains."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+
+from trainmark.recipes.batch_order import EpochFeed
+
+Batch = tuple[np.ndarray, np.ndarray]
+"""(network inputs (samples, channels, height, width), labels int64 (samples,)) of one step."""
+
+
+class Stream(ABC):
+    """The images of one split, in batches. The batches depend on the feed alone, not on how they are loaded.
+
+    labels: int64, (samples,), in the stored order.
+    input_shape: shape of one network input, (channels, height, width).
+    dtype: dtype of the network inputs.
+    evaluation_batch_size: number of samples per forward step in evaluation.
+    waiting_seconds: time for which the training has waited for batches so far.
+    """
+
+    labels: np.ndarray
+    input_shape: tuple[int, ...]
+    dtype: str
+    evaluation_batch_size: int
+    waiting_seconds: float = 0.0
+
+    @abstractmethod
+    def training_batches(self, feed: EpochFeed) -> Iterator[Batch]:
+        """Yield the batches of a feed, augmented as the recipe says."""
+
+    @abstractmethod
+    def stored_batches(self, batch_size: int) -> Iterator[Batch]:
+        """Yield all samples in their stored order and without augmentation, in batches; the last may be smaller."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop the workers that load images."""

@@ -1,0 +1,101 @@
+"""Files of trained weights, from which runs may start. Imports no numpy, so that a config is checked without it."""
+
+import ast
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import Shape
+
+LONGEST_HEADER = 10_000
+"""Maximum length of the header of an array, in bytes, as numpy has it."""
+
+FLOATS = re.compile(r"[<>=]f[248]")
+"""The dtypes that weights may have, in numpy's notation."""
+
+
+def initial_weights_file(settings: Mapping) -> Path | None:
+    """Return the file from which the runs of an experiment start; None if their weights are drawn.
+
+    settings: the experiment's settings by key. `~` is the user's home folder.
+    """
+    path = settings.get("initial_weights")
+    return Path(os.path.expanduser(path)) if path else None
+
+
+def is_weight(name: str) -> bool:
+    """Whether an array of a file belongs to the network ("dense1.kernel"). The others say what was trained."""
+    return "." in name
+
+
+def why_unfit(file: Path, architecture: Architecture) -> str | None:
+    """Return why no run of a network can start from a file, as a phrase that continues "the file"; None if one can.
+
+    Only names, shapes and types of the arrays are read. `initial_weights.read_weights` reads the values.
+    """
+    if not file.is_file():
+        return "is no file" if file.exists() else "does not exist"
+    try:
+        stored = stored_shapes(file)
+    except OSError as error:
+        return f"can't be read ({error.strerror})"
+    except Exception as error:  # a damaged archive: zipfile and ast raise many types
+        return f"is damaged, or holds no weights ({str(error) or type(error).__name__})"
+    return _misfit(stored, architecture)
+
+
+def stored_shapes(file: Path) -> dict[str, Shape]:
+    """Return the shapes of the network's arrays in a file, by name. Raises many types if the file is damaged."""
+    shapes = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.namelist():
+            name = member.removesuffix(".npy")
+            if is_weight(name):
+                with archive.open(member) as stream:
+                    header = _header(stream.read(LONGEST_HEADER))
+                if not FLOATS.fullmatch(header["descr"]):
+                    raise ValueError(f"{name} holds no floating-point numbers")
+                shapes[name] = tuple(header["shape"])
+    return shapes
+
+
+def _header(content: bytes) -> dict:
+    """Return the header of an array in .npy format, which `content` begins with: its dtype and its shape."""
+    if not content.startswith(b"\x93NUMPY"):
+        raise ValueError("an array without a header")
+    begin = 10 if content[6] == 1 else 12  # the length has two bytes in version 1 of the format, and four since
+    length = int.from_bytes(content[8:begin], "little")
+    header: dict = ast.literal_eval(content[begin : begin + length].decode())
+    return header
+
+
+def _misfit(stored: Mapping[str, Shape], architecture: Architecture) -> str | None:
+    needed = {parameter.name: tuple(parameter.shape) for parameter in architecture.arrays()}
+    for name in [*needed, *stored]:
+        if name not in stored:
+            return f"is of another network than {architecture.name}: it lacks {name}"
+        if name not in needed:
+            return f"is of another network than {architecture.name}, which has no {name}"
+    different = [name for name in needed if stored[name] != needed[name]]
+    if not different:
+        return None
+    (classes,) = architecture.shapes()[architecture.output]
+    lengths = {pair for name in different for pair in _different_lengths(stored[name], needed[name])}
+    if len(lengths) == 1 and (only := lengths.pop())[1] == classes:
+        return f"is of a network with {only[0]} classes, and here are {classes}"
+    name = different[0]
+    return f"is of another network: {name} is {_sides(stored[name])} in it, and {_sides(needed[name])} here"
+
+
+def _different_lengths(first: Shape, second: Shape) -> list[tuple[int, int]]:
+    """Return the pairs of lengths in which two shapes differ; lengths of 0 for shapes of other numbers of axes."""
+    if len(first) != len(second):
+        return [(0, 0)]
+    return [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+
+
+def _sides(shape: Shape) -> str:
+    return " x ".join(map(str, shape)) or "a single number"
