@@ -67,9 +67,11 @@ EVERY_SIGNAL_IN_EVERY_PHASE = Case(
 
 
 WITHIN_STREAMED_EPOCHS = Case(
-    3,
+    4,
     {
-        "chainer": ["SIGKILL training", "SIGTERM training", "SIGKILL loading", "SIGTERM loading", "SIGKILL checkpoint"],
+        "chainer": [
+            "SIGKILL training", "SIGTERM training", "SIGKILL loading", "SIGTERM loading", "SIGKILL checkpoint 1",
+        ],
         "keras-jax": ["SIGTERM training", "SIGKILL training", "SIGTERM loading", "SIGKILL loading", "SIGKILL start"],
     },
     "cropped",

@@ -102,7 +102,7 @@ def test_edits_that_affect_no_result_re_run_nothing(edited):
 
 
 ADAPTER = (f"{ADAPTERS}/chainer_adapter.py", "return np.concatenate(logits)", "return np.vstack(logits)")
-CERTIFIED_STEPS = (f"{LIBRARY}/parity/certified_steps.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7")
+CERTIFIED_STEPS = (f"{LIBRARY}/parity/certified_training.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7")
 COMPARING = (f"{LIBRARY}/parity/compare.py", '"rounding": 1e-9', '"rounding": 1e-10')
 LOOP = (f"{LIBRARY}/training/run.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04")
 ARGUMENTS = (
