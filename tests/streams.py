@@ -18,8 +18,8 @@ class ArrayStream(Stream):
         order = np.arange(feed.samples) if feed.order is None else feed.order
         yield from self._batches(order, feed.batch_size)
 
-    def stored_batches(self, batch_size):
-        yield from self._batches(np.arange(len(self.labels)), batch_size)
+    def stored_batches(self, batch_size, samples=None):
+        yield from self._batches(np.arange(len(self.labels)) if samples is None else samples, batch_size)
 
     def _batches(self, order, batch_size):
         for start in range(0, len(order), batch_size):

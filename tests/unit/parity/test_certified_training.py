@@ -12,7 +12,8 @@ from trainmark.parity.certified_training import certified_batches, certified_tra
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
-from trainmark.recipes.recipe import resolve_batch_size
+from trainmark.recipes.input_transform import draw_windows
+from trainmark.recipes.recipe import InputTransform, resolve_batch_size
 from trainmark.recipes.schedules import rmsprop_warmup_rates
 
 FLUX = RECIPES["mnist-mlp-flux"]
@@ -97,6 +98,34 @@ def test_certified_training_has_the_experiments_optimizer_and_the_rates_of_its_e
     constants = {"momentum": 0.9, "rho": 0.99, "epsilon": 1e-8, **dict(rates[0])}
     assert found.optimizer == found.epochs.optimizer
     assert found.optimizer.as_dict() == {"rule": "rmsprop_warmup", **constants}
+
+
+def test_a_certified_training_on_streams_sees_the_windows_of_the_runs(dataset):
+    """In the steps those of the first epoch, in the whole epochs the stream itself; test images have centre windows."""
+    folder, arrays = dataset
+    transform = {"scale": 1.0, "crop": [4, 4], "random_crop": True, "random_flip": True}
+    found = certified_training(FLUX, harness.settings(batch_size=7, input=transform), folder, folder / "mean.npy")
+    windows = draw_windows(40, (6, 6), InputTransform(**transform | {"crop": (4, 4)}), (1, 1, 3, 1))
+
+    def window_of(sample):
+        top, left = windows.tops[sample], windows.lefts[sample]
+        window = arrays["train_images"][sample, :, top : top + 4, left : left + 4]
+        return window[:, :, ::-1] if windows.flips[sample] else window
+
+    order = certified_batches(40, 7, (1, 1))
+    inputs, labels = found.splits["train"]
+    assert (inputs[found.batches[9]] == [window_of(sample) for sample in order[9]]).all()
+    assert (labels[found.batches] == arrays["train_labels"][order]).all()
+    stream, _ = found.epochs.splits["train"]
+    first = found.epochs.feeds[0]
+    assert np.array_equal(next(stream.training_batches(first))[0], [window_of(sample) for sample in first.order[:7]])
+    tested, labels = found.epochs.splits["test"]
+    centres = arrays["test_images"][:, :, 1:5, 1:5]
+    batches = [batch for batch, _ in tested.stored_batches(10)]
+    assert np.array_equal(np.concatenate(batches), centres)
+    assert np.array_equal(labels, arrays["test_labels"])
+    assert np.array_equal(found.splits["test"][0][[0, -1]], centres[[0, -1]])
+    stream.close()
 
 
 @pytest.mark.parametrize(("side", "shape"), [(4, (1, 4, 4)), (6, (1, 6, 6)), (64, (1, 6, 6)), (None, (1, 6, 6))])

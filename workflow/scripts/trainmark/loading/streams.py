@@ -118,10 +118,11 @@ class ImageStream(Stream):
             self._drawn = feed.augmentation_seed, self._windows(self._transform, feed.augmentation_seed)
         return self._timed(self._batches(order, feed.batch_size, self._drawn[1]))
 
-    def stored_batches(self, batch_size: int) -> Iterator[Batch]:
+    def stored_batches(self, batch_size: int, samples: np.ndarray | None = None) -> Iterator[Batch]:
         """See `Stream.stored_batches`. Raises what `training_batches` raises."""
         windows = self._windows(replace(self._transform, random_crop=False, random_flip=False), (0,))
-        return self._timed(self._batches(np.arange(len(self.labels)), batch_size, windows))
+        samples = np.arange(len(self.labels)) if samples is None else samples
+        return self._timed(self._batches(samples, batch_size, windows))
 
     def close(self) -> None:
         """See `Stream.close`. Closes the streams of the other splits, too."""

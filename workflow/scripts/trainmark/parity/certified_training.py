@@ -1,7 +1,7 @@
 """The certified training of a recipe: the steps and epochs that every trainer repeats, and the samples they need."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -74,22 +74,19 @@ class Inputs:
         """Whether runs take these inputs from streams."""
         return is_streamed(self.transform, prepared.read_manifest(self.dataset_folder)["kind"])
 
-    def stream(self, split: str, dtype: str) -> Stream:
-        """Open the stream of a split. Test images are not transformed at random."""
-        transform = self.transform
-        assert transform is not None  # token ids are not streamed
-        if split == "test":
-            transform = replace(transform, random_crop=False, random_flip=False)
+    def streams(self, dtype: str) -> Mapping[str, Stream]:
+        """Open the streams of both splits."""
+        assert self.transform is not None  # token ids are not streamed
         packed = packed_files(self.packed_folder)
-        folder, loader = self.dataset_folder, self.loader
-        return open_streams(folder, self._mean(), transform, dtype, loader, self.cpus, packed, [split])[split]
+        return open_streams(self.dataset_folder, self._mean(), self.transform, dtype, self.loader, self.cpus, packed)
 
     def arrays(self, split: str, chosen: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
         """Return (network inputs, labels) of some samples; those for training are transformed as in the first epoch."""
         if self.are_streamed:
-            stream = self.stream(split, dtype)
+            stream = self.streams(dtype)[split]
             feed = EpochFeed(chosen, len(chosen), len(chosen), 0, self.augmentation_seed)
-            (batch,) = stream.training_batches(feed)
+            in_training = split == "train"
+            (batch,) = stream.training_batches(feed) if in_training else stream.stored_batches(len(chosen), chosen)
             stream.close()
             return batch
         stored, labels = prepared.read_split(self.dataset_folder, split)
@@ -101,7 +98,7 @@ class Inputs:
 
 
 class Chosen(Stream):
-    """Some samples of a stream without random transforms, as a stream to evaluate."""
+    """Some samples of a stream, as a stream to evaluate."""
 
     def __init__(self, stream: Stream, chosen: np.ndarray) -> None:
         self._stream, self._chosen = stream, chosen
@@ -112,9 +109,9 @@ class Chosen(Stream):
         """See `Stream`. It has none."""
         raise NotImplementedError("these samples are for evaluation")
 
-    def stored_batches(self, batch_size: int) -> Iterator[Batch]:
+    def stored_batches(self, batch_size: int, samples: np.ndarray | None = None) -> Iterator[Batch]:
         """See `Stream`."""
-        return self._stream.training_batches(EpochFeed(self._chosen, batch_size, len(self._chosen), 0))
+        return self._stream.stored_batches(batch_size, self._chosen if samples is None else self._chosen[samples])
 
     def close(self) -> None:
         """See `Stream`."""
@@ -235,7 +232,8 @@ def _certified_epochs(
     all_feeds = (*feeds, tail) if tail else feeds
     splits: Splits
     if inputs.are_streamed:
-        train, test = (inputs.stream(split, DTYPE) for split in ("train", "test"))
+        streams = inputs.streams(DTYPE)
+        train, test = streams["train"], streams["test"]
         train.evaluation_batch_size = test.evaluation_batch_size = evaluation_batch_size(architecture)
         splits = {"train": (train, train.labels), "test": (Chosen(test, test_indices), test.labels[test_indices])}
     else:

@@ -32,8 +32,11 @@ class Stream(ABC):
         """Yield the batches of a feed, augmented as the recipe says."""
 
     @abstractmethod
-    def stored_batches(self, batch_size: int) -> Iterator[Batch]:
-        """Yield all samples in their stored order and without augmentation, in batches; the last may be smaller."""
+    def stored_batches(self, batch_size: int, samples: np.ndarray | None = None) -> Iterator[Batch]:
+        """Yield samples without augmentation, in batches; the last may be smaller.
+
+        samples: their indices; None for all samples in their stored order.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -8,7 +8,7 @@ from trainmark.machine.disturbance import disturbance
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.recipe import merged_constants
 from trainmark.records.inputs import has_valid_inputs
-from trainmark.records.result import command_result, result
+from trainmark.records.result import command_result, part_steps, result
 
 SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
 """Tolerances of `math.isclose` for two sums of the same times."""
@@ -127,7 +127,7 @@ def _step_evaluations(record: Mapping) -> Iterator[str]:
     """They follow from the setting: after every so many steps of each trained epoch, but not at its end."""
     curves, found = record["curves"], record["step_evaluations"]
     every = record["settings"]["experiment"].get("evaluation_steps")
-    steps = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
+    steps = _steps_of_epoch(record)
     epochs = len(curves) + (not _is_settled(record))  # memory may have run out within the next one
     within = range(every, steps, every) if every else ()
     expected = [(epoch, (epoch - 1) * steps + step) for epoch in range(1, epochs + 1) for step in within]
@@ -162,8 +162,7 @@ def _waiting(record: Mapping) -> Iterator[str]:
 def _steps(record: Mapping) -> Iterator[str]:
     samples, epochs = record["dataset"]["samples"]["train"], len(record["curves"])
     batch_size = record["settings"]["batch_size"]
-    of_epoch = ceil(samples / batch_size)
-    of_last = _steps_of_last_epoch(record, of_epoch)
+    of_epoch, of_last = _steps_of_epoch(record), _steps_of_last_epoch(record)
     steps = (epochs - 1) * of_epoch + of_last if epochs else 0
     trained = (epochs - 1) * samples + min(of_last * batch_size, samples) if epochs else 0
     counts = {"samples": trained, "batches": steps, "updates": steps}
@@ -177,20 +176,21 @@ def _steps(record: Mapping) -> Iterator[str]:
         yield f"it holds the losses of {recorded} first steps, but should hold {expected}"
 
 
-def _steps_of_last_epoch(record: Mapping, steps: int) -> int:
-    """Return the number of steps of the last epoch. A run that diverges ends its epoch with the part it is in.
+def _steps_of_epoch(record: Mapping) -> int:
+    """Return the number of steps of a whole epoch."""
+    steps: int = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
+    return steps
 
-    steps: number of steps of a whole epoch.
-    """
-    settings = record["settings"]["experiment"]
-    streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
-    part_steps: int = (
-        settings.get("evaluation_steps") or (settings.get("checkpoint_steps") if streamed else None) or steps
-    )
+
+def _steps_of_last_epoch(record: Mapping) -> int:
+    """Return the number of steps of the last epoch. A run that diverges ends its epoch with the part it is in."""
+    steps = _steps_of_epoch(record)
     if record["status"] != "diverged":
         return steps
+    is_streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
+    part = part_steps(record["settings"]["experiment"], is_streamed) or steps
     step_in_epoch: int = record["diverged"]["step"] - (record["diverged"]["epoch"] - 1) * steps
-    return min(ceil(step_in_epoch / part_steps) * part_steps, steps)
+    return min(ceil(step_in_epoch / part) * part, steps)
 
 
 def _phases(record: Mapping) -> Iterator[str]:

@@ -4,6 +4,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 
+def part_steps(experiment: Mapping, is_streamed: bool) -> int | None:
+    """Return the number of steps after which an epoch may be evaluated, saved or ended; None for its end alone.
+
+    experiment: the settings of the run's experiment.
+    is_streamed: whether the run takes its images from a stream.
+    """
+    streamed = experiment.get("checkpoint_steps") if is_streamed else None
+    return experiment.get("evaluation_steps") or streamed
+
+
 def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples: int) -> dict:
     """Compute a run's summary values from its curves (described in record.schema.json, `result`).
 

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.stream import Batch, Stream
 
@@ -76,9 +78,9 @@ class PacedStream(Stream):
         steps = -(-of_epoch // batch_size)
         self._on_step(Pace(self._epoch, self._step, steps, per_second, remaining / per_second))
 
-    def stored_batches(self, batch_size: int) -> Iterator[Batch]:
+    def stored_batches(self, batch_size: int, samples: np.ndarray | None = None) -> Iterator[Batch]:
         """See `Stream`."""
-        return self._stream.stored_batches(batch_size)
+        return self._stream.stored_batches(batch_size, samples)
 
     def close(self) -> None:
         """See `Stream`."""

@@ -19,6 +19,7 @@ from trainmark.recipes.initial_weights import initial_weights_of
 from trainmark.recipes.outputs import Evaluation, evaluate
 from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.recipes.stream import Stream
+from trainmark.records.result import part_steps
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
 from trainmark.training.job import Job
@@ -48,7 +49,8 @@ class Training:
         self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
         self._stream: PacedStream | None = None
-        self._written, self._cost_seconds = time.monotonic(), 0.0  # of the last checkpoint
+        self._written: float  # moment of the last checkpoint and the time it cost, set by `_train_epochs`
+        self._cost_seconds: float
         self._writing = threading.Lock()
 
     def train(self, on_epoch: EpochCallback, on_resume: ResumeCallback, on_step: StepCallback) -> dict:
@@ -270,10 +272,8 @@ class Training:
 
     @property
     def _part_steps(self) -> int | None:
-        """Number of steps between two moments within an epoch at which the run may evaluate or write a checkpoint."""
-        streamed = self.settings["checkpoint_steps"] if self._stream else None
-        steps: int | None = self.settings["evaluation_steps"] or streamed
-        return steps
+        """Number of steps of a part of an epoch; None if an epoch has one part."""
+        return part_steps(self.settings, self._stream is not None)
 
     def _train_part(self, part: EpochFeed, phase: str) -> None:
         """Train a part of an epoch, or a whole one."""
