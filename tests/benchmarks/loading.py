@@ -22,7 +22,7 @@ from PIL import Image
 
 from trainmark.datasets.images.decoding import load_stored
 from trainmark.datasets.images.lists import CHUNK, prepared_paths
-from trainmark.datasets.images.packed import pack
+from trainmark.datasets.images.packed import pack, store_file
 from trainmark.datasets.images.parallel import chunks, in_order
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import ImageLists
@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace, images: Path, folder: Path) -> None:
     entry = {"title": "Benchmark", "format": "image_folder", "classes": 2}
     prepare(folder / "prepared", "benchmark", entry, lists, [], arguments.jobs)
     paths = prepared_paths(folder / "prepared", "train")
-    pack(paths, folder / "train.npy", arguments.jobs)
+    pack(paths, store_file(folder, "train"), arguments.jobs)
     sizes = [Image.open(path).size for path in found]
     width, height = (statistics.median(side) for side in zip(*sizes, strict=True))
     print(f"{len(found)} files of {width:g}x{height:g} (medians), {len(paths)} images an epoch, batches of "
@@ -153,8 +153,7 @@ def open_way(folder: Path, way: tuple[str, str], jobs: int) -> ImageStream:
     """Open the training images in one of WAYS."""
     mean = np.random.default_rng(1).uniform(100, 150, (3, 256, 256))
     settings = {"store": way[0], "iterator": way[1], "jobs": jobs}
-    packed = {"train": folder / "train.npy"}
-    return open_streams(folder / "prepared", mean, TRANSFORM, "float32", settings, jobs, packed, ["train"])["train"]
+    return open_streams(folder / "prepared", mean, TRANSFORM, "float32", settings, jobs, folder, ["train"])["train"]
 
 
 def memory_over_epochs(stream: ImageStream, batch_size: int) -> tuple[float, float]:

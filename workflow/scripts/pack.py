@@ -7,7 +7,7 @@ from trainmark.console import keep_log
 from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.images.lists import prepared_paths
-from trainmark.datasets.images.packed import pack
+from trainmark.datasets.images.packed import pack, store_file
 from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
 
@@ -26,7 +26,7 @@ def main() -> None:
         for split in SPLITS:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"
-            out = arguments.out_folder / f"{split}.npy"
+            out = store_file(arguments.out_folder, split)
             key = f"{manifest['content_sha256']} {split}"
             pack(paths, out, arguments.workers, key, title)
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from trainmark.datasets.images.lists import prepared_paths
-from trainmark.datasets.images.packed import pack
+from trainmark.datasets.images.packed import pack, store_file
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays, ImageLists
 
@@ -17,10 +17,10 @@ PHOTOGRAPHS = {"train": 21, "test": 7}
 
 @dataclass(frozen=True)
 class Dataset:
-    """A prepared dataset. packed: its stores by split."""
+    """A prepared dataset. packed: folder of its packed store; None for arrays."""
 
     folder: Path
-    packed: dict[str, Path]
+    packed: Path | None
 
     def paths(self, split: str) -> list[Path]:
         """The files of a split."""
@@ -39,9 +39,9 @@ def make_photographs(folder: Path) -> Dataset:
         splits[split] = [(f"{split}/{number:02}.jpg", number % 3) for number in range(samples)]
     entry = {"title": "Small", "format": "image_folder", "classes": 3}
     prepare(folder / "prepared", "small", entry, ImageLists(folder, splits, ["a", "b", "c"]), [], 1)
-    dataset = Dataset(folder / "prepared", {split: folder / f"{split}.npy" for split in PHOTOGRAPHS})
-    for split, file in dataset.packed.items():
-        pack(dataset.paths(split), file, 1)
+    dataset = Dataset(folder / "prepared", folder)
+    for split in PHOTOGRAPHS:
+        pack(dataset.paths(split), store_file(folder, split), 1)
     return dataset
 
 
@@ -68,4 +68,4 @@ def arrays(tmp_path_factory) -> Dataset:
     folder = tmp_path_factory.mktemp("arrays") / "prepared"
     entry = {"title": "Small", "format": "idx", "classes": 3, "image_shape": [2, 11, 9]}
     prepare(folder, "small", entry, Arrays(splits, ["a", "b", "c"]), [], 1)
-    return Dataset(folder, {})
+    return Dataset(folder, None)

@@ -299,10 +299,10 @@ def test_a_store_that_there_is_not(shared_photographs, opened, store):
     )
 
 
-def test_a_store_of_another_list(shared_photographs):
-    packed = {"train": shared_photographs.packed["test"]}
+def test_a_store_of_another_list(shared_photographs, tmp_path):
+    (tmp_path / "train.npy").write_bytes((shared_photographs.packed / "test.npy").read_bytes())
     with pytest.raises(DataError, match=r"holds 7 images, and the list of .* has 21; delete the store"):
-        open_streams(shared_photographs.folder, MEAN, AUGMENTED, "float32", settings(store="mapped"), 2, packed)
+        open_streams(shared_photographs.folder, MEAN, AUGMENTED, "float32", settings(store="mapped"), 2, tmp_path)
 
 
 def test_too_little_memory_for_a_copy(shared_photographs, opened, monkeypatch):

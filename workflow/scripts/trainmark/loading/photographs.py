@@ -12,7 +12,7 @@ import numpy as np
 from trainmark.datasets import prepared
 from trainmark.datasets.images.decoding import mirror
 from trainmark.datasets.images.lists import load_checked, prepared_list
-from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store
+from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store, store_file
 from trainmark.errors import ConfigError, DataError
 from trainmark.loading.sources import ArraySource, Source, in_memory, mapped
 
@@ -62,7 +62,7 @@ STORES: Mapping[str, Callable[..., dict[str, Any]]] = {"mapped": mapped, "memory
 def open_photographs(folder: Path, split: str, store: str, packed: Path | None) -> tuple[Source, np.ndarray]:
     """Return the photographs of a prepared split and their labels.
 
-    store: the setting loader.store. packed: the split's packed store; needed unless `store` is "files".
+    store: the setting loader.store. packed: folder of the packed store; needed unless `store` is "files".
     Raises DataError if the list or the store is damaged, and ConfigError if there is no packed store.
     """
     manifest = prepared.read_manifest(folder)
@@ -75,10 +75,11 @@ def open_photographs(folder: Path, split: str, store: str, packed: Path | None) 
             f"loader.store: found {store}, but the dataset {manifest['dataset']} has no packed store; set it to files, "
             "or add `packed: true` to the dataset's entry"
         )
-    stored = open_store(packed)
+    file = store_file(packed, split)
+    stored = open_store(file)
     if len(stored) != len(entries):
         raise DataError(
-            f"{packed} holds {len(stored)} images, and the list of {folder} has {len(entries)}; delete "
+            f"{file} holds {len(stored)} images, and the list of {folder} has {len(entries)}; delete "
             "the store and run snakemake again"
         )
     return PackedSource(**STORES[store](stored, channels_last=True)), labels

@@ -7,7 +7,7 @@ import numpy as np
 
 from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS
-from trainmark.loading.streams import open_streams, packed_files
+from trainmark.loading.streams import open_streams
 from trainmark.recipes import input_transform
 from trainmark.recipes.recipe import InputTransform, is_streamed
 from trainmark.recipes.stream import Stream
@@ -39,7 +39,7 @@ def open_splits(
     mean = np.load(mean_file, allow_pickle=False) if mean_file else None
     if is_streamed(transform, prepared.read_manifest(dataset_folder)["kind"]):
         assert transform is not None  # token ids are not streamed
-        streams = open_streams(dataset_folder, mean, transform, dtype, loader, cpus, packed_files(packed), names)
+        streams = open_streams(dataset_folder, mean, transform, dtype, loader, cpus, packed, names)
         return {split: (stream, stream.labels) for split, stream in streams.items()}
     whole = set(names) == set(SPLITS)
     arrays = (

@@ -46,7 +46,7 @@ def open_streams(
     dtype: str,
     settings: Mapping,
     cpus: int,
-    packed: Mapping[str, Path] | None = None,
+    packed: Path | None = None,
     splits: Sequence[str] = SPLITS,
 ) -> dict[str, "ImageStream"]:
     """Open splits of a prepared dataset of images, by split. They share their workers: closing one closes all.
@@ -55,22 +55,15 @@ def open_streams(
     dtype: dtype of the network inputs.
     settings: the experiment's setting `loader`.
     cpus: number of CPUs of the run: as many jobs are used if the setting does not say how many.
-    packed: the packed store of each split; needed for image files that are read from it.
+    packed: folder of the packed store; needed for image files that are read from it.
 
     Raises DataError if files of the dataset are damaged, ConfigError if the settings ask for a store that there is not,
     and LoaderError if processes cannot be started.
     """
-    opened = {
-        split: _open_source(dataset_folder, split, settings["store"], (packed or {}).get(split)) for split in splits
-    }
+    opened = {split: _open_source(dataset_folder, split, settings["store"], packed) for split in splits}
     loaders = {split: SplitLoader(source, mean_image, transform, dtype) for split, (source, _) in opened.items()}
     workers = ITERATORS[settings["iterator"]](loaders, settings["jobs"] or cpus)
     return {split: ImageStream(split, labels, transform, workers) for split, (_, labels) in opened.items()}
-
-
-def packed_files(folder: Path | None) -> dict[str, Path]:
-    """Return the packed store of each split in the folder of `pack_images`; nothing without a folder."""
-    return {split: folder / f"{split}.npy" for split in SPLITS} if folder else {}
 
 
 def _open_source(folder: Path, split: str, store: str, packed: Path | None) -> tuple[Source, np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainmark.datasets import prepared
 from trainmark.frameworks.adapter import evaluation_batch_size
-from trainmark.loading.streams import open_streams, packed_files
+from trainmark.loading.streams import open_streams
 from trainmark.networks.graph import Architecture
 from trainmark.parity.certified_steps import CERTIFIED_STEPS, CertifiedTraining
 from trainmark.parity.whole_epochs import (
@@ -77,8 +77,8 @@ class Inputs:
     def streams(self, dtype: str) -> Mapping[str, Stream]:
         """Open the streams of both splits."""
         assert self.transform is not None  # token ids are not streamed
-        packed = packed_files(self.packed_folder)
-        return open_streams(self.dataset_folder, self._mean(), self.transform, dtype, self.loader, self.cpus, packed)
+        place, packed = self.dataset_folder, self.packed_folder
+        return open_streams(place, self._mean(), self.transform, dtype, self.loader, self.cpus, packed)
 
     def arrays(self, split: str, chosen: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
         """Return (network inputs, labels) of some samples; those for training are transformed as in the first epoch."""
