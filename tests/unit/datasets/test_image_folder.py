@@ -77,6 +77,7 @@ def test_hidden_files_and_folders_are_passed_over(root, folders):
         root,
         "train/.cache/x.png",
         "train/cat/.DS_Store",
+        "train/cat/Thumbs.db",
         "train/cat/.thumbs/a.png",
         "val/.git/x",
         ".x",

@@ -17,6 +17,9 @@ TEST_FOLDERS = ("val", "test")
 SPLIT_NAME = re.compile(r"(train|val|valid|test)(ing|idation)?([-_ ]?(images?|set|data))?|eval(uation)?", re.IGNORECASE)
 """Names of folders that look like a split."""
 
+OF_WINDOWS = ("Thumbs.db", "desktop.ini")
+"""Files that Windows adds to folders of photographs."""
+
 MARK = ".unpacked"
 """Suffix of a file with the checksum of an archive whose unpacking was started or finished."""
 
@@ -129,8 +132,9 @@ def class_folders(root: Path) -> tuple[dict[str, Path], list[str]]:
 def list_images(root: Path, split: Path, class_names: Iterable[str]) -> list[tuple[str, int]]:
     """(path relative to `root`, label) of every file in the class folders of a split, in the order of their names.
 
-    Hidden files are skipped and links are followed. Raises DataError if a class has no file, if a folder cannot be read
-    or contains itself through a link, or if a file name cannot stand on a line of a list.
+    Hidden files and those that Windows adds are skipped, and links are followed. Raises DataError if a class has no
+    file, if a folder cannot be read or contains itself through a link, or if a file name cannot stand on a line of a
+    list.
     """
     entries = []
     for label, name in enumerate(class_names):
@@ -165,8 +169,8 @@ def _files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """Files and folders in a folder in the order of their names, without hidden ones."""
+    """Files and folders in a folder in the order of their names, without hidden ones and those that Windows adds."""
     try:
-        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        return sorted(path for path in folder.iterdir() if path.name[0] != "." and path.name not in OF_WINDOWS)
     except OSError as error:
         raise DataError(f"{folder} can't be read ({error.strerror}); its images are needed") from error
