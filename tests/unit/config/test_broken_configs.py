@@ -494,3 +494,12 @@ def test_initial_weights_that_no_run_can_start_from(content, why):
         "classes, in any framework, or null",
         "broken.yaml: experiments.e.initial_weights: ",
     )
+
+
+def test_initial_weights_that_are_missing_where_classes_are_counted_later():
+    mine = "datasets: {mine: {title: Mine, format: image_folder, folder: photographs}}\n"
+    keys = "recipes: [imagenet-nin], datasets: [mine], initial_weights: weights.npz"
+    message = message_of(write(mine + experiment(keys)))
+    assert "a file that does not exist; allowed: weights.npz of a run of imagenet-nin with as many classes" in message
+    np.savez("weights.npz", **{"conv1.kernel": np.zeros((1, 1))})
+    load_config([write(mine + experiment(keys))])

@@ -118,7 +118,7 @@ def cut(path):
     ("write", "why"),
     [
         (lambda path: None, "does not exist"),
-        (lambda path: path.mkdir(), "is no file"),
+        (lambda path: path.mkdir(), "is a folder"),
         (lambda path: path.write_bytes(b""), "is damaged, or holds no weights (File is not a zip file)"),
         (cut, "is damaged, or holds no weights (File is not a zip file)"),
         (one_array, "is damaged, or holds no weights (File is not a zip file)"),

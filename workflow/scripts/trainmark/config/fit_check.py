@@ -103,15 +103,15 @@ def _initial_weights_findings(name: str, experiment: Mapping, i: int, catalogue:
     recipe, file = RECIPES[experiment["recipes"][i]], initial_weights_file(experiment)
     transform = merged_input(recipe, experiment["input"])
     for dataset in experiment["datasets"]:
-        classes = catalogue[dataset].get("classes")  # a folder's classes are counted when it is prepared
-        if file is None or classes is None or _misfit(recipe, transform, dataset, catalogue):
+        if file is None or _misfit(recipe, transform, dataset, catalogue):
             continue
+        classes = catalogue[dataset].get("classes")  # None: a folder's classes are counted when it is prepared
         shape = seen_shape(transform, sample_shape(dataset, catalogue))
-        if why := why_unfit(file, recipe.architecture(shape, classes)):
+        if why := why_unfit(file, recipe.architecture(shape, classes) if classes else None):
             yield (
                 ("experiments", name, "initial_weights"),
                 f"found {format_value(experiment['initial_weights'])}, a file that {why}; allowed: weights.npz of a "
-                f"run of {recipe.name} with {classes} classes, in any framework, or null",
+                f"run of {recipe.name} with {classes or 'as many'} classes, in any framework, or null",
             )
 
 

@@ -31,20 +31,22 @@ def is_weight(name: str) -> bool:
     return "." in name
 
 
-def why_unfit(file: Path, architecture: Architecture) -> str | None:
+def why_unfit(file: Path, architecture: Architecture | None) -> str | None:
     """Return why no run of a network can start from a file, as a phrase that continues "the file"; None if one can.
+
+    architecture: None if it is not known yet; then any file of weights will do.
 
     Only names, shapes and types of the arrays are read. `initial_weights.read_weights` reads the values.
     """
     if not file.is_file():
-        return "is no file" if file.exists() else "does not exist"
+        return "is a folder" if file.exists() else "does not exist"
     try:
         stored = stored_shapes(file)
     except OSError as error:
         return f"can't be read ({error.strerror})"
     except Exception as error:  # a damaged archive: zipfile and ast raise many types
         return f"is damaged, or holds no weights ({str(error) or type(error).__name__})"
-    return _misfit(stored, architecture)
+    return _misfit(stored, architecture) if architecture else None
 
 
 def stored_shapes(file: Path) -> dict[str, Shape]:
