@@ -102,7 +102,7 @@ test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results.
 gpu-bundle: $(VENV)/.installed ## make build/gpu-bundle, which runs the GPU tests on a machine without network
 	@$(RUN) python tests/gpu_bundle.py make build/gpu-bundle
 
-test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror beside the repository: half an hour
+test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror beside the repository: two hours
 	@$(RUN) python -m pytest -m real_data
 
 ##@ For developers: measurements
@@ -132,7 +132,7 @@ bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one s
 bench-watching: $(VENV)/.installed-dev ## what watching costs, and what load quiet runs see: a minute
 	@$(BENCHMARK)/watching.py
 
-bench-intervals: $(VENV)/.installed-dev ## how often intervals hold if repeats correlate: half a minute
+bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often verdicts are false: half a minute
 	@$(BENCHMARK)/intervals.py
 
 bench-epochs: $(VENV)/.installed-dev ## how close do correct trainings come to the certificate's limit? Some minutes
