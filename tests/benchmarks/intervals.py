@@ -1,32 +1,50 @@
-"""How often do the intervals of the median ratio hold, where ratios correlate from repeat to repeat and where not?
+"""How often do the intervals of the ratio hold, and how many reports on equal trainers contain a false verdict?
 
-Run: make bench-intervals. Simulated are logarithms of ratios as a stationary autoregressive process of normal values.
+Run: make bench-intervals. The ratios are simulated (tests/simulated_ratios.py).
 """
 
 import numpy as np
-from simulated_ratios import simulated
+from simulated_ratios import correlated, of_a_machine
 
-from trainmark.tables.serial import ratio_interval
-from trainmark.tables.statistics import median_interval
+from trainmark.tables.paired import LEVEL, PairedRatios, holm, paired_ratios
 
-TRIALS = 2000
+TRIALS = 1000
+REPORTS, IN_REPORT = 400, 50
+PAIRS = (6, 7, 8, 9, 10, 12, 15, 20, 30)
+MACHINES = {
+    "quiet": "normal noise",
+    "heavy tails": "noise of Student's t with 2 degrees of freedom",
+    "drifting": "slows down by a fifth",
+    "wandering": "its speed is a random walk",
+}
 
 
-def shown(pairs: int, correlation: float) -> str:
-    """How often each interval holds, and how much wider ours is in the mean."""
-    samples = simulated(TRIALS, pairs, correlation)
-    exact = np.array([median_interval(ratios) for ratios in samples])
-    ours = np.array([ratio_interval(ratios)[0] for ratios in samples])
-    held = [np.mean((found[:, 0] <= 1) & (found[:, 1] >= 1)) for found in (exact, ours)]
-    widths = [np.mean(np.log(found[:, 1] / found[:, 0])) for found in (exact, ours)]
-    return f"{held[0]:.1%} -> {held[1]:.1%}, {widths[1] / widths[0]:.2f} times as wide"
+def share_held(tests: list[PairedRatios]) -> str:
+    """The share of 95 % intervals that contain 1."""
+    intervals = np.array([one.interval() for one in tests])
+    return f"{np.mean((intervals[:, 0] <= 1) & (intervals[:, 1] >= 1)):.1%}"
+
+
+def false_reports(pairs: int) -> int:
+    """How many of REPORTS reports on IN_REPORT pairs of equally fast trainers contain a verdict that one is faster."""
+    samples = of_a_machine("heavy tails", REPORTS * IN_REPORT, pairs)
+    p_values = np.reshape([paired_ratios(ratios).p_value for ratios in samples], (REPORTS, IN_REPORT))
+    return sum(min(holm(of_report)) <= LEVEL for of_report in p_values)
 
 
 def main() -> None:
-    """Print a line for each number of pairs."""
-    print("pairs: exact interval -> ours, at autocorrelations of 0 and 0.5")
-    for pairs in (6, 7, 8, 9, 10, 12, 15, 20, 25, 30):
-        print(f"{pairs}: {shown(pairs, 0.0)} | {shown(pairs, 0.5)}", flush=True)
+    """Print a line for each kind of ratios, and one for each number of pairs in reports."""
+    print(f"95 % intervals that hold, of {TRIALS} trials with {', '.join(map(str, PAIRS))} pairs:")
+    for machine, words in MACHINES.items():
+        held = [share_held([paired_ratios(ratios) for ratios in of_a_machine(machine, TRIALS, n)]) for n in PAIRS]
+        print(f"{machine} ({words}):", *held, flush=True)
+    samples = {n: correlated(TRIALS, n, 0.5) for n in PAIRS}
+    ours = [share_held([paired_ratios(ratios) for ratios in samples[n]]) for n in PAIRS]
+    ranked = [share_held([PairedRatios(np.log(ratios), 0.0) for ratios in samples[n]]) for n in PAIRS]
+    print("ratios with an autocorrelation of 0.5:", *ours, "| the signed-rank test alone:", *ranked, flush=True)
+    print(f"reports with a false verdict, of {REPORTS} on {IN_REPORT} pairs of equal trainers with heavy tails:")
+    for n in (6, 8, 12, 20):
+        print(f"{n} repeats: {false_reports(n)}", flush=True)
 
 
 if __name__ == "__main__":

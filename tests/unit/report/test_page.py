@@ -25,7 +25,7 @@ from trainmark.report.figures import save_figure
 from trainmark.report.machines import machines
 from trainmark.report.page import render
 from trainmark.report.sections import energy_gaps
-from trainmark.tables.comparisons import agreement_table, comparisons_csv, comparisons_table, read_comparisons
+from trainmark.tables.comparisons import agreement_table, comparisons_table, read_comparisons
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, curves_table, runs_table
 
@@ -50,7 +50,7 @@ class Page:
         comparisons = folder / "comparisons.csv"
         certificates = certificates_of(runs, parities)
         self.certificates = {"/".join(group) + ".json": one for group, one in certificates.items()}
-        comparisons.write_text(comparisons_csv(comparisons_table(runs, certificates)))
+        comparisons.write_text(comparisons_table(runs, certificates).to_csv(index=False))
         self._draw(folder, runs, curves_table(by_path))
         prepared = folder / "datasets" / "digits" / "prepared"
         prepared.mkdir(parents=True)

@@ -6,13 +6,15 @@ from records_for_tests import certificates_of, diverged, out_of_memory, record, 
 
 from trainmark.tables.comparisons import (
     agreement_table,
-    comparisons_csv,
     comparisons_table,
     format_comparison,
+    format_verdict,
     groups_to_certify,
     parity_note,
     read_comparisons,
 )
+from trainmark.tables.formatting import format_ratio
+from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.tables import rows_of
 
 
@@ -53,10 +55,9 @@ def pairs(ratios, first="a", second="b", **options):
 @pytest.mark.parametrize(
     ("ratios", "verdict"),
     [
-        ([1.2, 1.6, 1.3, 1.5, 1.1, 1.4], "slower"),
-        ([0.4, 0.2, 0.6, 0.1, 0.5, 0.3], "faster"),
-        ([1.2, 1.6, 1.3, 1.5, 0.9, 1.4], "not distinguishable"),
-        ([1.2, 1.6, 1.3, 1.5, 1.0, 1.4], "not distinguishable"),
+        ([1.2, 1.6, 1.3, 1.5, 1.3, 1.4], "slower"),
+        ([0.4, 0.5, 0.6, 0.3, 0.5, 0.4], "faster"),
+        ([1.2, 1.6, 1.3, 1.5, 0.9, 1.2], "not distinguishable"),
         ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], "not distinguishable"),
         ([1.1, 1.2, 1.3, 1.4, 1.5], "too few pairs (5, needs 6)"),
     ],
@@ -65,8 +66,32 @@ def test_the_verdict_depends_on_the_side_of_1_on_which_the_whole_interval_lies(c
     (row,) = compared(*pairs(ratios))
     assert (row["first"], row["second"], row["pairs"], row["left_out"]) == ("a on cpu", "b on cpu", len(ratios), 0)
     assert row["verdict"] == verdict
-    assert row["ratio"] == pytest.approx(sum(sorted(ratios)[i] for i in (~(len(ratios) // 2), len(ratios) // 2)) / 2)
-    assert (row["low"], row["high"]) == ((min(ratios), max(ratios)) if len(ratios) == 6 else (None, None))
+    assert row["ratio"] == pytest.approx(estimate(ratios))
+    if len(ratios) == 6:
+        assert (row["low"], row["high"], row["p_value"], row["compared"]) == pytest.approx(
+            (*paired_ratios(ratios).interval(), paired_ratios(ratios).p_value, 1)
+        )
+        assert (row["low"] > 1 or row["high"] < 1) == (verdict != "not distinguishable")
+    else:
+        assert {row[column] for column in ("low", "high", "p_value", "compared", "detectable")} == {None}
+
+
+def test_verdicts_of_a_group_are_corrected_for_their_number(compared):
+    """Alone, each of the second's ratios would be told apart; one of four may be so by chance."""
+    ratios = [1.05, 1.0, 1.04, 1.03, 1.0, 1.06]
+    (alone,) = compared(*pairs(ratios))
+    assert (alone["verdict"], alone["compared"]) == ("slower", 1) and 0.0125 < alone["p_value"] < 0.05
+    records = [one for epochs in (2, 3, 4, 5) for one in pairs(ratios, epochs=epochs)]
+    rows = compared(*records)
+    assert [row["p_value"] for row in rows] == pytest.approx([4 * alone["p_value"]] * 4)
+    assert {(row["verdict"], row["compared"]) for row in rows} == {("not distinguishable", 4)}
+    assert all(row["low"] > 1 and row["detectable"] > alone["detectable"] > 1 for row in rows)
+    found = f"a ratio of {format_ratio(rows[0]['detectable'])} would have been found in 4 of 5 cases"
+    assert format_verdict(rows[0]) == (
+        f"not distinguishable (among 4 comparisons, such an interval occurs by chance; {found})"
+    )
+    elsewhere = [one for name in "fg" for one in pairs(ratios, experiment=name)]
+    assert {(row["verdict"], row["compared"]) for row in compared(*elsewhere)} == {("slower", 1)}
 
 
 def test_runs_are_paired_by_repeat_and_not_by_their_place(compared):
@@ -74,7 +99,7 @@ def test_runs_are_paired_by_repeat_and_not_by_their_place(compared):
     records = [record("b", repeat, seconds=2.0 * repeat) for repeat in (6, 5, 4, 3, 2, 1)]
     records += [record("a", repeat, seconds=1.0 * repeat) for repeat in (1, 2, 3, 4, 5, 6, 7)]
     (row,) = compared(*records)
-    assert (row["ratio"], row["low"], row["high"], row["pairs"]) == (0.5, 0.5, 0.5, 6)
+    assert (row["ratio"], row["low"], row["high"], row["pairs"]) == pytest.approx((0.5, 0.5, 0.5, 6))
     ids = row["run_ids"].split()
     assert [one.rsplit("-", 1)[1] for one in ids[::2]] == [one.rsplit("-", 1)[1] for one in ids[1::2]]
 
@@ -84,7 +109,8 @@ def test_pairs_of_censored_runs_are_left_out_and_named(compared):
     lost = [diverged("b", 2), out_of_memory("a", 5)]
     records = [one for one in records if one["run"]["id"] not in {other["run"]["id"] for other in lost}] + lost
     (row,) = compared(*records)
-    assert (row["pairs"], row["left_out"], row["ratio"]) == (6, 2, pytest.approx(0.5) if row["first"][0] == "b" else 2)
+    assert (row["pairs"], row["left_out"]) == (6, 2)
+    assert row["ratio"] == pytest.approx(0.5 if row["first"][0] == "b" else 2)
     assert len(row["run_ids"].split()) == 12
     assert {one.rsplit("-", 1)[1] for one in row["left_out_run_ids"].split()} == {"2", "5"}
 
@@ -135,7 +161,7 @@ def test_a_figures_note_names_each_pair_that_must_not_be_ranked_once(tables_of, 
     records = [record(framework, 1, epochs=epochs) for framework in "abc" for epochs in (2, 3)]
     parities = {("a on cpu", "b on cpu"): "rounding", ("a on cpu", "c on cpu"): "different"}
     table = certified_table(tables_of(*records)[1], parities | {("b on cpu", "c on cpu"): "not certified"})
-    (tmp_path / "comparisons.csv").write_text(comparisons_csv(table))
+    (tmp_path / "comparisons.csv").write_text(table.to_csv(index=False))
     for comparisons in (table, read_comparisons(tmp_path / "comparisons.csv")):
         assert parity_note(comparisons).splitlines() == [
             "Not to be ranked:",
@@ -202,21 +228,19 @@ def test_a_comparison_as_people_read_it(row, text):
     assert format_comparison(row) == text
 
 
-def test_csv_has_a_word_in_each_cell_without_a_figure_and_can_be_read_again(tables_of, tmp_path):
+def test_csv_can_be_read_again(tables_of, tmp_path):
     records = [*pairs([1.1, 1.2, 1.3, 1.4, 1.5, 1 / 3]), *pairs([1.0, 2.0], epochs=1, experiment="f")]
     records += [diverged("a", experiment="g"), diverged("b", experiment="g")]
     table = certified_table(tables_of(*records)[1], {("a on cpu", "b on cpu"): "single"})
     path = tmp_path / "comparisons.csv"
-    path.write_text(comparisons_csv(table))
-    assert not pd.read_csv(path, keep_default_na=False).map(lambda value: value == "").any(axis=None)
-    assert {"too few pairs", "no pair", "not measured", "none"} <= set(path.read_text().replace("\n", ",").split(","))
+    path.write_text(table.to_csv(index=False))
     pd.testing.assert_frame_equal(read_comparisons(path), table)
 
 
 def test_csv_of_nothing_can_be_read_again(tables_of, tmp_path):
     path = tmp_path / "comparisons.csv"
     table = certified_table(tables_of(record("a"))[1])
-    path.write_text(comparisons_csv(table))
+    path.write_text(table.to_csv(index=False))
     assert list(read_comparisons(path).columns) == list(table.columns)
 
 

@@ -1,4 +1,4 @@
-"""Statistics: medians, ranges, differences of two sequences, and an interval that has its nominal coverage."""
+"""Medians, ranges and differences of two sequences; and the verdicts of simulated experiments."""
 
 import math
 
@@ -6,15 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from records_for_tests import certificates_of
-from scipy.stats import binom
 
 from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.statistics import (
-    LEAST_FOR_INTERVAL,
-    largest_relative_difference,
-    median_and_range,
-    median_interval,
-)
+from trainmark.tables.statistics import largest_relative_difference, median_and_range
 
 
 @pytest.mark.parametrize(
@@ -38,35 +32,6 @@ def test_median_and_range(values, expected):
 )
 def test_largest_relative_difference(first, second, expected):
     assert largest_relative_difference(first, second) == expected
-
-
-# --- the interval of the median -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("count", [0, 1, 5])
-def test_few_values_have_no_interval(count):
-    assert median_interval(list(range(count))) is None
-
-
-@pytest.mark.parametrize("count", [6, 7, 8, 9, 10, 17, 20, 50])
-def test_interval_is_the_narrowest_of_order_statistics_that_is_right(count):
-    """By the binomial distribution: 2.5 % at most lie beyond each end, and more would with the next value inwards."""
-    low, high = median_interval(np.random.default_rng(0).permutation(count))
-    rank = int(low)  # values below the low end
-    assert high == count - 1 - rank, "as many lie above the high end"
-    assert binom.cdf(rank, count, 0.5) <= 0.025 < binom.cdf(rank + 1, count, 0.5)
-
-
-def test_the_least_count_is_the_first_that_may_have_an_interval():
-    assert 2 * 0.5**LEAST_FOR_INTERVAL <= 0.05 < 2 * 0.5 ** (LEAST_FOR_INTERVAL - 1)
-
-
-@pytest.mark.parametrize("count", [6, 10, 20])
-def test_interval_holds_the_median_of_a_skewed_distribution_in_95_percent_of_cases(count):
-    samples = np.random.default_rng(count).exponential(size=(300, count)) ** 2
-    intervals = [median_interval(sample) for sample in samples]
-    held = np.mean([low <= math.log(2) ** 2 <= high for low, high in intervals])
-    assert 0.95 <= held < 1
 
 
 # --- verdicts of simulated experiments on a machine with slow moments -----------------------------------------------
@@ -105,6 +70,6 @@ def test_equal_frameworks_are_distinguished_in_at_most_5_percent_of_experiments(
 def test_a_framework_slower_by_a_tenth_is_mostly_called_slower_and_never_faster():
     runs = simulated_runs(60, 10, factor=1.1)
     compared = comparisons_table(runs, certificates_of(runs)).query("metric == 'training_seconds'")
-    assert (compared["verdict"] == "slower").mean() >= 0.65, "0.73 of many; 0.77 by the exact interval alone"
+    assert (compared["verdict"] == "slower").mean() >= 0.6
     assert "faster" not in set(compared["verdict"])
     assert ((compared["low"] <= 1.1) & (compared["high"] >= 1.1)).mean() >= 0.95

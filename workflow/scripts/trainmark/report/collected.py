@@ -48,8 +48,8 @@ def collected(
     content: dict[str, Table] = {
         "runs.parquet": runs,
         "curves.parquet": tables.curves_table(records),
-        "summary.csv": tables.csv_text(summary),
-        "comparisons.csv": comparisons.comparisons_csv(compared),
+        "summary.csv": summary.to_csv(index=False),
+        "comparisons.csv": compared.to_csv(index=False),
         "agreement.csv": agreement.to_csv(index=False),
         "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
         + terminal_text(runs, summary, compared, agreement, certificates),

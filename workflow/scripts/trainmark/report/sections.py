@@ -15,12 +15,13 @@ from trainmark.report.cells import agreement_cells, comparison_cells, summary_ce
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
+from trainmark.tables.comparisons import verdict_notes
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
+from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, select_group, summary_table
 from trainmark.tables.waiting import waiting_sentences
 
@@ -86,11 +87,11 @@ def _summaries(runs: pd.DataFrame) -> dict:
 def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
     """The rows of the table of comparisons. too_few: the number of repeats if too small for a verdict, else None."""
     rows = [
-        row | {"heading": METRICS[row["metric"]], "cells": comparison_cells(row, numbers)}
+        row | {"heading": METRICS[row["metric"]], "cells": comparison_cells(row, numbers), "notes": verdict_notes(row)}
         for row in rows_of(comparisons)
     ]
     repeats = max((row["pairs"] + row["left_out"] for row in rows), default=0)
-    return {"rows": rows, "too_few": repeats if repeats < LEAST_FOR_INTERVAL else None, "needed": LEAST_FOR_INTERVAL}
+    return {"rows": rows, "too_few": repeats if repeats < LEAST_PAIRS else None, "needed": LEAST_PAIRS}
 
 
 def energy_gaps(runs: pd.DataFrame) -> list[str]:

@@ -12,8 +12,8 @@ from trainmark.tables.comparisons import COMPARED, Certificates, format_comparis
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
+from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.statistics import LEAST_FOR_INTERVAL
 from trainmark.tables.tables import GROUP, METRICS, groups, select_group
 from trainmark.tables.waiting import waiting_sentences
 
@@ -65,9 +65,9 @@ def _medians(summary: pd.DataFrame) -> str:
 def _comparisons(comparisons: pd.DataFrame) -> str:
     """A line per pair of trainers at the largest number of epochs; only one if repeats are too few for a verdict."""
     repeats = (comparisons["pairs"] + comparisons["left_out"]).max()
-    if repeats < LEAST_FOR_INTERVAL:
+    if repeats < LEAST_PAIRS:
         repeated = f"{repeats} repeat{'s' if repeats > 1 else ''}"
-        return f"Faster or slower? {repeated}: too few for a verdict ({LEAST_FOR_INTERVAL} needed)"
+        return f"Faster or slower? {repeated}: too few for a verdict ({LEAST_PAIRS} needed)"
     epochs = comparisons["epochs"].max()
     rows = [
         [f"  {row['second']} against {row['first']}", format_comparison(row), format_verdict(row)]

@@ -8,6 +8,7 @@ machine that slows down favours neither. A pair is ranked only if its certificat
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
+from math import isinf
 from pathlib import Path
 from types import MappingProxyType
 
@@ -29,12 +30,8 @@ from trainmark.tables.comparability import (
     withheld_for_machines,
 )
 from trainmark.tables.formatting import format_ratio, format_versions
-from trainmark.tables.serial import ratio_interval
-from trainmark.tables.statistics import (
-    LEAST_FOR_INTERVAL,
-    largest_relative_difference,
-    median_and_range,
-)
+from trainmark.tables.paired import LEAST_PAIRS, LEVEL, estimate, holm, paired_ratios
+from trainmark.tables.statistics import largest_relative_difference, median_and_range
 from trainmark.tables.tables import GROUP, groups
 from trainmark.tables.waiting import withheld_for_waiting
 
@@ -45,6 +42,8 @@ SIDES = ("first", "second")
 SUFFIXES = ("_first", "_second")
 
 INTERVAL = ("ratio", "low", "high")
+
+NUMBERS = (*INTERVAL, "p_value", "compared", "detectable")
 """Columns that may be missing (NaN) in a comparison."""
 
 COLUMNS_OF_PAIRS = ["repeat", "id", *RUN_COLUMNS, *COMPARED]
@@ -78,10 +77,13 @@ def comparisons_table(
     pairs: number of pairs of runs that enter the ratio.
     left_out: number of pairs left out because a run is censored, is disturbed or has a time of 0.
     left_out_reasons: how many pairs were left out for which reason.
-    ratio: the median over the pairs of second / first; missing without pairs, or if parity, machines or waiting for
-        data forbid it.
-    low, high: the 95 % interval of the ratio (`serial.ratio_interval`); also missing if there are too few pairs.
-    verdict: see `_verdict` and comparability.py.
+    ratio: second / first, estimated from the pairs (paired.py); missing without pairs, or if parity, machines or
+        waiting for data forbid it.
+    low, high: the 95 % interval of the ratio; also missing if there are too few pairs.
+    p_value: probability of a ratio this far from 1 if both are equally fast, corrected for the number of `compared`.
+    compared: number of verdicts of the group on this metric.
+    detectable: smallest ratio above 1 that would have been found in 4 of 5 cases.
+    verdict: see `_add_verdicts` and comparability.py.
     parity, reason: the parity class of the two trainers, and the sentence of their certificate.
     note: what a reader of the verdict must know about the runs.
     run_ids, left_out_run_ids: ids of the runs, pair by pair.
@@ -108,11 +110,29 @@ def comparisons_table(
                     names | {"metric": metric} | _comparison(pairs, metric, parity["parity"]) | parity
                     for metric in COMPARED
                 ]
+    _add_verdicts(rows)
     rows += _command_rows(runs[of_commands], runs[~of_commands])
-    columns = [*GROUP, "epochs", *SIDES, "metric", "pairs", "left_out", *INTERVAL, "verdict", "parity", "reason"]
+    columns = [*GROUP, "epochs", *SIDES, "metric", "pairs", "left_out", *NUMBERS, "verdict", "parity", "reason"]
     columns += ["note", "left_out_reasons"]
     table = pd.DataFrame(rows, columns=[*columns, "run_ids", "left_out_run_ids"])
-    return table.astype(dict.fromkeys(INTERVAL, "float64"))
+    return table.astype(dict.fromkeys(NUMBERS, "float64"))
+
+
+def _add_verdicts(rows: Iterable[dict]) -> None:
+    """Add corrected p-values and verdicts on the second trainer to rows whose ratios were tested.
+
+    All pairs of trainers of a group, at all numbers of epochs, are corrected together, each metric by itself.
+    """
+    families: dict[tuple, list[dict]] = {}
+    for row in rows:
+        if row["test"]:
+            families.setdefault(tuple(row[key] for key in (*GROUP, "metric")), []).append(row)
+    for family in families.values():
+        for row, p_value in zip(family, holm([row["test"].p_value for row in family]), strict=True):
+            found = "slower" if row["ratio"] > 1 else "faster"
+            row["verdict"] = found if p_value <= LEVEL else "not distinguishable"
+            row |= {"p_value": p_value, "compared": len(family)}
+            row["detectable"] = row["test"].detectable(LEVEL / len(family))
 
 
 def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[dict]:
@@ -173,7 +193,7 @@ def _other_packages(
 
 
 def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = True) -> dict:
-    """Compare one pair of trainers by its pairs of runs, in the order of their repeats (see serial.py).
+    """Compare one pair of trainers by its pairs of runs, in the order of their repeats.
 
     ranks: whether there is a verdict. If not, the ratio is given whatever the parity.
     """
@@ -185,17 +205,19 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
     refused = f"refused: {parity}" if ranks and parity in REFUSED else withheld_for_machines(uncensored)
     if ranks and not refused:  # what a command reports includes its loading, and is given beside that of a training
         refused = withheld_for_waiting(measured, metric)
-    interval, widened = (None, "") if refused else ratio_interval(ratios.tolist())
-    low, high = interval or (None, None)
-    withheld = withheld_for_disturbance(reasons, len(measured), LEAST_FOR_INTERVAL)
+    withheld = withheld_for_disturbance(reasons, len(measured), LEAST_PAIRS)
+    paired = None if refused else paired_ratios(ratios.tolist())
+    low, high = paired.interval() if paired else (None, None)
+    about = (*notes(measured if len(measured) else uncensored), paired.note if paired else "")
     return {
         "pairs": len(measured),
         "left_out": int((reasons != "").sum()),
-        "ratio": ratios.median() if len(ratios) and not refused else None,
+        "ratio": estimate(ratios.tolist()) if len(ratios) and not refused else None,
         "low": low,
         "high": high,
-        "verdict": refused or withheld or _verdict(len(measured), not uncensored.empty, interval, ranks),
-        "note": "; ".join(filter(None, (*notes(measured if len(measured) else uncensored), widened))),
+        "test": paired if ranks and not withheld else None,
+        "verdict": refused or withheld or _no_verdict(len(measured), not uncensored.empty, ranks),
+        "note": "; ".join(filter(None, about)),
         "run_ids": _ids(measured),
         "left_out_run_ids": _ids(pairs[reasons != ""]),
         "left_out_reasons": count_reasons(reasons),
@@ -206,21 +228,34 @@ def _ids(pairs: pd.DataFrame) -> str:
     return " ".join(f"{first} {second}" for first, second in zip(pairs["id_first"], pairs["id_second"], strict=True))
 
 
-def _verdict(pairs: int, any_ok: bool, interval: tuple[float, float] | None, ranks: bool) -> str:
-    """The verdict on the second trainer from the interval of second / first: a two-sided test at 5 %."""
-    if pairs and not ranks:
-        return "not ranked"
-    if interval:
-        low, high = interval
-        return "slower" if low > 1 else "faster" if high < 1 else "not distinguishable"
+def _no_verdict(pairs: int, any_ok: bool, ranks: bool) -> str:
+    """What stands in place of a verdict, until there is one."""
     if pairs:
-        return f"too few pairs ({pairs}, needs {LEAST_FOR_INTERVAL})"
+        return f"too few pairs ({pairs}, needs {LEAST_PAIRS})" if ranks else "not ranked"
     return "not measured" if any_ok else "no pair"
 
 
 def format_verdict(row: Mapping) -> str:
-    """The verdict with its note: "slower (in 1 of 6 pairs ...)"."""
-    return f"{row['verdict']} ({row['note']})" if row["note"] else row["verdict"]
+    """The verdict with its notes: "slower (in 1 of 6 pairs ...)"."""
+    about = verdict_notes(row)
+    return f"{row['verdict']} ({about})" if about else row["verdict"]
+
+
+def verdict_notes(row: Mapping) -> str:
+    """What a reader of the verdict must know; "" for nothing."""
+    return "; ".join(filter(None, (_left_open(row), row["note"])))
+
+
+def _left_open(row: Mapping) -> str:
+    """What "not distinguishable" leaves open: the ratio that would have been found; "" for other verdicts."""
+    if row["verdict"] != "not distinguishable":
+        return ""
+    if isinf(row["detectable"]):
+        return f"{row['pairs']} pairs are too few for {row['compared']:.0f} comparisons"
+    found = f"a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
+    if row["low"] <= 1 <= row["high"]:
+        return found
+    return f"among {row['compared']:.0f} comparisons, such an interval occurs by chance; {found}"
 
 
 def absent_word(verdict: str) -> str:
@@ -256,21 +291,10 @@ def parity_note(comparisons: pd.DataFrame) -> str:
     return f"Parity of all compared pairs (float64): {' or '.join(classes)}" if classes else ""
 
 
-def comparisons_csv(comparisons: pd.DataFrame) -> str:
-    """Write the table as CSV, with a word in each cell that has no number."""
-    table = comparisons.astype(object)
-    for column in INTERVAL:
-        table[column] = table[column].where(comparisons[column].notna(), comparisons["verdict"].map(absent_word))
-    return table.replace("", "none").to_csv(index=False)
-
-
 def read_comparisons(path: Path) -> pd.DataFrame:
-    """Read the table from a CSV file made by `comparisons_csv`; cells without a number become NaN."""
-    table = pd.read_csv(path, keep_default_na=False)
-    for column in INTERVAL:
-        table[column] = pd.to_numeric(table[column], errors="coerce").astype("float64")
-    texts = ["run_ids", "left_out_run_ids", "note", "left_out_reasons"]
-    return table.assign(**table[texts].astype("str").replace("none", ""))
+    """Read the table from its CSV file. An empty cell in a column of numbers becomes NaN."""
+    table = pd.read_csv(path, keep_default_na=False, na_values={column: [""] for column in NUMBERS})
+    return table.astype(dict.fromkeys(NUMBERS, "float64"))
 
 
 def agreement_table(records: dict[str, dict]) -> pd.DataFrame:

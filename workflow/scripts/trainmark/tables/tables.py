@@ -13,7 +13,7 @@ from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import RUN_FOLDER, trainer_name
 from trainmark.records.record import PHASES, decode_loss, read_record
-from trainmark.tables.formatting import format_versions, number_ranges, statuses_of, why_absent
+from trainmark.tables.formatting import format_versions, number_ranges
 from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.statistics import median_and_range
 from trainmark.tables.waiting import SHARES, waiting_of
@@ -256,7 +256,7 @@ def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -
     """Make the summary: one row per setting, with counts of runs and with median, min and max of each metric.
 
     Censored runs (diverged or out of memory) are counted but do not enter medians. Runs that were
-    disturbed or waited for data are counted and do enter them. A value that no run has is NaN; `csv_text` says why.
+    disturbed or waited for data are counted and do enter them. A value that no run has is NaN.
 
     code_versions: the number of versions of the code that trained the section (GROUP) of the row.
     run_numbers: the numbers of the runs of the row, in the table of runs.
@@ -293,12 +293,3 @@ def rows_of(table: pd.DataFrame) -> list[dict]:
     """The rows of a table as dicts, with None instead of NaN for missing values."""
     plain = table.astype(object)
     return plain.where(table.notna(), None).to_dict("records")
-
-
-def csv_text(summary: pd.DataFrame) -> str:
-    """Write the summary as CSV, with a word in each cell that has no number."""
-    rows = [
-        {key: why_absent(statuses_of(row)) if pd.isna(value) else value for key, value in row.items()}
-        for row in summary.to_dict("records")
-    ]
-    return pd.DataFrame(rows, columns=summary.columns).to_csv(index=False)

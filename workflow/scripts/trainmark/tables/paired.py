@@ -1,0 +1,184 @@
+"""How much slower is one trainer than another, from the ratios of their times in pairs of runs?
+
+Everything is computed from the logarithms of the ratios. The estimate is the median of the means of any two of them and
+of themselves (Hodges and Lehmann 1963, Annals of Mathematical Statistics 34(2), 598-611): a few slow runs hardly move
+it. An interval and a p-value come from one of two tests of this estimate:
+
+- Wilcoxon's signed-rank test (1945, Biometrics Bulletin 1(6), 80-83) is exact for independent, symmetric values. The
+  ratios of two equally fast trainers are symmetric because their order within each repeat is drawn at random; so they
+  are on a machine that slows down or has slow moments.
+- If the ratios correlate from repeat to repeat, this test is wrong: at an autocorrelation of 0.5 its 95 % interval
+  contains the true value in 75 to 85 % of cases. Müller (2007, Journal of Econometrics 141(2), 1331-1352) and Lazarus,
+  Lewis, Stock and Watson (2018, Journal of Business & Economic Statistics 36(4), 541-559) estimate the variance of a
+  mean from a few cosine-weighted averages of the series. These are nearly independent whatever the correlation, so
+  Student's t applies with as many degrees of freedom. This is used if ratios correlate, and with few ratios, for which
+  that can't be told.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+LEVEL = 0.05
+"""Level of the verdicts; intervals are those of 1 - LEVEL."""
+
+POWER = 0.8
+"""Probability with which a `detectable` ratio is found."""
+
+LEAST_PAIRS = 6
+"""Fewer pairs get no verdict: 5 values all lie on one side of their median in 2 / 2**5 = 6 % of cases."""
+
+LEAST_TO_TELL = 10
+"""Correlation can't be told from fewer values than this."""
+
+LEAST_TO_CLIP = 8
+"""Fewer values are too few to tell which of them are outliers."""
+
+OUTLIER = 4.0
+"""Values more than this many standard deviations from the median are clipped before a variance or a correlation is
+estimated, which one slow run would dominate. The standard deviation is that of the median absolute deviation."""
+
+MANY = 20
+"""From this many values on, three cosines are used instead of two: in a longer series the third one is slow enough,
+too, to be hardly affected by correlation."""
+
+
+@dataclass(frozen=True)
+class PairedRatios:
+    """What the ratios of at least LEAST_PAIRS pairs of runs show.
+
+    logs: their logarithms, in the order of their repeats.
+    correlation: how successive logarithms correlate; None if they are too few to tell.
+    """
+
+    logs: np.ndarray
+    correlation: float | None
+
+    @property
+    def ratio(self) -> float:
+        """The estimate."""
+        return estimate(np.exp(self.logs).tolist())
+
+    @property
+    def note(self) -> str:
+        """That the ratios correlate, which widens their interval; "" if they do not, or if that can't be told."""
+        if not self.correlation or self.correlation <= 0:
+            return ""
+        return f"ratios of successive repeats correlate ({self.correlation:.2f}), which widens the interval"
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return (low, high), the interval of the ratio that is wrong in at most this share of cases.
+
+        It is (0, infinity) if the pairs are too few for this level.
+        """
+        if self._is_ranked:
+            means, tail = _means_of_two(self.logs), _rank_distribution(len(self.logs))
+            left_out = int(np.searchsorted(tail, level / 2, side="right"))
+            low, high = (means[left_out - 1], means[-left_out]) if left_out else (-np.inf, np.inf)
+        else:
+            half = _students_t().ppf(1 - level / 2, self._cosines) * self._standard_error
+            low, high = np.log(self.ratio) - half, np.log(self.ratio) + half
+        return float(np.exp(low)), float(np.exp(high))
+
+    @property
+    def p_value(self) -> float:
+        """The largest level at which the interval contains 1, from both sides."""
+        if self._is_ranked:
+            means = _means_of_two(self.logs)
+            rank_sum = min((means >= 0).sum(), (means <= 0).sum())
+            return float(min(1, 2 * _rank_distribution(len(self.logs))[rank_sum]))
+        if not self._standard_error:
+            return 0.0 if self.ratio != 1 else 1.0
+        return float(2 * _students_t().sf(abs(np.log(self.ratio)) / self._standard_error, self._cosines))
+
+    def detectable(self, level: float = LEVEL) -> float:
+        """Return the smallest ratio above 1 that as many pairs with this spread show at a level, in POWER of cases."""
+        low, high = self.interval(level)
+        freedom = np.inf if self._is_ranked else self._cosines
+        t = _students_t()
+        half = (np.log(high) - np.log(low)) / 2 if low else np.inf
+        return float(np.exp(half * (1 + t.ppf(POWER, freedom) / t.ppf(1 - level / 2, freedom))))
+
+    @property
+    def _is_ranked(self) -> bool:
+        return self.correlation is not None and self.correlation <= 0
+
+    @property
+    def _cosines(self) -> int:
+        return 2 if len(self.logs) < MANY else 3
+
+    @property
+    def _standard_error(self) -> float:
+        """That of the estimate, from cosine-weighted averages."""
+        count = len(self.logs)
+        angles = np.pi * np.outer(np.arange(1, self._cosines + 1), np.arange(count) + 0.5) / count
+        averages = np.sqrt(2 / count) * np.cos(angles) @ _without_outliers(self.logs)
+        return float(np.sqrt(np.mean(averages**2) / count))
+
+
+def paired_ratios(ratios: Sequence[float]) -> PairedRatios | None:
+    """Return what positive ratios show, in the order of their repeats; None for fewer than LEAST_PAIRS."""
+    logs = np.log(np.asarray(ratios, float))
+    if len(logs) < LEAST_PAIRS:
+        return None
+    return PairedRatios(logs, _autocorrelation(_without_outliers(logs)) if len(logs) >= LEAST_TO_TELL else None)
+
+
+def estimate(ratios: Sequence[float]) -> float:
+    """Return the median of the means of any two ratios and of themselves, on a logarithmic scale."""
+    return float(np.exp(np.median(_means_of_two(np.log(np.asarray(ratios, float))))))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values that are corrected for their number (Holm 1979, Scandinavian Journal of Statistics 6(2), 65-70).
+
+    If one of them is at most LEVEL, it is by chance in at most LEVEL of cases, however many there are.
+    """
+    values = np.asarray(p_values, float)
+    order = np.argsort(values)
+    corrected = np.empty(len(values))
+    corrected[order] = np.minimum(1, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
+    return [float(value) for value in corrected]
+
+
+def _students_t() -> Any:
+    from scipy.stats import t  # imported here because it takes half a second
+
+    return t
+
+
+def _means_of_two(values: np.ndarray) -> np.ndarray:
+    """Return the mean of each pair of values and of each value with itself, sorted."""
+    first, second = np.triu_indices(len(values))
+    return np.sort((values[first] + values[second]) / 2)
+
+
+@cache
+def _rank_distribution(count: int) -> np.ndarray:
+    """Return the probability that the sum of the ranks of positive values is at most 0, 1, 2, ...
+
+    Each of the ranks 1 to `count` belongs to a positive value with probability 1/2.
+    """
+    probabilities = np.zeros(count * (count + 1) // 2 + 1)
+    probabilities[0] = 1
+    for rank in range(1, count + 1):
+        probabilities[rank:] += probabilities[:-rank].copy()
+    return np.asarray(np.cumsum(probabilities) / 2.0**count)
+
+
+def _without_outliers(logs: np.ndarray) -> np.ndarray:
+    if len(logs) < LEAST_TO_CLIP:
+        return logs
+    middle = np.median(logs)
+    spread = 1.4826 * np.median(np.abs(logs - middle))  # a normal distribution's standard deviation
+    return np.asarray(np.clip(logs, middle - OUTLIER * spread, middle + OUTLIER * spread))
+
+
+def _autocorrelation(values: np.ndarray) -> float:
+    """Return the autocorrelation of successive values; 1 / n corrects its bias for values that do not correlate."""
+    deviations = values - values.mean()
+    squares = float(deviations @ deviations)
+    return float(deviations[1:] @ deviations[:-1]) / squares + 1 / len(values) if squares else 0.0
