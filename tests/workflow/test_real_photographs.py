@@ -1,7 +1,7 @@
 """Photographs of ten ImageNet classes through the whole workflow: the five networks, overfitting, mini-ImageNet.
 
-An hour and a half on two cores. `pytest -s -m real_data tests/workflow/test_real_photographs.py` prints the certificates, tables
-and accuracies behind docs/expected.md.
+An hour and a half on two cores. `pytest -s -m real_data tests/workflow/test_real_photographs.py` prints the
+certificates, tables and accuracies behind docs/expected.md.
 """
 
 import shutil

@@ -54,6 +54,12 @@ def test_the_signed_rank_test_is_that_of_scipy():
             assert (low > 1 or high < 1) == (ranked.p_value <= level)
 
 
+def test_a_thousand_pairs_are_not_too_many():
+    ranked = PairedRatios(np.random.default_rng(0).normal(0, 0.01, 1100), correlation=0.0)
+    low, high = ranked.interval()
+    assert 0.998 < low < ranked.ratio < high < 1.002 and 0 < ranked.p_value <= 1
+
+
 def test_ten_pairs_show_nothing_at_a_level_that_they_cannot_reach():
     ranked = PairedRatios(np.full(10, 0.1), correlation=0.0)
     assert ranked.p_value == 2 / 2**10

@@ -166,7 +166,8 @@ def _rank_distribution(count: int) -> np.ndarray:
     probabilities[0] = 1
     for rank in range(1, count + 1):
         probabilities[rank:] += probabilities[:-rank].copy()
-    return np.asarray(np.cumsum(probabilities) / 2.0**count)
+        probabilities /= 2
+    return np.cumsum(probabilities)
 
 
 def _without_outliers(logs: np.ndarray) -> np.ndarray:
