@@ -108,6 +108,16 @@ def test_every_number_comes_from_records(page):
     assert verdicts == {"slower", "not distinguishable", "no pair", "refused: different"}
 
 
+def test_the_first_screen_has_the_answer_of_each_section_that_has_one(page):
+    """With the numbers of the table of comparisons; the other experiment has no ratio."""
+    (answer,) = re.findall(r'<p class="answer">(.*?)</p>', page.text, re.DOTALL)
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer)).replace("&nbsp;", "")
+    ratio = r": (not distinguishable|slower) , [\d.]+ times the training time \( [\d.]+ to [\d.]+ \)"
+    compared = rf"compared with a on cpu: b on cpu{ratio}.*; a on gpu{ratio}.*\."
+    assert re.fullmatch(rf"mnist-mlp-flux on digits , 2 epochs: {compared}", words.strip()), words
+    assert 'href="#section-1"' in answer
+
+
 def test_each_comparison_has_its_parity_class_and_each_certificate_a_table(page):
     """Four trainers have six pairs; the other experiment has one."""
     rows = re.findall(r'<td title="they are &lt;(\w+)&gt;">(\w+)<', page.text)

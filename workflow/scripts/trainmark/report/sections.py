@@ -15,7 +15,7 @@ from trainmark.report.cells import agreement_cells, comparison_cells, summary_ce
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
-from trainmark.tables.comparisons import verdict_notes
+from trainmark.tables.comparisons import COMPARED, verdict_notes
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
@@ -36,10 +36,11 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
     """Yield the values for the template of each section, in the order of the config. models: from `networks.models`."""
     runs = results.runs
     numbers = dict(zip(runs["id"], runs["number"], strict=True))
-    for values, group in groups(runs, GROUP):
+    for place, (values, group) in enumerate(groups(runs, GROUP), start=1):
         experiment, recipe, dataset = values
         folder = results.folder / "figures" / experiment / recipe / dataset
         yield {
+            "anchor": f"section-{place}",
             "title": group_title(recipe, dataset),
             "experiment": experiment,
             "description": config["experiments"][experiment]["description"],
@@ -85,13 +86,26 @@ def _summaries(runs: pd.DataFrame) -> dict:
 
 
 def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
-    """The rows of the table of comparisons. too_few: the number of repeats if too small for a verdict, else None."""
+    """The rows of the table of comparisons.
+
+    too_few: the number of repeats if too small for a verdict, else None.
+    answer: the rows of training times that compare with the first trainer, at the largest number of epochs for which
+        there is a ratio.
+    """
     rows = [
         row | {"heading": METRICS[row["metric"]], "cells": comparison_cells(row, numbers), "notes": verdict_notes(row)}
         for row in rows_of(comparisons)
     ]
     repeats = max((row["pairs"] + row["left_out"] for row in rows), default=0)
-    return {"rows": rows, "too_few": repeats if repeats < LEAST_PAIRS else None, "needed": LEAST_PAIRS}
+    of_training = [row for row in rows if row["metric"] == COMPARED[0]]
+    most = max((row["epochs"] for row in of_training if row["ratio"] is not None), default=None)
+    at_most = [row for row in of_training if row["epochs"] == most]
+    return {
+        "rows": rows,
+        "too_few": repeats if repeats < LEAST_PAIRS else None,
+        "needed": LEAST_PAIRS,
+        "answer": [row for row in at_most if row["first"] == at_most[0]["first"]],
+    }
 
 
 def energy_gaps(runs: pd.DataFrame) -> list[str]:
