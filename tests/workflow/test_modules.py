@@ -43,7 +43,7 @@ def planned_runs(process, rule="train"):
 
 
 def test_the_default_config_is_the_folders_or_else_the_clones(tmp_path):
-    assert planned_runs(snakemake(tmp_path, "-n", *PLAIN)) == 42
+    assert planned_runs(snakemake(tmp_path, "-n", *PLAIN)) == 18
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump(CONFIG))
     assert planned_runs(snakemake(tmp_path, "-n", *PLAIN)) == 1
@@ -54,7 +54,7 @@ def test_the_default_config_is_the_folders_or_else_the_clones(tmp_path):
 
 @pytest.mark.faults
 def test_a_run_of_the_clones_default_config_in_another_folder(tmp_path):
-    record = "results/runs/digits/mnist-mlp-chainer/digits/keras-jax/cpu/epochs-3/repeat-1/record.json"
+    record = "results/runs/digits/mnist-mlp-chainer/digits/keras-jax/cpu/epochs-5/repeat-1/record.json"
     process = snakemake(tmp_path, record, "--cores", "2")
     assert process.returncode == 0, process.printed[-3000:]
     assert (tmp_path / record).exists()
@@ -63,7 +63,7 @@ def test_a_run_of_the_clones_default_config_in_another_folder(tmp_path):
 def test_the_default_target_of_the_snakefile_in_the_folder_workflow_is_everything(tmp_path):
     command = ["snakemake", "-n", "--snakefile", str(REPOSITORY / "workflow" / "Snakefile")]
     process = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
-    assert re.search(r"^train +42$", process.stdout, re.MULTILINE)
+    assert re.search(r"^train +18$", process.stdout, re.MULTILINE)
     assert re.search(r"^report +1$", process.stdout, re.MULTILINE)
 
 
