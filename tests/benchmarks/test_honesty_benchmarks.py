@@ -47,7 +47,8 @@ def test_the_verdicts_benchmark_prints_the_reports_verdicts():
     for experiment, second in (("same", "twin-two"), ("slowed", "twin-slowed")):
         for metric in ("training_seconds", "steady_epoch_seconds"):
             assert f"{experiment}, {metric}: {second} on cpu against twin-one on cpu: " in shown
-    assert shown.count("too few pairs (1, needs 6)") == 4
+    disturbed = "withheld: 1 of 1 pairs disturbed"  # so short a run may be, by snakemake itself
+    assert shown.count("too few pairs (1, needs 6)") + shown.count(disturbed) == 4
     assert "as it should be: no" in shown
 
 
