@@ -2,9 +2,6 @@
 
 import numpy as np
 
-NOISE = {"heavy tails": lambda rng, shape: rng.standard_t(2, shape)}
-"""The noise of a run's time on each machine; normal on the others."""
-
 
 def of_a_machine(machine: str, trials: int, pairs: int) -> np.ndarray:
     """Two runs in each repeat, in an order drawn at random, as the workflow trains them.
@@ -14,7 +11,7 @@ def of_a_machine(machine: str, trials: int, pairs: int) -> np.ndarray:
     """
     rng = np.random.default_rng(pairs)
     shape = (trials, 2 * pairs)
-    logs = 0.01 * NOISE.get(machine, lambda rng, shape: rng.normal(size=shape))(rng, shape)
+    logs = 0.01 * (rng.standard_t(2, shape) if machine == "heavy tails" else rng.normal(size=shape))
     if machine == "drifting":
         logs += np.linspace(0, 0.2, 2 * pairs)
     if machine == "wandering":

@@ -20,9 +20,10 @@ import psutil
 from image_pipeline import ratio, seconds
 from PIL import Image
 
+from trainmark.datasets.catalogue import store_file
 from trainmark.datasets.images.decoding import load_stored
 from trainmark.datasets.images.lists import CHUNK, prepared_paths
-from trainmark.datasets.images.packed import pack, store_file
+from trainmark.datasets.images.packed import pack
 from trainmark.datasets.images.parallel import chunks, in_order
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import ImageLists

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from trainmark.console import keep_log
 from trainmark.datasets import prepared
-from trainmark.datasets.catalogue import SPLITS
+from trainmark.datasets.catalogue import SPLITS, store_file
 from trainmark.datasets.images.lists import prepared_paths
-from trainmark.datasets.images.packed import pack, store_file
+from trainmark.datasets.images.packed import pack
 from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
 

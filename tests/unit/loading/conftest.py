@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from trainmark.datasets.catalogue import store_file
 from trainmark.datasets.images.lists import prepared_paths
-from trainmark.datasets.images.packed import pack, store_file
+from trainmark.datasets.images.packed import pack
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays, ImageLists
 

@@ -40,6 +40,11 @@ subset: the kind of the dataset that the classes are taken from.
 COMMON_KEYS = ("title", "format", "classes", "samples")
 
 
+def store_file(folder: Path, split: str) -> Path:
+    """Return the file of a split in the folder of a packed store."""
+    return folder / f"{split}.npy"
+
+
 @dataclass(frozen=True)
 class Format:
     """The FORMAT table of one format."""

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from trainmark.datasets import prepared
+from trainmark.datasets.catalogue import store_file
 from trainmark.datasets.images.decoding import mirror
 from trainmark.datasets.images.lists import load_checked, prepared_list
-from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store, store_file
+from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store
 from trainmark.errors import ConfigError, DataError
 from trainmark.loading.sources import ArraySource, Source, in_memory, mapped
 

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from trainmark.datasets.catalogue import kind_of
+from trainmark.datasets.catalogue import SPLITS, kind_of, store_file
 from trainmark.plan.run import EVALUATION, RUN_FOLDER
 
 RESULTS = "results"
@@ -112,7 +113,7 @@ def packed_folder(name: str) -> str:
 
 
 def _packed(name: str) -> list[str]:
-    return [f"{packed_folder(name)}/{split}.npy" for split in ("train", "test")]
+    return [str(store_file(Path(packed_folder(name)), split)) for split in SPLITS]
 
 
 def packed_training_images(name: str, catalogue: Mapping) -> list[str]:

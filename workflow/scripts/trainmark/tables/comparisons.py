@@ -42,6 +42,7 @@ SIDES = ("first", "second")
 SUFFIXES = ("_first", "_second")
 
 INTERVAL = ("ratio", "low", "high")
+"""Columns of the ratio and the ends of its interval."""
 
 NUMBERS = (*INTERVAL, "p_value", "compared", "detectable")
 """Columns that may be missing (NaN) in a comparison."""

@@ -31,11 +31,6 @@ BLOCK_IMAGES = 256
 AGAIN = "delete it and run snakemake again"
 
 
-def store_file(folder: Path, split: str) -> Path:
-    """Return the file of a split in the folder of a packed store."""
-    return folder / f"{split}.npy"
-
-
 def pack(paths: Sequence[Path], out: Path, workers: int, key: str = "", title: str = "packing images") -> None:
     """Write the images, in their order, as uint8 (samples, STORED_SIDE, STORED_SIDE, 3) to an .npy file.
 
