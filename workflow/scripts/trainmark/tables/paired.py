@@ -41,9 +41,10 @@ OUTLIER = 4.0
 """Values more than this many standard deviations from the median are clipped before a variance or a correlation is
 estimated, which one slow run would dominate. The standard deviation is that of the median absolute deviation."""
 
-MANY = 20
-"""From this many values on, three cosines are used instead of two: in a longer series the third one is slow enough,
-too, to be hardly affected by correlation."""
+COSINES = 3
+"""Number of cosine-weighted averages. More of them make intervals narrower, fewer of them follow correlation better: with
+2, 3 and 4, a 95 % interval is 7.6, 5.9 and 5.2 standard errors wide in the mean, and that of 8 ratios with an
+autocorrelation of 0.5 holds in 91, 88 and 84 % of cases."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class PairedRatios:
             left_out = int(np.searchsorted(tail, level / 2, side="right"))
             low, high = (means[left_out - 1], means[-left_out]) if left_out else (-np.inf, np.inf)
         else:
-            half = _students_t().ppf(1 - level / 2, self._cosines) * self._standard_error
+            half = _students_t().ppf(1 - level / 2, COSINES) * self._standard_error
             low, high = _centre(self.logs) - half, _centre(self.logs) + half
         return float(np.exp(low)), float(np.exp(high))
 
@@ -92,12 +93,12 @@ class PairedRatios:
             return float(min(1, 2 * _rank_distribution(len(self.logs))[rank_sum]))
         if not self._standard_error:
             return 0.0 if self.ratio != 1 else 1.0
-        return float(2 * _students_t().sf(abs(_centre(self.logs)) / self._standard_error, self._cosines))
+        return float(2 * _students_t().sf(abs(_centre(self.logs)) / self._standard_error, COSINES))
 
     def detectable(self, level: float = LEVEL) -> float:
         """Return the smallest ratio above 1 that as many pairs with this spread show at a level, in POWER of cases."""
         low, high = self.interval(level)
-        freedom = np.inf if self._is_ranked else self._cosines
+        freedom = np.inf if self._is_ranked else COSINES
         t = _students_t()
         half = (np.log(high) - np.log(low)) / 2 if low else np.inf
         return float(np.exp(half * (1 + t.ppf(POWER, freedom) / t.ppf(1 - level / 2, freedom))))
@@ -107,14 +108,10 @@ class PairedRatios:
         return self.correlation is not None and self.correlation <= 0
 
     @property
-    def _cosines(self) -> int:
-        return 2 if len(self.logs) < MANY else 3
-
-    @property
     def _standard_error(self) -> float:
         """That of the estimate, from cosine-weighted averages."""
         count = len(self.logs)
-        angles = np.pi * np.outer(np.arange(1, self._cosines + 1), np.arange(count) + 0.5) / count
+        angles = np.pi * np.outer(np.arange(1, COSINES + 1), np.arange(count) + 0.5) / count
         averages = np.sqrt(2 / count) * np.cos(angles) @ _without_outliers(self.logs)
         return float(np.sqrt(np.mean(averages**2) / count))
 
