@@ -115,7 +115,7 @@ REPORTING = {
     module: (
         f"{LIBRARY}/{module}.py", "from pathlib import Path\n", "import math\nfrom pathlib import Path\n"
     )
-    for module in ("report/figures", "report/page", "tables/tables")
+    for module in ("report/figures/save", "report/page", "tables/tables")
 }  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited):
         (FORMAT, "prepare_dataset", "download_dataset"),
         (COMPARING, "certify", "train"),
         (REPORTING["tables/tables"], "collect_records", "certify"),
-        (REPORTING["report/figures"], "plot_figure", "collect_records"),
+        (REPORTING["report/figures/save"], "plot_figure", "collect_records"),
         (REPORTING["report/page"], "report", "plot_figure"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -202,7 +202,7 @@ ALL_TRAINERS = {name for name in JOBS if name.startswith("tra")}
         (LOOP, {"train", "train with keras-jax"}),
         (ARGUMENTS, ALL_TRAINERS),
         (FORMAT, {"prepare"}),
-        (REPORTING["report/figures"], {"plot"}),
+        (REPORTING["report/figures/save"], {"plot"}),
         (REPORTING["report/page"], {"report"}),
         (REPORTING["tables/tables"], {"collect", "plot", "report"}),
     ],

@@ -75,10 +75,10 @@ SETTING = """\
 
 FIGURE = '''
 
-def draw_accuracies(runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
+def draw_accuracies(data: Data) -> Figure:
     """Final accuracies, a dot for each run."""
     figure = Figure()
-    figure.subplots().plot(runs["test_accuracy"], "o")
+    figure.subplots().plot(data.runs["test_accuracy"], "o")
     return figure
 '''
 
@@ -107,7 +107,7 @@ EXTENSIONS = {
     "dataset": {"config/datasets.yaml": DATASET},
     "format": {f"{LIBRARY}/datasets/formats/larger_digits.py": FORMAT},
     "cluster": {"profiles/test-site/config.yaml": PROFILE},
-    "figure": {f"{LIBRARY}/report/figures.py": FIGURE},
+    "figure": {f"{LIBRARY}/report/figures/curves.py": FIGURE},
     "column": {
         f"{LIBRARY}/tables/tables.py": ("COLUMNS = {\n", 'COLUMNS = {\n    "wall": ("wall time, s", "wall_seconds"),\n')
     },

@@ -44,6 +44,11 @@ rule plot_figure:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
         comparisons="results/tables/comparisons.csv",
+        break_even="results/tables/break_even.csv",
+        targets="results/tables/targets.csv",
+        speed_ups="results/tables/speed_ups.csv",
+        certificate=CAMPAIGN.certificate,
+        references=os.path.normpath(f"{SCRIPTS}/../../config/references.yaml"),
     output:
         pdf=f"{FIGURE_FILE}pdf",
         svg=report(
@@ -77,6 +82,7 @@ rule plot_figure:
         runtime=30,
     shell:
         "python {params.script:q} --figure {wildcards.figure} --tables-folder {params.folder:q}"
+        " --certificates-folder results/certificates --references {input.references:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
         " --out {output:q} 2> {log:q}"
 

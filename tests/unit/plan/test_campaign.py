@@ -51,7 +51,7 @@ def test_files():
     assert len(campaign.records) == len(set(campaign.records)) == 8
     assert campaign.certificates == ["results/certificates/small/mnist-mlp-flux/digits.json"]
     assert len(campaign.figures) == 3 * len(known_figures())
-    assert "results/figures/small/mnist-mlp-flux/digits/curves.svg" in campaign.figures
+    assert "results/figures/small/mnist-mlp-flux/digits/loss.svg" in campaign.figures
     assert {"results/datasets/digits/prepared", "results/datasets/mnist/mean.npy"} <= set(campaign.products)
 
 

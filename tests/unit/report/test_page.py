@@ -6,6 +6,7 @@ import re
 
 import matplotlib.pyplot as plt
 import pytest
+from figures_for_tests import data_from
 from records_for_tests import (
     SCORED_TEXTS,
     certificates_of,
@@ -19,9 +20,9 @@ from records_for_tests import (
 from report_figures import COMPARISON, Figures, check_figures
 
 from trainmark.files.seal import sealed
-from trainmark.plan.figures import known_figures
+from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
 from trainmark.records.record import read_record
-from trainmark.report.figures import save_figure
+from trainmark.report.figures.save import save_figure
 from trainmark.report.machines import machines
 from trainmark.report.page import render
 from trainmark.report.sections import energy_gaps
@@ -68,7 +69,7 @@ class Page:
             figures = folder.joinpath("figures", *values)
             figures.mkdir(parents=True)
             for name in known_figures():
-                save_figure(name, group, curves, "", [figures / f"{name}.svg"])
+                save_figure(name, data_from(group, curves, certificates_of(group)), [figures / f"{name}.svg"])
 
     def number(self, **run):
         """The number of the only run with these keys."""
@@ -96,6 +97,13 @@ def experiment():
 def page(tmp_path_factory):
     parities = {("a on cpu", "a on gpu"): "single", ("a on gpu", "b on gpu"): "different"}
     return Page(tmp_path_factory.mktemp("page"), *experiment(), parities=parities)
+
+
+def test_figures_that_show_nothing_are_left_out(page):
+    assert NOTHING_TO_SHOW not in page.text
+    shown = page.text.count("<figcaption>")
+    assert shown > page.text.count('class="network"') and "Energy of the training by number of epochs" in page.words
+    assert "Training time until the target accuracy was reached" not in page.words
 
 
 def test_every_number_comes_from_records(page):

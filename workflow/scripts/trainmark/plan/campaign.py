@@ -137,6 +137,11 @@ class Campaign:
         experiment = self.config["experiments"][wildcards.experiment]
         return json.dumps({key: experiment[key] for key in keys_that_decide(what)}, sort_keys=True)
 
+    def certificate(self, wildcards: Wildcards) -> list[str]:
+        """The certificate of a group; an empty list if it has one trainer."""
+        file = f"{CERTIFICATES}/{CERTIFICATE_FILE}".format_map(wildcards)
+        return [file] if file in self.certificates else []
+
     def stale_record(self, wildcards: Wildcards, with_code: bool) -> list[str]:
         """Return what differs between a run's record and the config (`record_changes`).
 

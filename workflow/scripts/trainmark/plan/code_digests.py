@@ -33,6 +33,7 @@ WITHOUT_EFFECT = {
 """Modules that affect no result, and why. An edit of one makes no result stale."""
 
 DATA_FILES = {
+    "trainmark.config.references": ("references.schema.json",),
     "trainmark.records.evaluation": ("evaluation.schema.json",),
     "trainmark.records.record": ("record.schema.json",),
     "trainmark.parity.certificate": ("certificate.schema.json",),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from trainmark.plan.figures import known_figures
+from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
 from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, metrics_file
@@ -64,7 +64,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "settings": _command_settings(group, results.folder)
             if dataset == DATASET
             else _settings(group, models[values], results.folder),
-            "figures": [(_inline_svg(folder / f"{name}.svg"), caption) for name, caption in known_figures().items()],
+            "figures": list(_figures(folder)),
         }
 
 
@@ -193,9 +193,17 @@ def _input(transform: Mapping | None) -> str:
     return f"{crop}{flip}, {mean}, times {transform['scale']:.6g}"
 
 
-def _inline_svg(path: Path) -> Markup:
-    """The <svg> element of a figure's file. Its ids get a prefix, because ids must be unique in the page."""
-    text = path.read_text()
+def _figures(folder: Path) -> Iterator[tuple[Markup, str]]:
+    """Yield <svg> and caption of each figure in a folder that shows something."""
+    for name, caption in known_figures().items():
+        path = folder / f"{name}.svg"
+        text = path.read_text(encoding="utf-8")
+        if f">{NOTHING_TO_SHOW}<" not in text:
+            yield _inline_svg(path, text), caption
+
+
+def _inline_svg(path: Path, text: str) -> Markup:
+    """The <svg> element in a figure's file. Its ids get a prefix, because ids must be unique in the page."""
     text = text[text.index("<svg") :]
     prefix = "-".join(path.parts[-4:]).replace(".svg", "")
     for pattern in ('id="', 'xlink:href="#', "url(#"):

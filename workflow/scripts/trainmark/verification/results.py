@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainmark.config.references import REFERENCES
 from trainmark.datasets.prepared import ARRAY_KINDS, read_manifest, read_splits
 from trainmark.errors import DataError, TrainmarkError
 from trainmark.files.checksums import sha256_of
@@ -25,7 +26,7 @@ from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees, read_evaluation, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
 from trainmark.report.collected import Table, collected, differing
-from trainmark.report.figures import drawn_by_this_matplotlib, figure_differs
+from trainmark.report.figures.save import drawn_by_this_matplotlib, figure_differs
 from trainmark.report.page import render
 from trainmark.tables.consistency import check_certificates, check_records
 from trainmark.tables.missing import missing_lines
@@ -275,7 +276,7 @@ def _check_figure(path: Path, folder: Path) -> bool:
     *group, name = path.relative_to(folder / "figures").with_suffix("").parts
     if name not in known_figures() or path.suffix[1:] not in FIGURE_FORMATS:
         raise DataError(f"{path} is not a figure of trainmark")
-    differs = figure_differs(name, group, folder / "tables", path)
+    differs = figure_differs(name, group, folder / "tables", folder / "certificates", REFERENCES, path)
     if differs and drawn_by_this_matplotlib(path):
         raise DataError(f"{path} is not what this clone draws from the tables; delete it, and snakemake draws it again")
     return not differs

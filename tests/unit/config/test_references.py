@@ -1,0 +1,79 @@
+"""The published results: those that are shipped hold, and a wrong file is refused with its path and what is wrong."""
+
+import json
+from math import isnan
+
+import jsonschema
+import pytest
+import yaml
+from harness import REPOSITORY
+
+from trainmark.config.references import REFERENCES, SCHEMA_FILE, read_references
+from trainmark.errors import ConfigError
+from trainmark.recipes.catalogue import RECIPES
+
+ENTRY = {
+    "name": "a", "recipe": "mnist-mlp-flux", "dataset": "mnist", "hardware": "h", "year": 2017, "source": "s",
+    "results": [{"epochs": 1, "test_loss": 0.5}],
+}  # fmt: skip
+
+
+def test_every_reference_is_one_of_a_recipe_and_a_dataset():
+    datasets = yaml.safe_load((REPOSITORY / "config" / "datasets.yaml").read_text())
+    found = read_references()
+    assert {one["recipe"] for one in found} <= RECIPES.keys()
+    assert all(one["dataset"] in str(datasets) for one in found)
+    names = [(one["recipe"], one["dataset"], one["name"]) for one in found]
+    assert len(set(names)) == len(names)
+    prefixes = [(a, b) for a in names for b in names if a is not b and a[:2] == b[:2] and a[2].startswith(b[2])]
+    assert prefixes == [], "a note finds an entry by the beginning of its label"
+
+
+def test_the_julia_table_has_its_nan_cell_and_no_time_there():
+    on_cpu, on_gpu = [one for one in read_references() if one["recipe"] == "mnist-mlp-flux"]
+    assert [one["epochs"] for one in on_cpu["results"]] == [10, 20, 50, 200]
+    last = on_cpu["results"][-1]
+    assert isnan(last["train_loss"]) and last.keys() == {"epochs", "train_loss"}
+    assert on_gpu["results"][-1]["training_seconds"] == 11.1517
+
+
+def test_the_log_of_kerass_example_is_whole():
+    log = next(one for one in read_references() if one["hardware"] == "GRID K520")
+    assert [one["epochs"] for one in log["results"]] == list(range(1, 21))
+    assert log["results"][-1] == {
+        "epochs": 20, "training_seconds": 6 * 7 + 14 * 8, "test_loss": 0.0979, "test_accuracy": 0.9851,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"yeer": 2017}, "Additional properties are not allowed"),
+        ({"year": "2017"}, "year: '2017' is not of type"),
+        ({"results": []}, "results: \\[\\] should be non-empty"),
+        ({"results": [{"epochs": 1}]}, "does not have enough properties"),
+        ({"results": [{"epochs": 1, "test_accuracy": 98.5}]}, "test_accuracy: 98.5 is greater than the maximum of 1"),
+        ({"source": ...}, "'source' is a required property"),
+    ],
+)
+def test_a_wrong_entry_is_refused(tmp_path, change, found):
+    entry = {key: value for key, value in (ENTRY | change).items() if value is not ...}
+    file = tmp_path / "references.yaml"
+    file.write_text(yaml.safe_dump({"references": [entry]}))
+    with pytest.raises(ConfigError, match=found) as raised:
+        read_references(file)
+    assert str(file) in str(raised.value)
+
+
+def test_a_double_key_and_a_missing_file_are_refused(tmp_path):
+    file = tmp_path / "references.yaml"
+    with pytest.raises(ConfigError, match="no such file"):
+        read_references(file)
+    file.write_text("references: []\nreferences: []\n")
+    with pytest.raises(ConfigError, match="twice"):
+        read_references(file)
+
+
+def test_the_schema_is_a_schema_and_the_file_is_where_it_says():
+    jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA_FILE.read_text()))
+    assert REFERENCES == REPOSITORY / "config" / "references.yaml"

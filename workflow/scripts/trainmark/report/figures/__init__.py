@@ -1,0 +1,1 @@
+"""The figures: what they draw, one style, and the files."""

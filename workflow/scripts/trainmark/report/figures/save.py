@@ -1,0 +1,99 @@
+"""Draws figures into files. The same tables give the same files, byte for byte, with the same version of matplotlib."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from trainmark.plan.figures import NOTHING_TO_SHOW, PREFIX
+from trainmark.report.figures import curves, parity, times
+from trainmark.report.figures.data import Data, read_data
+from trainmark.report.figures.references import reference_note
+from trainmark.report.figures.style import ONE_COLUMN, STYLE, add_note, new_figure
+from trainmark.tables.comparisons import parity_note
+from trainmark.tables.mixed_environments import disturbances, mixed_calls
+from trainmark.tables.waiting import waiting_sentences
+
+MODULES = (curves, times, parity)
+"""Where the figures are; the same as plan.figures.MODULES."""
+
+ALL_CENSORED = "Nothing to show: every run diverged or ran out of memory."
+
+NO_VALUES = "Nothing to show: no run has the values that this figure draws."
+
+
+def drawing(name: str) -> Callable[[Data], Figure | None]:
+    """The function that draws a figure. Raises StopIteration if there is none."""
+    found: Callable[[Data], Figure | None]
+    found = next(getattr(module, PREFIX + name) for module in MODULES if hasattr(module, PREFIX + name))
+    return found
+
+
+def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
+    """(a figure with its note, whether it shows anything). A figure that shows nothing has a sentence that says so.
+
+    The note names the pairs that must not be ranked, the calls of snakemake, the runs that were disturbed or waited for
+    data, and the published results.
+    """
+    figure = drawing(name)(data)
+    if figure is None:
+        figure = new_figure(ONE_COLUMN, 0.1)
+        add_note(figure, [ALL_CENSORED if data.finished.empty else NO_VALUES])
+        return figure, False
+    runs = data.runs
+    lines = [parity_note(data.comparisons), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
+    lines += reference_note(figure, data.references)
+    add_note(figure, [line for text in lines for line in text.splitlines()])
+    return figure, True
+
+
+def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
+    """Draw a figure into one file per format. If it shows nothing, an SVG's metadata say so."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a user's matplotlibrc would change the figures
+        matplotlib.rcParams.update(STYLE)
+        for file in files:
+            # The figure is drawn again for each file, because saving it changes its layout slightly.
+            figure, shows = draw_figure(name, data)
+            description = None if shows else NOTHING_TO_SHOW
+            metadata = {".svg": {"Date": None, "Description": description}, ".pdf": {"CreationDate": None}}
+            figure.savefig(file, metadata=metadata.get(file.suffix))
+            if file.suffix == ".svg":
+                file.write_text(_rounded(file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _rounded(svg: str) -> str:
+    """An SVG with coordinates to 1/100 point. It is smaller, and the last digits of a processor don't show in it."""
+
+    def cut(attribute: re.Match) -> str:
+        return re.sub(r"(\.\d\d)\d+", r"\1", attribute[0])
+
+    return re.sub(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)', cut, re.sub(r"\n +<", "\n<", svg))
+
+
+def save_figure_of(
+    name: str, group: Sequence[str], tables: Path, certificates: Path, references: Path, files: Iterable[Path]
+) -> None:
+    """Draw a figure of a group from the tables and certificates in folders, into one file per format.
+
+    group: experiment, recipe and dataset. references: the file of published results.
+    """
+    save_figure(name, read_data(group, tables, certificates, references), files)
+
+
+def figure_differs(
+    name: str, group: Sequence[str], tables: Path, certificates: Path, references: Path, file: Path
+) -> bool:
+    """Whether the figure in a file differs from the one drawn now from the tables."""
+    with TemporaryDirectory() as folder:
+        again = Path(folder, file.name)
+        save_figure_of(name, group, tables, certificates, references, [again])
+        return again.read_bytes() != file.read_bytes()
+
+
+def drawn_by_this_matplotlib(file: Path) -> bool:
+    """Whether the installed version of matplotlib drew this figure, according to the file's metadata."""
+    return matplotlib.__version__.encode() in file.read_bytes()
