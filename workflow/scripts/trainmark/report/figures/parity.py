@@ -43,17 +43,16 @@ def draw_parity(data: Data) -> Figure | None:
     figure = new_figure(TWO_COLUMNS, 1)
     axis = figure.subplots()
     names = [f"{letters[pair['first']]}, {letters[pair['second']]}: {pair['parity']}" for pair in pairs]
-    height = name_rows(axis, names, 2.0, least=0.16)
+    height = name_rows(axis, names, 2.0, least=0.18)
     figure.set_size_inches(TWO_COLUMNS, height + 0.7)
     handles = []
-    for i, (stage, title) in enumerate(STAGE_TITLES.items()):
+    stages = [stage for stage in STAGE_TITLES if any(pair["stages"].get(stage) for pair in pairs)]
+    for i, stage in enumerate(stages):
         rows = [(row, _largest(pair["stages"][stage])) for row, pair in enumerate(pairs) if pair["stages"].get(stage)]
-        if not rows:
-            continue
-        look: dict[str, Any] = {"marker": MARKERS[i], "color": COLOURS[i], "linestyle": "none", "markersize": 4.5}
+        look: dict[str, Any] = {"marker": MARKERS[i], "color": COLOURS[i], "linestyle": "none", "markersize": 3.2}
         at = [np.clip(value, SMALLEST, LARGEST) if isfinite(value) else LARGEST for _, value in rows]
-        axis.plot(at, [row + 0.18 * (i - 1) for row, _ in rows], **look)
-        handles.append(Line2D([], [], label=title, **look))
+        axis.plot(at, [row + 0.3 * (i - (len(stages) - 1) / 2) for row, _ in rows], **look)
+        handles.append(Line2D([], [], label=STAGE_TITLES[stage], **look))
     axis.set(xscale="log", xlim=(SMALLEST / 10, LARGEST * 10), xlabel="largest relative difference (ratio)")
     axis.set_xticks(list(TICKS), list(TICKS.values()), minor=False)
     axis.minorticks_off()

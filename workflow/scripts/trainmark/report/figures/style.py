@@ -74,7 +74,7 @@ GREY = "#6b6b6b"
 
 REFERENCE_MARKERS = ("*", "d", "H", "8")
 
-MANY_DOTS = 300
+MANY_DOTS = 100
 """More dots than this are drawn as a picture, because each dot of a vector file is an element of its own."""
 
 TIME_UNITS = (("hours", 3600), ("minutes", 60))

@@ -51,7 +51,7 @@ OTHERS = "others"
 AREAS = {
     "phases.start": ("#BBBBBB", ""),
     "phases.device_wait": ("white", "//"),
-    "phases.import": ("#56B4E9", ".."),
+    "phases.import": ("#56B4E9", "////"),
     "phases.data_load": ("#009E73", ""),
     "phases.build": ("#F0E442", "xx"),
     "phases.transfer": ("#CC79A7", "||"),
