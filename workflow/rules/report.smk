@@ -14,11 +14,16 @@ rule collect_records:
         summary=report("results/tables/summary.csv", category="Tables", labels={"table": "summary"}),
         comparisons=report("results/tables/comparisons.csv", category="Tables", labels={"table": "comparisons"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
+        speed_ups=report("results/tables/speed_ups.csv", category="Tables", labels={"table": "speed-ups"}),
+        break_even=report("results/tables/break_even.csv", category="Tables", labels={"table": "break-even"}),
+        targets=report("results/tables/targets.csv", category="Tables", labels={"table": "time to accuracy"}),
+        tidy=report("results/tables/tidy.csv", category="Tables", labels={"table": "all numbers"}),
         text="results/tables/summary.txt",
         manifest=f"results/tables/{products.MANIFEST}",
     params:
         plan=PLAN_FILE,
         folder=subpath(output.runs, parent=True),
+        reported=CAMPAIGN.reported,
         code=digest("collect"),
         script=f"{SCRIPTS}/collect.py",
     log:
@@ -95,7 +100,7 @@ rule report:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
     params:
         plan=PLAN_FILE,
-        descriptions=CAMPAIGN.descriptions,
+        reported=CAMPAIGN.reported,
         recipes=CAMPAIGN.described_recipes(),
         code=CAMPAIGN.report_code(),
         script=f"{SCRIPTS}/report.py",

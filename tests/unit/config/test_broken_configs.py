@@ -287,8 +287,8 @@ def test_an_experiment(keys, expected):
         # --- several at once: every one is listed, by key path
         (
             "mirorr: /data\nexperiments:\n  a: {epochs: [5, 0, -2], repeats: none, seed: 3}\n  b: {devices: [tpu]}",
-            "mirorr: unknown key; allowed: mirror, offline, rerun_disturbed, max_runs, prepare, datasets, experiments; "
-            "did you mean mirror?\n"
+            "mirorr: unknown key; allowed: mirror, offline, rerun_disturbed, prices, max_runs, prepare, datasets, "
+            "experiments; did you mean mirror?\n"
             "experiments.a.epochs[1]: found 0 (a whole number); …\n"
             "experiments.a.epochs[2]: found -2 (a whole number); …\n"
             "experiments.a.repeats: found 'none' (text); …\n"

@@ -4,7 +4,8 @@ import pytest
 from records_for_tests import certificates_of, diverged, out_of_memory, record, streamed, written_tables
 
 from trainmark.report.terminal import terminal_text
-from trainmark.tables.comparisons import agreement_table, comparisons_table
+from trainmark.tables.agreement import agreement_table
+from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.tables import summary_table
 
 

@@ -19,8 +19,9 @@ from matplotlib.typing import RcKeyType
 
 from trainmark.plan.figures import PREFIX
 from trainmark.tables.comparisons import parity_note, read_comparisons
+from trainmark.tables.curves import WITHIN_EPOCH
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
-from trainmark.tables.tables import WITHIN_EPOCH, groups, select_group
+from trainmark.tables.tables import groups, select_group
 from trainmark.tables.waiting import waiting_sentences
 
 STYLE: dict[RcKeyType, object] = {
