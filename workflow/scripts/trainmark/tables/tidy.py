@@ -31,7 +31,8 @@ def tidy_table(
 ) -> pd.DataFrame:
     """Make the tidy table from the others.
 
-    compared_with: the other trainer of a ratio; empty for numbers of one trainer.
+    epochs: number of epochs of the runs; missing for a break-even.
+    compared_with: the other trainer of a ratio or a break-even; missing for numbers of one trainer.
     metric, unit: what was measured. A ratio, and a share of time, has the unit "1".
     statistic, value, low, high: "median" with the smallest and the largest run; "ratio", "speed_up", "break_even" and
         "median_time_to_accuracy" with the ends of a 95 % interval; "trimmed_mean" (without the best and the worst run)
@@ -41,7 +42,8 @@ def tidy_table(
     """
     rows = [*_medians(runs, currency), *_ratios(comparisons), *_speed_ups(speed_ups), *_break_evens(break_even)]
     table = pd.DataFrame([*rows, *_targets(targets, runs)], columns=COLUMNS)
-    return table[table["value"].notna()].astype(dict.fromkeys(("value", "low", "high"), "float64"))
+    numbers = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
+    return table[table["value"].notna()].astype(numbers)
 
 
 def _medians(runs: pd.DataFrame, currency: str) -> list[dict]:
