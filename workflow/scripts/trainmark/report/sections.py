@@ -22,7 +22,16 @@ from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, select_group, summary_table
+from trainmark.tables.tables import (
+    GROUP,
+    HEADINGS,
+    METRICS,
+    PHASE_METRICS,
+    groups,
+    rows_of,
+    select_group,
+    summary_table,
+)
 from trainmark.tables.waiting import waiting_sentences
 
 IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer")
@@ -93,7 +102,7 @@ def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
         there is a ratio.
     """
     rows = [
-        row | {"heading": METRICS[row["metric"]], "cells": comparison_cells(row, numbers), "notes": verdict_notes(row)}
+        row | {"heading": HEADINGS[row["metric"]], "cells": comparison_cells(row, numbers), "notes": verdict_notes(row)}
         for row in rows_of(comparisons)
     ]
     repeats = max((row["pairs"] + row["left_out"] for row in rows), default=0)

@@ -13,6 +13,9 @@ CURVE_COLUMNS = [
 ]  # fmt: skip
 """The columns of numbers in the table of curves."""
 
+TARGET_COLUMNS = ("target_accuracy", "target_seconds", "target_epochs")
+"""The columns on the time to accuracy in the table of runs."""
+
 WITHIN_EPOCH = "within"
 """The `part` of an evaluation within an epoch, in the table of curves."""
 
@@ -31,7 +34,7 @@ def curves_table(records: dict[str, dict]) -> pd.DataFrame:
 
 
 def reached_target(record: Mapping) -> dict:
-    """The columns of the table of runs on the time to accuracy.
+    """TARGET_COLUMNS of a run.
 
     target_accuracy: the accuracy that the config set beforehand; None without one.
     target_seconds, target_epochs: training time and epochs up to the first evaluation that reached it; None if none
@@ -40,11 +43,8 @@ def reached_target(record: Mapping) -> dict:
     target = record["settings"]["experiment"].get("target_accuracy")
     reached = (row for row in _evaluations(record) if row.get("test_accuracy") is not None)
     first = next((row for row in reached if row["test_accuracy"] >= target), {}) if target else {}
-    return {
-        "target_accuracy": target,
-        "target_seconds": first.get("training_seconds"),
-        "target_epochs": first.get("epochs_trained"),
-    }
+    values = (target, first.get("training_seconds"), first.get("epochs_trained"))
+    return dict(zip(TARGET_COLUMNS, values, strict=True))
 
 
 def _evaluations(record: Mapping) -> list[dict]:

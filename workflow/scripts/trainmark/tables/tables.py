@@ -13,7 +13,7 @@ from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import RUN_FOLDER, trainer_name
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.costs import costs_of
-from trainmark.tables.curves import reached_target
+from trainmark.tables.curves import TARGET_COLUMNS, reached_target
 from trainmark.tables.formatting import format_versions, number_ranges
 from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.statistics import median_and_range
@@ -43,13 +43,14 @@ COLUMNS = {
 """The metrics of the summary. For each name: its heading, and the path of its value in a record."""
 
 METRICS = {name: heading for name, (heading, _) in COLUMNS.items()} | {
-    "target_seconds": "time to accuracy, s",
-    "target_epochs": "epochs to accuracy",
     "epoch_joules": "energy per epoch, J",
     "cost": "cost",
     "epoch_cost": "cost per epoch",
 }
 """The heading of each metric of the summary; costs are in the currency of the config's prices."""
+
+HEADINGS = METRICS | {"target_seconds": "time to accuracy, s"}
+"""Also those of the metrics that are compared but have no median here, because not every run reaches the target."""
 
 PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES} | {"wall_seconds": "wall time"}
 """The heading of each phase of a run, and of its wall time; all in seconds."""
@@ -109,7 +110,7 @@ def runs_table(
         for path, record in records.items()
     ]
     integers = dict.fromkeys(["diverged_step", "out_of_memory_epoch", "parameters", "batch_size"], "Int64")
-    numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values(), "target_accuracy"], "float64")
+    numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values(), *TARGET_COLUMNS], "float64")
     return pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
 
 

@@ -12,7 +12,6 @@ UNITS = {
     "peak_device_mib": "MiB",
     "training_joules": "J",
     "epoch_joules": "J",
-    "target_epochs": "epochs",
 } | {f"test_{name}": "share" for name in ("accuracy", "top5_accuracy")} | {"train_accuracy": "share"}  # fmt: skip
 
 SHARES_OF_PHASES = {f"phase_shares.{phase}": f"phases.{phase}" for phase in PHASES}
