@@ -5,17 +5,11 @@ import pytest
 from records_for_tests import certificates_of, diverged, out_of_memory, record, resealed, written_tables
 
 from trainmark.tables.agreement import agreement_table
-from trainmark.tables.comparisons import (
-    comparisons_table,
-    format_comparison,
-    format_verdict,
-    groups_to_certify,
-    parity_note,
-    read_comparisons,
-)
+from trainmark.tables.comparisons import comparisons_table, groups_to_certify, read_comparisons
 from trainmark.tables.formatting import format_ratio
 from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.tables import rows_of
+from trainmark.tables.verdicts import format_comparison, format_verdict, parity_note
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from trainmark.report.cells import agreement_cells, comparison_cells, summary_ce
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
-from trainmark.tables.comparisons import COMPARED, verdict_notes
+from trainmark.tables.comparisons import COMPARED
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
@@ -32,6 +32,7 @@ from trainmark.tables.tables import (
     select_group,
     summary_table,
 )
+from trainmark.tables.verdicts import verdict_notes
 from trainmark.tables.waiting import waiting_sentences
 
 IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer")

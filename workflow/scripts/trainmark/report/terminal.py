@@ -8,13 +8,14 @@ from tabulate import tabulate
 from trainmark.parity.certificate import certificate_lines
 from trainmark.plan.run import group_title
 from trainmark.recipes.command import DATASET
-from trainmark.tables.comparisons import Certificates, format_comparison, format_verdict, not_ranked
+from trainmark.tables.comparisons import Certificates
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import GROUP, METRICS, groups, select_group
+from trainmark.tables.verdicts import format_comparison, format_verdict, not_ranked
 from trainmark.tables.waiting import waiting_sentences
 
 SHOWN = ("training_seconds", "test_loss", "test_accuracy")

@@ -5,11 +5,9 @@ and the same batches. They are also trained close in time, because each repeat i
 machine that slows down favours neither. A pair is ranked only if its certificate shows that it trains the same network.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from math import isinf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +16,6 @@ import pandas as pd
 
 from trainmark.parity.certificate import MISSING, pair_of
 from trainmark.parity.compare import NOT_CERTIFIED, REFUSED
-from trainmark.parity.sentences import EQUAL
 from trainmark.plan.matrix import certified_groups
 from trainmark.plan.run import trainer_name
 from trainmark.recipes.command import DATASET, FRAMEWORK
@@ -32,7 +29,7 @@ from trainmark.tables.comparability import (
     withheld_for_machines,
     withheld_for_target,
 )
-from trainmark.tables.formatting import format_ratio, format_versions
+from trainmark.tables.formatting import format_versions
 from trainmark.tables.paired import LEAST_PAIRS, LEVEL, estimate, holm, paired_ratios
 from trainmark.tables.tables import GROUP, groups
 from trainmark.tables.waiting import SHARES, withheld_for_waiting
@@ -319,62 +316,6 @@ def _no_verdict(pairs: int, any_ok: bool, ranks: bool) -> str:
     if pairs:
         return f"too few pairs ({pairs}, needs {LEAST_PAIRS})" if ranks else "not ranked"
     return "not measured" if any_ok else "no pair"
-
-
-def format_verdict(row: Mapping) -> str:
-    """The verdict with its notes: "slower (in 1 of 6 pairs ...)"."""
-    about = verdict_notes(row)
-    return f"{row['verdict']} ({about})" if about else row["verdict"]
-
-
-def verdict_notes(row: Mapping) -> str:
-    """What a reader of the verdict must know; "" for nothing."""
-    return "; ".join(filter(None, (_left_open(row), row["note"])))
-
-
-def _left_open(row: Mapping) -> str:
-    """What "not distinguishable" leaves open: the ratio that would have been found; "" for other verdicts."""
-    if row["verdict"] != "not distinguishable":
-        return ""
-    if isinf(row["detectable"]):
-        return f"{row['pairs']} pairs are too few for {row['compared']:.0f} comparisons"
-    found = f"a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
-    if row["low"] <= 1 <= row["high"]:
-        return found
-    return f"among {row['compared']:.0f} comparisons, such an interval occurs by chance; {found}"
-
-
-def absent_word(verdict: str) -> str:
-    """The text shown in place of a missing ratio or interval: "too few pairs", "refused", ..."""
-    return re.split(r" \(|:", verdict)[0]
-
-
-def format_comparison(row: dict) -> str:
-    """Format ratio and interval: "1.10 (1.08 to 1.13)"; only the ratio if there is no interval."""
-    if pd.isna(row["ratio"]):
-        return absent_word(row["verdict"])
-    if pd.isna(row["low"]):
-        return format_ratio(row["ratio"])
-    return f"{format_ratio(row['ratio'])} ({format_ratio(row['low'])} to {format_ratio(row['high'])})"
-
-
-def not_ranked(comparisons: pd.DataFrame) -> list[str]:
-    """A heading, then a line for each pair of trainers that must not be ranked; empty if there is none."""
-    refused = comparisons[comparisons["parity"].isin(REFUSED)].drop_duplicates([*SIDES, "parity", "reason"])
-    lines = [f"{row['first']} and {row['second']}: {row['reason']}" for row in refused.to_dict("records")]
-    return ["Not to be ranked:", *lines] if lines else []
-
-
-def parity_note(comparisons: pd.DataFrame) -> str:
-    """The note on parity below a figure of one group; empty if no trainers are compared.
-
-    The note names the pairs that must not be ranked. If there are none, it gives the parity classes of all pairs. It is
-    part of the figure because figures are used outside the report.
-    """
-    if lines := not_ranked(comparisons):
-        return "\n".join(lines)
-    classes = [words for name, words in EQUAL.items() if name in set(comparisons["parity"])]
-    return f"Parity of all compared pairs (float64): {' or '.join(classes)}" if classes else ""
 
 
 def read_comparisons(path: Path) -> pd.DataFrame:
