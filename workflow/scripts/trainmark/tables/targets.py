@@ -24,8 +24,8 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Make the table of times to accuracy: a row per trainer, of its runs with the largest number of epochs.
 
     runs, reached: number of runs, and of those that reached the target.
-    seconds, low, high: median time to the target in seconds and its 95 % interval, from undisturbed runs; missing if
-        too few of them reached it, and then infinite if even the interval has no end.
+    seconds, low, high: median time to the target in seconds and its 95 % interval; missing if too few runs reached
+        it. high is infinite if the interval has no end. Disturbed runs are included, as in other medians.
     epochs_mean, epochs_deviation: mean and standard deviation of the epochs to the target without the best and the
         worst run; missing unless every run reached it.
     """
@@ -35,7 +35,7 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
         reached = longest["target_epochs"].dropna()
         mean, deviation = trimmed_mean_and_deviation(reached) if len(reached) == len(longest) else (None, None)
         counts = [longest["target_accuracy"].iloc[0], len(longest), len(reached)]
-        rows.append([*values, *counts, *_median_seconds(longest[longest["disturbed"] == ""]), mean, deviation])
+        rows.append([*values, *counts, *_median_seconds(longest), mean, deviation])
     numbers = COLUMNS[-5:]
     return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(numbers, "float64"))
 
