@@ -82,7 +82,7 @@ rule plot_figure:
 
 
 rule report:
-    """Write the report: one HTML file that works offline."""
+    """Write the report: one HTML file that works offline, and its first screen for machines."""
     input:
         runs="results/tables/runs.parquet",
         comparisons="results/tables/comparisons.csv",
@@ -93,6 +93,7 @@ rule report:
         datasets=CAMPAIGN.products,
     output:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
+        summary="results/summary.json",
     params:
         plan=PLAN_FILE,
         descriptions=CAMPAIGN.descriptions,
@@ -110,4 +111,5 @@ rule report:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}" " 2> {log:q}"
+        "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}"
+        " --summary {output.summary:q} 2> {log:q}"
