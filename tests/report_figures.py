@@ -18,7 +18,7 @@ class Figures(HTMLParser):
     """Collects the elements that show a figure, every cell of class figure, links, and what the page would load.
 
     An element without data-runs has that of its row. In a table with a data-statistic, a cell has this and the
-    data-field of its column's heading.
+    data-field of its column's heading, and a row is of the run that its id names.
     """
 
     def __init__(self, page):
@@ -34,6 +34,8 @@ class Figures(HTMLParser):
             self._table, self._fields = attributes, []
         elif tag == "tr":
             self._row, self._column = attributes, 0
+            if "data-statistic" in self._table and "id" in attributes:
+                self._row["data-runs"] = attributes["id"].removeprefix("run-")
         elif tag in ("td", "th"):
             self._of_cell(tag, attributes)
         elif "data-statistic" in attributes:

@@ -1,6 +1,8 @@
 """How long do tables and report of 10,000 records take, and how large is the page? `make bench-report` prints it.
 
-The records are synthetic: 2 frameworks on 2 devices, 5 numbers of epochs, 2 recipes, 250 repeats.
+The records are synthetic: 2 frameworks on 2 devices, 5 numbers of epochs, 2 recipes, 250 repeats. An argument names
+the folder of the records, which is made if it is missing, and kept. The page is opened in Debian's Chromium if it and
+Playwright are there.
 """
 
 import json
@@ -9,6 +11,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
@@ -101,6 +104,24 @@ def timed(what: str):
     print(f"{what}: {time.monotonic() - begin:.1f} s, peak {peak:.0f} MiB", flush=True)
 
 
+def browse(page: Path) -> None:
+    """Open, sort and filter the page in Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": 1440, "height": 900})
+        with timed("opening the page"):
+            tab.goto(page.as_uri())
+        runs = tab.locator("#runs")
+        with timed("sorting the list of runs"):
+            runs.get_by_role("button", name="training, s").click()
+        with timed("filtering the list of runs"):
+            runs.get_by_role("searchbox").fill("keras-jax gpu flux")
+            runs.get_by_text(f"{RECORDS // 8:,} of {RECORDS:,} rows").wait_for()
+        browser.close()
+
+
 def main() -> None:
     """Write the records; collect, draw and report them; print seconds, peak memory and the page's size."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -115,7 +136,9 @@ def main() -> None:
                 draw(folder)
         with timed("the report"):
             page = report(folder)
-        print(f"the page: {page.stat().st_size / 1e6:.2f} MB")
+        print(f"the page: {page.stat().st_size / 1e6:.2f} MB", flush=True)
+        if find_spec("playwright") and Path("/usr/bin/chromium").exists():
+            browse(page)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,11 @@ from records_for_tests import disturbed, diverged, out_of_memory, record, sessio
 from report_figures import Figures, check_figures, expected
 from report_page import Page, experiment
 
+from trainmark.config.load import load_config
+from trainmark.plan.matrix import expand_runs, with_devices
+from trainmark.plan.plan_file import PLANNED_KEYS
+from trainmark.report.page import config_to_reproduce
+
 GPU = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024}
 
 
@@ -178,6 +183,14 @@ def test_many_runs_are_counted_on_the_page_and_listed_in_the_summary(tmp_path):
     (warning,) = [one for one in page.summary["warnings"] if one["kind"] == "diverged"]
     assert len(warning["runs"]) == 20
     assert warning["what"].count(",") == 7 and "(20 runs)" in warning["what"]
+
+
+def test_the_config_to_reproduce_is_a_config_of_the_same_runs():
+    recipes = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "epochs": [2, 3], "repeats": 2}
+    config = with_devices(load_config([], {"experiments": {"e": recipes}, "prepare": ["digits"]})[0], gpu_found=False)
+    again, _ = load_config([], json.loads(config_to_reproduce({key: config[key] for key in PLANNED_KEYS})))
+    assert expand_runs(again) == expand_runs(config)
+    assert again["experiments"] == config["experiments"]
 
 
 def test_two_builds_in_two_folders_on_two_dates_are_equal(tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ def _text(runs: pd.DataFrame, settings: Mapping, samples: Mapping) -> str:
         f"The recipe {recipe} ({runs['parameters'].iloc[0]:,} parameters) was trained on {dataset}, with "
         f"{int(samples['train']):,} training and {int(samples['test']):,} test samples, in {listed(versions)}.",
         f"It was trained for {listed(epochs)} epoch{'s' if epochs != [1] else ''}, in batches of "
-        f"{runs['batch_size'].iloc[0]} samples, with the optimizer {settings['optimizer']}, in {settings['arithmetic']}.",
+        f"{runs['batch_size'].iloc[0]} samples, in {settings['arithmetic']}. Optimizer: {settings['optimizer']}.",
         "Each framework drew its own dropout masks." if runs["dropout"].iloc[0] else "",
         f"Each setting was repeated {counted(int(runs['repeat'].nunique()), 'time')} from new initial weights: "
         f"{settings['initial weights']}.",

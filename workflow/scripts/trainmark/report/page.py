@@ -75,7 +75,7 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
     return {
         "screen": screen,
         "main_figure": _main_figure(screen, shown, anchors),
-        "runs": [_run(run, anchors) for run in rows_of(runs.sort_values("number"))],
+        "runs": [_run(run) for run in rows_of(runs.sort_values("number"))],
         "run_headings": {field: headings[field] for field in RUN_FIGURES},
         "counts": status_counts(runs["status"]),
         "setting_keys": [key for key in SETTING if key not in GROUP],
@@ -89,8 +89,13 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
         "waiting_limit": f"{WAITING_LIMIT:.0%}".replace("%", " %"),
         "methods": methods(runs, shown, datasets),
         "commits": _commits(runs),
-        "config": json.dumps({key: value for key, value in config.items() if value}, indent=2),
+        "config": config_to_reproduce(config),
     }
+
+
+def config_to_reproduce(config: Mapping) -> str:
+    """The text of a config file with the experiments of a plan's config."""
+    return json.dumps({key: value for key, value in config.items() if value}, indent=2)
 
 
 def _main_figure(screen: FirstScreen, shown: list[dict], anchors: Mapping) -> Embedded | None:
@@ -106,12 +111,11 @@ def _datasets(runs: pd.DataFrame, config: Mapping) -> list[str]:
     return list(dict.fromkeys([*trained_on, *config["prepare"]]))
 
 
-def _run(run: dict, anchors: Mapping) -> dict:
-    """A run with its section, its log and the (value, text) of its cells, for the list of runs."""
+def _run(run: dict) -> dict:
+    """A run with its log and the (value, text) of its cells, for the list of runs."""
     rule = "run_command" if run["framework"] == FRAMEWORK else "train"
     return run | {
         "cells": [(cell.value, cell.text) for cell in (run_cell(run, field) for field in RUN_FIGURES)],
-        "section": anchors[tuple(run[key] for key in GROUP)],
         "log": f"logs/{rule}/{run['id']}.log",
         "elsewhere": resumed_elsewhere(run),
     }
