@@ -87,7 +87,7 @@ rule plot_figure:
 
 
 rule report:
-    """Write the report: one HTML file that works offline."""
+    """Write the report: one HTML file that works offline, and its first screen for machines."""
     input:
         runs="results/tables/runs.parquet",
         comparisons="results/tables/comparisons.csv",
@@ -98,6 +98,7 @@ rule report:
         datasets=CAMPAIGN.products,
     output:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
+        summary="results/summary.json",
     params:
         plan=PLAN_FILE,
         reported=CAMPAIGN.reported,
@@ -115,7 +116,8 @@ rule report:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}" " 2> {log:q}"
+        "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}"
+        " --summary {output.summary:q} 2> {log:q}"
 
 
 rule export_curves:

@@ -6,16 +6,15 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from trainmark.plan.figures import known_figures
 from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, metrics_file
 from trainmark.records.record import read_record
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
+from trainmark.report.embedded import figures
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
-from trainmark.tables.comparisons import COMPARED
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
@@ -74,7 +73,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "settings": _command_settings(group, results.folder)
             if dataset == DATASET
             else _settings(group, models[values], results.folder),
-            "figures": [(_inline_svg(folder / f"{name}.svg"), caption) for name, caption in known_figures().items()],
+            "figures": list(figures(folder)),
         }
 
 
@@ -99,22 +98,24 @@ def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
     """The rows of the table of comparisons.
 
     too_few: the number of repeats if too small for a verdict, else None.
-    answer: the rows of training times that compare with the first trainer, at the largest number of epochs for which
-        there is a ratio.
+    run_numbers: in each row, the numbers of the runs of its pairs, pair by pair.
     """
     rows = [
-        row | {"heading": HEADINGS[row["metric"]], "cells": comparison_cells(row, numbers), "notes": verdict_notes(row)}
+        row
+        | {
+            "heading": HEADINGS[row["metric"]],
+            "cells": cells,
+            "run_numbers": cells["ratio"].runs,
+            "notes": verdict_notes(row),
+        }
         for row in rows_of(comparisons)
+        for cells in [comparison_cells(row, numbers)]
     ]
     repeats = max((row["pairs"] + row["left_out"] for row in rows), default=0)
-    of_training = [row for row in rows if row["metric"] == COMPARED[0]]
-    most = max((row["epochs"] for row in of_training if row["ratio"] is not None), default=None)
-    at_most = [row for row in of_training if row["epochs"] == most]
     return {
         "rows": rows,
         "too_few": repeats if repeats < LEAST_PAIRS else None,
         "needed": LEAST_PAIRS,
-        "answer": [row for row in at_most if row["first"] == at_most[0]["first"]],
     }
 
 
@@ -201,13 +202,3 @@ def _input(transform: Mapping | None) -> str:
         else "mean image not subtracted"
     )
     return f"{crop}{flip}, {mean}, times {transform['scale']:.6g}"
-
-
-def _inline_svg(path: Path) -> Markup:
-    """The <svg> element of a figure's file. Its ids get a prefix, because ids must be unique in the page."""
-    text = path.read_text()
-    text = text[text.index("<svg") :]
-    prefix = "-".join(path.parts[-4:]).replace(".svg", "")
-    for pattern in ('id="', 'xlink:href="#', "url(#"):
-        text = text.replace(pattern, f"{pattern}{prefix}-")
-    return Markup(text)  # noqa: S704 (matplotlib's own output, from names that the config check allows)

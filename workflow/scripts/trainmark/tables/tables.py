@@ -10,6 +10,7 @@ import pandas as pd
 
 from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
+from trainmark.machine.nvml import throttling
 from trainmark.plan.run import RUN_FOLDER, trainer_name
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.costs import costs_of
@@ -165,6 +166,7 @@ def _machine(record: Mapping) -> dict:
         "cpus": number_ranges(provenance["cpus"]),
         "device_name": provenance["device"]["name"] if provenance["device"] else None,
         "gpu": _gpu(provenance["gpu"] or {}),
+        "gpu_throttled": ", ".join(throttling(provenance["gpu"] or {})),
         "versions": format_versions(provenance["versions"]),
         "environment": " ".join(filter(None, (environment["kind"], environment.get("name")))),
         "scheduler": scheduler["name"],
