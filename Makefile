@@ -21,8 +21,8 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-parity test-faults test-adversary \
   test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
-  bench-loading bench-phases bench-records bench-verdicts bench-watching bench-intervals bench-epochs bench-cluster lock \
-  gpu-bundle prepare images
+  bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs \
+  bench-cluster lock gpu-bundle prepare images
 
 ##@ For users
 
@@ -85,7 +85,7 @@ test-faults: $(VENV)/.installed-dev ## kill workflows and runs in every phase, b
 test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong trainings, foreign load, edited results
 	@$(RUN) python -m pytest --durations=30 -m adversary $(TESTS)
 
-test-benchmarks: $(VENV)/.installed-dev ## do bench-phases and bench-verdicts print their numbers? A minute
+test-benchmarks: $(VENV)/.installed-dev ## do bench-phases, bench-report and bench-verdicts print their numbers? Minutes
 	@$(RUN) $(PYTEST) -m benchmarks
 
 # Three workers: a third of the time is spent waiting, for time limits and for a scheduler that is away.
@@ -124,6 +124,9 @@ bench-phases: $(VENV)/.installed-dev ## do the phases of 50 runs sum to their wa
 
 bench-records: $(VENV)/.installed-dev ## how long does snakemake take to check 1,000 records? Some seconds
 	@$(BENCHMARK)/many_records.py
+
+bench-report: $(VENV)/.installed-dev ## tables and report of 10,000 records: seconds, memory, size of the page. A minute
+	@$(BENCHMARK)/many_records_report.py
 
 bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one slowed by 10 %: some minutes
 	@$(BENCHMARK)/verdicts.py

@@ -16,7 +16,7 @@ if not workflow.overwrite_configfiles:
 rule all:
     """Every run, table and figure, and the report of the experiments in the config; every dataset that it names."""
     input:
-        report="results/report/index.html" if CAMPAIGN.runs else [],
+        report=["results/report/index.html", "results/summary.json"] if CAMPAIGN.runs else [],
         records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
         evaluations=CAMPAIGN.evaluations,

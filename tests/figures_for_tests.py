@@ -8,7 +8,8 @@ from records_for_tests import certificates_of, record, written_tables
 
 from trainmark.report.figures.data import Data
 from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.tables import GROUP, curves_table
+from trainmark.tables.curves import curves_table
+from trainmark.tables.tables import GROUP
 
 COLUMNS = {
     "break_even": [*GROUP, "first", "second", "metric", "pairs", "fixed_first", "epoch_first", "fixed_second",

@@ -15,27 +15,55 @@ COMPARISON = {"pairs", "left_out", "ratio", "low", "high", "verdict"}
 
 
 class Figures(HTMLParser):
-    """Collects the elements that show a figure, every cell of class figure, links, and what the page would load."""
+    """Collects the elements that show a figure, every cell of class figure, links, and what the page would load.
+
+    An element without data-runs has that of its row. In a table with a data-statistic, a cell has this and the
+    data-field of its column's heading, and a row is of the run that its id names.
+    """
 
     def __init__(self, page):
         super().__init__()
         self.shown, self.bare, self.links, self.loaded, self.ids = [], [], [], [], []
-        self._cell = None
+        self._table, self._fields, self._row, self._column, self._cell = {}, [], {}, 0, None
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.ids.append(attributes.get("id"))
-        if "data-statistic" in attributes:
-            self.shown.append(attributes)
-            self._cell = None
-        elif tag == "td" and "figure" in attributes.get("class", "").split():
-            self._cell = tag
+        if tag == "table":
+            self._table, self._fields = attributes, []
+        elif tag == "tr":
+            self._row, self._column = attributes, 0
+            if "data-statistic" in self._table and "id" in attributes:
+                self._row["data-runs"] = attributes["id"].removeprefix("run-")
+        elif tag in ("td", "th"):
+            self._of_cell(tag, attributes)
+        elif "data-statistic" in attributes:
+            self._show(attributes)
         if tag == "a":
             self.links.append(attributes["href"])
         self.loaded += [attributes[key] for key in ("src", "data", "srcset") if key in attributes]
         if tag == "link":
             self.loaded.append(attributes["href"])
+
+    def _of_cell(self, tag, attributes):
+        self._cell = None
+        if tag == "th" and attributes.get("scope") == "col":
+            self._fields.append(attributes.get("data-field"))
+            return
+        field = self._fields[self._column] if "data-statistic" in self._table else None
+        self._column += 1
+        if field:
+            attributes = {"data-field": field, "data-statistic": self._table["data-statistic"], **attributes}
+        if "data-statistic" in attributes:
+            self._show(attributes)
+        elif tag == "td" and "figure" in attributes.get("class", "").split():
+            self._cell = tag
+
+    def _show(self, attributes):
+        runs = {"data-runs": self._row["data-runs"]} if "data-runs" in self._row else {}
+        self.shown.append(runs | attributes)
+        self._cell = None
 
     def handle_data(self, data):
         if self._cell and any(character.isdigit() for character in data):
@@ -44,6 +72,8 @@ class Figures(HTMLParser):
     def handle_endtag(self, tag):
         if tag == self._cell:
             self._cell = None
+        if tag == "table":
+            self._table, self._row = {}, {}
 
 
 def check_figures(page, records, certificates):
@@ -99,6 +129,8 @@ def _value(record, field):
     places = [record["result"], record["memory"], record["energy"], record]
     places.append({f"phases.{name}": seconds for name, seconds in record["phases_seconds"].items()})
     places.append({f"scored_texts.{one['split']}.{one['index']}": one["probability"] for one in record["scored_texts"]})
+    joules, epochs = record["energy"]["training_joules"], record["result"]["epochs_trained"]
+    places.append({"epoch_joules": joules / epochs if joules and epochs else None})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)
 

@@ -54,3 +54,14 @@ def test_the_verdicts_benchmark_prints_the_reports_verdicts():
 
 def test_the_benchmark_of_many_records_prints_its_figure():
     assert re.fullmatch(r"1000 records, [\d.]+ MiB: [\d.]+ s\n", printed("many_records.py"))
+
+
+def test_the_reports_benchmark_prints_its_figures_and_the_page_is_small_and_quick():
+    """Of 10,000 records. Limits of seconds are far above what is measured, so that a busy machine keeps them."""
+    shown = printed("many_records_report.py")
+    figures = dict(re.findall(r"^(.+): ([\d.]+) (?:s|MB)\b", shown, re.MULTILINE))
+    assert {"collecting", "drawing", "the report", "the page"} <= figures.keys()
+    assert float(figures["the page"]) < 10
+    assert float(figures.get("opening the page", 0)) < 20
+    assert float(figures.get("sorting the list of runs", 0)) < 10
+    assert float(figures.get("filtering the list of runs", 0)) < 10

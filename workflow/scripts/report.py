@@ -1,4 +1,4 @@
-"""Write the report: one HTML file that works offline."""
+"""Write the report: one HTML file that works offline, and its first screen as JSON."""
 
 import argparse
 from pathlib import Path
@@ -10,16 +10,18 @@ from trainmark.tables.results import read_results
 
 
 def main() -> None:
-    """Read the results and write the page."""
+    """Read the results and write page and summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plan", required=True, type=Path, help="plan.json of the workflow")
     parser.add_argument(
         "--results-folder", required=True, type=Path, help="folder of the tables, certificates, figures and datasets"
     )
     parser.add_argument("--out", required=True, type=Path, help="output: index.html")
+    parser.add_argument("--summary", required=True, type=Path, help="output: summary.json")
     arguments = parser.parse_args()
-    page = render(read_results(arguments.results_folder), read_plan(arguments.plan))
+    page, summary = render(read_results(arguments.results_folder), read_plan(arguments.plan))
     arguments.out.write_text(page, encoding="utf-8")
+    arguments.summary.write_text(summary, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
-from figures_for_tests import COLUMNS, empty
 from harness import REPOSITORY
 from records_for_tests import certificate_of, changed, disturbed, evaluation_entry, record, resealed
 
@@ -94,16 +93,15 @@ def remake(folder):
     plan = json.loads((folder / "plan.json").read_text())
     made, made_of = collected(plan, folder / "runs", folder / "certificates", folder / "evaluations")
     write_tables(made, made_of, plan, folder / "tables")
-    for name in COLUMNS:  # until rule collect_records makes them
-        if f"{name}.csv" not in made:
-            empty(name).to_csv(folder / "tables" / f"{name}.csv", index=False)
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
     for name in known_figures():
         files = [folder / FIGURES / f"{name}.{kind}" for kind in ("svg", "png")]
         files[0].parent.mkdir(parents=True, exist_ok=True)
         save_figure_of(name, GROUP, folder / "tables", folder / "certificates", REFERENCES, files)
-    page.write_text(render(read_results(folder), plan))
+    texts = render(read_results(folder), plan)
+    for file, text in zip((page, folder / "summary.json"), texts, strict=True):
+        file.write_text(text)
 
 
 def write_json(path, document):
@@ -121,7 +119,7 @@ def test_an_unchanged_folder_has_no_problems(untouched):
     assert found.problems == []
     checked = {kind: count["checked"] for kind, count in found.counts.items()}
     assert checked == {
-        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 6,
+        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 10,
         "figure": 2 * len(known_figures()), "report": 1,
     }  # fmt: skip
 
@@ -345,6 +343,7 @@ ATTACKS = {
     "the page": (
         replace("report/index.html", "too few for a verdict", "2.0 times faster"), "index.html is not what this clone",
     ),
+    "its summary": (replace("summary.json", '"ok": ', '"ok": 1'), "summary.json is not what this clone writes from"),
     "a figure": (replace(f"{FIGURES}/loss.svg", "path", "g"), "loss.svg is not what this clone draws from"),
     "a figure over another": (
         copy(f"{FIGURES}/loss.png", f"{FIGURES}/training_time.png"), "training_time.png is not what this clone draws",

@@ -1,7 +1,8 @@
-"""The report: one self-contained HTML file that works offline.
+"""The report: one self-contained HTML file that works offline, and results/summary.json, its first screen for machines.
 
 Every number in a table has attributes with the runs that it comes from (data-runs), its name (data-field), how it was
-computed from them (data-statistic) and its full value (data-value). Every run in the list of runs links to its record.
+computed from them (data-statistic) and its full value (data-value). A cell without data-runs has that of its row. In
+the list of runs, the heading of a column has its data-field, and the table its data-statistic.
 """
 
 import base64
@@ -14,16 +15,18 @@ import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
 from trainmark.recipes.command import FRAMEWORK
+from trainmark.report.answer import FirstScreen, first_screen, summary_json
 from trainmark.report.cells import run_cell
+from trainmark.report.embedded import Embedded
 from trainmark.report.machines import machines
+from trainmark.report.methods import methods
 from trainmark.report.network_picture.layout import LINE_HEIGHT
 from trainmark.report.networks import models
 from trainmark.report.sections import sections
 from trainmark.tables.formatting import status_counts
-from trainmark.tables.missing import missing_lines
 from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, groups, rows_of
 from trainmark.tables.waiting import WAITING_LIMIT
 
 TEMPLATES = Path(__file__).parent
@@ -39,15 +42,18 @@ RUN_FIGURES = (
 """The columns of the list of runs."""
 
 
-def render(results: Results, plan: Mapping) -> str:
-    """Render the report as HTML.
+MAIN_FIGURE = "training_time"
+"""The figure of the first screen, of the first section that has an answer."""
+
+
+def render(results: Results, plan: Mapping) -> tuple[str, str]:
+    """Render the report: (index.html, summary.json).
 
     plan: see `plan_file.read_plan`.
 
     Raises RecordError if a record can't be read, and DataError if a dataset's manifest can't be read.
     """
-    config = plan["config"]
-    runs, datasets_folder = results.runs, results.folder / "datasets"
+    screen = first_screen(results, plan)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -55,24 +61,49 @@ def render(results: Results, plan: Mapping) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template("page.html.j2").render(_values(results, plan, screen)), summary_json(screen)
+
+
+def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
+    """The values for the template of the page."""
+    config, runs, datasets_folder = plan["config"], results.runs, results.folder / "datasets"
     networks = models(runs, results.folder)
+    shown = list(sections(results, config, networks))
+    anchors = {values: f"section-{place}" for place, (values, _) in enumerate(groups(runs, GROUP), start=1)}
     headings = METRICS | {"wall_seconds": "wall time, s"}
-    return environment.get_template("page.html.j2").render(
-        missing=missing_lines(plan),
-        runs=[_run(run) for run in rows_of(runs.sort_values("number"))],
-        run_headings=[headings[field] for field in RUN_FIGURES],
-        counts=status_counts(runs["status"]),
-        setting_keys=[key for key in SETTING if key not in GROUP],
-        phase_headings=list(PHASE_METRICS.values()),
-        sections=list(sections(results, config, networks)),
-        models=list(dict.fromkeys(networks.values())),
-        line_height=LINE_HEIGHT,
-        datasets=[_dataset(datasets_folder / name) for name in _datasets(runs, config)],
-        machines=machines(runs),
-        calls=runs["calls"].nunique(),
-        waiting_limit=f"{WAITING_LIMIT:.0%}".replace("%", " %"),
-        config=json.dumps(config, indent=2),
-    )
+    datasets = [_dataset(datasets_folder / name) for name in _datasets(runs, config)]
+    return {
+        "screen": screen,
+        "main_figure": _main_figure(screen, shown, anchors),
+        "runs": [_run(run) for run in rows_of(runs.sort_values("number"))],
+        "run_headings": {field: headings[field] for field in RUN_FIGURES},
+        "counts": status_counts(runs["status"]),
+        "setting_keys": [key for key in SETTING if key not in GROUP],
+        "phase_headings": list(PHASE_METRICS.values()),
+        "sections": shown,
+        "models": list(dict.fromkeys(networks.values())),
+        "line_height": LINE_HEIGHT,
+        "datasets": datasets,
+        "machines": machines(runs),
+        "calls": runs["calls"].nunique(),
+        "waiting_limit": f"{WAITING_LIMIT:.0%}".replace("%", " %"),
+        "methods": methods(runs, shown, datasets),
+        "commits": _commits(runs),
+        "config": config_to_reproduce(config),
+    }
+
+
+def config_to_reproduce(config: Mapping) -> str:
+    """The text of a config file with the experiments of a plan's config."""
+    return json.dumps({key: value for key, value in config.items() if value}, indent=2)
+
+
+def _main_figure(screen: FirstScreen, shown: list[dict], anchors: Mapping) -> Embedded | None:
+    """The main figure of the first section that has an answer, or of the first of all; None if it shows nothing."""
+    answered = [anchors[one.group] for one in screen.answers]
+    by_section = {section["anchor"]: section["figures"] for section in shown}
+    figures = by_section[(answered or list(by_section))[0]]
+    return next((figure for figure in figures if figure.name == MAIN_FIGURE), None)
 
 
 def _datasets(runs: pd.DataFrame, config: Mapping) -> list[str]:
@@ -81,9 +112,20 @@ def _datasets(runs: pd.DataFrame, config: Mapping) -> list[str]:
 
 
 def _run(run: dict) -> dict:
-    """A run with its cells, for the list of runs."""
-    cells = [run_cell(run, field) for field in RUN_FIGURES]
-    return run | {"cells": cells, "resumes": run_cell(run, "resumes"), "elsewhere": resumed_elsewhere(run)}
+    """A run with its log and the (value, text) of its cells, for the list of runs."""
+    rule = "run_command" if run["framework"] == FRAMEWORK else "train"
+    return run | {
+        "cells": [(cell.value, cell.text) for cell in (run_cell(run, field) for field in RUN_FIGURES)],
+        "log": f"logs/{rule}/{run['id']}.log",
+        "elsewhere": resumed_elsewhere(run),
+    }
+
+
+def _commits(runs: pd.DataFrame) -> list[tuple]:
+    """(version of trainmark, commit, whether it was clean) of the runs, that of most runs first."""
+    columns = ["trainmark", "git_commit", "git_clean"]
+    counts = runs[columns].astype(object).where(runs[columns].notna(), None).value_counts(dropna=False)
+    return [tuple(None if pd.isna(value) else value for value in values) for values in counts.index]
 
 
 def _dataset(folder: Path) -> dict:

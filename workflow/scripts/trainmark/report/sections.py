@@ -6,23 +6,32 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
 from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, metrics_file
 from trainmark.records.record import read_record
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
+from trainmark.report.embedded import figures
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
-from trainmark.tables.comparisons import COMPARED, verdict_notes
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, select_group, summary_table
+from trainmark.tables.tables import (
+    GROUP,
+    HEADINGS,
+    METRICS,
+    PHASE_METRICS,
+    groups,
+    rows_of,
+    select_group,
+    summary_table,
+)
+from trainmark.tables.verdicts import verdict_notes
 from trainmark.tables.waiting import waiting_sentences
 
 IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer")
@@ -64,7 +73,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "settings": _command_settings(group, results.folder)
             if dataset == DATASET
             else _settings(group, models[values], results.folder),
-            "figures": list(_figures(folder)),
+            "figures": list(figures(folder)),
         }
 
 
@@ -89,22 +98,24 @@ def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
     """The rows of the table of comparisons.
 
     too_few: the number of repeats if too small for a verdict, else None.
-    answer: the rows of training times that compare with the first trainer, at the largest number of epochs for which
-        there is a ratio.
+    run_numbers: in each row, the numbers of the runs of its pairs, pair by pair.
     """
     rows = [
-        row | {"heading": METRICS[row["metric"]], "cells": comparison_cells(row, numbers), "notes": verdict_notes(row)}
+        row
+        | {
+            "heading": HEADINGS[row["metric"]],
+            "cells": cells,
+            "run_numbers": cells["ratio"].runs,
+            "notes": verdict_notes(row),
+        }
         for row in rows_of(comparisons)
+        for cells in [comparison_cells(row, numbers)]
     ]
     repeats = max((row["pairs"] + row["left_out"] for row in rows), default=0)
-    of_training = [row for row in rows if row["metric"] == COMPARED[0]]
-    most = max((row["epochs"] for row in of_training if row["ratio"] is not None), default=None)
-    at_most = [row for row in of_training if row["epochs"] == most]
     return {
         "rows": rows,
         "too_few": repeats if repeats < LEAST_PAIRS else None,
         "needed": LEAST_PAIRS,
-        "answer": [row for row in at_most if row["first"] == at_most[0]["first"]],
     }
 
 
@@ -191,21 +202,3 @@ def _input(transform: Mapping | None) -> str:
         else "mean image not subtracted"
     )
     return f"{crop}{flip}, {mean}, times {transform['scale']:.6g}"
-
-
-def _figures(folder: Path) -> Iterator[tuple[Markup, str]]:
-    """Yield <svg> and caption of each figure in a folder that shows something."""
-    for name, caption in known_figures().items():
-        path = folder / f"{name}.svg"
-        text = path.read_text(encoding="utf-8")
-        if f">{NOTHING_TO_SHOW}<" not in text:
-            yield _inline_svg(path, text), caption
-
-
-def _inline_svg(path: Path, text: str) -> Markup:
-    """The <svg> element in a figure's file. Its ids get a prefix, because ids must be unique in the page."""
-    text = text[text.index("<svg") :]
-    prefix = "-".join(path.parts[-4:]).replace(".svg", "")
-    for pattern in ('id="', 'xlink:href="#', "url(#"):
-        text = text.replace(pattern, f"{pattern}{prefix}-")
-    return Markup(text)  # noqa: S704 (matplotlib's own output, from names that the config check allows)

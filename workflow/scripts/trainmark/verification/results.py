@@ -258,7 +258,7 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
     if not (folder / "datasets").is_dir():
         verified.facts.append("the report was not compared: it also shows the datasets, and this folder has none")
     elif page.exists():
-        verified.check("report", page, _check_page, page, folder, plan)
+        verified.check("report", page, _check_report, page, folder / "summary.json", folder, plan)
 
 
 def _check_table(table: Table, file: Path) -> None:
@@ -282,12 +282,13 @@ def _check_figure(path: Path, folder: Path) -> bool:
     return not differs
 
 
-def _check_page(page: Path, folder: Path, plan: Mapping) -> None:
-    if page.read_text(encoding="utf-8") != render(read_results(folder), plan):
-        raise DataError(
-            f"{page} is not what this clone writes from records, figures and datasets; delete it, and "
-            "snakemake writes it again"
-        )
+def _check_report(page: Path, summary: Path, folder: Path, plan: Mapping) -> None:
+    for file, text in zip((page, summary), render(read_results(folder), plan), strict=True):
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            raise DataError(
+                f"{file} is not what this clone writes from records, figures and datasets; delete it, and "
+                "snakemake writes it again"
+            )
 
 
 # --- code and config ----------------------------------------------------------------------------------------------

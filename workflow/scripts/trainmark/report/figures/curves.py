@@ -19,7 +19,8 @@ from trainmark.report.figures.style import (
     new_figure,
     time_unit,
 )
-from trainmark.tables.tables import WITHIN_EPOCH, groups
+from trainmark.tables.curves import WITHIN_EPOCH
+from trainmark.tables.tables import groups
 
 LOSSES = {"test_loss": "test loss, nats", "train_loss": "training loss, nats"}
 

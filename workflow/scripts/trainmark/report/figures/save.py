@@ -13,8 +13,8 @@ from trainmark.report.figures import curves, parity, times
 from trainmark.report.figures.data import Data, read_data
 from trainmark.report.figures.references import reference_note
 from trainmark.report.figures.style import ONE_COLUMN, STYLE, add_note, new_figure
-from trainmark.tables.comparisons import parity_note
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
+from trainmark.tables.verdicts import parity_note
 from trainmark.tables.waiting import waiting_sentences
 
 MODULES = (curves, times, parity)

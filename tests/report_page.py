@@ -1,0 +1,91 @@
+"""A report of records that a test makes, for the tests of the page, and of it in a browser."""
+
+import json
+import re
+
+import matplotlib.pyplot as plt
+from figures_for_tests import data_from
+from records_for_tests import certificates_of, diverged, out_of_memory, record, session, written_tables
+from report_figures import Figures
+
+from trainmark.files.seal import sealed
+from trainmark.plan.figures import known_figures
+from trainmark.records.record import read_record
+from trainmark.report.figures.save import save_figure
+from trainmark.report.page import render
+from trainmark.tables.agreement import agreement_table
+from trainmark.tables.comparisons import comparisons_table, read_comparisons
+from trainmark.tables.curves import curves_table
+from trainmark.tables.results import Results
+from trainmark.tables.tables import GROUP, runs_table
+
+MANIFEST = {
+    "kind": "images", "dataset": "digits", "title": "Handwritten digits", "samples": {"train": 1438, "test": 359},
+    "sample_shape": [1, 28, 28], "classes": 10, "content_sha256": "0" * 64,
+    "sources": [{"file": None, "from": "scikit-learn"}],
+}  # fmt: skip
+
+MEASURED = {"energy": {"training_joules": 12.5, "source": "nvml", "reason": None}}
+
+
+def refuse(constant):
+    """Refuse NaN and Infinity, which are not JSON."""
+    raise AssertionError(constant)
+
+
+class Page:
+    """The text of a report, its numbers, and its records by the numbers of their runs."""
+
+    def __init__(self, folder, *records, parities=None, missing=None):
+        by_path, runs = written_tables(folder / "runs", *records)
+        # Not in the order of the config, so that the number of a run differs from its row.
+        order = sorted(runs["id"], key=lambda run_id: run_id[::-1])
+        runs = runs_table(by_path, order)
+        self.records = {str(i): read_record(folder / "runs" / one / "record.json") for i, one in enumerate(order, 1)}
+        comparisons = folder / "comparisons.csv"
+        certificates = certificates_of(runs, parities)
+        self.certificates = {"/".join(group) + ".json": one for group, one in certificates.items()}
+        comparisons.write_text(comparisons_table(runs, certificates).to_csv(index=False))
+        self._draw(folder, runs, curves_table(by_path))
+        prepared = folder / "datasets" / "digits" / "prepared"
+        prepared.mkdir(parents=True)
+        (prepared / "manifest.json").write_text(json.dumps(sealed(MANIFEST)))
+        plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
+        config = {"experiments": {name: {"description": "Small & <fast>."} for name in "ef"}, "prepare": []}
+        tables = runs, read_comparisons(comparisons), agreement_table(by_path), certificates
+        self.plan = {"config": config, "missing": missing or {}, "order": order}
+        self.text, summary = render(Results(folder, *tables), self.plan)
+        self.summary = json.loads(summary, parse_constant=refuse)
+        self.figures = Figures(self.text)
+        self.words = re.sub(
+            r"\s+", " ", re.sub(r"<[^>]+>", " ", self.text[self.text.index("<body") : self.text.index("<script>")])
+        )
+
+    @staticmethod
+    def _draw(folder, runs, curves):
+        for values, group in runs.groupby(GROUP):
+            figures = folder.joinpath("figures", *values)
+            figures.mkdir(parents=True)
+            for name in known_figures():
+                save_figure(name, data_from(group, curves, certificates_of(group)), [figures / f"{name}.svg"])
+
+    def number(self, **run):
+        """The number of the only run with these keys."""
+        (number,) = [number for number, one in self.records.items() if all(one["run"][key] == run[key] for key in run)]
+        return number
+
+
+def experiment():
+    """Records of 7 repeats of two frameworks on two devices, some of them censored, and of another experiment."""
+    for repeat in range(1, 8):
+        for device in ("cpu", "gpu"):
+            measured = MEASURED if device == "gpu" else {}
+            noise = 1 + repeat / 100
+            changes = measured | {"settings.experiment.memory_limit_mib": 600}
+            yield record("a", repeat, device, seconds=noise, changes=changes)
+            yield record("b", repeat, device, seconds=1.1 + repeat / 90, loss=0.4, changes=measured)
+    yield diverged("a", 1, epochs=3)
+    yield out_of_memory("b", 1, epochs=3)
+    yield record("a", 8, changes={"resumes": 2, "sessions": [session("h"), session("h"), session("<g>")]})
+    yield diverged("a", 1, experiment="f", kind="inf")
+    yield diverged("b", 1, experiment="f")

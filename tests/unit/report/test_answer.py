@@ -1,0 +1,212 @@
+"""The first screen and results/summary.json: numbers are computed anew from the records; warnings say what to do."""
+
+import html
+import json
+import re
+from collections import Counter
+from datetime import datetime, timedelta
+
+import matplotlib.backends.backend_svg
+import pytest
+from records_for_tests import disturbed, diverged, out_of_memory, record, session, streamed
+from report_figures import Figures, check_figures, expected
+from report_page import Page, experiment
+
+from trainmark.config.load import load_config
+from trainmark.plan.matrix import expand_runs, with_devices
+from trainmark.plan.plan_file import PLANNED_KEYS
+from trainmark.report.page import config_to_reproduce
+
+GPU = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024}
+
+
+def first_screen(page):
+    """The HTML of the first screen."""
+    return re.search(r'<section id="first".*?</section>', page.text, re.DOTALL).group()
+
+
+def words_of(text):
+    """The text of HTML."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", text)))
+
+
+def crossing():
+    """Records of 7 repeats: at 20 epochs b is faster than a, at 5 epochs slower, at 2 and 3 epochs equal."""
+    ratios = {20: 0.7, 5: 1.3, 3: 1.0, 2: 1.0}
+    for repeat in range(1, 8):
+        for epochs, ratio in ratios.items():
+            noise = (-1) ** repeat * repeat / 1000
+            yield record("a", repeat, epochs=epochs, seconds=0.5)
+            yield record("b", repeat, epochs=epochs, seconds=0.5 * ratio + noise)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Reports of several kinds of records."""
+    return {
+        "mixed": Page(tmp_path_factory.mktemp("mixed"), *experiment()),
+        "crossing": Page(tmp_path_factory.mktemp("crossing"), *crossing()),
+        "one": Page(tmp_path_factory.mktemp("one"), record("a", 1)),
+    }
+
+
+@pytest.mark.parametrize("name", ["mixed", "crossing", "one"])
+def test_every_number_of_the_summary_comes_from_the_records(pages, name):
+    """By the code of report_figures.py, which shares none with the report's but for the interval."""
+    page = pages[name]
+    statuses = Counter(one["status"] for one in page.records.values())
+    assert page.summary["runs"] == {
+        "runs": len(page.records), "ok": statuses["ok"], "diverged": statuses["diverged"],
+        "out_of_memory": statuses["out_of_memory"], "missing": 0,
+    }  # fmt: skip
+    for section in page.summary["compared"]:
+        own = [
+            one["run"]
+            for one in page.records.values()
+            if all(one["run"][key] == section[key] for key in ("experiment", "recipe"))
+        ]
+        assert section["epochs"] == sorted({run["epochs"] for run in own})
+        assert section["repeats"] == len({run["repeat"] for run in own})
+        assert set(section["frameworks"]) == {run["framework"] for run in own}
+        assert set(section["devices"]) == {run["device"] for run in own}
+    for answer in page.summary["answers"]:
+        for row in answer["comparisons"]:
+            runs = [str(number) for number in row["runs"]]
+            assert {page.records[run]["run"]["epochs"] for run in runs} == {row["epochs"]}
+            for statistic in ("pairs", "ratio", "low", "high"):
+                wanted = expected(statistic, "training_seconds", runs, page.records, page.certificates)
+                assert row[statistic] == pytest.approx(wanted, rel=1e-12), (row, statistic)
+
+
+@pytest.mark.parametrize("name", ["mixed", "crossing", "one"])
+def test_the_first_screen_says_what_the_summary_says(pages, name):
+    """The numbers of its sentences are elements whose values come from the records, too."""
+    page = pages[name]
+    words, summary = words_of(first_screen(page)), page.summary
+    for sentence in [one["sentence"] for one in (*summary["answers"], *summary["compared"][:3])] + [summary["machine"]]:
+        assert sentence in words
+    for warning in summary["warnings"]:
+        assert f"{warning['what']} {warning['what_to_do']}" in words
+    shown = check_figures(first_screen(page), page.records, page.certificates)
+    assert bool(shown) == bool(summary["answers"])
+    numbers = set(Figures(first_screen(page)).links) - {"#section-1", "#section-2"}
+    assert numbers == set()
+
+
+def test_opposite_verdicts_are_one_sentence(pages):
+    (answer,) = pages["crossing"].summary["answers"]
+    number = r"[\d.]+"
+    assert re.fullmatch(
+        rf"On digits \(mnist-mlp-flux\), b on cpu takes 0\.7\d* times the training time of a on cpu at 20 epochs "
+        rf"\(95 % interval {number} to {number}: faster\), 1\.\d* times at 5 epochs \({number} to {number}: slower\) "
+        rf"and {number} times at 3 epochs \({number} to {number}: not distinguishable, as at 2\)\.",
+        answer["sentence"],
+    ), answer["sentence"]
+
+
+def test_sections_with_verdicts_come_first_and_there_are_at_most_three_answers(pages):
+    """Six pairs of trainers have ratios; the other experiment has none."""
+    answers = pages["mixed"].summary["answers"]
+    assert len(answers) == 3
+    assert {answer["experiment"] for answer in answers} == {"e"}
+    assert "b on cpu takes" in answers[0]["sentence"]
+
+
+def test_one_trainer_alone_has_no_answer(pages):
+    page = pages["one"]
+    assert page.summary["answers"] == []
+    assert page.summary["no_answer"].startswith("There is no answer: no two trainers")
+    assert page.summary["no_answer"] in words_of(first_screen(page))
+
+
+def test_the_main_figure_is_embedded_once(pages):
+    page = pages["mixed"]
+    anchor = "e-mnist-mlp-flux-digits-training_time"
+    assert page.figures.ids.count(anchor) == 1
+    assert f'<figure id="{anchor}">' in first_screen(page)
+    assert f"#{anchor}" in page.figures.links
+
+
+WARNED = {
+    "diverged": [diverged("a", 1)],
+    "out of memory": [out_of_memory("a", 1)],
+    "disturbed": [record("a", 1, changes=disturbed(foreign_seconds=0.5))],
+    "throttled GPU": [
+        record(
+            "a", 1, "gpu", changes={"provenance.gpu": GPU | {"at_end": {"throttle_reasons": ["hw_thermal_slowdown"]}}}
+        )
+    ],
+    "resumed elsewhere": [record("a", 1, changes={"resumes": 1, "sessions": [session("h"), session("g")]})],
+    "waited for data": [streamed(record("a", 1), waiting=0.5)],
+}
+"""Records that have a warning on their run, by its kind."""
+
+
+@pytest.mark.parametrize("kind", WARNED)
+def test_a_run_with_a_problem_is_named_with_what_to_do(tmp_path, kind):
+    page = Page(tmp_path, *WARNED[kind], record("b", 1, experiment="f"))
+    (warning,) = [one for one in page.summary["warnings"] if one["kind"] == kind]
+    assert [page.records[str(number)]["run"]["framework"] for number in warning["runs"]] == ["a"]
+    assert warning["what"].startswith(f"Run {warning['runs'][0]} ")
+    assert len(warning["what_to_do"]) > 20
+
+
+def test_gpus_that_were_idle_or_at_their_set_clocks_were_not_throttled(tmp_path):
+    gpu = GPU | {"at_end": {"throttle_reasons": ["applications_clocks_setting", "gpu_idle"]}}
+    page = Page(tmp_path, record("a", 1, "gpu", changes={"provenance.gpu": gpu}))
+    assert page.summary["warnings"] == []
+
+
+def test_differences_between_runs_have_a_warning(tmp_path):
+    other = {
+        "provenance.code.modules": {"trainmark.training.run": "f" * 16},
+        "provenance.cpu_model": "Other",
+        "provenance.versions": {"a": "2.0"},
+        "sessions.0.call": "2025-01-02T00:00:00+00:00",
+    }
+    records = record("a", 1), record("a", 2, changes=other), record("b", 1)
+    different = {("a on cpu", "b on cpu"): "different"}
+    page = Page(tmp_path, *records, parities=different, missing={"e/x": "training failed"})
+    kinds = [warning["kind"] for warning in page.summary["warnings"]]
+    assert kinds == [
+        "missing runs", "mixed code", "mixed versions", "mixed machines", "several calls", "few repeats",
+        "uncertified pairs", "other code certified", "not evaluated",
+    ]  # fmt: skip
+    assert "(a: a 1.0 or a 2.0)" in words_of(first_screen(page))
+    assert "e/x: training failed" in first_screen(page)
+    assert page.summary["runs"]["missing"] == 1
+
+
+def test_many_runs_are_counted_on_the_page_and_listed_in_the_summary(tmp_path):
+    records = [diverged("a", repeat) if repeat // 10 % 2 else record("a", repeat) for repeat in range(1, 41)]
+    page = Page(tmp_path, *records)
+    (warning,) = [one for one in page.summary["warnings"] if one["kind"] == "diverged"]
+    assert len(warning["runs"]) == 20
+    assert warning["what"].count(",") == 7 and "(20 runs)" in warning["what"]
+
+
+def test_the_config_to_reproduce_is_a_config_of_the_same_runs():
+    recipes = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "epochs": [2, 3], "repeats": 2}
+    config = with_devices(load_config([], {"experiments": {"e": recipes}, "prepare": ["digits"]})[0], gpu_found=False)
+    again, _ = load_config([], json.loads(config_to_reproduce({key: config[key] for key in PLANNED_KEYS})))
+    assert expand_runs(again) == expand_runs(config)
+    assert again["experiments"] == config["experiments"]
+
+
+def test_two_builds_in_two_folders_on_two_dates_are_equal(tmp_path, monkeypatch):
+    """Byte for byte; neither holds the folder's path."""
+    first = Page(tmp_path / "first", *experiment())
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(days=400)
+
+        today = utcnow = now
+
+    monkeypatch.setattr(matplotlib.backends.backend_svg.datetime, "datetime", Later)
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    second = Page(tmp_path / "another" / "folder", *experiment())
+    assert first.text == second.text
+    assert json.dumps(first.summary) == json.dumps(second.summary)
+    assert str(tmp_path) not in first.text

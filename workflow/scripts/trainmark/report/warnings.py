@@ -1,0 +1,178 @@
+"""The warnings of the first screen: what a reader must know before the numbers, and what to do about it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from trainmark.parity.compare import REFUSED
+from trainmark.recipes.command import DATASET
+from trainmark.tables.consistency import code_differences
+from trainmark.tables.formatting import number_ranges
+from trainmark.tables.missing import missing_lines
+from trainmark.tables.mixed_environments import code_versions, mixed_machines
+from trainmark.tables.paired import LEAST_PAIRS
+from trainmark.tables.results import Results
+from trainmark.tables.run_checks import evaluation_gaps
+from trainmark.tables.tables import GROUP, groups
+
+MOST_RANGES = 8
+"""If the numbers of runs form more ranges than this, the rest is only counted."""
+
+AGAIN = "delete their records and run snakemake again"
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning.
+
+    kind: its name, for machines.
+    what: what is the matter.
+    what_to_do: how to mend it.
+    runs: the numbers of the runs that it is about; empty if it is about no single runs.
+    details: further lines.
+    """
+
+    kind: str
+    what: str
+    what_to_do: str
+    runs: tuple[int, ...] = ()
+    details: tuple[str, ...] = ()
+
+
+def warnings(results: Results, plan: Mapping) -> list[Warned]:
+    """All warnings on a campaign, those that touch the results most first. plan: see `plan_file.read_plan`."""
+    return [
+        *_missing(plan),
+        *_about_runs(results.runs),
+        *_unlike_runs(results.runs),
+        *_about_pairs(results),
+        *_about_certificates(results),
+    ]
+
+
+def short_list(numbers: Iterable[int]) -> str:
+    """Name runs by their numbers, at most MOST_RANGES ranges of them: "Runs 1-3, 7"."""
+    ordered = sorted(numbers)
+    ranges = number_ranges(ordered).split(", ")
+    shown = ", ".join(ranges[:MOST_RANGES])
+    more = f" ... ({len(ordered):,} runs)" if len(ranges) > MOST_RANGES else ""
+    return f"Run{'s' if len(ordered) > 1 else ''} {shown}{more}"
+
+
+def _missing(plan: Mapping) -> Iterator[Warned]:
+    if lines := missing_lines(plan):
+        what, _, what_to_do = lines[0].partition(". ")
+        yield Warned("missing runs", f"{what}.", what_to_do, details=tuple(lines[1:]))
+
+
+OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str, str], ...] = (
+    (
+        "diverged",
+        lambda runs: runs["status"] == "diverged",
+        "diverged: the loss became NaN or infinite",
+        "They enter no median. Check their settings, above all the learning rate.",
+    ),
+    (
+        "out of memory",
+        lambda runs: runs["status"] == "out_of_memory",
+        "ran out of memory",
+        "They enter no median. Set a smaller batch_size or a larger memory_limit_mib, or use a larger machine.",
+    ),
+    (
+        "disturbed",
+        lambda runs: runs["disturbed"] != "",
+        "disturbed",
+        f"Their pairs enter no verdict. Keep the machine free of other work, {AGAIN}.",
+    ),
+    (
+        "throttled GPU",
+        lambda runs: runs["gpu_throttled"] != "",
+        "had a throttled GPU",
+        f"Their times are those of a slower GPU. Check its cooling and power limit, {AGAIN}.",
+    ),
+    (
+        "waited for data",
+        lambda runs: runs["waited"] != "",
+        "waited for data",
+        "Their times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs.",
+    ),
+    (
+        "resumed elsewhere",
+        lambda runs: runs["machines"] > 1,
+        "resumed on different hardware",
+        f"Their times mix machines. To measure one machine, {AGAIN} there.",
+    ),
+)
+"""Warnings on single runs: kind, which runs, what, and what to do."""
+
+CAUSES = {"disturbed": "disturbed", "throttled GPU": "gpu_throttled"}
+"""The columns with the causes of a kind of warning."""
+
+
+def _about_runs(runs: pd.DataFrame) -> Iterator[Warned]:
+    for kind, which, what, what_to_do in OF_RUNS:
+        found = runs[which(runs)]
+        if len(found):
+            causes = found[CAUSES[kind]].str.split(", ").explode().unique() if kind in CAUSES else ()
+            because = f" ({', '.join(causes)})" if len(causes) else ""
+            numbers = tuple(sorted(int(number) for number in found["number"]))
+            yield Warned(kind, f"{short_list(numbers)} {what}{because}.", what_to_do, numbers)
+
+
+def _unlike_runs(runs: pd.DataFrame) -> Iterator[Warned]:
+    """Warnings on runs of one section that differ in more than what is compared."""
+    sections = [group for _, group in groups(runs, GROUP)]
+    if any(code_versions(group) > 1 for group in sections):
+        yield Warned("mixed code", "Different code trained runs of one section.", f"To compare them, {AGAIN}.")
+    mixed = [
+        f"{framework}: {' or '.join(versions)}"
+        for (framework,), group in groups(runs, ["framework"])
+        if len(versions := sorted(filter(None, group["versions"].unique()))) > 1
+    ]
+    if mixed:
+        what = f"Runs of one framework had different versions ({'; '.join(mixed)})."
+        yield Warned("mixed versions", what, f"Choose one version; for runs of the other, {AGAIN}.")
+    if machines := [sentence for group in sections for sentence in mixed_machines(group)]:
+        what = "Runs of one section were trained on different machines."
+        yield Warned("mixed machines", what, "Train a section on one kind of machine.", details=tuple(machines))
+    calls = max(group["calls"].nunique() for group in sections)
+    if calls > 1:
+        what = (
+            f"Runs of one section were trained in {calls} calls of snakemake. Only within a call is their order mixed."
+        )
+        yield Warned(
+            "several calls", what, "Where it matters, delete the records of a section and train it in one call."
+        )
+
+
+def _about_pairs(results: Results) -> Iterator[Warned]:
+    """Warnings on pairs of trainers: too few repeats, or not certified as the same training."""
+    compared = results.comparisons[results.comparisons["dataset"] != DATASET]
+    repeats = (compared["pairs"] + compared["left_out"]).groupby([compared[key] for key in GROUP]).max()
+    if (repeats < LEAST_PAIRS).any():
+        fewest = int(repeats.min())
+        what = f"{fewest} repeat{'s are' if fewest != 1 else ' is'} too few for a verdict."
+        yield Warned("few repeats", what, f"Set repeats to {LEAST_PAIRS} or more and run snakemake again.")
+    refused = compared[compared["parity"].isin(REFUSED)].drop_duplicates([*GROUP, "first", "second"])
+    if len(refused):
+        pairs = zip(refused["first"], refused["second"], refused["reason"], strict=True)
+        lines = tuple(f"{first} and {second}: {reason}" for first, second, reason in pairs)
+        what = f"{len(lines)} pair{'s' if len(lines) > 1 else ''} of trainers not certified to train the same network."
+        yield Warned(
+            "uncertified pairs", what, "They are not ranked. Mend the cause and run snakemake again.", (), lines
+        )
+
+
+def _about_certificates(results: Results) -> Iterator[Warned]:
+    """Warnings on checks that do not cover the code, or the weights, of the runs."""
+    sections = [(results.certificates.get(values), group) for values, group in groups(results.runs, GROUP)]
+    if lines := [line for certificate, group in sections for line in code_differences(certificate, group)]:
+        what, what_to_do = (
+            "Runs were trained by other code than was certified.",
+            "Delete the certificate and the records.",
+        )
+        yield Warned("other code certified", what, f"{what_to_do[:-1]}, and run snakemake again.", details=tuple(lines))
+    if lines := [line for _, group in sections for line in evaluation_gaps(group)]:
+        what, what_to_do = "Not all trained weights were evaluated by another trainer.", "Set keep_weights to needed"
+        yield Warned("not evaluated", what, f"{what_to_do}, {AGAIN}.", details=tuple(lines))
