@@ -362,6 +362,12 @@ def test_curves_are_medians_with_the_range_over_repeats(drawn):
     assert (ends.min(), ends.max()) == (0.2, 0.7)
 
 
+def test_a_single_epoch_has_an_axis_of_whole_epochs(drawn):
+    axes = drawn("loss", record("a", epochs=1))
+    low, high = axes[0].get_xlim()
+    assert low == 0 and [tick for tick in axes[0].get_xticks() if tick <= high] == [0, 1]
+
+
 @pytest.mark.parametrize(("seconds", "unit"), [(100, "s"), (119, "minutes"), (7100, "minutes"), (7200, "hours")])
 def test_times_have_a_unit_that_suits_them(drawn, seconds, unit):
     axes = drawn("accuracy", record("a", epochs=1, seconds=float(seconds) + (0.5 if seconds == 119 else 0)))

@@ -78,6 +78,8 @@ def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
         by_epoch.set_ylabel(titles[column])
         if titles is LOSSES and any(value > 0 for value in drawn):
             log_axis(by_epoch, "y", drawn)
+    for axis in axes[-1]:
+        axis.set_xlim(left=0)  # otherwise a single epoch would have an axis from 0.95 to 1.05
     axes[-1, 0].set_xlabel("epoch")
     axes[-1, 0].xaxis.get_major_locator().set_params(integer=True)
     axes[-1, 1].set_xlabel(f"training time, {unit}")
