@@ -129,6 +129,8 @@ def _value(record, field):
     places = [record["result"], record["memory"], record["energy"], record]
     places.append({f"phases.{name}": seconds for name, seconds in record["phases_seconds"].items()})
     places.append({f"scored_texts.{one['split']}.{one['index']}": one["probability"] for one in record["scored_texts"]})
+    joules, epochs = record["energy"]["training_joules"], record["result"]["epochs_trained"]
+    places.append({"epoch_joules": joules / epochs if joules and epochs else None})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)
 

@@ -12,9 +12,11 @@ from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
 from trainmark.report.figures import save_figure
 from trainmark.report.page import render
-from trainmark.tables.comparisons import agreement_table, comparisons_table, read_comparisons
+from trainmark.tables.agreement import agreement_table
+from trainmark.tables.comparisons import comparisons_table, read_comparisons
+from trainmark.tables.curves import curves_table
 from trainmark.tables.results import Results
-from trainmark.tables.tables import GROUP, curves_table, runs_table
+from trainmark.tables.tables import GROUP, runs_table
 
 MANIFEST = {
     "kind": "images", "dataset": "digits", "title": "Handwritten digits", "samples": {"train": 1438, "test": 359},

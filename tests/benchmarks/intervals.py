@@ -8,7 +8,7 @@ from simulated_ratios import correlated, of_a_machine
 
 from trainmark.tables.paired import LEVEL, PairedRatios, holm, paired_ratios
 
-TRIALS = 1000
+TRIALS = 4000
 REPORTS, IN_REPORT = 400, 50
 PAIRS = (6, 7, 8, 9, 10, 12, 15, 20, 30)
 MACHINES = {

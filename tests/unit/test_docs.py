@@ -5,9 +5,17 @@ import re
 import pytest
 import yaml
 from harness import REPOSITORY
+from records_for_tests import certificates_of, record, written_tables
 
 from trainmark.config.load import load_config
 from trainmark.plan.matrix import expand_runs, with_devices
+from trainmark.tables.agreement import agreement_table
+from trainmark.tables.break_even import break_even_table
+from trainmark.tables.comparisons import comparisons_table, speed_ups_table
+from trainmark.tables.curves import curves_table
+from trainmark.tables.tables import summary_table
+from trainmark.tables.targets import targets_table
+from trainmark.tables.tidy import tidy_table
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 README = PAGES[0].read_text(encoding="utf-8")
@@ -43,3 +51,21 @@ def test_the_readmes_experiment_is_one_and_its_mistake_is_answered_so():
     (text,) = re.findall(r"```yaml\n# my.yaml\n(.*?)```", README, re.DOTALL)
     config, _ = load_config([], yaml.safe_load(text))
     assert len(expand_runs(with_devices(config, gpu_found=False))) == 2 * 3 * 2 * 3
+
+
+def test_every_column_of_the_tables_is_documented(tmp_path):
+    """docs/columns.md names each column, those of phases and metrics by a pattern, and none that no table has."""
+    rows = [line for line in (REPOSITORY / "docs" / "columns.md").read_text().splitlines() if line.startswith("| `")]
+    documented = {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+    patterns = [re.sub("<[a-z]+>", r"[a-z0-9_]+", re.escape(name).replace(r"\<", "<")) for name in documented]
+    by_path, runs = written_tables(tmp_path, record("a"), record("b"))
+    compared = comparisons_table(runs, certificates_of(runs))
+    derived = {
+        "speed_ups": speed_ups_table(runs, certificates_of(runs), {}),
+        "break_even": break_even_table(runs, compared),
+        "targets": targets_table(runs),
+    }
+    tables = [runs, curves_table(by_path), summary_table(runs), compared, agreement_table(by_path), *derived.values()]
+    columns = {name for table in [*tables, tidy_table(runs, compared, **derived, currency="EUR")] for name in table}
+    assert {name for name in columns if not any(re.fullmatch(one, name) for one in patterns)} == set()
+    assert {one for one in patterns if not any(re.fullmatch(one, name) for name in columns)} == set()

@@ -43,7 +43,7 @@ def planned_runs(process, rule="train"):
 
 
 def test_the_default_config_is_the_folders_or_else_the_clones(tmp_path):
-    assert planned_runs(snakemake(tmp_path, "-n", *PLAIN)) == 18
+    assert planned_runs(snakemake(tmp_path, "-n", *PLAIN)) == 32
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump(CONFIG))
     assert planned_runs(snakemake(tmp_path, "-n", *PLAIN)) == 1
@@ -63,7 +63,7 @@ def test_a_run_of_the_clones_default_config_in_another_folder(tmp_path):
 def test_the_default_target_of_the_snakefile_in_the_folder_workflow_is_everything(tmp_path):
     command = ["snakemake", "-n", "--snakefile", str(REPOSITORY / "workflow" / "Snakefile")]
     process = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
-    assert re.search(r"^train +18$", process.stdout, re.MULTILINE)
+    assert re.search(r"^train +32$", process.stdout, re.MULTILINE)
     assert re.search(r"^report +1$", process.stdout, re.MULTILINE)
 
 

@@ -14,11 +14,16 @@ rule collect_records:
         summary=report("results/tables/summary.csv", category="Tables", labels={"table": "summary"}),
         comparisons=report("results/tables/comparisons.csv", category="Tables", labels={"table": "comparisons"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
+        speed_ups=report("results/tables/speed_ups.csv", category="Tables", labels={"table": "speed-ups"}),
+        break_even=report("results/tables/break_even.csv", category="Tables", labels={"table": "break-even"}),
+        targets=report("results/tables/targets.csv", category="Tables", labels={"table": "time to accuracy"}),
+        tidy=report("results/tables/tidy.csv", category="Tables", labels={"table": "all numbers"}),
         text="results/tables/summary.txt",
         manifest=f"results/tables/{products.MANIFEST}",
     params:
         plan=PLAN_FILE,
         folder=subpath(output.runs, parent=True),
+        reported=CAMPAIGN.reported,
         code=digest("collect"),
         script=f"{SCRIPTS}/collect.py",
     log:
@@ -96,7 +101,7 @@ rule report:
         summary="results/summary.json",
     params:
         plan=PLAN_FILE,
-        descriptions=CAMPAIGN.descriptions,
+        reported=CAMPAIGN.reported,
         recipes=CAMPAIGN.described_recipes(),
         code=CAMPAIGN.report_code(),
         script=f"{SCRIPTS}/report.py",
@@ -113,3 +118,29 @@ rule report:
     shell:
         "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}"
         " --summary {output.summary:q} 2> {log:q}"
+
+
+rule export_curves:
+    """Write the curves of all runs as TensorBoard's event files. Only on request: snakemake results/tensorboard."""
+    input:
+        runs="results/tables/runs.parquet",
+        curves="results/tables/curves.parquet",
+    output:
+        folder=directory("results/tensorboard"),
+    params:
+        folder=subpath(input.runs, parent=True),
+        code=digest("export_curves"),
+        script=f"{SCRIPTS}/export_curves.py",
+    log:
+        "results/logs/export_curves.log",
+    localrule: True
+    conda:
+        "../../envs/report.yaml"
+    container:
+        lambda wildcards: image("report")
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
+    shell:
+        "python {params.script:q} --tables-folder {params.folder:q} --out-folder {output.folder:q} 2> {log:q}"

@@ -284,11 +284,21 @@ def test_an_experiment(keys, expected):
             "experiments.e.recipes[0]: …imdb-cnn does not fit the dataset imdb: …400 token ids…9 token ids; "
             "…format reviews, with sequence_length 400 and at most 5000 as vocabulary_size…",
         ),
+        (
+            "experiments: {e: {frameworks: [chainer], devices: [cpu], baseline: keras-jax on cpu}}",
+            "experiments.e.baseline: found 'keras-jax on cpu' (text); allowed: null, chainer on cpu",
+        ),
+        (
+            "prices: {cpu_hour: -1, gpu: 3}\nexperiments: {e: {target_accuracy: 95}}",
+            "prices.cpu_hour: found -1 (a whole number); allowed: a number, 0 or more, or null\n"
+            "prices.gpu: unknown key; …\n"
+            "experiments.e.target_accuracy: found 95 (a whole number); allowed: a number above 0, up to 1, or null",
+        ),
         # --- several at once: every one is listed, by key path
         (
             "mirorr: /data\nexperiments:\n  a: {epochs: [5, 0, -2], repeats: none, seed: 3}\n  b: {devices: [tpu]}",
-            "mirorr: unknown key; allowed: mirror, offline, rerun_disturbed, max_runs, prepare, datasets, experiments; "
-            "did you mean mirror?\n"
+            "mirorr: unknown key; allowed: mirror, offline, rerun_disturbed, prices, max_runs, prepare, datasets, "
+            "experiments; did you mean mirror?\n"
             "experiments.a.epochs[1]: found 0 (a whole number); …\n"
             "experiments.a.epochs[2]: found -2 (a whole number); …\n"
             "experiments.a.repeats: found 'none' (text); …\n"

@@ -66,8 +66,9 @@ def test_packed_images_are_an_input_and_an_option_where_the_loader_asks_for_them
     assert mapped.packed_option(group) == f"--packed {folder}"
 
 
-def test_descriptions_are_those_of_the_experiments():
-    assert campaign_of(description="Small nets.").descriptions == ["Small nets."]
+def test_the_keys_that_only_the_report_reads_are_those_of_the_schema():
+    reported = json.loads(campaign_of(description="Small nets.", baseline="keras-jax on cpu").reported)
+    assert reported == [{}, {"small": {"description": "Small nets.", "baseline": "keras-jax on cpu"}}]
 
 
 def test_one_trainer_has_nobody_to_be_compared_with():

@@ -11,7 +11,7 @@ from records_for_tests import disturbed, diverged, out_of_memory, record, reseal
 from trainmark.plan.figures import known_figures
 from trainmark.report import figures
 from trainmark.report.figures import ALL_CENSORED, NOTE_COLUMNS, save_figure
-from trainmark.tables.tables import curves_table
+from trainmark.tables.curves import curves_table
 
 CASES = {
     "more frameworks than colours": [record(f"f{i}", loss=0.1 * (i + 1)) for i in range(7)],

@@ -4,7 +4,8 @@ import pytest
 from records_for_tests import certificates_of, diverged, out_of_memory, record, streamed, written_tables
 
 from trainmark.report.terminal import terminal_text
-from trainmark.tables.comparisons import agreement_table, comparisons_table
+from trainmark.tables.agreement import agreement_table
+from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.tables import summary_table
 
 
@@ -43,7 +44,11 @@ def test_few_repeats_have_one_line_and_no_verdict(printed):
     assert "against" not in text
 
 
-def test_verdicts_are_those_of_the_largest_number_of_epochs(printed):
+def verdict_lines(text):
+    return [line.split() for line in text.splitlines() if "against" in line]
+
+
+def test_verdicts_are_those_of_all_numbers_of_epochs(printed):
     records = [
         record(name, repeat, epochs=epochs, seconds=seconds)
         for repeat in range(1, 7)
@@ -51,9 +56,25 @@ def test_verdicts_are_those_of_the_largest_number_of_epochs(printed):
         for name, seconds in (("a", 1.0), ("b", 2.0))
     ]
     text = printed(*records)
-    assert "Ratios of training time at 40 epochs, each with its 95 % interval" in text
-    (line,) = [line for line in text.splitlines() if "against" in line]
-    assert line.split() == ["b", "on", "cpu", "against", "a", "on", "cpu", "1.99", "(1.99", "to", "1.99)", "slower"]
+    assert "Ratios of training time, each with its 95 % interval" in text
+    pair = ["b", "on", "cpu", "against", "a", "on", "cpu"]
+    assert verdict_lines(text) == [
+        [*pair, "2", "epochs", "1.80", "(1.80", "to", "1.80)", "slower"],
+        [*pair, "40", "epochs", "1.99", "(1.99", "to", "1.99)", "slower"],
+    ]
+
+
+def test_if_there_are_many_they_are_those_of_the_largest_number(printed):
+    records = [record(name, repeat, epochs=epochs) for repeat in range(1, 7) for epochs in (2, 3, 4) for name in "abcd"]
+    lines = verdict_lines(printed(*records))
+    assert len(lines) == 6 and all(line[7] == "4" for line in lines)
+
+
+def test_accuracies_have_verdicts_too_where_dropout_masks_differ(printed):
+    records = [record(name, repeat, changes={"settings.dropout": True}) for repeat in range(1, 7) for name in "ab"]
+    text = printed(*records)
+    accuracy = text[text.index("Ratios of test accuracy") :]
+    assert verdict_lines(accuracy)[0][-2:] == ["5", "cases)"] and "not distinguishable" in accuracy
 
 
 def test_each_pair_has_the_line_of_its_certificate(printed):
@@ -69,8 +90,8 @@ def test_each_pair_has_the_line_of_its_certificate(printed):
 def test_a_pair_that_is_different_is_not_ranked(printed):
     records = [record(name, repeat, seconds=float(seconds)) for repeat in range(1, 7) for name, seconds in ("a1", "b2")]
     text = printed(*records, parities={("a on cpu", "b on cpu"): "different"})
-    (line,) = [line for line in text.splitlines() if "against" in line]
-    assert line.split() == ["b", "on", "cpu", "against", "a", "on", "cpu", "refused", "refused:", "different"]
+    (line,) = verdict_lines(text)
+    assert line == ["b", "on", "cpu", "against", "a", "on", "cpu", "2", "epochs", "refused", "refused:", "different"]
 
 
 def test_agreement_has_a_line_per_pair_of_trainers(printed):

@@ -3,9 +3,10 @@
 import pytest
 from records_for_tests import certificates_of, disturbed, record, written_tables
 
-from trainmark.tables.comparisons import comparisons_table, format_verdict
+from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
 from trainmark.tables.tables import rows_of, summary_table
+from trainmark.tables.verdicts import format_verdict
 
 FOREIGN = {"foreign_seconds": 0.94}
 STOPPED = {"stopped_seconds": 0.3}

@@ -4,18 +4,12 @@ import pandas as pd
 import pytest
 from records_for_tests import certificates_of, diverged, out_of_memory, record, resealed, written_tables
 
-from trainmark.tables.comparisons import (
-    agreement_table,
-    comparisons_table,
-    format_comparison,
-    format_verdict,
-    groups_to_certify,
-    parity_note,
-    read_comparisons,
-)
+from trainmark.tables.agreement import agreement_table
+from trainmark.tables.comparisons import comparisons_table, groups_to_certify, read_comparisons
 from trainmark.tables.formatting import format_ratio
 from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.tables import rows_of
+from trainmark.tables.verdicts import format_comparison, format_verdict, parity_note
 
 
 @pytest.fixture
@@ -78,7 +72,7 @@ def test_the_verdict_depends_on_the_side_of_1_on_which_the_whole_interval_lies(c
 
 def test_verdicts_of_a_group_are_corrected_for_their_number(compared):
     """Alone, each of the second's ratios would be told apart; one of four may be so by chance."""
-    ratios = [1.05, 1.0, 1.04, 1.03, 1.0, 1.06]
+    ratios = [1.09, 1.0, 1.04, 1.03, 1.0, 1.06]
     (alone,) = compared(*pairs(ratios))
     assert (alone["verdict"], alone["compared"]) == ("slower", 1) and 0.0125 < alone["p_value"] < 0.05
     records = [one for epochs in (2, 3, 4, 5) for one in pairs(ratios, epochs=epochs)]
@@ -124,7 +118,7 @@ def test_no_pair_and_no_measurement_have_different_verdicts(compared):
 def test_a_time_of_0_has_no_ratio(compared):
     (row,) = compared(*pairs([0.0, 0.0]))
     assert (row["pairs"], row["left_out"], row["verdict"], row["ratio"]) == (0, 2, "not measured", None)
-    assert row["left_out_reasons"] == "2 with a time of 0"
+    assert row["left_out_reasons"] == "2 with a value of 0"
 
 
 def test_trainers_are_compared_if_only_framework_or_only_device_differs(compared):

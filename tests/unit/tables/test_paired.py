@@ -9,8 +9,8 @@ from simulated_ratios import correlated, of_a_machine
 
 from trainmark.tables.paired import LEAST_TO_TELL, PairedRatios, estimate, holm, paired_ratios
 
-TRIALS = 1000
-"""The share of trials in which an interval holds is known to 0.7 percent; `make bench-intervals` knows it better."""
+TRIALS = 4000
+"""The share of trials in which an interval holds is known to 0.35 percent; `make bench-intervals` knows it better."""
 
 
 def share_held(samples, level=0.05):
@@ -23,16 +23,16 @@ def share_held(samples, level=0.05):
 
 @pytest.mark.parametrize("machine", ["quiet", "heavy tails", "drifting", "wandering"])
 @pytest.mark.parametrize("pairs", [6, 8, 12, 20])
-def test_a_95_percent_interval_holds_in_93_to_97_percent_of_cases(machine, pairs):
-    assert 0.93 <= share_held(of_a_machine(machine, TRIALS, pairs)) <= 0.98  # 0.97 and the error of the simulation
+def test_a_95_percent_interval_holds_in_93_to_97_5_percent_of_cases(machine, pairs):
+    assert 0.93 <= share_held(of_a_machine(machine, TRIALS, pairs)) <= 0.975
 
 
 @pytest.mark.parametrize("pairs", [6, 12, 30])
-def test_it_holds_in_90_percent_if_ratios_correlate_by_a_half_and_the_signed_rank_test_does_not(pairs):
+def test_it_holds_in_86_percent_if_ratios_correlate_by_a_half_and_the_signed_rank_test_does_not(pairs):
     samples = correlated(TRIALS, pairs, 0.5)
     ranked = [PairedRatios(np.log(ratios), correlation=0.0).interval() for ratios in samples]
     assert np.mean([low <= 1 <= high for low, high in ranked]) < 0.88
-    assert share_held(samples) >= 0.89
+    assert share_held(samples) >= 0.85
 
 
 @pytest.mark.parametrize("pairs", [8, 20])

@@ -52,7 +52,8 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
     same = {"recipe": "r", "dataset": "d", "device": "cpu", "epochs": 1, "status": "ok", "steady_epoch_seconds": None}
     same |= {"disturbed": "", "calls": "c", "host": "h", "cpu_model": "p", "threads": 2}
     same |= {"environment": "venv", "packages_sha256": "0", "waiting_share": None, "training_waiting_share": None}
-    missing = ("steady_epoch_seconds", "waiting_share", "training_waiting_share")
+    same |= dict.fromkeys(("target_accuracy", "target_seconds", "test_loss", "test_accuracy")) | {"dropout": False}
+    missing = ("steady_epoch_seconds", "waiting_share", "training_waiting_share", "target_accuracy", "target_seconds")
     runs = pd.DataFrame(rows).assign(**same).astype(dict.fromkeys(missing, "float64"))
     names = runs["experiment"] + runs["framework"] + runs["repeat"].astype("str")
     return runs.assign(id=names, versions=runs["framework"] + " 1.0")

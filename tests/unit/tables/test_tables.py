@@ -11,6 +11,7 @@ from records_for_tests import changed, diverged, evaluated, out_of_memory, recor
 from trainmark.errors import RecordError
 from trainmark.records.record import PHASES
 from trainmark.tables import tables
+from trainmark.tables.curves import curves_table
 
 
 @pytest.fixture
@@ -93,11 +94,11 @@ def test_tables_survive_their_file(tmp_path):
     """Also if no run has a number, and if no row of a text column has a text."""
     by_path, runs = written_tables(tmp_path, out_of_memory("a"), out_of_memory("b"))
     runs.to_parquet(tmp_path / "runs.parquet")
-    tables.curves_table(by_path).to_parquet(tmp_path / "curves.parquet")
+    curves_table(by_path).to_parquet(tmp_path / "curves.parquet")
     again = pd.read_parquet(tmp_path / "runs.parquet")
     assert tables.rows_of(again) == tables.rows_of(runs)
     pd.testing.assert_frame_equal(tables.summary_table(again), tables.summary_table(runs))
-    assert list(pd.read_parquet(tmp_path / "curves.parquet").columns) == list(tables.curves_table(by_path).columns)
+    assert list(pd.read_parquet(tmp_path / "curves.parquet").columns) == list(curves_table(by_path).columns)
 
 
 # --- one row per run and epoch ------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def test_curves_have_a_row_per_epoch_and_none_for_a_run_without_epochs(tmp_path)
     results = {"result.train_loss": 0.25, "result.train_accuracy": 1.0}
     trained = changed(record("a", epochs=3), {"curves.2.evaluations.train": train, **results})
     by_path, _ = written_tables(tmp_path, trained, out_of_memory("b"), diverged("c"))
-    curves = tables.curves_table(by_path)
+    curves = curves_table(by_path)
     of_a, of_c = (curves[curves["id"].str.contains(f"/{name}/")] for name in "ac")
     assert len(curves) == 3 + 1
     assert list(of_a["epoch"]) == [1, 2, 3]
@@ -119,7 +120,7 @@ def test_curves_have_a_row_per_epoch_and_none_for_a_run_without_epochs(tmp_path)
 
 def test_curves_of_runs_without_any_epoch_have_their_columns(tmp_path):
     by_path, _ = written_tables(tmp_path, out_of_memory("a"))
-    curves = tables.curves_table(by_path)
+    curves = curves_table(by_path)
     assert curves.empty
     assert curves["test_loss"].dtype == "float64"
     assert curves["epoch"].dtype == "int64"
@@ -128,7 +129,7 @@ def test_curves_of_runs_without_any_epoch_have_their_columns(tmp_path):
 def test_evaluations_within_epochs_stand_between_the_epochs(tmp_path):
     """1438 samples are 12 steps of 128. Times hold the first step, 0.5 s, as in the table of runs."""
     by_path, runs = written_tables(tmp_path, streamed(record("a"), waiting=0.5, evaluation_steps=9), record("b"))
-    curves = tables.curves_table(by_path)
+    curves = curves_table(by_path)
     of_a = curves[curves["id"].str.contains("/a/")]
     assert list(of_a["part"]) == ["within", "warm_up", "within", "steady"]
     assert list(of_a["epoch"]) == [1, 1, 2, 2]

@@ -8,6 +8,7 @@ from trainmark.config.optimizer_check import optimizer_findings
 from trainmark.config.schema_check import Finding, raise_findings
 from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
+from trainmark.machine.gpus import DEVICES
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import (
     InputTransform,
@@ -45,6 +46,17 @@ def _fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, An
             yield from _batch_size_findings(name, experiment, i, catalogue)
             yield from _initial_weights_findings(name, experiment, i, catalogue)
         yield from _stream_findings(name, experiment, catalogue, defaults)
+        yield from _baseline_findings(name, experiment)
+
+
+def _baseline_findings(name: str, experiment: Mapping) -> Iterator[Finding]:
+    devices = DEVICES if experiment["devices"] == "auto" else experiment["devices"]
+    trainers = [f"{framework} on {device}" for framework, device in product(experiment["frameworks"], devices)]
+    if experiment["baseline"] not in (None, *trainers):
+        yield (
+            ("experiments", name, "baseline"),
+            f"found {format_value(experiment['baseline'])}; allowed: null, {', '.join(trainers)}",
+        )
 
 
 def _input_findings(name: str, experiment: Mapping, i: int) -> Iterator[Finding]:

@@ -119,9 +119,12 @@ class Campaign:
         return products(sorted({run.dataset for run in self._trainings} | set(self.config["prepare"])), self.catalogue)
 
     @property
-    def descriptions(self) -> list[str]:
-        """The description of each experiment."""
-        return [experiment["description"] for experiment in self.config["experiments"].values()]
+    def reported(self) -> str:
+        """The keys of the config that affect only tables and report, as JSON."""
+        keys = keys_that_decide(["report"])
+        experiments = self.config["experiments"].items()
+        by_experiment = {name: {key: experiment[key] for key in keys} for name, experiment in experiments}
+        return json.dumps([self.config["prices"], by_experiment], sort_keys=True)
 
     # --- what a job depends on, by wildcards ------------------------------------------------------------------------
 

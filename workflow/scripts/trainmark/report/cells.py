@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from trainmark.tables.comparisons import INTERVAL, absent_word
+from trainmark.tables.comparisons import INTERVAL
 from trainmark.tables.formatting import format_figure, format_ratio, summary_figure, why_absent
+from trainmark.tables.verdicts import absent_word
 
 
 @dataclass(frozen=True)

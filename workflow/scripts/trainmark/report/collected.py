@@ -16,9 +16,14 @@ from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.evaluation import read_evaluation
 from trainmark.report.terminal import terminal_text
 from trainmark.tables import comparisons, tables
+from trainmark.tables.agreement import agreement_table
+from trainmark.tables.break_even import break_even_table
 from trainmark.tables.consistency import check_certificates, check_evaluations, check_records
+from trainmark.tables.curves import curves_table
 from trainmark.tables.missing import missing_lines
 from trainmark.tables.run_checks import wrong_pairs
+from trainmark.tables.targets import targets_table
+from trainmark.tables.tidy import tidy_table
 
 Table = pd.DataFrame | str
 """The content of a file: a table for .parquet, a text for any other format."""
@@ -40,17 +45,27 @@ def collected(
         file: read_evaluation(evaluations_folder / file) for file in evaluation_files(plan["config"], certified)
     }
     check_evaluations(evaluations, records.values())
-    runs = tables.runs_table(records, plan["order"], evaluations.values())
+    prices = plan["config"].get("prices", {})  # an older version's plan, which verify.py reads, has none
+    runs = tables.runs_table(records, plan["order"], evaluations.values(), prices)
     summary = tables.summary_table(runs)
     wrong = wrong_pairs(records, certificates, evaluations.values())
     compared = comparisons.comparisons_table(runs, certificates, wrong)
-    agreement = comparisons.agreement_table(records)
+    agreement = agreement_table(records)
+    baselines = {name: experiment.get("baseline") for name, experiment in plan["config"]["experiments"].items()}
+    derived = {
+        "speed_ups": comparisons.speed_ups_table(runs, certificates, baselines, wrong),
+        "break_even": break_even_table(runs, compared),
+        "targets": targets_table(runs),
+    }
+    tidy = tidy_table(runs, compared, **derived, currency=prices.get("currency", "EUR"))
     content: dict[str, Table] = {
         "runs.parquet": runs,
-        "curves.parquet": tables.curves_table(records),
+        "curves.parquet": curves_table(records),
         "summary.csv": summary.to_csv(index=False),
         "comparisons.csv": compared.to_csv(index=False),
         "agreement.csv": agreement.to_csv(index=False),
+        **{f"{name}.csv": table.to_csv(index=False) for name, table in derived.items()},
+        "tidy.csv": tidy.to_csv(index=False),
         "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
         + terminal_text(runs, summary, compared, agreement, certificates),
     }

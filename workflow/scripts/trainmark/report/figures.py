@@ -18,9 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.typing import RcKeyType
 
 from trainmark.plan.figures import PREFIX
-from trainmark.tables.comparisons import parity_note, read_comparisons
+from trainmark.tables.comparisons import read_comparisons
+from trainmark.tables.curves import WITHIN_EPOCH
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
-from trainmark.tables.tables import WITHIN_EPOCH, groups, select_group
+from trainmark.tables.tables import groups, select_group
+from trainmark.tables.verdicts import parity_note
 from trainmark.tables.waiting import waiting_sentences
 
 STYLE: dict[RcKeyType, object] = {

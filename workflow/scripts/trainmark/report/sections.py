@@ -15,14 +15,23 @@ from trainmark.report.embedded import figures
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
-from trainmark.tables.comparisons import verdict_notes
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, select_group, summary_table
+from trainmark.tables.tables import (
+    GROUP,
+    HEADINGS,
+    METRICS,
+    PHASE_METRICS,
+    groups,
+    rows_of,
+    select_group,
+    summary_table,
+)
+from trainmark.tables.verdicts import verdict_notes
 from trainmark.tables.waiting import waiting_sentences
 
 IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer")
@@ -94,7 +103,7 @@ def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
     rows = [
         row
         | {
-            "heading": METRICS[row["metric"]],
+            "heading": HEADINGS[row["metric"]],
             "cells": cells,
             "run_numbers": cells["ratio"].runs,
             "notes": verdict_notes(row),

@@ -8,17 +8,24 @@ from tabulate import tabulate
 from trainmark.parity.certificate import certificate_lines
 from trainmark.plan.run import group_title
 from trainmark.recipes.command import DATASET
-from trainmark.tables.comparisons import COMPARED, Certificates, format_comparison, format_verdict, not_ranked
+from trainmark.tables.comparisons import Certificates
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import GROUP, METRICS, groups, select_group
+from trainmark.tables.verdicts import format_comparison, format_verdict, not_ranked
 from trainmark.tables.waiting import waiting_sentences
 
 SHOWN = ("training_seconds", "test_loss", "test_accuracy")
 """The metrics shown in the terminal; the report shows all."""
+
+COMPARED_SHOWN = {"training_seconds": "training time", "test_accuracy": "test accuracy"}
+"""The metrics whose verdicts are shown, each in words."""
+
+MOST_RATIOS = 12
+"""Largest number of ratios of a metric that are shown of a section."""
 
 
 def terminal_text(
@@ -46,7 +53,7 @@ def terminal_text(
             continue
         parts += _refused(compared, certificates.get(values))
         if len(compared):
-            parts.append(_comparisons(compared[compared["metric"] == COMPARED[0]]))
+            parts += _comparisons(compared)
         agreeing = select_group(agreement, values)
         if len(agreeing):
             parts.append(_agreement(agreeing))
@@ -62,21 +69,30 @@ def _medians(summary: pd.DataFrame) -> str:
     return tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=["left"] * 2 + ["right"] * 5)
 
 
-def _comparisons(comparisons: pd.DataFrame) -> str:
-    """A line per pair of trainers at the largest number of epochs; only one if repeats are too few for a verdict."""
+def _comparisons(comparisons: pd.DataFrame) -> list[str]:
+    """A paragraph on each of COMPARED_SHOWN; only one line if repeats are too few for a verdict."""
     repeats = (comparisons["pairs"] + comparisons["left_out"]).max()
     if repeats < LEAST_PAIRS:
         repeated = f"{repeats} repeat{'s' if repeats > 1 else ''}"
-        return f"Faster or slower? {repeated}: too few for a verdict ({LEAST_PAIRS} needed)"
-    epochs = comparisons["epochs"].max()
+        return [f"Faster or slower? {repeated}: too few for a verdict ({LEAST_PAIRS} needed)"]
+    by_metric = {metric: comparisons[comparisons["metric"] == metric] for metric in COMPARED_SHOWN}
+    return [_ratios(rows, COMPARED_SHOWN[metric]) for metric, rows in by_metric.items() if len(rows)]
+
+
+def _ratios(comparisons: pd.DataFrame, what: str) -> str:
+    """A line per pair of trainers and number of epochs; if these are many, only at the largest number."""
+    if len(comparisons) > MOST_RATIOS:
+        comparisons = comparisons[comparisons["epochs"] == comparisons["epochs"].max()]
     rows = [
-        [f"  {row['second']} against {row['first']}", format_comparison(row), format_verdict(row)]
-        for row in comparisons[comparisons["epochs"] == epochs].to_dict("records")
+        [
+            f"  {row['second']} against {row['first']}",
+            f"{row['epochs']} epochs",
+            format_comparison(row),
+            format_verdict(row),
+        ]
+        for row in comparisons.to_dict("records")
     ]
-    heading = (
-        f"Ratios of training time at {epochs} epoch{'s' if epochs > 1 else ''}, each with its 95 % interval "
-        "(all comparisons are in the report):"
-    )
+    heading = f"Ratios of {what}, each with its 95 % interval (all comparisons are in the report):"
     return "\n".join([heading, tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)])
 
 

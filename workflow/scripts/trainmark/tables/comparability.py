@@ -7,12 +7,12 @@ import pandas as pd
 from trainmark.tables.waiting import SHARES
 
 CENSORED_PAIR = "diverged or out of memory"
-NO_TIME = "with a time of 0"
+ZERO = "with a value of 0"
 DISTURBED = "disturbed"
 
 RUN_COLUMNS = (
     "status", "disturbed", "device", "calls", "host", "cpu_model", "threads", "environment", "packages_sha256",
-    *SHARES.values(),
+    *dict.fromkeys(SHARES.values()),
 )  # fmt: skip
 """Columns of the table of runs that are used here. In a table of pairs, their names end in _first and _second."""
 
@@ -21,16 +21,18 @@ REPEATED = {"cpu_model": "processors", "threads": "thread counts", "packages_sha
 
 
 def exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
-    """For each pair, why it is left out of the comparison of a time; "" if it is not left out.
+    """For each pair, why it is left out of the comparison of a metric; "" if it is not left out.
 
-    metric: the name of the time, such as "training_seconds".
+    What disturbs a run changes its times, but neither its loss nor its accuracy.
     """
 
     def of_pair(pair: pd.Series) -> str:
         if (pair["status_first"], pair["status_second"]) != ("ok", "ok"):
             return CENSORED_PAIR
         if 0 in (pair[f"{metric}_first"], pair[f"{metric}_second"]):
-            return NO_TIME
+            return ZERO
+        if metric not in SHARES:
+            return ""
         causes = ", ".join(filter(None, (pair["disturbed_first"], pair["disturbed_second"])))
         return f"{DISTURBED} ({', '.join(dict.fromkeys(causes.split(', ')))})" if causes else ""
 
@@ -38,7 +40,7 @@ def exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
 
 
 def count_reasons(reasons: pd.Series) -> str:
-    """Count the pairs left out for each reason: "2 disturbed (foreign load); 1 with a time of 0"; "" for none."""
+    """Count the pairs left out for each reason: "2 disturbed (foreign load); 1 with a value of 0"; "" for none."""
     return "; ".join(f"{count} {reason}" for reason, count in Counter(filter(None, reasons)).items())
 
 
@@ -73,6 +75,17 @@ def withheld_for_machines(pairs: pd.DataFrame) -> str | None:
             named = " and ".join(map(str, values))
             return f"withheld: {REPEATED[column]} differ in {len(unlike)} of {len(pairs)} pairs ({named})"
     return None
+
+
+def withheld_for_target(pairs: pd.DataFrame, metric: str) -> str | None:
+    """Say that a verdict is withheld because runs never reached the target accuracy; None if it is not.
+
+    Without these runs, a trainer that seldom reaches the target would look fast.
+    """
+    unreached = pairs[[f"{metric}_first", f"{metric}_second"]].isna().any(axis=1)
+    if metric != "target_seconds" or not unreached.any():
+        return None
+    return f"withheld: in {unreached.sum()} of {len(pairs)} pairs a run never reached the target accuracy"
 
 
 def notes(pairs: pd.DataFrame) -> list[str]:

@@ -42,8 +42,8 @@ OUTLIER = 4.0
 estimated, which one slow run would dominate. The standard deviation is that of the median absolute deviation."""
 
 COSINES = 3
-"""Number of cosine-weighted averages. More of them make intervals narrower, fewer of them follow correlation better: with
-2, 3 and 4, a 95 % interval is 7.6, 5.9 and 5.2 standard errors wide in the mean, and that of 8 ratios with an
+"""Number of cosine-weighted averages. More of them make intervals narrower, fewer follow correlation better: with 2, 3
+and 4, a 95 % interval is 7.6, 5.9 and 5.2 standard errors wide in the mean, and that of 8 ratios with an
 autocorrelation of 0.5 holds in 91, 88 and 84 % of cases."""
 
 

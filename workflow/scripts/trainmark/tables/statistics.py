@@ -23,3 +23,15 @@ def largest_relative_difference(first: Sequence[float], second: Sequence[float])
         return float("inf"), steps
     scale = np.maximum(np.abs(a), np.abs(b))
     return float(np.max(np.abs(a - b) / np.where(scale == 0, 1, scale))), steps
+
+
+def trimmed_mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """(mean, standard deviation) without the smallest and the largest of at least 3 values; else (None, None).
+
+    This is how MLPerf summarises the epochs to convergence of its reference runs: the deviation is that of the
+    remaining values themselves, not an estimate for a larger population.
+    """
+    if len(values) < 3:
+        return None, None
+    kept = np.sort(np.asarray(values, float))[1:-1]
+    return float(kept.mean()), float(kept.std())

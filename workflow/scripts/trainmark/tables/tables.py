@@ -1,9 +1,8 @@
-"""Makes tables from records, with one row per run, per run and epoch, or per setting."""
+"""Makes tables from records, with one row per run or per setting."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ from trainmark.machine.disturbance import cause_in_words
 from trainmark.machine.nvml import throttling
 from trainmark.plan.run import RUN_FOLDER, trainer_name
 from trainmark.records.record import PHASES, decode_loss, read_record
+from trainmark.tables.costs import costs_of
+from trainmark.tables.curves import TARGET_COLUMNS, reached_target
 from trainmark.tables.formatting import format_versions, number_ranges
 from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.statistics import median_and_range
@@ -42,20 +43,18 @@ COLUMNS = {
 }
 """The metrics of the summary. For each name: its heading, and the path of its value in a record."""
 
-METRICS = {name: heading for name, (heading, _) in COLUMNS.items()}
-"""The heading of each metric of the summary."""
+METRICS = {name: heading for name, (heading, _) in COLUMNS.items()} | {
+    "epoch_joules": "energy per epoch, J",
+    "cost": "cost",
+    "epoch_cost": "cost per epoch",
+}
+"""The heading of each metric of the summary; costs are in the currency of the config's prices."""
+
+HEADINGS = METRICS | {"target_seconds": "time to accuracy, s"}
+"""Also those of the metrics that are compared but have no median here, because not every run reaches the target."""
 
 PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES} | {"wall_seconds": "wall time"}
 """The heading of each phase of a run, and of its wall time; all in seconds."""
-
-CURVE_COLUMNS = [
-    "epochs_trained", "training_seconds", "seconds", "waiting_seconds", "batch_loss",
-    *(f"{split}_{name}" for split in ("test", "train") for name in ("loss", "accuracy", "top5_accuracy")),
-]  # fmt: skip
-"""The columns of numbers in the table of curves."""
-
-WITHIN_EPOCH = "within"
-"""The `part` of an evaluation within an epoch, in the table of curves."""
 
 
 def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
@@ -78,7 +77,9 @@ def _record_of(run_id: str, path: Path) -> dict:
     return record
 
 
-def runs_table(records: dict[str, dict], order: Sequence[str], evaluations: Iterable[Mapping] = ()) -> pd.DataFrame:
+def runs_table(
+    records: dict[str, dict], order: Sequence[str], evaluations: Iterable[Mapping] = (), prices: Mapping | None = None
+) -> pd.DataFrame:
     """Make the table of runs: one row per run, in the order of `records`.
 
     A row holds the run's keys, settings, results, machine and disturbances, and the path (relative to the results
@@ -86,6 +87,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str], evaluations: Iter
 
     order: the run ids in the order of training; a run's number is its position in it, from 1.
     evaluations: cross-evaluations of the runs' weights.
+    prices: the prices of the config; None for none.
     """
     evaluated = {run_id: entry for evaluation in evaluations for run_id, entry in evaluation["runs"].items()}
     numbers = {run_id: number for number, run_id in enumerate(order, start=1)}
@@ -99,6 +101,8 @@ def runs_table(records: dict[str, dict], order: Sequence[str], evaluations: Iter
             **_machine(record),
             **_disturbance(record),
             **waiting_of(record),
+            **reached_target(record),
+            **costs_of(record, prices),
             **_evaluation(evaluated.get(record["run"]["id"])),
             "scored_texts": json.dumps(record["scored_texts"]),
             "record": f"runs/{record['run']['id']}/record.json",
@@ -107,7 +111,7 @@ def runs_table(records: dict[str, dict], order: Sequence[str], evaluations: Iter
         for path, record in records.items()
     ]
     integers = dict.fromkeys(["diverged_step", "out_of_memory_epoch", "parameters", "batch_size"], "Int64")
-    numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values()], "float64")
+    numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values(), *TARGET_COLUMNS], "float64")
     return pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
 
 
@@ -208,50 +212,6 @@ _GPU_FACTS = {
 def _gpu(facts: Mapping) -> str | None:
     """The known properties of a GPU in words; None for a CPU run."""
     return ", ".join(form.format(facts[key]) for key, form in _GPU_FACTS.items() if facts.get(key) is not None) or None
-
-
-def curves_table(records: dict[str, dict]) -> pd.DataFrame:
-    """Make the table of curves: one row per run and epoch, and one per evaluation within an epoch.
-
-    part: "warm_up" or "steady"; WITHIN_EPOCH for an evaluation within an epoch, which has no time of its own.
-    epochs_trained: the number of epochs up to there, with fractions.
-    training_seconds: training time up to there, compilation included, as in the table of runs.
-    seconds, waiting_seconds: training time of the epoch, and its part that was waiting for batches.
-    """
-    rows = [
-        {"id": record["run"]["id"], **row}
-        for record in records.values()
-        for row in sorted([*_epoch_rows(record), *_step_rows(record)], key=lambda row: row["epochs_trained"])
-    ]
-    table = pd.DataFrame(rows, columns=["id", "epoch", "part", *CURVE_COLUMNS])
-    return table.astype({"id": "str", "part": "str", "epoch": "int64", **dict.fromkeys(CURVE_COLUMNS, "float64")})
-
-
-def _epoch_rows(record: Mapping) -> Iterator[dict]:
-    training_seconds = record["result"]["first_step_seconds"] or 0.0
-    for entry in record["curves"]:
-        training_seconds += entry["seconds"]
-        yield {
-            **{key: entry[key] for key in ("epoch", "part", "seconds", "waiting_seconds")},
-            "epochs_trained": entry["epoch"],
-            "training_seconds": training_seconds,
-            "batch_loss": decode_loss(entry["batch_loss"]),
-        } | {
-            f"{split}_{name}": decode_loss(value)
-            for split, evaluation in entry["evaluations"].items()
-            for name, value in evaluation.items()
-        }
-
-
-def _step_rows(record: Mapping) -> Iterator[dict]:
-    for evaluation in record["step_evaluations"]:
-        steps = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
-        yield {
-            "epoch": evaluation["epoch"],
-            "part": WITHIN_EPOCH,
-            "epochs_trained": evaluation["step"] / steps,
-            "training_seconds": record["result"]["first_step_seconds"] + evaluation["training_seconds"],
-        } | {f"test_{name}": decode_loss(evaluation[name]) for name in ("loss", "accuracy", "top5_accuracy")}
 
 
 def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -> pd.DataFrame:

@@ -11,7 +11,11 @@ WAITING_LIMIT = 0.1
 """Largest share of its time that a run may wait for batches: its time is then at most 11 % longer than without waiting.
 The limit is a choice, not a measurement."""
 
-SHARES = {"training_seconds": "training_waiting_share", "steady_epoch_seconds": "waiting_share"}
+SHARES = {
+    "training_seconds": "training_waiting_share",
+    "steady_epoch_seconds": "waiting_share",
+    "target_seconds": "training_waiting_share",
+}
 """For each time, the column with the share of it that the run waited: of all epochs, or of the steady ones."""
 
 

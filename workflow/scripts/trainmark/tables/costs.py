@@ -1,0 +1,39 @@
+"""What a run cost: the energy of an epoch, and money by the prices of the config."""
+
+from collections.abc import Mapping
+
+
+def costs_of(record: Mapping, prices: Mapping | None) -> dict:
+    """The columns of the table of runs on costs; None for what was not measured or has no price.
+
+    A run pays for its wall time without the wait for its device: for the CPUs that it held, and a GPU run also for one
+    GPU. With a price for energy, a run whose energy was not measured has no cost.
+
+    epoch_joules: energy of training per epoch, in J.
+    cost, epoch_cost: in the currency of the prices.
+
+    prices: `prices` of the config, whose keys may be missing; None for none.
+    """
+    epochs = record["result"]["epochs_trained"]
+    joules = record["energy"]["training_joules"]
+    cost = _cost(record, prices) if prices else None
+    return {
+        "epoch_joules": joules / epochs if joules is not None and epochs else None,
+        "cost": cost,
+        "epoch_cost": cost / epochs if cost is not None and epochs else None,
+    }
+
+
+def _cost(record: Mapping, prices: Mapping) -> float | None:
+    hours = (record["wall_seconds"] - record["phases_seconds"]["device_wait"]) / 3600
+    cpus = len(record["provenance"]["cpus"])
+    joules = record["energy"]["training_joules"]
+    amounts = {
+        "cpu_hour": cpus * hours,
+        "gpu_hour": hours if record["run"]["device"] == "gpu" else 0.0,
+        "kilowatt_hour": None if joules is None else joules / 3.6e6,
+    }
+    priced = {name: amount for name, amount in amounts.items() if prices.get(name) is not None}
+    if not priced or None in priced.values():
+        return None
+    return float(sum(prices[name] * (amount or 0.0) for name, amount in priced.items()))

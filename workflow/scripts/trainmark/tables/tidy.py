@@ -1,0 +1,120 @@
+"""One tidy table of all numbers: a row per number, with its unit, its interval and how many runs it comes from."""
+
+import pandas as pd
+
+from trainmark.records.record import PHASES
+from trainmark.tables.tables import METRICS, PHASE_METRICS, SETTING, rows_of, summary_table
+
+UNITS = {
+    "samples_per_second": "1/s",
+    "waiting_share": "share",
+    "peak_host_mib": "MiB",
+    "peak_device_mib": "MiB",
+    "training_joules": "J",
+    "epoch_joules": "J",
+} | {f"test_{name}": "share" for name in ("accuracy", "top5_accuracy")} | {"train_accuracy": "share"}  # fmt: skip
+
+SHARES_OF_PHASES = {f"phase_shares.{phase}": f"phases.{phase}" for phase in PHASES}
+
+COLUMNS = [*SETTING, "compared_with", "metric", "unit", "statistic", "value", "low", "high", "runs", "verdict"]
+
+
+def tidy_table(
+    runs: pd.DataFrame,
+    comparisons: pd.DataFrame,
+    *,
+    speed_ups: pd.DataFrame,
+    break_even: pd.DataFrame,
+    targets: pd.DataFrame,
+    currency: str,
+) -> pd.DataFrame:
+    """Make the tidy table from the others.
+
+    epochs: number of epochs of the runs; missing for a break-even.
+    compared_with: the other trainer of a ratio or a break-even; missing for numbers of one trainer.
+    metric, unit: what was measured. A ratio, and a share of time, has the unit "1".
+    statistic, value, low, high: "median" with the smallest and the largest run; "ratio", "speed_up", "break_even" and
+        "median_time_to_accuracy" with the ends of a 95 % interval; "trimmed_mean" (without the best and the worst run)
+        with the mean plus and minus the standard deviation.
+    runs: number of runs, or of pairs of runs.
+    verdict: of a ratio.
+    """
+    rows = [*_medians(runs, currency), *_ratios(comparisons), *_speed_ups(speed_ups), *_break_evens(break_even)]
+    table = pd.DataFrame([*rows, *_targets(targets, runs)], columns=COLUMNS)
+    numbers = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
+    return table[table["value"].notna()].astype(numbers)
+
+
+def _medians(runs: pd.DataFrame, currency: str) -> list[dict]:
+    shares = {share: runs[phase] / runs["wall_seconds"] for share, phase in SHARES_OF_PHASES.items()}
+    metrics = [*METRICS, *PHASE_METRICS, *SHARES_OF_PHASES]
+    return [
+        {key: row[key] for key in SETTING}
+        | {"metric": metric, "unit": _unit(metric, currency), "statistic": "median"}
+        | {"value": row[f"{metric}_median"], "low": row[f"{metric}_min"], "high": row[f"{metric}_max"]}
+        | {"runs": row["runs"] - row["diverged"] - row["out_of_memory"]}
+        for row in rows_of(summary_table(runs.assign(**shares), metrics))
+        for metric in metrics
+    ]
+
+
+def _unit(metric: str, currency: str) -> str:
+    if metric in ("cost", "epoch_cost"):
+        return currency
+    if metric.startswith("phases."):
+        return "s"
+    return UNITS.get(metric, "s" if metric.endswith("_seconds") else "1")
+
+
+def _trainer(name: str) -> dict[str, str]:
+    return dict(zip(("framework", "device"), name.rsplit(" on ", 1), strict=True))
+
+
+def _ratios(comparisons: pd.DataFrame) -> list[dict]:
+    return [
+        {key: row[key] for key in ("experiment", "recipe", "dataset", "epochs", "metric", "low", "high", "verdict")}
+        | _trainer(row["second"])
+        | {
+            "compared_with": row["first"],
+            "statistic": "ratio",
+            "unit": "1",
+            "value": row["ratio"],
+            "runs": row["pairs"],
+        }
+        for row in rows_of(comparisons)
+    ]
+
+
+def _speed_ups(speed_ups: pd.DataFrame) -> list[dict]:
+    return [
+        {key: row[key] for key in (*SETTING, "low", "high")}
+        | {"compared_with": row["baseline"], "metric": "training_seconds", "unit": "1", "statistic": "speed_up"}
+        | {"value": row["ratio"], "runs": row["pairs"]}
+        for row in rows_of(speed_ups)
+    ]
+
+
+def _break_evens(break_even: pd.DataFrame) -> list[dict]:
+    return [
+        {key: row[key] for key in ("experiment", "recipe", "dataset", "metric", "low", "high")}
+        | _trainer(row["faster_after"])
+        | {"compared_with": next(row[side] for side in ("first", "second") if row[side] != row["faster_after"])}
+        | {"unit": "epochs", "statistic": "break_even", "value": row["epochs"], "runs": row["pairs"]}
+        for row in rows_of(break_even)
+        if row["faster_after"]
+    ]
+
+
+def _targets(targets: pd.DataFrame, runs: pd.DataFrame) -> list[dict]:
+    rows = []
+    for row in rows_of(targets):
+        trainer = {key: row[key] for key in SETTING if key != "epochs"}
+        of_trainer = (runs[list(trainer)] == list(trainer.values())).all(axis=1)
+        same = trainer | {"epochs": runs[of_trainer]["epochs"].max(), "runs": row["runs"]}
+        times = {"metric": "target_seconds", "unit": "s", "statistic": "median_time_to_accuracy"}
+        rows.append(same | times | {"value": row["seconds"], "low": row["low"], "high": row["high"]})
+        if row["epochs_mean"] is not None:
+            mean, deviation = row["epochs_mean"], row["epochs_deviation"]
+            epochs = {"metric": "target_epochs", "unit": "epochs", "statistic": "trimmed_mean"}
+            rows.append(same | epochs | {"value": mean, "low": mean - deviation, "high": mean + deviation})
+    return rows
