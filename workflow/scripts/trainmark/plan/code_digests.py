@@ -36,7 +36,7 @@ DATA_FILES = {
     "trainmark.records.evaluation": ("evaluation.schema.json",),
     "trainmark.records.record": ("record.schema.json",),
     "trainmark.parity.certificate": ("certificate.schema.json",),
-    "trainmark.report.page": ("*.css", "*.j2"),
+    "trainmark.report.page": ("*.css", "*.j2", "*.js"),
 }
 """Patterns of data files next to a module that affect its results."""
 
