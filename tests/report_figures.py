@@ -5,9 +5,13 @@ from html.parser import HTMLParser
 from itertools import combinations_with_replacement
 from math import exp, log
 
+import pandas as pd
 import pytest
 
+from trainmark.tables.break_even import break_even_table
+from trainmark.tables.curves import reached_target
 from trainmark.tables.paired import paired_ratios
+from trainmark.tables.targets import targets_table
 
 AGREEMENT = {"steps", "pairs", "median", "largest"}
 
@@ -116,6 +120,10 @@ def expected(statistic, field, runs, records, certificates):
     """The value that a figure of the report must have; None where there is none. Of a verdict those that it may be."""
     if field == "step_losses":
         return _agreement(statistic, _pairs(runs, records))
+    if statistic.startswith("break_even_"):
+        return _break_even(statistic.removeprefix("break_even_"), field, _pairs(runs, records))
+    if statistic.startswith("target_"):
+        return _target(statistic.removeprefix("target_"), [records[run] for run in runs])
     if statistic in COMPARISON:
         return _comparison(statistic, field, _pairs(runs, records), certificates)
     shown = [record for record in (records[run] for run in runs) if statistic == "value" or record["status"] == "ok"]
@@ -126,6 +134,8 @@ def expected(statistic, field, runs, records, certificates):
 
 def _value(record, field):
     """A figure of a record; None for a loss that is NaN."""
+    if field == "target_seconds":
+        return reached_target(record)[field]  # tests/unit/tables/test_targets.py holds it to its promise
     places = [record["result"], record["memory"], record["energy"], record]
     places.append({f"phases.{name}": seconds for name, seconds in record["phases_seconds"].items()})
     places.append({f"scored_texts.{one['split']}.{one['index']}": one["probability"] for one in record["scored_texts"]})
@@ -133,6 +143,35 @@ def _value(record, field):
     places.append({"epoch_joules": joules / epochs if joules and epochs else None})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)
+
+
+def _break_even(column, metric, pairs):
+    """A break-even, by the library's function (tests/unit/tables/test_break_even.py), of values from the records."""
+    values = ("steady_epoch_seconds", "epochs_trained", "training_seconds", "wall_seconds")
+    phases = ("phases.evaluation", "phases.checkpoint", "phases.device_wait")
+    sides = [one for pair in pairs for one in pair]
+    runs = [{"id": one["run"]["id"]} | {key: _value(one, key) for key in (*values, *phases)} for one in sides]
+    row = dict.fromkeys(("experiment", "recipe", "dataset", "first", "second"), "x") | {"epochs": 1, "ratio": 1.0}
+    row |= {"metric": "training_seconds", "parity": "rounding", "run_ids": " ".join(one["id"] for one in runs)}
+    table = break_even_table(pd.DataFrame(runs).drop_duplicates(), pd.DataFrame([row]))
+    return _of_table(table[table["metric"] == metric], column)
+
+
+def _target(column, records):
+    """A time to accuracy, by the library's function (tests/unit/tables/test_targets.py), of values from the records."""
+    keys = ("experiment", "recipe", "dataset", "framework", "device", "epochs")
+    rows = [
+        {key: one["run"][key] for key in keys}
+        | reached_target(one)
+        | {"training_seconds": _value(one, "training_seconds")}
+        for one in records
+    ]
+    return _of_table(targets_table(pd.DataFrame(rows)), column)
+
+
+def _of_table(table, column):
+    (value,) = table[column]
+    return None if pd.isna(value) else value
 
 
 def _pairs(runs, records):
@@ -186,7 +225,8 @@ def _comparison(statistic, field, pairs, certificates):
     paired = paired_ratios(ratios)  # tests/unit/tables/test_paired.py holds it to its promise
     low, high = paired.interval() if paired else (None, None)
     if statistic == "verdict":
-        return _verdict(low, high, len(ratios))
+        words = {"slower": "higher", "faster": "lower"} if field.startswith("test_") else {}
+        return {words.get(word, word) for word in _verdict(low, high, len(ratios))}
     return {"ratio": _estimate(ratios) if ratios else None, "low": low, "high": high}[statistic]
 
 
@@ -197,7 +237,12 @@ def _estimate(ratios):
 
 def _waited(pairs, field):
     """The shares of the time that the two trainers waited, in the median run; None if both are up to a tenth."""
-    part = {"training_seconds": ("warm_up", "steady"), "steady_epoch_seconds": ("steady",)}[field]
+    parts = {"steady_epoch_seconds": ("steady",)} | dict.fromkeys(
+        ("training_seconds", "target_seconds"), ("warm_up", "steady")
+    )
+    if field not in parts:
+        return None
+    part = parts[field]
     shares = [statistics.median(_share(record, part) for record in side) for side in zip(*pairs, strict=True)]
     return " and ".join(f"{100 * share:.0f} %" for share in shares) if max(shares, default=0) > 0.1 else None
 

@@ -14,10 +14,12 @@ from trainmark.records.record import read_record
 from trainmark.report.figures.save import save_figure
 from trainmark.report.page import render
 from trainmark.tables.agreement import agreement_table
+from trainmark.tables.break_even import break_even_table
 from trainmark.tables.comparisons import comparisons_table, read_comparisons
 from trainmark.tables.curves import curves_table
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, runs_table
+from trainmark.tables.targets import targets_table
 
 MANIFEST = {
     "kind": "images", "dataset": "digits", "title": "Handwritten digits", "samples": {"train": 1438, "test": 359},
@@ -53,8 +55,9 @@ class Page:
         plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
         config = {"experiments": {name: {"description": "Small & <fast>."} for name in "ef"}, "prepare": []}
         tables = runs, read_comparisons(comparisons), agreement_table(by_path), certificates
+        further = break_even_table(runs, tables[1]), targets_table(runs)
         self.plan = {"config": config, "missing": missing or {}, "order": order}
-        self.text, summary = render(Results(folder, *tables), self.plan)
+        self.text, summary = render(Results(folder, *tables, *further), self.plan)
         self.summary = json.loads(summary, parse_constant=refuse)
         self.figures = Figures(self.text)
         self.words = re.sub(

@@ -98,6 +98,8 @@ rule report:
         runs="results/tables/runs.parquet",
         comparisons="results/tables/comparisons.csv",
         agreement="results/tables/agreement.csv",
+        break_even="results/tables/break_even.csv",
+        targets="results/tables/targets.csv",
         records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
         figures=CAMPAIGN.figures,

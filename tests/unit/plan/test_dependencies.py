@@ -108,7 +108,12 @@ def test_a_report_depends_on_the_networks_that_it_draws():
     modules = code_digests.digests(*report_code([RECIPE, RECIPES["imagenet-nin"], RECIPE]))
     networks = {module for module in modules if module.startswith("trainmark.networks.zoo.")}
     assert networks == {"trainmark.networks.zoo.mlp", "trainmark.networks.zoo.nin"}
-    assert {"report", "trainmark.report.networks", "trainmark/report/models.html.j2"} <= set(modules)
+    assert {
+        "report",
+        "trainmark.report.networks",
+        "trainmark/report/models.html.j2",
+        "trainmark/report/page.js",
+    } <= set(modules)
 
 
 def test_the_record_of_the_code_has_each_module():

@@ -79,6 +79,27 @@ def test_every_number_of_the_summary_comes_from_the_records(pages, name):
 
 
 @pytest.mark.parametrize("name", ["mixed", "crossing", "one"])
+def test_machines_days_and_the_runs_of_warnings_come_from_the_records(pages, name):
+    page = pages[name]
+    for one in page.records.values():
+        told = one["provenance"]
+        assert (
+            f"{told['host']} ({told['cpu_model']}, {told['threads']} threads for each run)" in page.summary["machine"]
+        )
+        assert one["provenance"]["started"][:10] in page.summary["machine"]
+    wanted = {
+        "diverged": lambda one: one["status"] == "diverged",
+        "out of memory": lambda one: one["status"] == "out_of_memory",
+        "disturbed": lambda one: one["disturbed"] is not None,
+        "resumed elsewhere": lambda one: len({session["host"] for session in one["sessions"]}) > 1,
+    }
+    for kind, holds in wanted.items():
+        named = [warning["runs"] for warning in page.summary["warnings"] if warning["kind"] == kind]
+        numbers = sorted(int(number) for number, one in page.records.items() if holds(one))
+        assert named == ([numbers] if numbers else [])
+
+
+@pytest.mark.parametrize("name", ["mixed", "crossing", "one"])
 def test_the_first_screen_says_what_the_summary_says(pages, name):
     """The numbers of its sentences are elements whose values come from the records, too."""
     page = pages[name]

@@ -4,10 +4,11 @@ import copy
 import re
 
 import pytest
-from records_for_tests import SCORED_TEXTS, diverged, record, streamed, written_tables
+from records_for_tests import SCORED_TEXTS, diverged, record, resealed, streamed, written_tables
 from report_figures import COMPARISON, check_figures
 from report_page import MEASURED, Page, experiment
 
+from trainmark.records.result import result
 from trainmark.report.machines import machines
 from trainmark.report.sections import energy_gaps
 
@@ -57,7 +58,7 @@ def test_a_pair_that_is_different_has_a_warning_and_no_ratio(page):
 
 
 def test_the_header_counts_the_runs_by_status(page):
-    assert "33 runs: 29 ok, 3 diverged, 1 out of memory. Every number" in page.words
+    assert "33 runs: 29 ok, 3 diverged, 1 out of memory. Every number is" in page.words
 
 
 def test_each_censored_run_has_a_warning(page):
@@ -170,7 +171,7 @@ def test_sample_texts_of_many_classes_are_scored_by_their_own(tmp_path):
 def test_one_framework_alone_has_a_page(tmp_path):
     alone = Page(tmp_path, record("a", 1, epochs=1))
     check_figures(alone.text, alone.records, alone.certificates)
-    assert "1 run: 1 ok. Every" in alone.words
+    assert "1 run: 1 ok. Every number" in alone.words
     assert "Faster or slower?" not in alone.words
     assert 'class="warning"' not in alone.text
 
@@ -210,6 +211,36 @@ def test_runs_that_waited_for_data_have_a_warning_a_mark_and_no_verdict(tmp_path
     assert "A run above 10 % is named" in page.words
     assert "random window (centred in evaluation) of [24, 24] pixels, mirrored at random, minus the mean" in page.words
     assert "iterator: thread, store: files" in page.words
+
+
+def slow_start(made):
+    """The record of a run whose first epoch took 3 s."""
+    made["curves"][0]["seconds"] = made["phases_seconds"]["warm_up"] = 3.0
+    made["wall_seconds"] = sum(made["phases_seconds"].values())
+    made["result"] = result(made["curves"], 0.5, 1438)
+    return resealed(made)
+
+
+def test_further_questions_have_small_tables_whose_numbers_come_from_records(tmp_path):
+    """With a target and dropout, also loss, accuracy and time to accuracy are compared."""
+    changes = {"settings.dropout": True, "settings.experiment.target_accuracy": 0.75}
+    records = [
+        record("a", i, epochs=4, seconds=0.5 + i / 100, loss=0.5 + i / 1000, changes=changes) for i in range(1, 8)
+    ]
+    records += [
+        slow_start(record("b", i, epochs=4, seconds=0.3 + i / 100, loss=0.4 + i / 1000, changes=changes))
+        for i in range(1, 8)
+    ]
+    page = Page(tmp_path, *records)
+    shown = check_figures(page.text, page.records, page.certificates)
+    statistics = {cell["data-statistic"] for cell in shown}
+    names = ("target_reached", "target_seconds", "target_low", "target_high")
+    assert statistics >= {*names, "break_even_epochs", "break_even_low", "break_even_high"}
+    compared = {(cell["data-field"], cell["data-value"]) for cell in shown if cell["data-statistic"] == "verdict"}
+    assert {("test_loss", "lower"), ("training_seconds", "slower"), ("target_seconds", "slower")} <= compared
+    assert page.words.count("Break-even The number") == 1 and page.words.count("Time to accuracy Training") == 1
+    assert page.words.count(" b on cpu a on cpu ") > 0 and "faster after it" in page.words
+    assert {"../tables/break_even.csv", "../tables/targets.csv"} <= set(page.figures.links)
 
 
 # --- energy -------------------------------------------------------------------------------------------------------

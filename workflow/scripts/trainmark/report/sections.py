@@ -12,6 +12,7 @@ from trainmark.recipes.command import DATASET, metrics_file
 from trainmark.records.record import read_record
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
 from trainmark.report.embedded import figures
+from trainmark.report.further import further_tables
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
@@ -74,6 +75,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             if dataset == DATASET
             else _settings(group, models[values], results.folder),
             "figures": list(figures(folder)),
+            "further": further_tables(results, values, numbers),
         }
 
 

@@ -82,7 +82,7 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str, str], ...] =
     (
         "disturbed",
         lambda runs: runs["disturbed"] != "",
-        "disturbed",
+        "{be} disturbed",
         f"Their pairs enter no verdict. Keep the machine free of other work, {AGAIN}.",
     ),
     (
@@ -100,7 +100,7 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str, str], ...] =
     (
         "resumed elsewhere",
         lambda runs: runs["machines"] > 1,
-        "resumed on different hardware",
+        "{be} resumed on different hardware",
         f"Their times mix machines. To measure one machine, {AGAIN} there.",
     ),
 )
@@ -117,7 +117,8 @@ def _about_runs(runs: pd.DataFrame) -> Iterator[Warned]:
             causes = found[CAUSES[kind]].str.split(", ").explode().unique() if kind in CAUSES else ()
             because = f" ({', '.join(causes)})" if len(causes) else ""
             numbers = tuple(sorted(int(number) for number in found["number"]))
-            yield Warned(kind, f"{short_list(numbers)} {what}{because}.", what_to_do, numbers)
+            told = what.format(be="were" if len(numbers) > 1 else "was")
+            yield Warned(kind, f"{short_list(numbers)} {told}{because}.", what_to_do, numbers)
 
 
 def _unlike_runs(runs: pd.DataFrame) -> Iterator[Warned]:

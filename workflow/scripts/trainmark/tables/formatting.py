@@ -9,7 +9,8 @@ CENSORED = {"diverged": "diverged", "out_of_memory": "out of memory"}
 """The statuses of censored runs, which are counted but enter no median, each in words."""
 
 
-def _three_digits(value: float) -> str:
+def three_digits(value: float) -> str:
+    """Format a number to 3 digits."""
     return f"{value:#.3g}" if value < 99.95 else f"{value:.0f}"
 
 
@@ -19,8 +20,8 @@ _FORMATS = (
     (r".*_share", lambda value: f"{100 * value:.1f} %"),
     (r".*_mib|resumes", "{:.0f}".format),
     (r"scored_texts\..*", "{:.4f}".format),  # probabilities
-    (r"phases\..*", lambda value: _three_digits(value) if value >= 0.1 else f"{value:.3f}"),  # most are near 0
-    (r".*", _three_digits),  # seconds, joules, samples a second
+    (r"phases\..*", lambda value: three_digits(value) if value >= 0.1 else f"{value:.3f}"),  # most are near 0
+    (r".*", three_digits),  # seconds, joules, samples a second
 )
 """How a number is formatted, by a pattern of its metric's name; the first pattern that matches counts."""
 
@@ -33,9 +34,7 @@ def format_figure(metric: str, value: float) -> str:
 def format_ratio(value: float) -> str:
     """Format a ratio to 3 digits, or to more if it would be rounded to 1: a verdict depends on the side of 1."""
     texts = [f"{value:#.{digits}g}" for digits in range(3, 8)]
-    return (
-        _three_digits(value) if value >= 99.95 else next((t for t in texts if float(t) != 1 or value == 1), texts[-1])
-    )
+    return three_digits(value) if value >= 99.95 else next((t for t in texts if float(t) != 1 or value == 1), texts[-1])
 
 
 def format_range(values: Iterable[float]) -> str:

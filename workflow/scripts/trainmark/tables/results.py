@@ -18,6 +18,8 @@ class Results:
     comparisons: pd.DataFrame
     agreement: pd.DataFrame
     certificates: Certificates
+    break_even: pd.DataFrame
+    targets: pd.DataFrame
 
 
 def read_results(folder: Path) -> Results:
@@ -30,4 +32,6 @@ def read_results(folder: Path) -> Results:
         read_comparisons(tables / "comparisons.csv"),
         pd.read_csv(tables / "agreement.csv"),
         read_certificates(folder / "certificates", groups_to_certify(runs)),
+        pd.read_csv(tables / "break_even.csv"),
+        pd.read_csv(tables / "targets.csv"),
     )
