@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 from trainmark.errors import run_command
-from trainmark.parity.certificate import certificate, certificate_lines, write_certificate
-from trainmark.parity.trace import read_trace
+from trainmark.machine.locks import cpus_beside_runs
 from trainmark.plan.dependencies import code_record
 from trainmark.recipes.catalogue import RECIPES
 
@@ -21,6 +20,15 @@ def main() -> None:
     parser.add_argument("--traces", required=True, type=Path, nargs="+", help=traces_help)
     parser.add_argument("--out", required=True, type=Path, help="output: the certificate")
     arguments = parser.parse_args()
+    with cpus_beside_runs(1, f"certify {arguments.recipe}"):
+        _certify(arguments)
+
+
+def _certify(arguments: argparse.Namespace) -> None:
+    # Imported here, because these imports take longer than the rest, and would disturb a run before the lock is held.
+    from trainmark.parity.certificate import certificate, certificate_lines, write_certificate
+    from trainmark.parity.trace import read_trace
+
     traces = [read_trace(path) for path in arguments.traces]
     settings = traces[0].settings
     architecture = RECIPES[arguments.recipe].architecture(tuple(settings["input_shape"]), settings["classes"])

@@ -16,12 +16,13 @@ LARGEST_SVG = 300_000
 
 @dataclass(frozen=True)
 class Embedded:
-    """A figure of the page: its name, its HTML id, its caption, and its <svg> or <img> element."""
+    """A figure of the page: its name, its HTML id, its caption, its <svg> or <img> element, and its width in points."""
 
     name: str
     anchor: str
     caption: str
     element: Markup
+    width: float
 
 
 def figures(folder: Path) -> Iterator[Embedded]:
@@ -31,7 +32,8 @@ def figures(folder: Path) -> Iterator[Embedded]:
         svg = file.read_text(encoding="utf-8")
         if NOTHING_TO_SHOW not in svg:
             anchor = "-".join((*file.parts[-4:-1], name))
-            yield Embedded(name, anchor, caption, _element(file, svg, anchor))
+            width = float(svg.partition(' width="')[2].partition("pt")[0])
+            yield Embedded(name, anchor, caption, _element(file, svg, anchor), width)
 
 
 def _element(file: Path, svg: str, anchor: str) -> Markup:

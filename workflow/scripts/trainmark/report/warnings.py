@@ -21,6 +21,8 @@ MOST_RANGES = 8
 
 AGAIN = "delete their records and run snakemake again"
 
+REPEAT = "run snakemake --config rerun_disturbed=true"
+
 
 @dataclass(frozen=True)
 class Warned:
@@ -83,7 +85,7 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str, str], ...] =
         "disturbed",
         lambda runs: runs["disturbed"] != "",
         "{be} disturbed",
-        f"Their pairs enter no verdict. Keep the machine free of other work, {AGAIN}.",
+        f"No verdict uses disturbed runs. Keep the machine free of other work, and {REPEAT}.",
     ),
     (
         "throttled GPU",
