@@ -144,7 +144,7 @@ def test_the_main_figure_is_embedded_once(pages):
     page = pages["mixed"]
     anchor = "e-mnist-mlp-flux-digits-training_time"
     assert page.figures.ids.count(anchor) == 1
-    assert f'<figure id="{anchor}">' in first_screen(page)
+    assert f'<figure id="{anchor}" ' in first_screen(page)
     assert f"#{anchor}" in page.figures.links
 
 
