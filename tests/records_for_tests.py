@@ -265,6 +265,20 @@ def changed(record, changes):
     return resealed(record)
 
 
+def compiling(record, seconds):
+    """A record whose compilation takes so many seconds more. It changes what it is given."""
+    first_step, phases = record["result"]["first_step_seconds"] + seconds, record["phases_seconds"]
+    return changed(
+        record,
+        {
+            "result.first_step_seconds": first_step,
+            "result.training_seconds": first_step + sum(entry["seconds"] for entry in record["curves"]),
+            "phases_seconds.compilation": phases["compilation"] + seconds,
+            "wall_seconds": record["wall_seconds"] + seconds,
+        },
+    )
+
+
 def resealed(record):
     """A record with the digests of what it holds now: what a forger who knows them would write."""
     with suppress(LookupError, TypeError):  # of a record that is broken otherwise

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import matplotlib.backends.backend_svg
 import pytest
-from records_for_tests import disturbed, diverged, out_of_memory, record, session, streamed
+from records_for_tests import compiling, disturbed, diverged, out_of_memory, record, session, streamed
 from report_figures import Figures, check_figures, expected
 from report_page import Page, experiment
 
@@ -40,17 +40,27 @@ def crossing():
             yield record("b", repeat, epochs=epochs, seconds=0.5 * ratio + noise)
 
 
+def turning():
+    """Records of 7 repeats: b compiles for 5 s more, its epochs take 0.5 s less: it is faster from 10 epochs on."""
+    for repeat in range(1, 8):
+        for epochs in (2, 20):
+            noise = 1 + (-1) ** repeat * repeat / 1000
+            yield record("a", repeat, epochs=epochs, seconds=1.0)
+            yield compiling(record("b", repeat, epochs=epochs, seconds=0.5 * noise), 5.0)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """Reports of several kinds of records."""
     return {
         "mixed": Page(tmp_path_factory.mktemp("mixed"), *experiment()),
         "crossing": Page(tmp_path_factory.mktemp("crossing"), *crossing()),
+        "turning": Page(tmp_path_factory.mktemp("turning"), *turning()),
         "one": Page(tmp_path_factory.mktemp("one"), record("a", 1)),
     }
 
 
-@pytest.mark.parametrize("name", ["mixed", "crossing", "one"])
+@pytest.mark.parametrize("name", ["mixed", "crossing", "turning", "one"])
 def test_every_number_of_the_summary_comes_from_the_records(pages, name):
     """By the code of report_figures.py, which shares none with the report's but for the interval."""
     page = pages[name]
@@ -78,7 +88,7 @@ def test_every_number_of_the_summary_comes_from_the_records(pages, name):
                 assert row[statistic] == pytest.approx(wanted, rel=1e-12), (row, statistic)
 
 
-@pytest.mark.parametrize("name", ["mixed", "crossing", "one"])
+@pytest.mark.parametrize("name", ["mixed", "crossing", "turning", "one"])
 def test_machines_days_and_the_runs_of_warnings_come_from_the_records(pages, name):
     page = pages[name]
     for one in page.records.values():
@@ -99,7 +109,7 @@ def test_machines_days_and_the_runs_of_warnings_come_from_the_records(pages, nam
         assert named == ([numbers] if numbers else [])
 
 
-@pytest.mark.parametrize("name", ["mixed", "crossing", "one"])
+@pytest.mark.parametrize("name", ["mixed", "crossing", "turning", "one"])
 def test_the_first_screen_says_what_the_summary_says(pages, name):
     """The numbers of its sentences are elements whose values come from the records, too."""
     page = pages[name]
@@ -123,6 +133,11 @@ def test_opposite_verdicts_are_one_sentence(pages):
         rf"and {number} times at 3 epochs \({number} to {number}: not distinguishable, as at 2\)\.",
         answer["sentence"],
     ), answer["sentence"]
+
+
+def test_the_answer_tells_from_how_many_epochs_on_a_trainer_is_faster(pages):
+    (answer,) = pages["turning"].summary["answers"]
+    assert re.search(r"; b on cpu is faster from (9\.9\d|10\.0) epochs on \(9\.\d+ to 10\.\d\)\.$", answer["sentence"])
 
 
 def test_sections_with_verdicts_come_first_and_there_are_at_most_three_answers(pages):

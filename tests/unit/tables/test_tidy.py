@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from records_for_tests import certificates_of, changed, out_of_memory, record, written_tables
+from records_for_tests import certificates_of, changed, compiling, out_of_memory, record, written_tables
 
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.comparisons import comparisons_table, speed_ups_table
@@ -23,10 +23,8 @@ def experiment():
         yield record("a", repeat, epochs=3, seconds=2.0, changes=target)
         yield record("b", repeat, epochs=3, seconds=3.0 * noise, changes=target)
         gpu = record("a", repeat, "gpu", epochs=3, seconds=0.5 * noise, changes=target)
-        slow_start = {"result.first_step_seconds": 5.5, "phases_seconds.compilation": 5.5}
-        slow_start |= {"result.training_seconds": gpu["result"]["training_seconds"] + 5.0}
-        slow_start |= {"wall_seconds": gpu["wall_seconds"] + 5.0}
-        yield changed(gpu, slow_start | {"energy": {"training_joules": 30.0, "source": "nvml", "reason": None}})
+        energy = {"energy": {"training_joules": 30.0, "source": "nvml", "reason": None}}
+        yield changed(compiling(gpu, 5.0), energy)
     yield out_of_memory("b", 7, epochs=3)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from trainmark.plan.run import group_title
 from trainmark.recipes.command import DATASET
-from trainmark.report.cells import Cell, comparison_cells
+from trainmark.report.cells import Cell, break_even_cells, comparison_cells
 from trainmark.report.warnings import Warned, warnings
 from trainmark.tables.comparisons import COMPARED, SIDES
 from trainmark.tables.formatting import CENSORED
@@ -63,7 +63,7 @@ class FirstScreen:
 def first_screen(results: Results, plan: Mapping) -> FirstScreen:
     """Make the first screen. plan: see `plan_file.read_plan`."""
     runs = results.runs
-    found = answers(results.comparisons, dict(zip(runs["id"], runs["number"], strict=True)))
+    found = answers(results.comparisons, results.break_even, dict(zip(runs["id"], runs["number"], strict=True)))
     statuses = ("ok", *CENSORED)
     return FirstScreen(
         title=_title(runs),
@@ -154,8 +154,10 @@ def _machine(runs: pd.DataFrame) -> str:
 # --- answers ------------------------------------------------------------------------------------------------------
 
 
-def answers(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> list[Answer]:
+def answers(comparisons: pd.DataFrame, break_even: pd.DataFrame, numbers: Mapping[str, int]) -> list[Answer]:
     """The most telling comparisons of training times: verdicts first, and each section before a second of another.
+
+    If a trainer is faster at some numbers of epochs and slower at others, the answer also gives the break-even.
 
     numbers: the number of each run, by its id.
     """
@@ -168,7 +170,9 @@ def answers(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> list[Answe
                 undecided = min(
                     VERDICTS.index(row["verdict"]) // 2 if row["verdict"] in VERDICTS else 2 for row in known
                 )
-                ranked.append(((undecided, order, place), _answer(group, known, numbers)))
+                turns = {"faster", "slower"} <= {row["verdict"] for row in known}
+                end = _turning_point(known[0], break_even, numbers) if turns else ()
+                ranked.append(((undecided, order, place), _answer(group, known, end, numbers)))
     best = sorted(ranked, key=lambda entry: entry[0])[:MOST_ANSWERS]
     return [answer for _, answer in sorted(best, key=lambda entry: (entry[0][2], entry[0][1]))]
 
@@ -179,8 +183,21 @@ def _no_answer(comparisons: pd.DataFrame) -> str:
     return "There is no answer: no two trainers can be compared. The table of comparisons of each section says why."
 
 
-def _answer(group: tuple, rows: list[dict], numbers: Mapping[str, int]) -> Answer:
-    """The answer from the comparisons of two trainers, largest number of epochs first; each has a ratio."""
+def _turning_point(compared: Mapping, break_even: pd.DataFrame, numbers: Mapping[str, int]) -> Sentence:
+    """The end of the sentence on the two trainers of a comparison that says from how many epochs on one is faster."""
+    keys = [*GROUP, *SIDES, "metric"]
+    rows = rows_of(break_even[(break_even[keys] == [compared[key] for key in keys]).all(axis=1)])
+    if not rows or rows[0]["low"] is None:
+        return ()
+    epochs, low, high = break_even_cells(rows[0], numbers)
+    return (f"; {rows[0]['faster_after']} is faster from ", epochs, " epochs on (", low, " to ", high, ")")
+
+
+def _answer(group: tuple, rows: list[dict], end: Sentence, numbers: Mapping[str, int]) -> Answer:
+    """The answer from the comparisons of two trainers, largest number of epochs first; each has a ratio.
+
+    end: from `_turning_point`.
+    """
     _, recipe, dataset = group
     first, second = rows[0]["first"], rows[0]["second"]
     compared = [
@@ -194,7 +211,7 @@ def _answer(group: tuple, rows: list[dict], numbers: Mapping[str, int]) -> Answe
         whose = f" the training time of {first}" if place == 0 else ""
         sentence += [" and " if 0 < place == len(clauses) - 1 else ", " if place else ""]
         sentence += _clause(same, whose, numbers)
-    return Answer(group, first, second, (*sentence, *_undecided(rows, numbers), "."), compared)
+    return Answer(group, first, second, (*sentence, *end, *_undecided(rows, numbers), "."), compared)
 
 
 def _clauses(rows: list[dict]) -> list[list[dict]]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isinf
 
 import pandas as pd
 
 from trainmark.tables.comparisons import INTERVAL
-from trainmark.tables.formatting import format_figure, format_ratio, summary_figure, why_absent
+from trainmark.tables.formatting import format_figure, format_ratio, summary_figure, three_digits, why_absent
 from trainmark.tables.verdicts import absent_word
 
 
@@ -67,6 +68,22 @@ def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell
         value = _value(row[name])
         cells[name] = Cell(word if value is None else format_ratio(value), runs, metric, name, value)
     return cells
+
+
+def break_even_cells(row: Mapping, numbers: Mapping[str, int]) -> list[Cell]:
+    """The break-even of a row of the table of break-evens, and the ends of its interval."""
+    runs = _numbers(row["run_ids"], numbers)
+    absent = {"epochs": "none", "low": "unknown", "high": "unknown"}
+    return [
+        Cell(_epochs(row[name], word), runs, row["metric"], f"break_even_{name}", row[name])
+        for name, word in absent.items()
+    ]
+
+
+def _epochs(value: float | None, absent: str) -> str:
+    if value is None:
+        return absent
+    return "no end" if isinf(value) else three_digits(value)
 
 
 def agreement_cells(row: Mapping, numbers: Mapping[str, int]) -> list[Cell]:

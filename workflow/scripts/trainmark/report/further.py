@@ -5,8 +5,8 @@ from math import isinf
 
 import pandas as pd
 
-from trainmark.report.cells import Cell
-from trainmark.tables.formatting import format_figure, three_digits
+from trainmark.report.cells import Cell, break_even_cells
+from trainmark.tables.formatting import format_figure
 from trainmark.tables.results import Results
 from trainmark.tables.tables import HEADINGS, rows_of, select_group
 
@@ -23,15 +23,11 @@ def further_tables(results: Results, group: tuple[str, str, str], numbers: Mappi
 def _break_even(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
     rows = []
     for row in rows_of(table):
-        runs = " ".join(str(numbers[run_id]) for run_id in row["run_ids"].split())
-        absent = {"epochs": "none", "low": "unknown", "high": "unknown"}
-        cells = [
-            Cell(_epochs(row[name], word), runs, row["metric"], f"break_even_{name}", row[name])
-            for name, word in absent.items()
-        ]
+        cells = break_even_cells(row, numbers)
         metric = HEADINGS.get(row["metric"], "wall time, s").removesuffix(", s")
         texts = [row["second"], row["first"], metric]
-        rows.append({"runs": runs, "texts": texts, "cells": cells, "last": row["faster_after"] or "none"})
+        last = row["faster_after"] or "none"
+        rows.append({"runs": cells[0].runs, "texts": texts, "cells": cells, "last": last})
     return {
         "title": "Break-even",
         "caption": "The number of epochs at which both trainers take the same time, computed from the fixed part and "
@@ -40,12 +36,6 @@ def _break_even(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
         "headings": ["trainer", "compared with", "time", "break-even, epochs", "low", "high", "faster after it"],
         "rows": rows,
     }
-
-
-def _epochs(value: float | None, absent: str) -> str:
-    if value is None:
-        return absent
-    return "no end" if isinf(value) else three_digits(value)
 
 
 def _targets(results: Results, group: tuple[str, str, str]) -> dict:
