@@ -18,7 +18,8 @@ def browser():
     if not CHROMIUM.exists():
         pytest.skip(f"there is no {CHROMIUM}")
     with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]  # as root, and where /dev/shm is small
+        chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
         yield chromium
         chromium.close()
 
