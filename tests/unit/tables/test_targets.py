@@ -59,6 +59,11 @@ def test_if_most_never_get_there_the_median_is_missing(tmp_path):
     assert (row["seconds"], row["low"], row["high"], row["reached"]) == (None, None, None, 0)
 
 
+def test_equal_times_have_a_median_at_the_start_of_an_interval_without_end(tmp_path):
+    (row,) = rows_of(targets_table(runs_of(tmp_path, *(with_curve("a", i, [0.5, 0.8]) for i in range(1, 7)))))
+    assert row["low"] == row["seconds"] == pytest.approx(2.5) and row["high"] == np.inf
+
+
 def test_without_a_target_the_table_is_empty(tmp_path):
     assert targets_table(runs_of(tmp_path, record("a"))).empty
 

@@ -17,6 +17,7 @@ from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
 from trainmark.tables.consistency import code_differences
+from trainmark.tables.costs import COSTS, CURRENCY
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
@@ -61,7 +62,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
                 *code_differences(results.certificates.get(values), group),
                 *evaluation_gaps(group),
             ],
-            **_summaries(group),
+            **_summaries(group, config.get("prices", {}).get("currency", CURRENCY)),
             "energy": energy_gaps(group),
             "scored_texts": scored_texts_table(group),
             "is_command": dataset == DATASET,
@@ -79,7 +80,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
         }
 
 
-def _summaries(runs: pd.DataFrame) -> dict:
+def _summaries(runs: pd.DataFrame, currency: str) -> dict:
     """The section's metrics with their headings, and the rows of its tables of medians and phases."""
     summary = summary_table(runs)
     medians = [
@@ -93,7 +94,8 @@ def _summaries(runs: pd.DataFrame) -> dict:
         for row in rows_of(summary_table(runs, PHASE_METRICS))
     ]
     shown = {name: text for name, text in METRICS.items() if name in ALWAYS or summary[f"{name}_median"].notna().any()}
-    return {"metrics": shown, "medians": medians, "phases": phases}
+    priced = {name: f"{text}, {currency}" for name, text in shown.items() if name in COSTS}
+    return {"metrics": shown | priced, "medians": medians, "phases": phases}
 
 
 def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:

@@ -2,6 +2,12 @@
 
 from collections.abc import Mapping
 
+COSTS = ("cost", "epoch_cost")
+"""The columns of money in the table of runs."""
+
+CURRENCY = "EUR"
+"""The currency of prices that name none, as in config/schema.yaml."""
+
 
 def costs_of(record: Mapping, prices: Mapping | None) -> dict:
     """The columns of the table of runs on costs; None for what was not measured or has no price.

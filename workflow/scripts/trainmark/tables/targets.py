@@ -60,4 +60,4 @@ def _median_seconds(runs: pd.DataFrame) -> tuple[float, float, float]:
         return float(at_most_half[0]) if len(at_most_half) else np.inf
 
     median, low, high = map(first, (survival.probabilities, interval.low.probabilities, interval.high.probabilities))
-    return median if np.isfinite(median) else np.nan, low, high
+    return median if np.isfinite(median) else np.nan, min(low, median), high

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from trainmark.records.record import PHASES
+from trainmark.tables.costs import COSTS
 from trainmark.tables.tables import METRICS, PHASE_METRICS, SETTING, rows_of, summary_table
 
 UNITS = {
@@ -59,7 +60,7 @@ def _medians(runs: pd.DataFrame, currency: str) -> list[dict]:
 
 
 def _unit(metric: str, currency: str) -> str:
-    if metric in ("cost", "epoch_cost"):
+    if metric in COSTS:
         return currency
     if metric.startswith("phases."):
         return "s"
