@@ -13,6 +13,7 @@ from harness import FRAMEWORKS, SECRET, TINY, snakemake
 from report_figures import AGREEMENT, Figures, check_figures
 
 from trainmark.parity.certificate import read_certificate
+from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
 
 OK, CENSORED = len(FRAMEWORKS) * 2 * 2, 4
@@ -180,7 +181,7 @@ def test_columns_of_tables_hold_texts_or_numbers_and_nothing(tiny, table, rows):
 def test_figures_are_in_three_formats(tiny):
     folders = [tiny.results / "figures" / name / "mnist-mlp-flux" / "digits" for name in TINY["experiments"]]
     for folder in folders:
-        for name in ("curves", "accuracy", "training_time"):
+        for name in known_figures():
             assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
             assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
             assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
