@@ -26,7 +26,11 @@ DIVERGING = {
 }
 """What the runs of TINY that end before their last epoch have in common."""
 
+CPU_HOUR = 0.1
+"""Price of a CPU hour in TINY."""
+
 TINY = {
+    "prices": {"currency": "CHF", "cpu_hour": CPU_HOUR},
     "mirror": f"https://user:{SECRET}@mirror.invalid/data?sig={SECRET}",  # digits needs no file: it is not asked
     "experiments": {
         "tiny": {

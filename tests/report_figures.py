@@ -7,6 +7,7 @@ from math import exp, log
 
 import pandas as pd
 import pytest
+from harness import CPU_HOUR
 
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.curves import reached_target
@@ -141,6 +142,9 @@ def _value(record, field):
     places.append({f"scored_texts.{one['split']}.{one['index']}": one["probability"] for one in record["scored_texts"]})
     joules, epochs = record["energy"]["training_joules"], record["result"]["epochs_trained"]
     places.append({"epoch_joules": joules / epochs if joules and epochs else None})
+    cpus = len(record["provenance"]["cpus"])
+    cost = CPU_HOUR * cpus * (record["wall_seconds"] - record["phases_seconds"]["device_wait"]) / 3600
+    places.append({"cost": cost, "epoch_cost": cost / epochs if epochs else None})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from harness import FRAMEWORKS, SECRET, TINY, snakemake
+from harness import CPU_HOUR, FRAMEWORKS, SECRET, TINY, snakemake
 from report_figures import AGREEMENT, Figures, check_figures
 
 from trainmark.parity.certificate import read_certificate
@@ -149,6 +149,15 @@ def test_the_first_screen_is_there_for_machines(page, tiny):
     assert {"diverged", "out of memory", "few repeats"} <= {warning["kind"] for warning in summary["warnings"]}
     assert all(warning["what"] in html.unescape(page) for warning in summary["warnings"])
     assert str(tiny.results) not in page
+
+
+def test_runs_cost_what_the_config_says(page, tiny):
+    runs = pd.read_parquet(tiny.results / "tables" / "runs.parquet")
+    finished = runs[runs["status"] == "ok"]
+    hours = (finished["wall_seconds"] - finished["phases.device_wait"]) / 3600
+    cpus = finished["threads"]
+    assert (finished["cost"] / (CPU_HOUR * cpus * hours)).between(0.999, 1.001).all()
+    assert "cost per epoch, CHF" in page
 
 
 def test_censored_runs_are_shown_as_such(page, tiny):

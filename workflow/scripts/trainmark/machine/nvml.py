@@ -4,7 +4,6 @@ A GPU is given by its UUID: "GPU-...", or "MIG-..." for an instance, a part of a
 function here raises, so that a run does not fail because of a value that can't be read.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -94,15 +93,6 @@ def state(uuid: str) -> dict:
         "temperature_celsius": gpu.query(TEMPERATURE_FUNCTIONS, gpu.board, TEMPERATURE_GPU),
         "power_watts": None if milliwatts is None else milliwatts / 1000,
     }
-
-
-def throttling(facts: Mapping) -> list[str]:
-    """Return why a GPU was slowed down when a run ended: "sw thermal slowdown", ...; empty if it was not, or unknown.
-
-    facts: of a record's provenance; "at_end" is what `state` returned.
-    """
-    reasons = (facts.get("at_end") or {}).get("throttle_reasons") or []
-    return [reason.replace("_", " ") for reason in reasons if reason.endswith(("cap", "slowdown", "limit"))]
 
 
 def energy_joules(uuid: str) -> float | None:

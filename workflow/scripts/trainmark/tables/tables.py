@@ -10,7 +10,6 @@ import pandas as pd
 
 from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
-from trainmark.machine.nvml import throttling
 from trainmark.plan.run import RUN_FOLDER, trainer_name
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.costs import costs_of
@@ -166,7 +165,7 @@ def _machine(record: Mapping) -> dict:
         "cpus": number_ranges(provenance["cpus"]),
         "device_name": provenance["device"]["name"] if provenance["device"] else None,
         "gpu": _gpu(provenance["gpu"] or {}),
-        "gpu_throttled": ", ".join(throttling(provenance["gpu"] or {})),
+        "gpu_throttled": ", ".join(_throttling(provenance["gpu"] or {})),
         "versions": format_versions(provenance["versions"]),
         "environment": " ".join(filter(None, (environment["kind"], environment.get("name")))),
         "scheduler": scheduler["name"],
@@ -197,6 +196,12 @@ def _machine_of(session: Mapping) -> str:
     count = len(session["cpus"])
     parts = (session["host"], session["gpu"], f"{count} CPU{'s' if count > 1 else ''} of {session['cpu_model']}")
     return ", ".join(filter(None, parts))
+
+
+def _throttling(facts: Mapping) -> list[str]:
+    """Why a GPU was slowed down when the run ended: "sw thermal slowdown", ...; empty if it was not, or unknown."""
+    reasons = (facts.get("at_end") or {}).get("throttle_reasons") or []
+    return [reason.replace("_", " ") for reason in reasons if reason.endswith(("cap", "slowdown", "limit"))]
 
 
 _GPU_FACTS = {
