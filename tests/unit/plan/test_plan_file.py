@@ -70,6 +70,7 @@ def test_what_is_written_is_read(tmp_path):
         "experiments": {"e": {"keep_weights": False}},
         "prepare": [],
         "datasets": {},
+        "prices": {},
         "mirror": "https://user:key@x",
     }
     write_plan(tmp_path / "plan.json", config, [RUN.id], [RUN.id])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.plan.plan_file import write_plan
+from trainmark.plan.plan_file import PLANNED_KEYS, write_plan
 from trainmark.plan.products import RECORD_FILE
 from trainmark.plan.reruns import count_attempts
 from trainmark.plan.run import Run
@@ -28,7 +28,7 @@ def results(tmp_path, monkeypatch):
 
 
 def planned(attempts):
-    write_plan(PLAN, dict.fromkeys(("experiments", "prepare", "datasets")), [], [], attempts)
+    write_plan(PLAN, dict.fromkeys(PLANNED_KEYS), [], [], attempts)
 
 
 def test_a_disturbed_run_is_at_its_next_attempt_and_a_line_counts_it(results):

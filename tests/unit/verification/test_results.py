@@ -39,6 +39,7 @@ CONFIG = {
     },
     "prepare": [],
     "datasets": {},
+    "prices": {},
 }  # fmt: skip
 GROUP = ("e", "mnist-mlp-flux", "digits")
 RUNS = "runs/e/mnist-mlp-flux/digits"
