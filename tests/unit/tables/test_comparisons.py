@@ -289,3 +289,8 @@ def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tmp_path
         "not certified: b on cpu was certified with b 1.0, but its runs have b 2.0; delete the certificate, or "
         "those records, and run snakemake again"
     )
+
+
+def test_values_that_are_equal_in_all_pairs_are_called_so(compared):
+    (row,) = compared(*pairs([1.0] * 6))
+    assert format_verdict(row) == "not distinguishable (equal in all pairs)"

@@ -26,6 +26,8 @@ def _left_open(row: Mapping) -> str:
     """What "not distinguishable" leaves open: the ratio that would have been found; "" for other verdicts."""
     if row["verdict"] != "not distinguishable":
         return ""
+    if row["low"] == row["high"] == 1:
+        return "equal in all pairs"
     if isinf(row["detectable"]):
         return f"{row['pairs']} pairs are too few for {row['compared']:.0f} comparisons"
     found = f"a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
