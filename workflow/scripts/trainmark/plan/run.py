@@ -26,6 +26,12 @@ def trainer_name(framework: str, device: str) -> str:
     return f"{framework} on {device}"
 
 
+def trainer_of(name: str) -> tuple[str, str]:
+    """Return (framework, device) of the name of a trainer."""
+    framework, _, device = name.rpartition(" on ")
+    return framework, device
+
+
 @dataclass(frozen=True)
 class Run:
     """One training: a cell of an experiment's matrix."""

@@ -19,7 +19,7 @@ from trainmark.tables import comparisons, tables
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.consistency import check_certificates, check_evaluations, check_records
-from trainmark.tables.costs import CURRENCY
+from trainmark.tables.costs import currency_of
 from trainmark.tables.curves import curves_table
 from trainmark.tables.missing import missing_lines
 from trainmark.tables.run_checks import wrong_pairs
@@ -58,7 +58,7 @@ def collected(
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
     }
-    tidy = tidy_table(runs, compared, **derived, currency=prices.get("currency", CURRENCY))
+    tidy = tidy_table(runs, compared, **derived, currency=currency_of(plan["config"]))
     content: dict[str, Table] = {
         "runs.parquet": runs,
         "curves.parquet": curves_table(records),

@@ -8,7 +8,7 @@ import pandas as pd
 from trainmark.report.cells import Cell, break_even_cells
 from trainmark.tables.formatting import format_figure
 from trainmark.tables.results import Results
-from trainmark.tables.tables import HEADINGS, rows_of, select_group
+from trainmark.tables.tables import HEADINGS, longest_runs, rows_of, select_group
 
 
 def further_tables(results: Results, group: tuple[str, str, str], numbers: Mapping[str, int]) -> list[dict]:
@@ -39,11 +39,11 @@ def _break_even(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
 
 
 def _targets(results: Results, group: tuple[str, str, str]) -> dict:
-    runs = select_group(results.runs, group)
+    runs = longest_runs(select_group(results.runs, group))
     rows = []
     for row in rows_of(select_group(results.targets, group)):
         own = runs[(runs["framework"] == row["framework"]) & (runs["device"] == row["device"])]
-        numbers = " ".join(str(number) for number in own["number"][own["epochs"] == own["epochs"].max()])
+        numbers = " ".join(str(number) for number in own["number"])
         cells = [
             Cell(str(row["reached"]), numbers, "target_seconds", "target_reached", row["reached"]),
             *(

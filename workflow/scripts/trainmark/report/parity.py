@@ -1,6 +1,6 @@
 """The report's table of a certificate: one row per pair of trainers, with each number traceable to the certificate."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trainmark.parity.certificate import (
     DIFFERENCES,
@@ -34,8 +34,9 @@ def certified(certificate: Mapping | None) -> dict | None:
     }
 
 
-def _largest(differences: Mapping) -> float:
-    values = [decode_loss(differences[name]) for name in DIFFERENCES]
+def largest_difference(stage: Mapping, names: Iterable[str] = DIFFERENCES) -> float:
+    """The largest difference of a stage of a certified pair, of those named; the others are ignored."""
+    values = (decode_loss(stage[name]) for name in names)
     return max(value for value in values if value is not None)
 
 
@@ -44,7 +45,7 @@ def _cells(pair: Mapping, certificate: str, stages: list[str]) -> list[Cell]:
     values: dict[tuple[str, str], float | None] = {}
     for stage in stages:
         differences = pair["stages"].get(stage)
-        values["largest", stage] = differences and _largest(differences)
+        values["largest", stage] = differences and largest_difference(differences)
     for name in DRIFTS:
         values[name, "drift"] = pair["drift"] and decode_loss(pair["drift"][name])
     return [

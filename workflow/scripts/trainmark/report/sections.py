@@ -17,7 +17,7 @@ from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
 from trainmark.tables.consistency import code_differences
-from trainmark.tables.costs import COSTS, CURRENCY
+from trainmark.tables.costs import COSTS, currency_of
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
@@ -62,7 +62,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
                 *code_differences(results.certificates.get(values), group),
                 *evaluation_gaps(group),
             ],
-            **_summaries(group, config.get("prices", {}).get("currency", CURRENCY)),
+            **_summaries(group, currency_of(config)),
             "energy": energy_gaps(group),
             "scored_texts": scored_texts_table(group),
             "is_command": dataset == DATASET,

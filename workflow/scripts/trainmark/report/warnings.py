@@ -171,11 +171,9 @@ def _about_certificates(results: Results) -> Iterator[Warned]:
     """Warnings on checks that do not cover the code, or the weights, of the runs."""
     sections = [(results.certificates.get(values), group) for values, group in groups(results.runs, GROUP)]
     if lines := [line for certificate, group in sections for line in code_differences(certificate, group)]:
-        what, what_to_do = (
-            "Runs were trained by other code than was certified.",
-            "Delete the certificate and the records.",
-        )
-        yield Warned("other code certified", what, f"{what_to_do[:-1]}, and run snakemake again.", details=tuple(lines))
+        what = "Runs were trained by other code than was certified."
+        what_to_do = "Delete the certificate and the records, and run snakemake again."
+        yield Warned("other code certified", what, what_to_do, details=tuple(lines))
     if lines := [line for _, group in sections for line in evaluation_gaps(group)]:
-        what, what_to_do = "Not all trained weights were evaluated by another trainer.", "Set keep_weights to needed"
-        yield Warned("not evaluated", what, f"{what_to_do}, {AGAIN}.", details=tuple(lines))
+        what = "Not all trained weights were evaluated by another trainer."
+        yield Warned("not evaluated", what, f"Set keep_weights to needed, {AGAIN}.", details=tuple(lines))

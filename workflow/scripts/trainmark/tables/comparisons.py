@@ -17,7 +17,7 @@ import pandas as pd
 from trainmark.parity.certificate import MISSING, pair_of
 from trainmark.parity.compare import NOT_CERTIFIED, REFUSED
 from trainmark.plan.matrix import certified_groups
-from trainmark.plan.run import trainer_name
+from trainmark.plan.run import trainer_name, trainer_of
 from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.tables.comparability import (
     CENSORED_PAIR,
@@ -191,8 +191,13 @@ def speed_ups_table(
             interval = [compared[name] for name in INTERVAL]
             if baseline == sides[0]:
                 interval = [None if value is None else 1 / value for value in (interval[0], *interval[:0:-1])]
-            framework, device = sides[baseline == sides[0]].rsplit(" on ", 1)
-            values = [framework, device, baseline, compared["pairs"], *interval, one.parity["parity"]]
+            values = [
+                *trainer_of(sides[baseline == sides[0]]),
+                baseline,
+                compared["pairs"],
+                *interval,
+                one.parity["parity"],
+            ]
             rows.append([*one.group, one.names["epochs"], *values])
     columns = [*GROUP, "epochs", "framework", "device", "baseline", "pairs", *INTERVAL, "parity"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(INTERVAL, "float64"))
@@ -240,7 +245,7 @@ def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[d
 
 def _differ_in_one(first: str, second: str) -> bool:
     """Whether two trainers differ in their framework or in their device, but not in both."""
-    return sum(a != b for a, b in zip(first.rsplit(" on ", 1), second.rsplit(" on ", 1), strict=True)) == 1
+    return sum(a != b for a, b in zip(trainer_of(first), trainer_of(second), strict=True)) == 1
 
 
 def _parity(pair: Mapping | None) -> dict[str, str]:

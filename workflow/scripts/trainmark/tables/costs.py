@@ -5,8 +5,11 @@ from collections.abc import Mapping
 COSTS = ("cost", "epoch_cost")
 """The columns of money in the table of runs."""
 
-CURRENCY = "EUR"
-"""The currency of prices that name none, as in config/schema.yaml."""
+
+def currency_of(config: Mapping) -> str:
+    """The currency of the prices of a config; EUR if they name none, as in config/schema.yaml."""
+    currency: str = config.get("prices", {}).get("currency", "EUR")
+    return currency
 
 
 def costs_of(record: Mapping, prices: Mapping | None) -> dict:

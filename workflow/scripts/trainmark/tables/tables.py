@@ -251,6 +251,11 @@ def groups(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[Any,
     yield from table.groupby(columns, sort=False)
 
 
+def longest_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Select the runs of each trainer of a group that have its largest number of epochs."""
+    return runs[runs["epochs"] == runs.groupby([*GROUP, "framework", "device"])["epochs"].transform("max")]
+
+
 def select_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
     """Select the rows of one group. values: experiment, recipe and dataset, in the order of GROUP."""
     return table[(table[GROUP] == list(values)).all(axis=1)]

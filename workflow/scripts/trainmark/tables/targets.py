@@ -12,7 +12,7 @@ import pandas as pd
 
 from trainmark.tables.paired import LEVEL
 from trainmark.tables.statistics import trimmed_mean_and_deviation
-from trainmark.tables.tables import GROUP, groups
+from trainmark.tables.tables import GROUP, groups, longest_runs
 
 COLUMNS = [
     *GROUP, "framework", "device", "target_accuracy", "runs", "reached", "seconds", "low", "high", "epochs_mean",
@@ -30,9 +30,9 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
         worst run; missing unless every run reached it.
     """
     rows = []
-    for values, group in groups(runs[runs["target_accuracy"].notna()], [*GROUP, "framework", "device"]):
-        longest = group[group["epochs"] == group["epochs"].max()]
-        reached = longest["target_epochs"].dropna()
+    with_target = longest_runs(runs[runs["target_accuracy"].notna()])
+    for values, longest in groups(with_target, [*GROUP, "framework", "device"]):
+        reached = longest["target_epochs"].dropna().tolist()
         mean, deviation = trimmed_mean_and_deviation(reached) if len(reached) == len(longest) else (None, None)
         counts = [longest["target_accuracy"].iloc[0], len(longest), len(reached)]
         rows.append([*values, *counts, *_median_seconds(longest), mean, deviation])

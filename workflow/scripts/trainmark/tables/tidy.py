@@ -2,9 +2,10 @@
 
 import pandas as pd
 
+from trainmark.plan.run import trainer_of
 from trainmark.records.record import PHASES
 from trainmark.tables.costs import COSTS
-from trainmark.tables.tables import METRICS, PHASE_METRICS, SETTING, rows_of, summary_table
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of, summary_table
 
 UNITS = {
     "samples_per_second": "1/s",
@@ -33,7 +34,7 @@ def tidy_table(
 
     epochs: number of epochs of the runs; missing for a break-even.
     compared_with: the other trainer of a ratio or a break-even; missing for numbers of one trainer.
-    metric, unit: what was measured. A ratio, and a share of time, has the unit "1".
+    metric, unit: what was measured. A ratio, and the share of a phase, has the unit "1".
     statistic, value, low, high: "median" with the smallest and the largest run; "ratio", "speed_up", "break_even" and
         "median_time_to_accuracy" with the ends of a 95 % interval; "trimmed_mean" (without the best and the worst run)
         with the mean plus and minus the standard deviation.
@@ -68,12 +69,12 @@ def _unit(metric: str, currency: str) -> str:
 
 
 def _trainer(name: str) -> dict[str, str]:
-    return dict(zip(("framework", "device"), name.rsplit(" on ", 1), strict=True))
+    return dict(zip(("framework", "device"), trainer_of(name), strict=True))
 
 
 def _ratios(comparisons: pd.DataFrame) -> list[dict]:
     return [
-        {key: row[key] for key in ("experiment", "recipe", "dataset", "epochs", "metric", "low", "high", "verdict")}
+        {key: row[key] for key in (*GROUP, "epochs", "metric", "low", "high", "verdict")}
         | _trainer(row["second"])
         | {
             "compared_with": row["first"],
@@ -97,7 +98,7 @@ def _speed_ups(speed_ups: pd.DataFrame) -> list[dict]:
 
 def _break_evens(break_even: pd.DataFrame) -> list[dict]:
     return [
-        {key: row[key] for key in ("experiment", "recipe", "dataset", "metric", "low", "high")}
+        {key: row[key] for key in (*GROUP, "metric", "low", "high")}
         | _trainer(row["faster_after"])
         | {"compared_with": next(row[side] for side in ("first", "second") if row[side] != row["faster_after"])}
         | {"unit": "epochs", "statistic": "break_even", "value": row["epochs"], "runs": row["pairs"]}

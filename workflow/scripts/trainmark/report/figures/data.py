@@ -10,7 +10,7 @@ import pandas as pd
 from trainmark.config.references import read_references
 from trainmark.parity.certificate import read_certificates
 from trainmark.tables.comparisons import groups_to_certify, read_comparisons
-from trainmark.tables.tables import select_group
+from trainmark.tables.tables import longest_runs, select_group
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class Data:
     @property
     def longest(self) -> pd.DataFrame:
         """The runs of each trainer with its largest number of epochs."""
-        most = self.runs.groupby(["framework", "device"])["epochs"].transform("max")
-        return self.runs[self.runs["epochs"] == most]
+        return longest_runs(self.runs)
 
 
 def read_data(group: Sequence[str], tables: Path, certificates: Path, references: Path) -> Data:

@@ -1,6 +1,5 @@
 """The figure of the certificate."""
 
-from collections.abc import Mapping
 from itertools import chain, pairwise
 from math import isfinite, sqrt
 from typing import Any
@@ -12,7 +11,6 @@ from matplotlib.lines import Line2D
 
 from trainmark.parity.certificate import DIFFERENCES, STAGE_TITLES
 from trainmark.parity.compare import PARITY_CLASSES
-from trainmark.records.record import decode_loss
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.style import (
     COLOURS,
@@ -24,6 +22,10 @@ from trainmark.report.figures.style import (
     name_rows,
     new_figure,
 )
+from trainmark.report.parity import largest_difference
+
+BETWEEN_TRAINERS = [name for name in DIFFERENCES if name != "updates"]
+"""The differences of a stage that are drawn: not that of each trainer's updates from their rule."""
 
 SMALLEST, LARGEST = 1e-18, 10.0
 """Where differences of 0, and infinite ones, are drawn."""
@@ -48,7 +50,11 @@ def draw_parity(data: Data) -> Figure | None:
     handles = []
     stages = [stage for stage in STAGE_TITLES if any(pair["stages"].get(stage) for pair in pairs)]
     for i, stage in enumerate(stages):
-        rows = [(row, _largest(pair["stages"][stage])) for row, pair in enumerate(pairs) if pair["stages"].get(stage)]
+        rows = [
+            (row, largest_difference(pair["stages"][stage], BETWEEN_TRAINERS))
+            for row, pair in enumerate(pairs)
+            if pair["stages"].get(stage)
+        ]
         look: dict[str, Any] = {"marker": MARKERS[i], "color": COLOURS[i], "linestyle": "none", "markersize": 3.2}
         at = [np.clip(value, SMALLEST, LARGEST) if isfinite(value) else LARGEST for _, value in rows]
         axis.plot(at, [row + 0.3 * (i - (len(stages) - 1) / 2) for row, _ in rows], **look)
@@ -59,12 +65,6 @@ def draw_parity(data: Data) -> Figure | None:
     _name_classes(axis)
     add_legend(figure, handles + letter_handles(letters))
     return figure
-
-
-def _largest(stage: Mapping) -> float:
-    """The largest difference of a stage between two trainers: not that of each one's updates from their rule."""
-    values = (decode_loss(stage[name]) for name in DIFFERENCES if name != "updates")
-    return max(value for value in values if value is not None)
 
 
 def _name_classes(axis: Axes) -> None:
