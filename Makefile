@@ -22,7 +22,7 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 .PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-parity test-faults test-adversary \
   test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
   bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs \
-  bench-cluster lock gpu-bundle prepare images
+  bench-loops bench-cluster bench-matrices bench-workflow lock gpu-bundle prepare images
 
 ##@ For users
 
@@ -140,6 +140,16 @@ bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often v
 
 bench-epochs: $(VENV)/.installed-dev ## how close do correct trainings come to the certificate's limit? Some minutes
 	@$(BENCHMARK)/honest_epochs.py
+
+bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: a quarter of an hour
+	@$(BENCHMARK)/loops.py
+
+bench-matrices: $(VENV)/.installed-dev ## what snakemake costs for 10,000 runs, beside a bare Snakefile: some minutes
+	@$(BENCHMARK)/large_matrices.py
+
+# Its processes' times need a quiet machine.
+bench-workflow: $(VENV)/.installed-dev ## how much of an experiment's time its processes take (CONFIG=<file>, or MNIST=<mirror>)
+	@$(BENCHMARK)/workflow_cost.py $(if $(CONFIG),--configfile $(CONFIG)) $(if $(MNIST),--mnist $(MNIST))
 
 bench-cluster: $(VENV)/.installed-dev ## 2,000 short runs through a real Slurm (RUNS= RUNS_PER_JOB=)
 	@$(BENCHMARK)/cluster_runs.py

@@ -17,7 +17,6 @@ rule all:
     """Every run, table and figure, and the report of the experiments in the config; every dataset that it names."""
     input:
         report=["results/report/index.html", "results/summary.json"] if CAMPAIGN.runs else [],
-        records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
         evaluations=CAMPAIGN.evaluations,
         tables=TABLE_FILES if CAMPAIGN.runs else [],

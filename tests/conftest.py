@@ -21,6 +21,7 @@ if "PYTEST_XDIST_WORKER" in os.environ and "TRAINMARK_LOCK_FOLDER" not in os.env
 def pytest_addoption(parser):
     """Options of the contract suite, which tests/contract/test_contract.py runs for each framework."""
     parser.addoption("--framework", default="chainer", help="framework for tests/contract/contract_suite.py")
+    parser.addoption("--loop", default="stock", choices=("stock", "tuned"), help="its loop")
     parser.addoption("--device", default="cpu", choices=("cpu", "gpu"), help="its device; gpu also for tests/gpu")
 
 

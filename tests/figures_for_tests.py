@@ -1,11 +1,13 @@
 """What figures are drawn from, made up: the tables of a group with any number of trainers, and those of records."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
 from records_for_tests import certificates_of, record, written_tables
 
+from trainmark.plan.run import TRAINER, trainer_name
 from trainmark.report.figures.data import Data
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.curves import curves_table
@@ -14,9 +16,9 @@ from trainmark.tables.tables import GROUP
 COLUMNS = {
     "break_even": [*GROUP, "first", "second", "metric", "pairs", "fixed_first", "epoch_first", "fixed_second",
                    "epoch_second", "epochs", "low", "high", "faster_after"],
-    "targets": [*GROUP, "framework", "device", "target_accuracy", "runs", "reached", "seconds", "low", "high",
+    "targets": [*GROUP, *TRAINER, "target_accuracy", "runs", "reached", "seconds", "low", "high",
                 "epochs_mean", "epochs_deviation"],
-    "speed_ups": [*GROUP, "epochs", "framework", "device", "baseline", "pairs", "ratio", "low", "high", "parity"],
+    "speed_ups": [*GROUP, "epochs", *TRAINER, "baseline", "pairs", "ratio", "low", "high", "parity"],
 }  # fmt: skip
 """The tables that are not made from records here."""
 
@@ -54,17 +56,17 @@ def data_from(runs, curves, certificates, **changes):
     return Data(runs, curves, comparisons_table(runs, certificates), **tables | changes)
 
 
-def made_up(folder, frameworks, devices=("cpu",), repeats=3, settings=(2, 10, 30)):
+def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, settings=(2, 10, 30)):
     """What figures are drawn from where everything was measured, with any names of frameworks."""
-    trainers = [(framework, device) for framework in frameworks for device in devices]
+    trainers = [*product(frameworks, devices, loops)]
     records = [
-        _measured(trainers.index((framework, device)), framework, device, epochs, repeat)
-        for framework, device in trainers
+        _measured(place, trainer, epochs, repeat)
+        for place, trainer in enumerate(trainers)
         for epochs in settings
         for repeat in range(1, repeats + 1)
     ]
     classes = ["bitwise", "rounding", "single", "different", "not certified"]
-    names = [f"{framework} on {device}" for framework, device in trainers]
+    names = [trainer_name(*trainer) for trainer in trainers]
     pairs = [(first, second) for i, first in enumerate(names) for second in names[i + 1 :]]
     parities = {pair: classes[i % len(classes)] for i, pair in enumerate(pairs)}
     group = dict(zip(GROUP, ("e", "mnist-mlp-flux", "digits"), strict=True))
@@ -77,10 +79,11 @@ def made_up(folder, frameworks, devices=("cpu",), repeats=3, settings=(2, 10, 30
     return _learned(data_of(folder, *records, parities=parities, references=PUBLISHED, **tables))
 
 
-def _measured(place, framework, device, epochs, repeat):
+def _measured(place, trainer, epochs, repeat):
+    framework, device, loop = trainer
     slow = (1 + place / 3) * (1 + repeat / 20)
     energy = {"energy": {"training_joules": 40.0 * slow * epochs, "source": "nvml", "reason": None}}
-    return record(framework, repeat, device, epochs, seconds=0.4 * slow, changes=energy)
+    return record(framework, repeat, device, epochs, seconds=0.4 * slow, changes=energy, loop=loop)
 
 
 def _learned(data):
@@ -109,16 +112,16 @@ def _break_even(names):
 
 
 def _targets(trainers):
-    for i, (framework, device) in enumerate(trainers):
-        row = {"framework": framework, "device": device, "target_accuracy": 0.97, "runs": 3, "reached": 3 - i % 4}
+    for i, trainer in enumerate(trainers):
+        row = {**dict(zip(TRAINER, trainer, strict=True)), "target_accuracy": 0.97, "runs": 3, "reached": 3 - i % 4}
         reached = {"seconds": 2.0 + i, "low": 1.0 + i, "high": np.inf if i % 3 == 1 else 4.0 + i}
         yield row | (reached if row["reached"] else {})
 
 
 def _speed_ups(trainers, settings):
     for epochs in settings:
-        for i, (framework, device) in enumerate(trainers[1:], 1):
+        for i, trainer in enumerate(trainers[1:], 1):
             ratio = (1 + i / 2) * epochs**0.1
-            yield {"epochs": epochs, "framework": framework, "device": device, "pairs": 6, "ratio": ratio,
-                   "baseline": " on ".join(trainers[0]), "parity": "rounding",
+            yield {"epochs": epochs, **dict(zip(TRAINER, trainer, strict=True)), "pairs": 6, "ratio": ratio,
+                   "baseline": trainer_name(*trainers[0]), "parity": "rounding",
                    **({"low": ratio / 1.2, "high": ratio * 1.15} if epochs != settings[0] else {})}  # fmt: skip

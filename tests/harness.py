@@ -59,6 +59,15 @@ def settings(**changes):
     return {key: keys[key]["default"] for key in load.keys_that_decide(("training", "record"))} | changes
 
 
+def path_with_stand_in(folder, program):
+    """A PATH on which this program stands before `python`, in the folder bin of `folder`."""
+    stand_in = folder / "bin" / "python"
+    stand_in.parent.mkdir()
+    stand_in.write_text(program)
+    stand_in.chmod(0o755)
+    return f"{stand_in.parent}{os.pathsep}{environment()['PATH']}"
+
+
 def environment(**extra):
     """The environment of a user's shell with the virtual environment active."""
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | extra

@@ -11,7 +11,7 @@ from trainmark.files.seal import digest_of, sealed
 from trainmark.machine.disturbance import disturbance
 from trainmark.machine.watch import COUNTED
 from trainmark.parity import certificate
-from trainmark.plan.run import Run
+from trainmark.plan.run import TRAINER, Run, trainer_name
 from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
 from trainmark.records.result import result
@@ -61,11 +61,12 @@ SCORED_TEXTS = [
 
 
 def run_of(
-    framework="chainer", repeat=1, device="cpu", epochs=2, experiment="e", recipe="mnist-mlp-flux", dataset="digits"
-):
+    framework="chainer", repeat=1, device="cpu", epochs=2, experiment="e", recipe="mnist-mlp-flux", dataset="digits",
+    loop="stock",
+):  # fmt: skip
     """The `run` of a record."""
-    cell = Run(experiment, recipe, dataset, framework, device, epochs, repeat)
-    return {"id": cell.id, **vars(cell), "workers": 1, "loop": "stock"}
+    cell = Run(experiment, recipe, dataset, framework, device, loop, epochs, repeat)
+    return {"id": cell.id, **vars(cell), "workers": 1}
 
 
 def curve(epoch, loss=0.5, seconds=0.25):
@@ -174,8 +175,8 @@ def _counted(record):
 def evaluation_entry(record, **changes):
     """The entry of a cross-evaluation that gets what the record says."""
     return {
-        "framework": "other", "device": "cpu", "versions": {}, "code_sha256": "d" * 16, "current_code": True,
-        "weights_sha256": record["weights"]["sha256"], "loss": record["result"]["test_loss"],
+        "framework": "other", "device": "cpu", "loop": "stock", "versions": {}, "code_sha256": "d" * 16,
+        "current_code": True, "weights_sha256": record["weights"]["sha256"], "loss": record["result"]["test_loss"],
         "accuracy": record["result"]["test_accuracy"],
     } | changes  # fmt: skip
 
@@ -294,14 +295,14 @@ def certificates_of(runs, parities=None):
     parities: class by the names of two trainers.
     """
     trainers = {}
-    for run in runs[[*GROUP, "framework", "device"]].itertuples(index=False):
-        trainers.setdefault(tuple(run[:3]), {})[run.framework, run.device] = None
+    for run in runs[[*GROUP, *TRAINER]].itertuples(index=False):
+        trainers.setdefault(tuple(run[:3]), {})[run[3:]] = None
     return {group: certificate_of(group, found, parities or {}) for group, found in trainers.items() if len(found) > 1}
 
 
 def certificate_of(group, trainers, parities):
     """A certificate that fits the schema."""
-    names = [f"{framework} on {device}" for framework, device in trainers]
+    names = [trainer_name(*trainer) for trainer in trainers]
     return sealed({
         "schema_version": certificate.SCHEMA_VERSION,
         **dict(zip(GROUP, group, strict=True)),
@@ -317,10 +318,10 @@ def certificate_of(group, trainers, parities):
         "parity_classes": {"rounding": 1e-9},
         "trainers": [
             {
-                "framework": name, "device": device, "versions": {name: "1.0"}, "code": CODE_RECORD, "failure": None,
-                "checks": {},
+                "framework": name, "device": device, "loop": loop, "versions": {name: "1.0"}, "code": CODE_RECORD,
+                "failure": None, "checks": {},
             }
-            for name, device in trainers
+            for name, device, loop in trainers
         ],
         "pairs": [
             _certified_pair(first, second, parities.get((first, second), "rounding"))

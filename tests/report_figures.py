@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from harness import CPU_HOUR
 
+from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.curves import reached_target
 from trainmark.tables.paired import paired_ratios
@@ -163,7 +164,7 @@ def _break_even(column, metric, pairs):
 
 def _target(column, records):
     """A time to accuracy, by the library's function (tests/unit/tables/test_targets.py), of values from the records."""
-    keys = ("experiment", "recipe", "dataset", "framework", "device", "epochs")
+    keys = ("experiment", "recipe", "dataset", *TRAINER, "epochs")
     rows = [
         {key: one["run"][key] for key in keys}
         | reached_target(one)
@@ -206,7 +207,7 @@ def _figure(field):
 def _refused(pairs, certificates):
     """Whether the certificate of these runs says that their trainers trained different networks, or nothing of them."""
     for first, second in ((first["run"], second["run"]) for first, second in pairs):
-        names = {f"{run['framework']} on {run['device']}" for run in (first, second)}
+        names = {trainer_name(*trainer_in(run)) for run in (first, second)}
         file = "{experiment}/{recipe}/{dataset}.json".format(**first)
         found = [pair["parity"] for pair in certificates[file]["pairs"] if {pair["first"], pair["second"]} == names]
         return found not in (["bitwise"], ["rounding"], ["single"])

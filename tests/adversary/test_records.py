@@ -31,7 +31,7 @@ EXPERIMENT = {
     "step_losses": 2,
 }
 RUNS = "results/runs/victim/mnist-mlp-flux/digits"
-ONE, OTHER = (f"{RUNS}/chainer/cpu/epochs-2/repeat-{repeat}/record.json" for repeat in (1, 2))
+ONE, OTHER = (f"{RUNS}/chainer/cpu/stock/epochs-2/repeat-{repeat}/record.json" for repeat in (1, 2))
 CERTIFICATE = "results/certificates/victim/mnist-mlp-flux/digits.json"
 FIGURES = len(known_figures())
 ALL_BUT_DATA = {

@@ -216,7 +216,7 @@ def ran_with(folder, name, recipe="mnist-mlp-flux", **changes):
         (
             "evaluation on 100 samples",
             "mnist-mlp-flux",
-            "different: keras-jax evaluates the weights of the run vic",
+            "different: keras-jax on cpu evaluates the weights of the run vic",
         ),
         ("inputs 1 % larger", "mnist-mlp-flux", "different: the first losses of the runs victim/"),
         ("inputs 1 % larger", "mnist-mlp-keras", "different: the test losses before training of the runs victim/"),

@@ -12,6 +12,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -59,7 +60,7 @@ def many_records(folder: Path, count: int = RECORDS) -> None:
         path = folder / "runs" / run.id / "record.json"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(made))
-    trainers = [(framework, device) for framework in FRAMEWORKS for device in DEVICES]
+    trainers = [*product(FRAMEWORKS, DEVICES, ["stock"])]
     for recipe in RECIPES:
         path = folder / "certificates" / "many" / recipe / "digits.json"
         path.parent.mkdir(parents=True)

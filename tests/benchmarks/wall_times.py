@@ -8,13 +8,12 @@ than 2 %, or a phase is negative.
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from harness import environment, snakemake, write_config
+from harness import path_with_stand_in, snakemake, write_config
 
 from trainmark.records.record import read_record
 
@@ -64,11 +63,7 @@ def config(recipes: list[str], repeats: int, epochs: list[int]) -> dict:
 def measured(folder: Path, asked: dict) -> list[tuple[dict, float]]:
     """(record, seconds from outside) of every run of a config."""
     log = folder / "outside.jsonl"
-    stand_in = folder / "bin" / "python"
-    stand_in.parent.mkdir()
-    stand_in.write_text(STAND_IN.format(python=sys.executable, log=str(log)))
-    stand_in.chmod(0o755)
-    path = f"{stand_in.parent}{os.pathsep}{environment()['PATH']}"
+    path = path_with_stand_in(folder, STAND_IN.format(python=sys.executable, log=str(log)))
     name = write_config(folder, asked)
     extra = {"PATH": path, "PYTHONPATH": "", "TRAINMARK_CHECKPOINT_SECONDS": "0.5"}  # so that there are checkpoints too
     process = snakemake(folder, "--cores", "8", "--configfile", name, **extra)

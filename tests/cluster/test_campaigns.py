@@ -191,12 +191,11 @@ def test_a_cancelled_group_of_runs_loses_none_that_was_done(struck, cluster, und
     scheduler, _ = cluster
     grouped = struck(long_runs(3), site={"runs_per_job": 3}, threads=1)
     process = grouped.start()
-    wait_until(lambda: list(grouped.results.glob("runs/**/record.json")), "the end of the first run", 180)
-    (job,) = (job["id"] for job in scheduler.queue() if "-runs-cpu-0-" in job["name"])
-    time.sleep(5)  # the others train
-    done = set(records_of(grouped.results))
-    scheduler.cancel(job)
-    assert process.wait(200) == 1
+    with grouped.held(process, ["2"]):
+        (job,) = (job["id"] for job in scheduler.queue() if "-runs-cpu-0-" in job["name"])
+        done = set(records_of(grouped.results))
+        scheduler.cancel(job)
+        assert process.wait(200) == 1, grouped.printed
     assert "CANCELLED: somebody cancelled it" in grouped.printed
     grouped.run()
     records = records_of(grouped.results)

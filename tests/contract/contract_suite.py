@@ -1,6 +1,6 @@
 """Tests that every adapter must pass. For one: pytest tests/contract/contract_suite.py --framework chainer.
 
-On a GPU: --device gpu.
+On a GPU: --device gpu. Of the tuned loop: --loop tuned.
 """
 
 import itertools
@@ -129,11 +129,17 @@ def device(request):
 
 
 @pytest.fixture(scope="session")
-def create(framework, device):
+def unbuilt(framework, request):
+    """A function that returns an adapter that is not built yet."""
+    return lambda: create_adapter(framework, threads=2, loop=request.config.getoption("--loop"))
+
+
+@pytest.fixture(scope="session")
+def create(unbuilt, device):
     """A function that returns an adapter built with these arguments."""
 
     def build(**arguments):
-        adapter = create_adapter(framework, threads=2)
+        adapter = unbuilt()
         adapter.build(device=device, **arguments)
         return adapter
 
@@ -541,13 +547,13 @@ def test_thread_pools_have_the_given_number_of_threads(built):
     assert {pool["threads"] for pool in adapter.thread_pools()} <= {2}
 
 
-def test_out_of_memory_is_distinguished_from_other_errors(framework):
+def test_out_of_memory_is_distinguished_from_other_errors(framework, unbuilt):
     """With errors of the same class names and messages: real ones would need a GPU or exhaust the memory."""
 
     def recognised(errors):
         return [(name, text) for name, text in errors if adapter.is_out_of_memory(type(name, (Exception,), {})(text))]
 
-    adapter = create_adapter(framework, threads=2)
+    adapter = unbuilt()
     assert adapter.is_out_of_memory(MemoryError())
     ran_out = OUT_OF_MEMORY[framework.partition("-")[0]]
     assert recognised(ran_out) == ran_out
@@ -589,10 +595,10 @@ def test_device_is_described_from_the_arrays(built, device):
     assert described["name"]
 
 
-def test_a_missing_gpu_is_refused(framework, device):
+def test_a_missing_gpu_is_refused(unbuilt, device):
     if device == "gpu":
         pytest.skip("on the CPU alone")
-    adapter = create_adapter(framework, threads=2)
+    adapter = unbuilt()
     architecture = network()
     with pytest.raises(DeviceError, match="sees no GPU"):
         adapter.build(
@@ -612,8 +618,8 @@ def test_no_other_framework_is_imported(built, framework):
     assert packages & set(sys.modules) <= IMPORTS_ITSELF.get(framework, set())
 
 
-def test_versions_name_the_frameworks_packages(framework):
-    versions = create_adapter(framework, threads=2).versions()
+def test_versions_name_the_frameworks_packages(framework, unbuilt):
+    versions = unbuilt().versions()
     for package in known_frameworks()[framework].packages:
         assert versions[package][0].isdigit()
 

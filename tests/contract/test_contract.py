@@ -45,9 +45,11 @@ def compiled_once(folder):
     return {"JAX_COMPILATION_CACHE_DIR": str(folder), **least}
 
 
-@pytest.mark.parametrize("framework", known_frameworks())
-def test_adapter_fulfils_the_contract(framework, tmp_path):
-    run_suite(SUITE, framework, least=60, XLA_FLAGS=QUICKLY_COMPILED, **compiled_once(tmp_path))
+@pytest.mark.parametrize(
+    ("framework", "loop"), [(name, loop) for name, entry in known_frameworks().items() for loop in entry.loops]
+)
+def test_adapter_fulfils_the_contract(framework, loop, tmp_path):
+    run_suite(SUITE, framework, "--loop", loop, least=60, XLA_FLAGS=QUICKLY_COMPILED, **compiled_once(tmp_path))
 
 
 def test_the_gpu_path_of_keras_trains_on_a_second_cpu_device():

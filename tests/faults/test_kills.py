@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import psutil
 import pytest
-from harness import FRAMEWORKS, environment, snakemake, write_config
+from harness import FRAMEWORKS, path_with_stand_in, snakemake, write_config
 from killing_python import plan_of
 
 from trainmark.records.record import read_record
@@ -36,10 +36,11 @@ class Case(NamedTuple):
     dataset: str = "digits"
     datasets: Mapping = MappingProxyType({})
     settings: Mapping = MappingProxyType({})
+    loop: str = "stock"
 
     def record(self, framework, experiment="killed"):
         """The record of a run, from the workflow's folder; nobody kills those of the experiment "undisturbed"."""
-        run = f"{experiment}/mnist-mlp-keras/{self.dataset}/{framework}/cpu/epochs-{self.epochs}/repeat-1"
+        run = f"{experiment}/mnist-mlp-keras/{self.dataset}/{framework}/cpu/{self.loop}/epochs-{self.epochs}/repeat-1"
         return f"results/runs/{run}/record.json"
 
     def config(self):
@@ -49,6 +50,7 @@ class Case(NamedTuple):
             "datasets": [self.dataset],
             "frameworks": list(self.kills),
             "devices": ["cpu"],
+            "loops": [self.loop],
             "epochs": [self.epochs],
             "repeats": 1,
             **self.settings,
@@ -91,7 +93,18 @@ WITHIN_STREAMED_EPOCHS = Case(
 """21 steps an epoch, with a checkpoint after every second one, on images that two processes crop and flip."""
 
 
-@pytest.fixture(scope="module", params=[EVERY_SIGNAL_IN_EVERY_PHASE, WITHIN_STREAMED_EPOCHS], ids=["whole", "within"])
+TUNED = Case(
+    40,
+    {framework: ["SIGKILL training", "SIGTERM training", "SIGKILL checkpoint"] for framework in FRAMEWORKS},
+    loop="tuned",
+)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[EVERY_SIGNAL_IN_EVERY_PHASE, WITHIN_STREAMED_EPOCHS, TUNED],
+    ids=["whole", "within", "tuned"],
+)
 def case(request):
     return request.param
 
@@ -101,17 +114,13 @@ def killed(case, tmp_path_factory):
     """(folder of the workflow whose runs were killed, what each call of snakemake printed)."""
     folder = tmp_path_factory.mktemp("killed")
     kills = folder / "kills"
-    stand_in = folder / "bin"
-    for made in (kills, stand_in):
-        made.mkdir()
-    python = stand_in / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).with_name("killing_python.py")}" "$@"\n')
-    python.chmod(0o755)
+    kills.mkdir()
+    killing = Path(__file__).with_name("killing_python.py")
+    path = path_with_stand_in(folder, f'#!/bin/sh\nexec "{sys.executable}" "{killing}" "$@"\n')
     os.environ["KILLS"] = str(kills)
     for framework, planned in case.kills.items():
         plan_of(case.record(framework)).write_text("\n".join(planned))
     name = write_config(folder, case.config())
-    path = f"{stand_in}{os.pathsep}{environment()['PATH']}"
     calls = []
     for _ in range(1 + sum(map(len, case.kills.values()))):
         process = snakemake(

@@ -4,6 +4,7 @@ import pytest
 from gpu_runs import installed
 from parity import certify_networks
 
+from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
@@ -14,7 +15,8 @@ def test_every_two_trainers_train_the_same_network(recipe, tmp_path, record_prop
     """On the CPU large networks are traced in one framework alone, which is compared with all on the GPU."""
     frameworks = installed()
     on_cpu = frameworks[:1] if RECIPES[recipe].certified_side else frameworks
-    trainers = [*((framework, "gpu") for framework in frameworks), *((framework, "cpu") for framework in on_cpu)]
+    on_gpu = [(framework, "gpu", loop) for framework in frameworks for loop in known_frameworks()[framework].loops]
+    trainers = [*on_gpu, *((framework, "cpu", "stock") for framework in on_cpu)]
     pairs, failures = certify_networks.pairs_of(recipe, trainers, tmp_path, at_once=3)
     print("\n".join(certify_networks.table_lines(recipe, pairs)))
     for pair, _ in pairs:

@@ -23,6 +23,7 @@ from trainmark.parity.certified_training import CERTIFIED_SAMPLES
 from trainmark.parity.compare import Pair, compare
 from trainmark.parity.trace import Trace, read_trace, write_trace
 from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds, last_two_batches
+from trainmark.plan.run import LOOPS, trainer_name
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import DTYPE
@@ -81,28 +82,29 @@ def draw_samples(architecture, count, generator):
     return patterns[labels] + generator.normal(0, 0.1, (count, *shape)), labels
 
 
-def take_trace(recipe: str, framework: str, device: str, out: Path) -> None:
-    """Trace a recipe in a framework, in this process."""
-    adapter = create_adapter(framework, THREADS)
+def take_trace(recipe: str, trainer: tuple[str, str, str], out: Path) -> None:
+    """Trace a recipe in a trainer, in this process."""
+    framework, device, loop = trainer
+    adapter = create_adapter(framework, THREADS, loop)
     write_trace(trace(adapter, training_of(RECIPES[recipe]), device), out)
 
 
 def pairs_of(
-    recipe: str, trainers: list[tuple[str, str]], folder: Path, at_once: int = 1
+    recipe: str, trainers: list[tuple[str, str, str]], folder: Path, at_once: int = 1
 ) -> tuple[list[tuple[Pair, tuple[str, ...]]], list[str]]:
     """Compare all pairs of trainers, each traced in its own process, `at_once` at a time.
 
     Returns the pairs, each with the classes it may have, and what the trainers printed that could not be traced.
     """
 
-    def traced(trainer: tuple[str, str]) -> Trace | str:
-        framework, device = trainer
-        file = folder / f"{recipe}-{framework}-{device}.npz"
-        options = {"--recipe": recipe, "--framework": framework, "--device": device, "--out": str(file)}
+    def traced(trainer: tuple[str, str, str]) -> Trace | str:
+        framework, device, loop = trainer
+        file = folder / f"{recipe}-{framework}-{device}-{loop}.npz"
+        options = {"--recipe": recipe, "--framework": framework, "--device": device, "--loop": loop, "--out": str(file)}
         command = [sys.executable, __file__, *chain.from_iterable(options.items())]
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
         done = subprocess.run(command, capture_output=True, text=True, env=importing(**hidden))
-        return f"{recipe} in {framework} on {device}: {done.stderr[-3000:]}" if done.returncode else read_trace(file)
+        return f"{recipe} in {trainer_name(*trainer)}: {done.stderr[-3000:]}" if done.returncode else read_trace(file)
 
     with ThreadPoolExecutor(at_once) as pool:
         outcomes = list(pool.map(traced, trainers))
@@ -121,9 +123,14 @@ def _allowed_classes(float32_ops: set[str]) -> tuple[str, ...]:
     return ("bitwise", "rounding", "single") if float32_ops else ("bitwise", "rounding")
 
 
-def installed() -> list[str]:
-    """The installed frameworks."""
-    return [name for name, framework in known_frameworks().items() if not framework.missing_packages()]
+def installed(device: str = "cpu") -> list[tuple[str, str, str]]:
+    """The trainers of the installed frameworks on a device."""
+    return [
+        (name, device, loop)
+        for name, framework in known_frameworks().items()
+        if not framework.missing_packages()
+        for loop in framework.loops
+    ]
 
 
 def assert_certified(pairs: list[tuple[Pair, tuple[str, ...]]]) -> None:
@@ -153,16 +160,16 @@ def main() -> None:
     parser.add_argument("--recipe", choices=RECIPES)
     parser.add_argument("--framework", choices=known_frameworks())
     parser.add_argument("--device", choices=DEVICES, default="cpu")
+    parser.add_argument("--loop", choices=LOOPS, default="stock")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.out:
-        take_trace(arguments.recipe, arguments.framework, arguments.device, arguments.out)
+        take_trace(arguments.recipe, (arguments.framework, arguments.device, arguments.loop), arguments.out)
         return
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, float64")
-    frameworks = [arguments.framework] if arguments.framework else installed()
+    trainers = [trainer for trainer in installed(arguments.device) if arguments.framework in (None, trainer[0])]
     with TemporaryDirectory() as folder:
         for recipe in [arguments.recipe] if arguments.recipe else RECIPES:
-            trainers = [(framework, arguments.device) for framework in frameworks]
             pairs, failures = pairs_of(recipe, trainers, Path(folder))
             print("\n".join([*table_lines(recipe, pairs), *failures]), flush=True)
 

@@ -84,7 +84,7 @@ def test_nothing_is_run_again_and_a_changed_command_alone(done):
 
 def test_the_results_verify(done):
     """Also if a command wrote a file that is called like ours."""
-    for record in done.results.glob("runs/beside/good/*/*/*/*/*/record.json"):
+    for record in done.results.glob("runs/beside/good/**/repeat-*/record.json"):
         (record.parent / "work" / "record.json").write_text("mine")
     script = REPOSITORY / "workflow" / "scripts" / "verify.py"
     checked = subprocess.run([sys.executable, script, done.results], capture_output=True, text=True, env=environment())
@@ -108,6 +108,6 @@ def test_failing_commands_stop_no_other_run_and_a_wrong_file_is_not_run(tmp_path
     )
     assert "1 of 3 runs are done; making the tables and the report of these" in process.printed
     assert "alone: good, a command" in process.printed
-    (record,) = tmp_path.glob("results/runs/alone/*/*/*/*/*/*/record.json")
+    (record,) = tmp_path.glob("results/runs/alone/**/repeat-*/record.json")
     assert "/good/" in str(record)
     assert not (tmp_path / "results" / "datasets").exists()

@@ -16,7 +16,7 @@ ONE_RUN = {
     "repeats": 1,
 }
 CONFIG = {"experiments": {"one": ONE_RUN}}
-RECORD = "results/runs/one/mnist-mlp-flux/digits/keras-jax/cpu/epochs-1/repeat-1/record.json"
+RECORD = "results/runs/one/mnist-mlp-flux/digits/keras-jax/cpu/stock/epochs-1/repeat-1/record.json"
 PLAIN = ("--workflow-profile", "none")
 MODULE = """\
 module trainmark:
@@ -54,7 +54,7 @@ def test_the_default_config_is_the_folders_or_else_the_clones(tmp_path):
 
 @pytest.mark.faults
 def test_a_run_of_the_clones_default_config_in_another_folder(tmp_path):
-    record = "results/runs/digits/mnist-mlp-chainer/digits/keras-jax/cpu/epochs-5/repeat-1/record.json"
+    record = "results/runs/digits/mnist-mlp-chainer/digits/keras-jax/cpu/stock/epochs-5/repeat-1/record.json"
     process = snakemake(tmp_path, record, "--cores", "2")
     assert process.returncode == 0, process.printed[-3000:]
     assert (tmp_path / record).exists()

@@ -170,7 +170,7 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="module")
 def records(results):
     folder = results / "runs" / "new" / "linear" / "digits-32"
-    return [read_record(folder / name / "cpu/epochs-2/repeat-1/record.json") for name in ("numpy", "chainer")]
+    return [read_record(folder / name / "cpu/stock/epochs-2/repeat-1/record.json") for name in ("numpy", "chainer")]
 
 
 def test_an_added_framework_network_dataset_and_format_train(results, records):

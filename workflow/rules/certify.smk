@@ -2,7 +2,7 @@
 
 
 rule trace_training:
-    """Train the certified steps with one framework on one device, and write its trace for the parity check."""
+    """Train the certified steps with one trainer, and write its trace for the parity check."""
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
@@ -18,7 +18,7 @@ rule trace_training:
         code=CAMPAIGN.tracing_code,
         script=f"{SCRIPTS}/trace_training.py",
     log:
-        "results/logs/trace_training/{experiment}/{recipe}/{dataset}/{framework}/{device}.log",
+        "results/logs/trace_training/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.log",
     priority: BEFORE_RUNS
     conda:
         framework_environment
@@ -28,11 +28,11 @@ rule trace_training:
     resources:
         mem_mb=8000,
         runtime=240,
-        gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
+        gpu=gpus_of_job,
     shell:
         "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q}"
         " {params.mean} {params.packed} --framework {wildcards.framework} --device {wildcards.device}"
-        " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
+        " --loop {wildcards.loop} --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
 
 
 rule certify:

@@ -55,7 +55,7 @@ rule run_command:
     resources:
         mem_mb=4000,
         runtime=240,
-        gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
+        gpu=gpus_of_job,
     shell:
         '"$TRAINMARK_PYTHON" {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}'
         " --command {params.command:q} --files-folder {params.files:q}/files {params.image}"

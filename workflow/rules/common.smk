@@ -1,9 +1,11 @@
 # The checked config and its campaign, from which the rules take the inputs and parameters of their jobs.
+import gc
 import os
 import sys
 from functools import cache, partial
 from pathlib import Path
 
+from snakemake.common import overwrite_function_params
 from snakemake.settings.types import RerunTrigger
 
 # The path starts from this file, because under `module` workflow.basedir is the folder of the main Snakefile. It is
@@ -23,7 +25,7 @@ from trainmark.machine.gpus import find_gpus
 from trainmark.plan import products
 from trainmark.plan.campaign import Campaign, option
 from trainmark.plan.code_digests import digest
-from trainmark.plan.display import show_workflow
+from trainmark.plan.display import show_workflow, skip_hidden_jobs
 from trainmark.plan.environments import conda_file, environment_name, environment_of_command, image_of_command
 from trainmark.plan.environments import isolate_jobs, methods_of, required_image
 from trainmark.plan.figures import known_figures
@@ -31,7 +33,7 @@ from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
 from trainmark.plan.reruns import count_attempts
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
+from trainmark.plan.run import CERTIFICATE_FILE, LOOPS, RUN_FOLDER, RUN_OPTIONS
 from trainmark.recipes import command as command_recipe
 
 
@@ -44,6 +46,7 @@ def or_refuse(function, *arguments, **options):
         sys.exit(f"{heading}{error}")  # Snakemake would print lines of a traceback after a WorkflowError
 
 
+gc.disable()  # until start(): a plan has millions of objects, nearly all of which live on, and no cycles that matter
 put_python_on_path()
 or_refuse(isolate_jobs, workflow)
 MODULE = workflow.modifier.namespace  # name of this workflow in one that uses it as a module, else None
@@ -72,6 +75,7 @@ if workflow.is_main_process:
     AGAIN = CONFIG["rerun_disturbed"] and not PARTIAL
     CAMPAIGN.attempts, CAMPAIGN.repeated = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, sys.stderr)
     DISPLAY = None if MODULE else show_workflow(CAMPAIGN.order, workflow)
+    skip_hidden_jobs(workflow)
     if PREVIEW_VARIABLE in os.environ:
         from trainmark.cluster.preview import Preview
 
@@ -87,9 +91,20 @@ wildcard_constraints:
     recipe="[a-z0-9-]+",
     framework="[a-z0-9-]+",
     device="cpu|gpu",
+    loop="|".join(LOOPS),
     epochs="[0-9]+",
     repeat="[0-9]+",
     figure="|".join(known_figures()),
+
+
+def by_wildcards(function):
+    """Return a function of wildcards alone, for which Snakemake need not look for further parameters in each job."""
+
+    def look_up(wildcards):
+        return function(wildcards)
+
+    overwrite_function_params(look_up, {})
+    return look_up
 
 
 def remake_if_stale(changes, file):
@@ -130,6 +145,8 @@ def after_gpu_check(wildcards):
     ignore its age (ancient) and the job that makes it (before_update).
     """
     checks = products.gpu_check(wildcards.framework, wildcards.device)
+    if not checks:
+        return []
     record = RECORD_FILE.format_map(wildcards)
     if not os.path.exists(record) or record in STALE or CAMPAIGN.is_repeated(wildcards):
         if workflow.is_main_process:
@@ -141,6 +158,35 @@ def after_gpu_check(wildcards):
     return [ancient(before_update(check)) for check in checks]
 
 
+STALE_RECORD = remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE)
+
+
+@by_wildcards
+def inputs_of_run(wildcards):
+    """Return the inputs of a training by name, and make Snakemake run it if its record is stale.
+
+    They come from one function, because each one that Snakemake calls takes time in a matrix of thousands of runs.
+    """
+    return {
+        "dataset": products.prepared_folder(wildcards.dataset),
+        "mean": products.mean_array(wildcards.dataset, CAMPAIGN.catalogue),
+        "packed": packed_images(wildcards),
+        "weights": CAMPAIGN.initial_weights(wildcards),
+        "stale": STALE_RECORD(wildcards),
+        "gpu": after_gpu_check(wildcards),
+    }
+
+
+@by_wildcards
+def gpus_of_job(wildcards):
+    """Return the number of GPUs of a framework's job.
+
+    None omits the resource, so that a job on the CPU requests no GPU. Not every scheduler understands a request for 0.
+    """
+    return 1 if wildcards.device == "gpu" else None
+
+
+@by_wildcards
 def framework_environment(wildcards):
     """Return the conda file of a framework's job."""
     return str(conda_file(environment_name(wildcards.framework, wildcards.device)))
@@ -168,6 +214,9 @@ def framework_image(wildcards):
     return image(environment_name(wildcards.framework, wildcards.device))
 
 
+CONTAINER = by_wildcards(framework_image) if "apptainer" in methods_of(workflow) else None
+
+
 @cache
 def runs_per_job():
     """Return how many runs one job of the cluster trains."""
@@ -175,6 +224,7 @@ def runs_per_job():
     return cluster[1].runs_per_job if cluster else 1
 
 
+@by_wildcards
 def group_of_run(wildcards):
     """Return the group of a run: on a cluster, one job may do several trainings (runs_per_job in the site file)."""
     size = runs_per_job() if workflow.is_main_process else 1
@@ -192,6 +242,8 @@ def start():
         return
     from trainmark.plan.hooks import print_stale, start_workflow
 
+    gc.freeze()
+    gc.enable()
     jobs = list(workflow.dag.needrun_jobs())
     deployed = bool(methods_of(workflow))
     HELD.append(

@@ -100,7 +100,6 @@ rule report:
         agreement="results/tables/agreement.csv",
         break_even="results/tables/break_even.csv",
         targets="results/tables/targets.csv",
-        records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
         figures=CAMPAIGN.figures,
         datasets=CAMPAIGN.products,

@@ -30,43 +30,31 @@ rule check_gpu:
 rule train:
     """Train one run from a new model, or resume it from its checkpoint, and write its record."""
     input:
-        dataset="results/datasets/{dataset}/prepared",
-        mean=CAMPAIGN.of_dataset(products.mean_array),
-        packed=packed_images,
-        weights=CAMPAIGN.initial_weights,
-        stale=remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
-        gpu=after_gpu_check,
+        unpack(inputs_of_run),
     output:
         record=RECORD_FILE,
     params:
-        settings=CAMPAIGN.settings,
-        mean=lambda wildcards, input: option("--mean", input.mean),
-        packed=CAMPAIGN.packed_option,
-        recipe=CAMPAIGN.recipe,
-        code=CAMPAIGN.training_code,
-        attempt=CAMPAIGN.attempt,
+        run=RUN_OPTIONS,
+        options=by_wildcards(CAMPAIGN.training_options),
+        depends=by_wildcards(CAMPAIGN.run_depends),
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/train.py",
     log:
         f"results/logs/train/{RUN_FOLDER}.log",
-    priority: CAMPAIGN.turn
+    priority: by_wildcards(CAMPAIGN.turn)
     group:
         group_of_run
     conda:
         framework_environment
     container:
-        framework_image
+        CONTAINER
     threads: 2
     resources:
         mem_mb=4000,
         runtime=240,
-        # None omits the resource, so that a CPU run requests no GPU. Not every scheduler understands a request for 0.
-        gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
+        gpu=gpus_of_job,
     shell:
-        "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
-        " --framework {wildcards.framework} --device {wildcards.device} --epochs {wildcards.epochs}"
-        " --repeat {wildcards.repeat} --settings {params.settings:q} --threads {threads} --plan {params.plan:q}"
+        "python {params.script:q} {params.run} {params.options} --threads {threads} --plan {params.plan:q}"
         " --log {log:q} --out {output.record:q}"
 
 
@@ -88,7 +76,7 @@ rule evaluate_weights:
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/evaluate.py",
     log:
-        "results/logs/evaluate_weights/{experiment}/{recipe}/{dataset}/{framework}/{device}.log",
+        "results/logs/evaluate_weights/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.log",
     conda:
         framework_environment
     container:
@@ -97,10 +85,10 @@ rule evaluate_weights:
     resources:
         mem_mb=4000,
         runtime=60,
-        gpu=lambda wildcards: 1 if wildcards.device == "gpu" else None,
+        gpu=gpus_of_job,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
         " --plan {params.plan:q}"
-        " --framework {wildcards.framework} --device {wildcards.device} --records {input.records:q}"
+        " --framework {wildcards.framework} --device {wildcards.device} --loop {wildcards.loop} --records {input.records:q}"
         " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.evaluation:q}"

@@ -10,7 +10,7 @@ from trainmark.console import redirect_output
 from trainmark.machine import gpus
 from trainmark.plan.dependencies import code_record, command_code
 from trainmark.plan.plan_file import plan_if_there, position_in_order
-from trainmark.plan.run import Run
+from trainmark.plan.run import STOCK, Run
 from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.training.arguments import add_job_arguments
 from trainmark.training.display import RunDisplay
@@ -73,7 +73,7 @@ def main() -> None:
     terminal = redirect_output(arguments.log)
     run = Run(
         arguments.experiment, arguments.recipe, DATASET, FRAMEWORK,
-        arguments.device, arguments.epochs, arguments.repeat,
+        arguments.device, STOCK, arguments.epochs, arguments.repeat,
     )  # fmt: skip
     display = RunDisplay(run, position_in_order(run, plan_if_there(arguments.plan)), terminal)
     process_exit = ProcessExit(arguments.out, arguments.log, display)

@@ -1,4 +1,4 @@
-"""Train the certified steps with one framework on one device, and write its trace for the parity check."""
+"""Train the certified steps with one trainer, and write its trace for the parity check."""
 
 import argparse
 import time
@@ -7,10 +7,11 @@ from pathlib import Path
 
 from trainmark.console import Terminal, print_line, redirect_output
 from trainmark.errors import failing_in_one_sentence, in_workflow
-from trainmark.frameworks.registry import create_adapter
+from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
 from trainmark.plan.dependencies import certified_recipe_values, code_record, tracing_code
+from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 
@@ -32,11 +33,12 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
         "experiment": dict(arguments.settings),
         "recipe": certified_recipe_values(recipe),
         "code": code_record(
-            tracing_code(recipe, arguments.framework)
+            tracing_code(recipe, arguments.framework, arguments.loop)
         ),  # computed before any wait, during which the code may be edited
     }
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
+        set_environment(arguments.framework, arguments.loop)
         # imported here because numpy reads its number of threads when it is imported
         from trainmark.parity.certified_steps import trace
         from trainmark.parity.certified_training import certified_training
@@ -50,7 +52,7 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
             len(device_lock.cpus),
             arguments.packed,
         )
-        adapter = create_adapter(arguments.framework, len(device_lock.cpus))
+        adapter = create_adapter(arguments.framework, len(device_lock.cpus), arguments.loop)
         measured = trace(adapter, training, arguments.device)
         write_trace(replace(measured, settings={**measured.settings, **depends_on}), arguments.out)
 
@@ -59,7 +61,7 @@ def main() -> None:
     """Write the trace and print the time it took. A failure is printed as one sentence; its traceback is in the log."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
-    title = f"certify {arguments.recipe}: {arguments.framework}, {arguments.device}"
+    title = f"certify {arguments.recipe}: {trainer_name(*trainer_in(vars(arguments)))}"
     start = time.monotonic()
     with failing_in_one_sentence(title, arguments.log, terminal):
         take_trace(arguments, title, terminal)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from trainmark.console import redirect_output
+from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.plan.dependencies import code_record, training_code
 from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
@@ -64,7 +65,7 @@ def train(
     phase_times = PhaseTimes(start)
     recipe = RECIPES[run.recipe]
     code = code_record(
-        training_code(recipe, run.framework)
+        training_code(recipe, run.framework, run.loop)
     )  # computed before any wait, during which the code may be edited
     phase_times.add("start", time.monotonic() - start)
     with hold_run_and_device(
@@ -72,6 +73,7 @@ def train(
     ) as device_lock:
         display.start()
         gpus.limit_threads(device_lock.cpus)
+        set_environment(run.framework, run.loop)
         with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported
             from trainmark.machine.memory import MemoryWatch
             from trainmark.training.kept_weights import FILE_NAME

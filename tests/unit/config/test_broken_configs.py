@@ -289,6 +289,23 @@ def test_an_experiment(keys, expected):
             "experiments.e.baseline: found 'keras-jax on cpu' (text); allowed: null, chainer on cpu",
         ),
         (
+            "experiments: {e: {devices: [cpu], loops: [tuned], frameworks: [chainer], baseline: chainer on cpu}}",
+            "experiments.e.baseline: found 'chainer on cpu' (text); allowed: null, chainer tuned on cpu",
+        ),
+        (
+            "experiments: {e: {loops: [stock, tuned], frameworks: [chainer, keras-torch]}}",
+            "experiments.e.loops[1]: found 'tuned' (text), but there is no tuned loop for keras-torch; allowed: stock, "
+            "or only frameworks with a tuned loop (chainer, keras-tensorflow, keras-jax); move keras-torch to another "
+            "experiment",
+        ),
+        (
+            "experiments: {a: {loops: [fast]}, b: {loops: []}, c: {loops: tuned}, d: {loops: [stock, stock]}}",
+            "experiments.a.loops[0]: found 'fast' (text); allowed: stock, tuned\n"
+            "experiments.b.loops: found an empty list; allowed: a list of stock and tuned\n"
+            "experiments.c.loops: found 'tuned' (text); allowed: a list of stock and tuned; write [tuned]\n"
+            "experiments.d.loops: found 'stock' (text) twice; allowed: each value once",
+        ),
+        (
             "prices: {cpu_hour: -1, gpu: 3}\nexperiments: {e: {target_accuracy: 95}}",
             "prices.cpu_hour: found -1 (a whole number); allowed: a number, 0 or more, or null\n"
             "prices.gpu: unknown key; …\n"

@@ -11,7 +11,7 @@ SPEC = importlib.util.spec_from_file_location("adapter_template", REPOSITORY / "
 TEMPLATE = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(TEMPLATE)
 
-GIVEN = {"check_device", "check_gpu_memory", "check_precision", "is_out_of_memory", "__init__"}
+GIVEN = {"loop", "check_device", "check_gpu_memory", "check_precision", "is_out_of_memory", "__init__"}
 """Methods that no adapter implements."""
 
 

@@ -17,6 +17,7 @@ from trainmark.plan.campaign import Campaign, option
 from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import read_plan
+from trainmark.plan.run import trainer_in, trainer_name
 
 ASKED = {
     "experiments": {
@@ -40,9 +41,18 @@ def campaign_of(gpu_found: bool = False, **changes) -> Campaign:
     return Campaign(with_devices(config, gpu_found), catalogue)
 
 
+@pytest.mark.parametrize("gpu_found", [False, True])
+def test_each_trainer_of_an_experiment_may_be_its_baseline(gpu_found):
+    parts = {"loops": ["stock", "tuned"], "devices": ["cpu", "gpu"] if gpu_found else ["cpu"]}
+    trainers = {trainer_in(vars(run)) for run in campaign_of(gpu_found, **parts).runs}
+    assert len(trainers) == (8 if gpu_found else 4)
+    for trainer in trainers:
+        assert campaign_of(gpu_found, **parts, baseline=trainer_name(*trainer)).runs
+
+
 def wildcards(**others) -> SimpleNamespace:
     group = {"experiment": "small", "recipe": "mnist-mlp-flux", "dataset": "digits"}
-    run = {"framework": "chainer", "device": "cpu", "epochs": "2", "repeat": "1"}
+    run = {"framework": "chainer", "device": "cpu", "loop": "stock", "epochs": "2", "repeat": "1"}
     return SimpleNamespace(**group | run | others)
 
 
@@ -105,9 +115,9 @@ def test_runs_are_trained_in_their_order_and_after_everything_else():
     campaign = campaign_of()
     turns = []
     for run_id in campaign.order:
-        _, _, _, framework, device, epochs, repeat = run_id.split("/")
+        _, _, _, framework, device, loop, epochs, repeat = run_id.split("/")
         parts = {"epochs": epochs.removeprefix("epochs-"), "repeat": repeat.removeprefix("repeat-")}
-        turns.append(campaign.turn(vars(wildcards(framework=framework, device=device, **parts))))
+        turns.append(campaign.turn(vars(wildcards(framework=framework, device=device, loop=loop, **parts))))
     assert turns == sorted(turns, reverse=True) == list(range(8, 0, -1))
     assert campaign.before_runs == 9
 
@@ -128,7 +138,9 @@ def test_traces_are_of_all_trainers_of_a_group():
     traces = campaign_of(gpu_found=True).traces(wildcards())
     folder = "results/traces/small/mnist-mlp-flux/digits"
     assert traces == [
-        f"{folder}/{framework}/{device}.npz" for device in ("cpu", "gpu") for framework in ("keras-jax", "chainer")
+        f"{folder}/{framework}/{device}/stock.npz"
+        for device in ("cpu", "gpu")
+        for framework in ("keras-jax", "chainer")
     ]
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from trainmark.plan import code_digests
 from trainmark.plan.code_digests import SCRIPTS, digest, digests, modules_of
+from trainmark.plan.dependencies import training_code
+from trainmark.recipes.catalogue import RECIPES
 
 LIBRARY = {
     "train.py": "from lib import steps\n",
@@ -343,6 +345,13 @@ def test_modules_without_effect_are_loaded_and_left_out(project, monkeypatch):
     assert "lib.outside" in modules_of("train", scripts=folder)
     assert "lib.outside" not in digests("train", scripts=folder)
     assert digest("train", scripts=folder) == digest("train", scripts=project({}))
+
+
+def test_the_modules_of_a_tuned_loop_belong_to_its_runs_alone():
+    recipe = RECIPES["mnist-mlp-keras"]
+    stock, tuned = (set(modules_of(*training_code(recipe, "keras-jax", loop))) for loop in ("stock", "tuned"))
+    assert {module.rpartition(".")[2] for module in tuned - stock} >= {"keras_tuned", "keras_tuned_jax"}
+    assert stock < tuned
 
 
 def test_modules_not_followed_are_left_out_with_what_they_alone_import(project, monkeypatch):

@@ -18,7 +18,10 @@ from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
 from trainmark.tables.missing import missing_lines
 
 EXPERIMENT = {"frameworks": ["chainer", "keras-jax"], "devices": ["cpu"], "epochs": [1, 2], "repeats": 1}
-CHAINER = {"experiment": "e", "recipe": "mnist-mlp-keras", "dataset": "digits", "framework": "chainer", "device": "cpu"}
+CHAINER = {
+    "experiment": "e", "recipe": "mnist-mlp-keras", "dataset": "digits", "framework": "chainer", "device": "cpu",
+    "loop": "stock",
+}  # fmt: skip
 
 
 @pytest.fixture

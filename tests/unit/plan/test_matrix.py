@@ -1,18 +1,19 @@
 """From a config to its runs: how many, in which order, under which ids."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
 from trainmark.errors import ConfigError
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order, with_devices
-from trainmark.plan.run import RUN_FOLDER, Run
+from trainmark.plan.run import LOOPS, RUN_FOLDER, Run, trainer_in, trainer_name, trainer_of
 
 EXPERIMENT = {
     "recipes": ["r1", "r2"],
     "datasets": ["d1"],
     "frameworks": ["f1", "f2", "f3"],
     "devices": ["cpu", "gpu"],
+    "loops": ["stock"],
     "epochs": [10, 40],
     "repeats": 2,
 }
@@ -58,10 +59,10 @@ def test_a_config_that_only_prepares_has_no_runs():
 def test_ids_are_unique_and_name_the_folder():
     runs = expand_runs(config(e={}, f={}))
     assert len({run.id for run in runs}) == len(runs)
-    run = Run("e", "r1", "d1", "f1", "cpu", 10, 2)
-    assert run.id == "e/r1/d1/f1/cpu/epochs-10/repeat-2"
+    run = Run("e", "r1", "d1", "f1", "cpu", "stock", 10, 2)
+    assert run.id == "e/r1/d1/f1/cpu/stock/epochs-10/repeat-2"
     assert run.id == RUN_FOLDER.format(
-        experiment="e", recipe="r1", dataset="d1", framework="f1", device="cpu", epochs=10, repeat=2
+        experiment="e", recipe="r1", dataset="d1", framework="f1", device="cpu", loop="stock", epochs=10, repeat=2
     )
     assert run in runs
 
@@ -132,20 +133,58 @@ def test_an_experiment_that_is_added_changes_no_others_order():
 def test_the_order_is_the_same_everywhere():
     """It is part of what is published: no generator of another library's version may change it."""
     runs = order(e={"recipes": ["r1"], "epochs": [10], "repeats": 1, "devices": ["cpu"]})
-    assert [run.framework for run in runs] == ["f1", "f3", "f2"]
+    assert [run.framework for run in runs] == ["f3", "f2", "f1"]
 
 
 def test_groups_with_two_trainers_are_certified_each_trainer_once_in_the_order_of_the_config():
     runs = expand_runs(config(e={"frameworks": ["f2", "f1"], "recipes": ["r1"]}, f={}))
     found = certified_groups(runs)
     assert list(found) == [("e", "r1", "d1"), ("f", "r1", "d1"), ("f", "r2", "d1")]
-    assert found["e", "r1", "d1"] == [("f2", "cpu"), ("f1", "cpu"), ("f2", "gpu"), ("f1", "gpu")]
+    assert found["e", "r1", "d1"] == [
+        ("f2", "cpu", "stock"),
+        ("f1", "cpu", "stock"),
+        ("f2", "gpu", "stock"),
+        ("f1", "gpu", "stock"),
+    ]
 
 
 @pytest.mark.parametrize(("frameworks", "devices", "groups"), [(1, 1, 0), (1, 2, 2), (2, 1, 2)])
 def test_one_trainer_alone_is_not_certified(frameworks, devices, groups):
     parts = {"frameworks": ["f1", "f2"][:frameworks], "devices": ["cpu", "gpu"][:devices]}
     assert len(certified_groups(expand_runs(config(e=parts)))) == groups
+
+
+@pytest.mark.parametrize("frameworks", [["f1"], ["f1", "f2"]])
+def test_each_loop_has_runs_of_its_own_but_commands_are_always_stock(frameworks):
+    commands = {"c": {"command": "true"}}
+    both = config(e={"frameworks": frameworks, "loops": ["stock", "tuned"], "repeats": 1, "commands": commands})
+    runs = expand_runs(both)
+    assert {run.loop for run in runs if run.framework != "command"} == {"stock", "tuned"}
+    assert {run.loop for run in runs if run.framework == "command"} == {"stock"}
+    allowed = both | {"max_runs": len(runs)}
+    assert with_devices(allowed, gpu_found=True)
+    with pytest.raises(ConfigError, match=f"{len(runs)} runs"):
+        with_devices(allowed | {"max_runs": len(runs) - 1}, gpu_found=True)
+
+
+def test_the_trainer_before_each_is_of_another_framework_if_there_is_one():
+    """It is the one whose weights it evaluates."""
+    both = config(e={"frameworks": ["f1", "f2"], "loops": ["stock", "tuned"]})
+    for trainers in certified_groups(expand_runs(both)).values():
+        assert len(trainers) == 2 * 2 * 2
+        assert all(
+            trainer[0] != before[0] for before, trainer in zip([trainers[-1], *trainers], trainers, strict=False)
+        )
+
+
+def test_the_name_of_a_trainer_says_which_it_is():
+    trainers = [*product(["chainer", "keras-jax", "on", "tuned", "a-framework-on"], ["cpu", "gpu"], LOOPS)]
+    names = [trainer_name(*trainer) for trainer in trainers]
+    assert [trainer_of(name) for name in names] == trainers
+    assert len(set(names)) == len(names)
+    assert names[trainers.index(("keras-jax", "cpu", "stock"))] == "keras-jax on cpu"
+    assert names[trainers.index(("keras-jax", "cpu", "tuned"))] == "keras-jax tuned on cpu"
+    assert trainer_in(vars(Run("e", "r1", "d1", "f1", "cpu", "tuned", 10, 2))) == ("f1", "cpu", "tuned")
 
 
 def test_more_runs_than_the_config_allows_are_refused():

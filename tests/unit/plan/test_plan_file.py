@@ -16,7 +16,7 @@ from trainmark.plan.plan_file import (
 )
 from trainmark.plan.run import Run
 
-RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
+RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", "stock", 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,14 @@ def test_what_is_written_is_read(tmp_path):
 def test_weights_are_written_where_somebody_reads_them_and_removed_after_the_last_reader(
     keep, frameworks, on_texts, written, removed
 ):
-    experiment = {"keep_weights": keep, "frameworks": frameworks, "devices": ["cpu"]}
+    experiment = {"keep_weights": keep, "frameworks": frameworks, "devices": ["cpu"], "loops": ["stock"]}
     assert writes_weights(experiment, on_texts) == written
     assert removes_weights(experiment, on_texts) == removed
 
 
-def test_one_framework_on_two_devices_is_two_trainers():
-    experiment = {"keep_weights": "needed", "frameworks": ["a"], "devices": ["cpu", "gpu"]}
+@pytest.mark.parametrize("axis", [{"devices": ["cpu", "gpu"]}, {"loops": ["stock", "tuned"]}])
+def test_one_framework_on_two_devices_or_in_two_loops_is_two_trainers(axis):
+    experiment = {"keep_weights": "needed", "frameworks": ["a"], "devices": ["cpu"], "loops": ["stock"]} | axis
     assert writes_weights(experiment, on_texts=False)
 
 

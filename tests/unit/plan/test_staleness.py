@@ -22,7 +22,7 @@ class Wildcards(SimpleNamespace):
 
 
 GROUP = {"experiment": "small", "recipe": "mnist-mlp-flux", "dataset": "digits"}
-CELL = Wildcards(**GROUP, framework="chainer", device="cpu", epochs="2", repeat="1")
+CELL = Wildcards(**GROUP, framework="chainer", device="cpu", loop="stock", epochs="2", repeat="1")
 PREPARED = "results/datasets/digits/prepared/manifest.json"
 
 
@@ -108,14 +108,13 @@ def test_a_dataset_that_is_not_prepared_makes_nothing_stale(campaign, tmp_path):
 )
 def test_what_a_certificate_is_stale_of(campaign, tmp_path, changes, stale):
     write(tmp_path / PREPARED, {"content_sha256": "0" * 64})
-    certify, chainer, jax = campaign.certificate_code(CELL)
-    found = certificate_of(tuple(GROUP.values()), [("keras-jax", "cpu"), ("chainer", "cpu")], {})
+    certify, *code = campaign.certificate_code(CELL)
+    found = certificate_of(tuple(GROUP.values()), campaign.trainers(CELL), {})
     asked = {
         "settings.experiment": json.loads(campaign.certified_settings(CELL)),
         "settings.recipe": json.loads(campaign.certified_recipe(CELL)),
         "code": {"sha256": certify, "modules": {}},
-        "trainers.0.code": {"sha256": jax, "modules": {}},
-        "trainers.1.code": {"sha256": chainer, "modules": {}},
+        **{f"trainers.{i}.code": {"sha256": sha256, "modules": {}} for i, sha256 in enumerate(code)},
     }
     write(tmp_path / campaign.certificates[0], changed(found, asked | changes))
     assert campaign.stale_certificate(CELL, with_code=True) == stale

@@ -15,7 +15,7 @@ from trainmark.plan.products import RECORD_FILE
 from trainmark.plan.run import RUN_FOLDER
 
 RUN = {
-    "experiment": "e", "recipe": "r", "dataset": "d", "framework": "chainer", "device": "cpu",
+    "experiment": "e", "recipe": "r", "dataset": "d", "framework": "chainer", "device": "cpu", "loop": "stock",
     "epochs": "2", "repeat": "1",
 }  # fmt: skip
 NAME = "chainer on cpu, 2 epochs, repeat 1 (r on d)"

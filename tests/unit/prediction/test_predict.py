@@ -96,7 +96,7 @@ class Counting:
 @pytest.fixture
 def adapter(monkeypatch):
     made = Counting()
-    monkeypatch.setattr(predict_module, "create_adapter", lambda name, threads: made)
+    monkeypatch.setattr(predict_module, "create_adapter", lambda name, threads, loop="stock": made)
     return made
 
 

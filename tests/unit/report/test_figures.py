@@ -21,6 +21,7 @@ from records_for_tests import disturbed, diverged, out_of_memory, record, reseal
 
 from trainmark.plan import figures as listed
 from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
+from trainmark.plan.run import LOOPS, TRAINER
 from trainmark.records.record import PHASES
 from trainmark.report.figures import save, times
 from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing, save_figure
@@ -44,10 +45,11 @@ CROWDS = {
     "3 trainers": (["chainer", "keras-tensorflow", "keras-jax"], ["cpu"]),
     "3 trainers with long names": (LONG[:3], ["cpu"]),
     "8 trainers": (["chainer", "keras-tensorflow", "keras-jax", "keras-torch"], ["cpu", "gpu"]),
+    "8 trainers in two loops": (["chainer", "keras-jax"], ["cpu", "gpu"], ["stock", "tuned"]),
     "8 trainers with long names": (LONG, ["cpu"]),
     "8 trainers with long names on two devices": (LONG[:4], ["cpu", "gpu"]),
 }
-"""Frameworks and devices."""
+"""Frameworks, devices and loops."""
 
 FORMATS = ("pdf", "svg", "png")
 
@@ -149,13 +151,15 @@ def test_every_axis_has_a_title_with_its_unit(laid_out):
             assert title in whole or title.endswith(")") or title.rpartition(", ")[2] in units, title
 
 
-@pytest.mark.parametrize("columns", [(0, 1), (1, 0)])
-def test_no_two_trainers_look_alike_in_grey(columns):
-    names = [(f"f{i:02}", device) for i in range(12) for device in ("cpu", "gpu")]
-    runs = pd.DataFrame(names, columns=["framework", "device"]).sort_values(["framework", "device"][columns[0]])
-    styles = looks(runs)
-    assert len({(look.colour, look.marker) for look in styles.values()}) == len(names), "dots have no line"
-    three = [styles[f"f{i:02}", "cpu"] for i in range(3)]
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_no_two_trainers_look_alike_in_grey(column):
+    trainers = [(f"f{i:02}", device, loop) for i in range(12) for device in ("cpu", "gpu") for loop in LOOPS]
+    styles = looks(pd.DataFrame(trainers, columns=[*TRAINER]).sort_values(TRAINER[column]))
+    dots = {(look.colour, look.marker, look.dots().get("fillstyle")) for look in styles.values()}
+    assert len(dots) == len(trainers), "dots have no line"
+    lines = {(look.colour, look.marker, look.line()["linestyle"]) for look in styles.values()}
+    assert len(lines) == len(trainers), "dots of disturbed runs are hollow"
+    three = [styles[f"f{i:02}", "cpu", "stock"] for i in range(3)]
     greys = [np.dot(to_rgb(look.colour), (0.299, 0.587, 0.114)) for look in three]
     assert min(abs(a - b) for a, b in combinations(greys, 2)) > 0.2
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
-import jinja2
 import pytest
 from records_for_tests import record, written_tables
 
@@ -20,7 +19,7 @@ from trainmark.report.network_picture.boxes import WORDS, boxes, in_short, in_wo
 from trainmark.report.network_picture.layout import CHARACTER, LINE_HEIGHT, PAGE_WIDTH
 from trainmark.report.network_picture.picture import Rectangle, picture
 from trainmark.report.networks import format_flops, model, models
-from trainmark.report.page import TEMPLATES
+from trainmark.report.page import templates
 
 KERNELS = ("Conv1D", "Conv2D", "Dense")
 
@@ -389,10 +388,7 @@ def attributes_of(page, name):
 
 def written(*shown):
     """The report's section on these models."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    return environment.get_template("models.html.j2").render(models=shown, line_height=LINE_HEIGHT)
+    return templates().get_template("models.html.j2").render(models=shown, line_height=LINE_HEIGHT)
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)

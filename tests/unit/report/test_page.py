@@ -64,7 +64,9 @@ def test_the_header_counts_the_runs_by_status(page):
 def test_each_censored_run_has_a_warning(page):
     lost = page.number(framework="b", epochs=3, experiment="e")
     assert page.text.count('<p class="warning">Run') == 4
-    assert f"Run {lost} (b, cpu, 3 epochs, repeat 1) ran out of memory in epoch 1, phase warm up: 601 MiB" in page.words
+    assert (
+        f"Run {lost} (b on cpu, 3 epochs, repeat 1) ran out of memory in epoch 1, phase warm up: 601 MiB" in page.words
+    )
     assert "diverged: its loss is inf at step 1." in page.words
 
 
@@ -174,6 +176,30 @@ def test_one_framework_alone_has_a_page(tmp_path):
     assert "1 run: 1 ok. Every number" in alone.words
     assert "Faster or slower?" not in alone.words
     assert 'class="warning"' not in alone.text
+
+
+LOOP_HEADING = '<th scope="col">loop</th>'
+
+
+def test_both_loops_of_a_framework_are_told_apart_throughout_the_page(tmp_path):
+    target = {"settings.experiment.target_accuracy": 0.5}
+    records = [record("a", repeat, loop=loop, changes=target) for repeat in range(1, 8) for loop in ("stock", "tuned")]
+    both = Page(tmp_path, *records, diverged("a", 8, loop="tuned"))
+    check_figures(both.text, both.records, both.certificates)
+    assert both.summary["title"] == "a on cpu, stock and tuned"
+    assert both.summary["compared"][0]["loops"] == ["stock", "tuned"]
+    assert "a tuned on cpu takes" in both.summary["answers"][0]["sentence"]
+    assert f"Run {both.number(repeat=8)} (a tuned on cpu, 2 epochs, repeat 8) diverged" in both.words
+    assert "stock loop, the way in which its own documentation trains, and in its tuned loop, the fastest" in both.words
+    assert both.text.count(LOOP_HEADING) == 4, "medians, phases, time to accuracy, and runs"
+    run = re.search(rf'<tr id="run-{both.number(repeat=8)}">.*', both.text)[0]
+    assert "<td>a<td>cpu<td>tuned<td>2<td>8<td>" in run
+
+
+def test_a_page_of_stock_loops_alone_has_no_column_for_them(page):
+    assert LOOP_HEADING not in page.text
+    assert "Each framework trained in its stock loop, the way in which its own documentation trains." in page.words
+    assert "tuned" not in page.words
 
 
 def test_different_code_and_machines_have_a_warning(tmp_path):

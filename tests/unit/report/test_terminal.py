@@ -30,6 +30,14 @@ def test_each_section_has_its_medians(printed):
     assert row == ["a", "cpu", "2", "2", "3.50", "0.5000", "75.00", "%"]
 
 
+def test_the_loop_is_a_column_if_a_run_was_tuned(printed):
+    assert "loop" not in printed(record("a"), record("b"))
+    text = printed(record("a", seconds=1.0), record("a", seconds=2.0, loop="tuned"))
+    rows = [line.split()[:4] for line in text.splitlines() if line.startswith(("framework", "a "))]
+    assert rows == [["framework", "device", "loop", "epochs"], ["a", "cpu", "stock", "2"], ["a", "cpu", "tuned", "2"]]
+    assert "a on cpu and a tuned on cpu: " in text
+
+
 def test_censored_runs_are_counted_and_missing_numbers_have_words(printed):
     text = printed(record("a", 1), diverged("a", 2), out_of_memory("b", 1), diverged("c", 1))
     assert "1 of 2 diverged" in text

@@ -1,9 +1,12 @@
 """Comparisons of two trainers: ratios over pairs of runs, verdicts, and differences between the first losses."""
 
+from itertools import combinations, product
+
 import pandas as pd
 import pytest
 from records_for_tests import certificates_of, diverged, out_of_memory, record, resealed, written_tables
 
+from trainmark.plan.run import trainer_name
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.comparisons import comparisons_table, groups_to_certify, read_comparisons
 from trainmark.tables.formatting import format_ratio
@@ -121,12 +124,19 @@ def test_a_time_of_0_has_no_ratio(compared):
     assert row["left_out_reasons"] == "2 with a value of 0"
 
 
-def test_trainers_are_compared_if_only_framework_or_only_device_differs(compared):
-    records = [record(framework, device=device) for framework in "ab" for device in ("cpu", "gpu")]
-    trainers = {(row["first"], row["second"]) for row in compared(*records)}
-    assert trainers == {
-        ("a on cpu", "b on cpu"), ("a on gpu", "b on gpu"), ("a on cpu", "a on gpu"), ("b on cpu", "b on gpu"),
-    }  # fmt: skip
+def test_trainers_are_compared_if_they_differ_in_exactly_one_of_framework_device_and_loop(compared):
+    trainers = [*product("ab", ("cpu", "gpu"), ("stock", "tuned"))]
+    found = {
+        (row["first"], row["second"])
+        for row in compared(*(record(framework, device=device, loop=loop) for framework, device, loop in trainers))
+    }
+    differing_in_one = {
+        (trainer_name(*first), trainer_name(*second))
+        for first, second in combinations(trainers, 2)
+        if sum(one != other for one, other in zip(first, second, strict=True)) == 1
+    }
+    assert found == differing_in_one
+    assert len(found) == 12
 
 
 @pytest.mark.parametrize("parity", ["bitwise", "rounding", "single"])

@@ -1,4 +1,4 @@
-"""Runs are not ranked if their first losses differ, or if another framework evaluates their weights differently."""
+"""Runs are not ranked if their first losses differ, or if another trainer evaluates their weights differently."""
 
 import pytest
 from records_for_tests import (
@@ -37,12 +37,12 @@ def sentence_of(wrong):
 
 
 def evaluation(*records, loss=0.0, accuracy=0.0, **changes):
-    """What another framework makes of these runs: so much more than the records say."""
+    """What another trainer makes of these runs: so much more than the records say."""
     entries = {}
     for one in records:
         results = {"loss": one["result"]["test_loss"] + loss, "accuracy": one["result"]["test_accuracy"] + accuracy}
         entries[one["run"]["id"]] = evaluation_entry(one, **results | changes)
-    return {"framework": "other", "device": "cpu", "runs": entries}
+    return {"framework": "other", "device": "cpu", "loop": "stock", "runs": entries}
 
 
 @pytest.mark.parametrize("loss", [2.3, 2.3 * (1 + 4e-7)])
@@ -54,8 +54,10 @@ def test_another_first_loss_is_named_with_its_runs(pairs):
     wrong = pairs(record("a"), record("b"), record("a", 2), record("b", 2, changes={"step_losses": [2.3001, 0.3]}))
     sentence = sentence_of(wrong)
     assert sentence.startswith("different: the first losses of the runs e/")
-    assert "/a/cpu/epochs-2/repeat-2 and " in sentence
-    assert sentence.endswith("/b/cpu/epochs-2/repeat-2 differ by 4.3e-05; equal trainings differ by 5e-07 at most")
+    assert "/a/cpu/stock/epochs-2/repeat-2 and " in sentence
+    assert sentence.endswith(
+        "/b/cpu/stock/epochs-2/repeat-2 differ by 4.3e-05; equal trainings differ by 5e-07 at most"
+    )
 
 
 def test_three_times_the_difference_in_the_certificate_is_allowed(pairs):
@@ -96,7 +98,8 @@ def test_runs_whose_evaluations_differ_from_their_records_are_named(pairs, apart
         (f"{x} on cpu", f"{y} on cpu") for x, y in (("a", "b"), ("b", "a"), ("a", "c"), ("c", "a"))
     }
     sentence = next(iter(wrong.values()))
-    assert sentence.startswith(f"different: other evaluates the weights of the run {records[0]['run']['id']} to a test")
+    run_id = records[0]["run"]["id"]
+    assert sentence.startswith(f"different: other on cpu evaluates the weights of the run {run_id} to a test")
     assert sentence.endswith("but its record says 0.5 and 75.00%")
 
 
@@ -115,7 +118,12 @@ def test_a_wrong_pair_is_refused_whatever_its_certificate_says(tmp_path):
 def test_a_loss_that_is_not_finite_is_named_too(pairs):
     """As it stands in the file: JSON has no such number."""
     one, other = record("a"), record("b")
-    evaluated = {"framework": "other", "device": "cpu", "runs": {one["run"]["id"]: evaluation_entry(one, loss="NaN")}}
+    evaluated = {
+        "framework": "other",
+        "device": "cpu",
+        "loop": "stock",
+        "runs": {one["run"]["id"]: evaluation_entry(one, loss="NaN")},
+    }
     assert "to a test loss of nan and" in sentence_of(pairs(one, other, evaluations=[evaluated]))
 
 

@@ -49,7 +49,7 @@ def parsed(monkeypatch):
 def test_defaults(parsed, script):
     found = parsed(script, "--recipe", "imdb-cnn")
     shared = {"recipe": "imdb-cnn", "dataset_folder": Path("prepared"), "mean": None, "framework": "chainer"}
-    shared |= {"device": "cpu", "settings": {"seed": 1}, "threads": 1, "log": None}
+    shared |= {"device": "cpu", "loop": "stock", "settings": {"seed": 1}, "threads": 1, "log": None}
     assert found.items() >= (shared | {"out": Path("out")}).items()
 
 
@@ -59,6 +59,15 @@ def test_values_from_the_command_line(parsed, script):
     found = parsed(script, *given)
     shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "threads": 4, "log": Path("log")}
     assert found.items() >= shared.items()
+
+
+@both
+def test_a_loop_that_the_framework_does_not_have_is_refused(parsed, script, capsys):
+    assert parsed(script, "--recipe", "imdb-cnn", "--loop", "tuned")["loop"] == "tuned"
+    with pytest.raises(SystemExit):
+        parsed(script, "--recipe", "imdb-cnn", "--framework", "keras-torch", "--loop", "tuned")
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith("error: --loop tuned: the framework keras-torch has only the loop stock")
 
 
 @both

@@ -83,7 +83,8 @@ def runs(tmp_path):
 
 def evaluate(runs, trainer=None):
     files, dataset = runs
-    return cross_evaluation(trainer or NumpyTrainer(), "cpu", RECIPE, SETTINGS, dataset, None, files)
+    adapter = trainer or NumpyTrainer()
+    return cross_evaluation(adapter, (adapter.framework, "cpu", "stock"), RECIPE, SETTINGS, dataset, None, files)
 
 
 def weights_left(runs):
@@ -163,7 +164,7 @@ def test_weights_that_are_missing_otherwise_are_an_error(runs, changes):
     file = runs[0][0]
     if changes:
         run_id, entry = next(iter(evaluate(runs)["runs"].items()))
-        left = {"framework": "keras-jax", "device": "cpu", "runs": {run_id: entry | changes}}
+        left = {"framework": "keras-jax", "device": "cpu", "loop": "stock", "runs": {run_id: entry | changes}}
         write_evaluation(left, file.with_name("evaluation.json"))
     file.with_name("weights.npz").unlink()
     with pytest.raises(RecordError, match=r"weights\.npz, the trained weights of the run, is missing; delete "):

@@ -13,9 +13,9 @@ from trainmark.plan.run import Run
 from trainmark.training import display as module
 from trainmark.training.display import RunDisplay
 
-RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", 2, 3)
+RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", "stock", 2, 3)
 ORDER = {"position": 7, "of": 18}
-TITLE = "run 7 of 18: mnist-mlp-keras on digits, chainer, cpu, repeat 3"
+TITLE = "run 7 of 18: mnist-mlp-keras on digits, chainer on cpu, repeat 3"
 
 
 class Terminal(io.StringIO):

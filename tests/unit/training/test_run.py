@@ -26,10 +26,10 @@ from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
 
 RECIPE = RECIPES["mnist-mlp-flux"]
-RUN = Run("e", RECIPE.name, "tiny", "fake", "cpu", 3, 2)
-TEXT_RUN = Run("e", "imdb-cnn", "texts", "fake", "cpu", 1, 1)
+RUN = Run("e", RECIPE.name, "tiny", "fake", "cpu", "stock", 3, 2)
+TEXT_RUN = Run("e", "imdb-cnn", "texts", "fake", "cpu", "stock", 1, 1)
 TEXT_LABELS = np.array([1, 1, 0, 1, 0, 0, 1, 0, 0, 1])
-GPU_RUN = Run("e", RECIPE.name, "tiny", "fake", "gpu", 1, 1)
+GPU_RUN = Run("e", RECIPE.name, "tiny", "fake", "gpu", "stock", 1, 1)
 SAMPLES, BATCH_SIZE = 10, 4  # three steps an epoch: 4, 4 and 2 samples
 CODE = {"sha256": "0" * 16, "modules": {"train": "0" * 16}}
 MIB = 2**20
@@ -144,7 +144,7 @@ def train(tmp_path, monkeypatch):
         keep_weights=True,
         **changes,
     ):
-        monkeypatch.setattr(run_module, "create_adapter", lambda name, threads: adapter)
+        monkeypatch.setattr(run_module, "create_adapter", lambda name, threads, loop: adapter)
         recipe = RECIPES[run.recipe]
         data, mean = (
             (tmp_path / "images", tmp_path / "images" / "mean.npy") if recipe.input else (tmp_path / "texts", None)
@@ -258,7 +258,7 @@ def test_adapter_is_given_float32_weights_and_splits(train):
 
 
 def test_one_epoch_is_all_warm_up(train):
-    run = Run("e", RECIPE.name, "tiny", "fake", "cpu", 1, 1)
+    run = Run("e", RECIPE.name, "tiny", "fake", "cpu", "stock", 1, 1)
     record = train(FakeAdapter(GOOD), run=run)
     assert record["result"]["steady_epoch_seconds"] is None
     assert record["result"]["samples_per_second"] is None

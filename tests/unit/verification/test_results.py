@@ -32,7 +32,7 @@ CONFIG = {
     "experiments": {
         "e": {
             "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["chainer", "keras-jax"],
-            "devices": ["cpu"], "epochs": [2], "repeats": 2,
+            "devices": ["cpu"], "loops": ["stock"], "epochs": [2], "repeats": 2,
             "seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 2, "memory_limit_mib": None,
             "keep_weights": "needed", "description": "",
         }
@@ -43,7 +43,7 @@ CONFIG = {
 }  # fmt: skip
 GROUP = ("e", "mnist-mlp-flux", "digits")
 RUNS = "runs/e/mnist-mlp-flux/digits"
-ONE, OTHER = (f"{RUNS}/chainer/cpu/epochs-2/repeat-{repeat}" for repeat in (1, 2))
+ONE, OTHER = (f"{RUNS}/chainer/cpu/stock/epochs-2/repeat-{repeat}" for repeat in (1, 2))
 CERTIFICATE = "certificates/e/mnist-mlp-flux/digits.json"
 EVALUATIONS = "evaluations/e/mnist-mlp-flux/digits"
 FIGURES = "figures/e/mnist-mlp-flux/digits"
@@ -73,7 +73,9 @@ def untouched(tmp_path_factory):
         made["inputs"]["mean_sha256"] = sha256_of(folder / "datasets/digits/mean.npy")
         made["weights"]["sha256"] = sha256_of(file.with_name("weights.npz"))
         file.write_text(json.dumps(resealed(made)))
-    certificate = certificate_of(("e", "mnist-mlp-flux", "digits"), [("chainer", "cpu"), ("keras-jax", "cpu")], {})
+    certificate = certificate_of(
+        ("e", "mnist-mlp-flux", "digits"), [("chainer", "cpu", "stock"), ("keras-jax", "cpu", "stock")], {}
+    )
     write_json(folder / CERTIFICATE, changed(certificate, {"settings.dataset_sha256": manifest["content_sha256"]}))
     for evaluator, evaluated in (("chainer", "keras-jax"), ("keras-jax", "chainer")):
         records = [json.loads((folder / "runs" / run.id / "record.json").read_text()) for run in runs]
@@ -82,8 +84,8 @@ def untouched(tmp_path_factory):
             for one in records
             if one["run"]["framework"] == evaluated
         }
-        about = {"framework": evaluator, "device": "cpu", "runs": entries}
-        write_evaluation(about, folder / EVALUATIONS / f"{evaluator}/cpu.json")
+        about = {"framework": evaluator, "device": "cpu", "loop": "stock", "runs": entries}
+        write_evaluation(about, folder / EVALUATIONS / f"{evaluator}/cpu/stock.json")
     write_plan(folder / "plan.json", CONFIG, [run.id for run in runs], [run.id for run in trained_order(runs, CONFIG)])
     remake(folder)
     return folder
@@ -137,7 +139,7 @@ def test_code_and_config_of_runs_and_certificates_are_told(untouched):
 
 def test_a_kept_record_of_an_earlier_config_is_no_problem(folder):
     earlier = record("chainer", 3, changes={"settings.seed": 5, "settings.experiment.seed": 5, "weights": None})
-    write_json(folder / RUNS / "chainer/cpu/epochs-2/repeat-3/record.json", earlier)
+    write_json(folder / RUNS / "chainer/cpu/stock/epochs-2/repeat-3/record.json", earlier)
     found = verify_results(folder, data=False)
     assert "1 record is not of a run in plan.json, and in no table" in found.facts
     assert found.problems == []
@@ -198,7 +200,7 @@ def leave_a_run_out(folder):
 
 def leave_an_evaluation_out(folder):
     """Remove the evaluation of one run's weights."""
-    path = folder / EVALUATIONS / "keras-jax/cpu.json"
+    path = folder / EVALUATIONS / "keras-jax/cpu/stock.json"
     found = json.loads(path.read_text())
     write_json(path, sealed(found | {"runs": {ONE.removeprefix("runs/"): found["runs"][ONE.removeprefix("runs/")]}}))
 
@@ -206,7 +208,7 @@ def leave_an_evaluation_out(folder):
 def remove_weights(folder, run=ONE, **changes):
     """Remove a run's weights as the trainer does that evaluated them. changes: of the entry that it leaves."""
     run_id = run.removeprefix("runs/")
-    evaluation = json.loads((folder / EVALUATIONS / "keras-jax/cpu.json").read_text())
+    evaluation = json.loads((folder / EVALUATIONS / "keras-jax/cpu/stock.json").read_text())
     left = {**evaluation, "runs": {run_id: evaluation["runs"][run_id] | changes}}
     write_evaluation(left, folder / run / "evaluation.json")
     (folder / run / "weights.npz").unlink()
@@ -311,12 +313,13 @@ ATTACKS = {
     "an evaluation of other weights": (
         edit(
             {"runs": {ONE.removeprefix("runs/"): evaluation_entry(record(), weights_sha256="0" * 64)}},
-            path=f"{EVALUATIONS}/keras-jax/cpu.json",
+            path=f"{EVALUATIONS}/keras-jax/cpu/stock.json",
         ),
-        "cpu.json was made from other weights than those of the run e/",
+        "stock.json was made from other weights than those of the run e/",
     ),
     "an evaluation": (
-        edit({"framework": "x"}, renewed=False, path=f"{EVALUATIONS}/keras-jax/cpu.json"), "cpu.json was changed after",
+        edit({"framework": "x"}, renewed=False, path=f"{EVALUATIONS}/keras-jax/cpu/stock.json"),
+        "stock.json was changed after",
     ),
     "a disturbance hidden": (
         edit(disturbed(foreign_seconds=0.94) | {"disturbed": None}), "its disturbances do not follow from",
@@ -356,8 +359,8 @@ ATTACKS = {
     ),
     "a pipe": (lambda folder: os.mkfifo(folder / "datasets/pipe"), "datasets/pipe is neither a file nor a folder"),
     "a cross-evaluation over another": (
-        copy(f"{EVALUATIONS}/chainer/cpu.json", f"{EVALUATIONS}/keras-jax/cpu.json"),
-        "cpu.json was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
+        copy(f"{EVALUATIONS}/chainer/cpu/stock.json", f"{EVALUATIONS}/keras-jax/cpu/stock.json"),
+        "stock.json was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
     ),
     "a run that is not evaluated": (leave_an_evaluation_out, "no other trainer evaluated the weights of the run e/"),
     "a title": (replace(f"{PREPARED}/manifest.json", "Digits", "Letters"), "manifest.json was changed after it was"),

@@ -69,7 +69,7 @@ class CommandRun:
         self._limit_mib: float | None = settings["memory_limit_mib"]
         self._folder = job.folder.resolve()
         self._seed: int = settings["seed"] + run.repeat - 1
-        self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
+        self._run = {"id": run.id, **asdict(run), "workers": 1}
         self._settings = dict.fromkeys(NOT_OF_COMMANDS) | {"seed": settings["seed"], "experiment": dict(settings)}
         files = {file["path"]: file["sha256"] for file in command["files"]}
         self._dataset = {"name": run.dataset, "content_sha256": digest_of(files), "samples": {}}

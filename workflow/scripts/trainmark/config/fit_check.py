@@ -8,6 +8,7 @@ from trainmark.config.optimizer_check import optimizer_findings
 from trainmark.config.schema_check import Finding, raise_findings
 from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
+from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine.gpus import DEVICES
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import (
@@ -47,16 +48,35 @@ def _fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, An
             yield from _initial_weights_findings(name, experiment, i, catalogue)
         yield from _stream_findings(name, experiment, catalogue, defaults)
         yield from _baseline_findings(name, experiment)
+        yield from _loop_findings(name, experiment)
 
 
 def _baseline_findings(name: str, experiment: Mapping) -> Iterator[Finding]:
     devices = DEVICES if experiment["devices"] == "auto" else experiment["devices"]
-    trainers = [f"{framework} on {device}" for framework, device in product(experiment["frameworks"], devices)]
+    # Not by plan.run.trainer_name: plan is a higher layer than this one.
+    trainers = [
+        f"{framework}{' tuned' if loop == 'tuned' else ''} on {device}"
+        for loop, device, framework in product(experiment["loops"], devices, experiment["frameworks"])
+    ]
     if experiment["baseline"] not in (None, *trainers):
         yield (
             ("experiments", name, "baseline"),
             f"found {format_value(experiment['baseline'])}; allowed: null, {', '.join(trainers)}",
         )
+
+
+def _loop_findings(name: str, experiment: Mapping) -> Iterator[Finding]:
+    frameworks = known_frameworks()
+    for i, loop in enumerate(experiment["loops"]):
+        lacking = [framework for framework in experiment["frameworks"] if loop not in frameworks[framework].loops]
+        if lacking:
+            having = ", ".join(framework.name for framework in frameworks.values() if loop in framework.loops)
+            without = " and ".join(lacking)
+            yield (
+                ("experiments", name, "loops", i),
+                f"found {format_value(loop)}, but there is no {loop} loop for {without}; allowed: stock, or only "
+                f"frameworks with a {loop} loop ({having}); move {without} to another experiment",
+            )
 
 
 def _input_findings(name: str, experiment: Mapping, i: int) -> Iterator[Finding]:

@@ -35,6 +35,9 @@ class Adapter(ABC):
     docs/adapter_template.py is a template to copy.
     """
 
+    loop: str = "stock"
+    """The loop that the adapter trains with (plan.run.LOOPS)."""
+
     out_of_memory_texts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """The framework's out-of-memory exceptions: for each class name, texts of which the message must contain one."""
 

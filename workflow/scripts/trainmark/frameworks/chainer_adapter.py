@@ -1,6 +1,6 @@
 """The adapter of Chainer: numpy on the CPU, CuPy on the GPU. The loop is that of its documentation: an updater."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,13 @@ from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.stream import Batch, Stream
 
 FRAMEWORKS = {
-    "chainer": {"packages": ["chainer"], "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"}}
+    "chainer": {
+        "packages": ["chainer"],
+        "loops": ["stock", "tuned"],
+        "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"},
+        # OpenBLAS gives CPUs that are newer than itself the kernels for AVX2.
+        "avx512_environment": {"OPENBLAS_CORETYPE": "SKYLAKEX"},
+    }
 }
 
 OUT_OF_MEMORY = {
@@ -51,6 +57,9 @@ class ChainerAdapter(Adapter):
 
     out_of_memory_texts = OUT_OF_MEMORY
 
+    network_class: type[Network] = Network
+    optimizers: Mapping[str, Callable[..., chainer.Optimizer]] = OPTIMIZERS
+
     def build(
         self,
         *,
@@ -69,7 +78,7 @@ class ChainerAdapter(Adapter):
         self._architecture = architecture
         self._splits: dict[str, tuple[Any, np.ndarray]] = {}
         self._counted = {"samples": 0, "batches": 0}
-        self._network = Network(architecture)
+        self._network = self.network_class(architecture)
         for parameter in architecture.arrays():
             array = array_of(self._network, parameter)
             check_array(self.framework, parameter, None if array is None else canonical_shape(parameter, array))
@@ -78,7 +87,7 @@ class ChainerAdapter(Adapter):
         self._network.to_device(self._device)
         self.set_weights(weights)
         constants = optimizer.as_dict()
-        self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants).setup(self._network)
+        self._optimizer = self.optimizers[constants.pop("rule")](**constants).setup(self._network)
         for parameter in self._network.params():
             parameter.update_rule._init_states(parameter)  # by default at the first update; `state` would lack it
         self._gradients: Weights = {}
@@ -99,10 +108,7 @@ class ChainerAdapter(Adapter):
         def compute_loss(inputs: np.ndarray, labels: np.ndarray) -> chainer.Variable:
             nonlocal samples
             samples += len(inputs)
-            heads = [chainer.functions.softmax_cross_entropy(logits, labels) for logits in self._network(inputs)]
-            loss = heads[0]
-            for (_, weight), auxiliary in zip(self._architecture.auxiliary, heads[1:], strict=True):
-                loss = loss + weight * auxiliary
+            loss = self._loss(inputs, labels)
             losses.append(loss.array)
             return loss
 
@@ -114,6 +120,14 @@ class ChainerAdapter(Adapter):
             updater.update()
         self._counted = {"samples": samples, "batches": updater.iteration}
         return np.array([float(loss) for loss in losses])
+
+    def _loss(self, inputs: Any, labels: Any) -> chainer.Variable:
+        """Return the loss of a step: softmax cross entropy, plus the weighted ones of auxiliary heads."""
+        heads = [chainer.functions.softmax_cross_entropy(logits, labels) for logits in self._network(inputs)]
+        loss = heads[0]
+        for (_, weight), auxiliary in zip(self._architecture.auxiliary, heads[1:], strict=True):
+            loss = loss + weight * auxiliary
+        return loss
 
     def _iterator(self, feed: EpochFeed) -> tuple[chainer.dataset.Iterator, Any]:
         """Return (the iterator of a feed, the converter of its batches), for an updater."""

@@ -25,6 +25,7 @@ from trainmark.recipes.stream import Batch, Stream
 FRAMEWORKS = {
     "keras-tensorflow": {
         "packages": ["tensorflow", "keras"],
+        "loops": ["stock", "tuned"],
         "environment": {
             "KERAS_BACKEND": "tensorflow",
             "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -35,6 +36,7 @@ FRAMEWORKS = {
     },
     "keras-jax": {
         "packages": ["jax", "keras"],
+        "loops": ["stock", "tuned"],
         "environment": {
             "KERAS_BACKEND": "jax",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -147,7 +149,7 @@ OUT_OF_MEMORY = {
 """Out-of-memory exceptions: for each class name, texts of which the message must contain one."""
 
 
-def create(framework: str, threads: int) -> "KerasAdapter":
+def create(framework: str, threads: int, loop: str = "stock") -> "KerasAdapter":
     """Return the adapter of a framework of FRAMEWORKS."""
     return KerasAdapter(framework, threads)
 
@@ -235,18 +237,18 @@ class KerasAdapter(Adapter):
         return {"x": inputs, "y": labels, "batch_size": feed.batch_size}
 
     def _batches(self, stream: Stream, batches: Iterator[Batch]) -> Any:
-        """Return the batches of a stream in Keras's layout, in the form that fit and predict take."""
+        """Return the batches of a stream in the form that fit and predict take."""
         channels, *sides = stream.input_shape
+        return self._backend.stream(self._module, self._converted(batches), (*sides, channels), stream.dtype)
 
-        def pairs() -> Iterator[Batch]:
-            try:
-                for inputs, labels in batches:
-                    yield to_channels_last(inputs), labels.astype(np.int32)
-            except Exception as error:
-                self._stream_error = error
-                raise
-
-        return self._backend.stream(self._module, pairs(), (*sides, channels), stream.dtype)
+    def _converted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Yield the batches of a stream in Keras's layout and types."""
+        try:
+            for inputs, labels in batches:
+                yield to_channels_last(inputs), labels.astype(np.int32)
+        except Exception as error:
+            self._stream_error = error
+            raise
 
     @contextmanager
     def _raising_stream_errors(self) -> Iterator[None]:

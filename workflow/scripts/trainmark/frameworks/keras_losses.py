@@ -22,6 +22,12 @@ def cross_entropies(labels: Any, logits: Any, auxiliary_weights: tuple[float, ..
     return loss
 
 
+def mean_cross_entropy(labels: Any, outputs: Any, auxiliary_weights: tuple[float, ...]) -> Any:
+    """Return the loss of a step, the mean of `cross_entropies`. Not with ops.mean, which computes in float32 on JAX."""
+    losses = cross_entropies(labels, outputs, auxiliary_weights)
+    return ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
+
+
 class CrossEntropy(keras.losses.Loss):
     """The mean of `cross_entropies` over a batch."""
 
@@ -50,14 +56,13 @@ class StepLosses(keras.metrics.Metric):
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Store the mean cross entropy of one batch. Not with ops.mean, which computes in float32 on JAX."""
-        losses = cross_entropies(y_true, y_pred, self._auxiliary_weights)
-        loss = ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
+        """Store the loss of one batch."""
+        loss = mean_cross_entropy(y_true, y_pred, self._auxiliary_weights)
         # The remainder matters only in the dry run that Keras on torch does first, on uninitialised memory.
         position = ops.reshape(self.step % self._steps, (1, 1))
         self.losses.assign(ops.scatter_update(self.losses, position, ops.reshape(loss, (1,))))
         self.step.assign(self.step + 1)
-        self.samples.assign(self.samples + ops.cast(ops.shape(losses)[0], "int"))
+        self.samples.assign(self.samples + ops.cast(ops.shape(y_pred)[0], "int"))
 
     def result(self) -> Any:
         """Return the loss of the epoch's last step, or 0 before it; it is never shown, because there is no progress

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from trainmark.errors import DeviceError
 from trainmark.files.literals import read_literal
+from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ class Framework:
     packages: packages that must be importable, the framework's own package first.
     environment: environment variables to set before the framework is imported.
     cpu_environment: more of them, for a process from which the GPUs are hidden.
+    avx512_environment: more of them, for the tuned loop on a CPU with AVX-512.
     set_up: the command that installs the framework.
+    loops: the loops in which its adapter trains, see `plan.run.LOOPS`.
     """
 
     name: str
@@ -40,7 +43,13 @@ class Framework:
     packages: tuple[str, ...]
     environment: dict[str, str]
     cpu_environment: dict[str, str]
+    avx512_environment: dict[str, str]
     set_up: str
+    loops: tuple[str, ...]
+
+    def modules(self, loop: str) -> list[str]:
+        """Return the modules that train with a loop: the adapter's, and for the tuned loop also one beside it."""
+        return [self.module, *([self.module.replace("_adapter", "_tuned")] if loop == "tuned" else [])]
 
     def missing_packages(self) -> list[str]:
         """Return the packages of this framework that are not installed."""
@@ -66,25 +75,35 @@ def known_frameworks() -> dict[str, Framework]:
             tuple(entry["packages"]),
             entry["environment"],
             entry.get("cpu_environment", {}),
+            entry.get("avx512_environment", {}),
             entry.get("set_up", "make"),
+            tuple(entry.get("loops", ["stock"])),
         )
         for path in sorted(Path(__file__).parent.glob("*_adapter.py"))
         for name, entry in read_literal(path, "FRAMEWORKS").items()
     }
 
 
-def create_adapter(name: str, threads: int) -> "Adapter":
-    """Import a framework and return its adapter.
+def create_adapter(name: str, threads: int, loop: str = "stock") -> "Adapter":
+    """Import a framework and return the adapter of one of its loops.
 
     Call this for one framework per process, because Keras has one backend per process. Raises DeviceError if a package
     of the framework is not installed.
     """
     framework = known_frameworks()[name]
     framework.refuse(framework.missing_packages())
+    set_environment(name, loop)
+    module = importlib.import_module(f"trainmark.frameworks.{framework.modules(loop)[-1]}")
+    return module.create(name, threads)
+
+
+def set_environment(name: str, loop: str) -> None:
+    """Set the environment variables of a framework. Call it before numpy is imported, which reads some of them."""
+    framework = known_frameworks()[name]
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING
     os.environ.update(framework.environment | (framework.cpu_environment if hidden else {}))
-    module = importlib.import_module(f"trainmark.frameworks.{framework.module}")
-    return module.create(name, threads)
+    if loop == "tuned" and has_avx512():
+        os.environ.update(framework.avx512_environment)
 
 
 FIND_PACKAGES = "import importlib.util as u, sys; print(*(name for name in sys.argv[1:] if not u.find_spec(name)))"

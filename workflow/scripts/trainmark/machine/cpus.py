@@ -19,6 +19,12 @@ def allowed_cpus() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+def has_avx512() -> bool:
+    """Return whether the CPU has the AVX-512 instructions of Intel's Skylake-X; False where Linux does not tell."""
+    flags = re.search(r"^flags\s*:(.*)", read_kernel_file(Path("/proc/cpuinfo")), re.MULTILINE)
+    return {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"} <= set(flags[1].split() if flags else ())
+
+
 def cpu_quota() -> float | None:
     """Return the CPU quota of this process's control groups, in CPUs, or None if there is no quota.
 

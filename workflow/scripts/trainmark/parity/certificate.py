@@ -17,10 +17,10 @@ from trainmark.parity.contradictions import contradictions
 from trainmark.parity.epoch_check import AT_SLOW_RATE, SLOW_LOSSES
 from trainmark.parity.sentences import Location
 from trainmark.parity.trace import Trace
-from trainmark.plan.run import CERTIFICATE_FILE
+from trainmark.plan.run import CERTIFICATE_FILE, TRAINER
 from trainmark.records.record import decode_loss, encode_loss
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
@@ -67,8 +67,7 @@ def certificate(
         "parity_classes": {name: bound if bound < 1 else None for name, bound in PARITY_CLASSES.items()},
         "trainers": [
             {
-                "framework": trace.framework,
-                "device": trace.device,
+                **{key: getattr(trace, key) for key in TRAINER},
                 "versions": dict(trace.versions),
                 "code": trace.settings[CODE],
                 "failure": asdict(trace.failure) if trace.failure else None,

@@ -150,7 +150,16 @@ def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Ma
     float32_ops = tuple(adapter.float32_ops)
     versions = adapter.versions()
     return Trace(
-        adapter.framework, device, versions, stage_traces, epochs, checks, training.settings, failure, float32_ops
+        adapter.framework,
+        device,
+        versions,
+        stage_traces,
+        epochs,
+        checks,
+        training.settings,
+        failure,
+        float32_ops,
+        adapter.loop,
     )
 
 

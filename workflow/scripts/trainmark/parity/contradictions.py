@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from trainmark.parity.compare import DECIDING_STAGES, PARITY_CLASSES, REFUSED
-from trainmark.plan.run import trainer_name
+from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.records.record import decode_loss
 
 
@@ -14,8 +14,7 @@ def contradictions(certificate: Mapping) -> Iterator[str]:
     if settings["seed"] != settings["experiment"].get("seed"):
         yield f"its seed is {settings['seed']}, and its experiment's seed is {settings['experiment'].get('seed')}"
     failed = {
-        trainer_name(one["framework"], one["device"]): one["failure"] or any(one["checks"].values())
-        for one in certificate["trainers"]
+        trainer_name(*trainer_in(one)): one["failure"] or any(one["checks"].values()) for one in certificate["trainers"]
     }
     pairs = [(pair["first"], pair["second"]) for pair in certificate["pairs"]]
     if pairs != list(combinations(failed, 2)):

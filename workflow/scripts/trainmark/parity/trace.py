@@ -15,9 +15,9 @@ from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
 from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingResult
 from trainmark.parity.sketches import Sketches
-from trainmark.plan.run import trainer_name
+from trainmark.plan.run import STOCK, TRAINER, trainer_in, trainer_name
 
-FORMAT = 7
+FORMAT = 8
 """Version of the file format; files of any other version are refused."""
 
 SINGLE_SKETCHES = ("initial_weights", "activations", "epoch_weights", "evaluation")
@@ -93,7 +93,7 @@ class Failure:
 class Trace:
     """Everything that one trainer showed.
 
-    framework, device: the trainer.
+    framework, device, loop: the trainer.
     versions: versions of the packages that train.
     stages: what it showed in each stage (see certified_steps.STAGES).
     epochs: what it showed in whole epochs; None if there are none or the trainer failed before them.
@@ -112,11 +112,12 @@ class Trace:
     settings: Mapping = field(default_factory=dict)
     failure: Failure | None = None
     float32_ops: tuple[str, ...] = ()
+    loop: str = STOCK
 
     @property
     def trainer(self) -> str:
         """Name of the trainer, for example "chainer on cpu"."""
-        return trainer_name(self.framework, self.device)
+        return trainer_name(*trainer_in(vars(self)))
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def write_trace(trace: Trace, path: Path) -> None:
     stages = {name: _pack_stage(stage, name, arrays) for name, stage in trace.stages.items()}
     header = {
         "format": FORMAT,
-        **{key: getattr(trace, key) for key in ("framework", "device", "versions", "settings")},
+        **{key: getattr(trace, key) for key in (*TRAINER, "versions", "settings")},
         "failure": asdict(trace.failure) if trace.failure else None,
         "float32_ops": trace.float32_ops,
         "checks": trace.checks,
@@ -178,7 +179,7 @@ def read_trace(path: Path) -> Trace:
             f"{path} is damaged or not a trace of this version of trainmark; delete it and run snakemake again"
         ) from error
     return Trace(
-        **{key: header[key] for key in ("framework", "device", "versions", "settings", "checks")},
+        **{key: header[key] for key in (*TRAINER, "versions", "settings", "checks")},
         stages=stages,
         epochs=epochs,
         failure=failure,

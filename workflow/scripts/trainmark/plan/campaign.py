@@ -1,8 +1,10 @@
 """The campaign of a workflow: its runs, their order and files, and the values that rules look up by wildcards."""
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,22 @@ from trainmark.plan.products import (
     RECORD_FILE,
     TRACE_FILE,
     evaluation_files,
+    mean_array,
     packed_folder,
     packed_to_train,
+    prepared_folder,
     products,
 )
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
+from trainmark.plan.run import (
+    CERTIFICATE_FILE,
+    RUN_FOLDER,
+    TRAINER,
+    Run,
+    Trainer,
+    trainer_in,
+    trainer_name,
+    trainer_part,
+)
 from trainmark.plan.staleness import certificate_changes, record_changes, sha256_of_input, tables_changes
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
@@ -44,6 +57,19 @@ SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", 
 
 Wildcards = Any
 """Snakemake's wildcards: the variable parts of an output's path, as attributes."""
+
+
+def once_per_trainer(method: Callable[[Any, Wildcards], Any]) -> Callable[[Any, Wildcards], Any]:
+    """Make a method of wildcards compute its value once for all runs of a trainer. There may be thousands."""
+
+    @wraps(method)
+    def look_up(self: Any, wildcards: Wildcards) -> Any:
+        key = (method.__name__, trainer_part(wildcards))
+        if key not in self._computed:
+            self._computed[key] = method(self, wildcards)
+        return self._computed[key]
+
+    return look_up
 
 
 class Campaign:
@@ -74,6 +100,7 @@ class Campaign:
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
         self._trainers = certified_groups(self.runs)
         self._trainings = [run for run in self.runs if run.framework != FRAMEWORK]
+        self._computed: dict[tuple, Any] = {}
         self.attempts: dict[str, int] = {}
         self.repeated: list[str] = []
 
@@ -151,9 +178,15 @@ class Campaign:
         with_code: also compare the code.
         """
         run_id = RUN_FOLDER.format_map(wildcards)
-        path = Path(RECORD_FILE.format_map(wildcards))
-        expected = self._expected(wildcards, self.settings, self.recipe)
-        return record_changes(path, run_id, expected, self.training_code(wildcards) if with_code else None)
+        path = RECORD_FILE.format_map(wildcards)
+        if not os.path.exists(path):
+            return []
+        expected = self._expected_of_run(wildcards)
+        return record_changes(Path(path), run_id, expected, self.training_code(wildcards) if with_code else None)
+
+    @once_per_trainer
+    def _expected_of_run(self, wildcards: Wildcards) -> dict:
+        return self._expected(wildcards, self.settings, self.recipe)
 
     def stale_certificate(self, wildcards: Wildcards, with_code: bool) -> list[str]:
         """Return what differs between a group's certificate and the config (`certificate_changes`).
@@ -163,8 +196,8 @@ class Campaign:
         group = {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
         path = Path(CERTIFICATES, CERTIFICATE_FILE.format(**group))
         expected = self._expected(wildcards, self.certified_settings, self.certified_recipe)
-        frameworks = sorted({framework for framework, _ in self.trainers(wildcards)})
-        code = dict(zip(["certify", *frameworks], self.certificate_code(wildcards), strict=True)) if with_code else None
+        names = ["certify", *(trainer_name(*trainer) for trainer in self.trainers(wildcards))]
+        code = dict(zip(names, self.certificate_code(wildcards), strict=True)) if with_code else None
         return certificate_changes(path, group, expected, code)
 
     def stale_tables(self, wildcards: Wildcards, with_code: bool) -> list[str]:
@@ -199,6 +232,7 @@ class Campaign:
         files = self.command(wildcards)["files"]
         return json.dumps({"files": [{"name": file["path"], **file} for file in files]}, sort_keys=True)
 
+    @once_per_trainer
     def recipe(self, wildcards: Wildcards) -> str:
         """The values of the recipe that affect a run, as JSON. Those of a command are the whole command."""
         if wildcards.framework == FRAMEWORK:
@@ -213,6 +247,21 @@ class Campaign:
     def packed_option(self, wildcards: Wildcards) -> str:
         """The option that names the folder of the packed images; an empty text if none are read."""
         return option("--packed", packed_folder(wildcards.dataset) if self.packed_images(wildcards) else None)
+
+    @once_per_trainer
+    def training_options(self, wildcards: Wildcards) -> str:
+        """The options of a training, apart from its run: the dataset, what is made from it, and the settings."""
+        options = [
+            option("--dataset-folder", prepared_folder(wildcards.dataset)),
+            option("--mean", next(iter(mean_array(wildcards.dataset, self.catalogue)), None)),
+            self.packed_option(wildcards),
+            option("--settings", self.settings(wildcards)),
+        ]
+        return " ".join(filter(None, options))
+
+    def run_depends(self, wildcards: Wildcards) -> list:
+        """What else makes a run stale, if it changes: the recipe, the code and the attempt."""
+        return [self.recipe(wildcards), self.training_code(wildcards), self.attempt(wildcards)]
 
     def certified_recipe(self, wildcards: Wildcards) -> str:
         """The values of the recipe that affect a certificate, as JSON."""
@@ -250,50 +299,51 @@ class Campaign:
         """Turn a function of a dataset's name and the catalogue into a function of wildcards."""
         return lambda wildcards: look_up(wildcards.dataset, self.catalogue)
 
-    def trainers(self, wildcards: Wildcards) -> list[tuple[str, str]]:
-        """(framework, device) of each trainer of a certificate, in the order of the config."""
+    def trainers(self, wildcards: Wildcards) -> list[Trainer]:
+        """The trainers of a certificate, in the order of the config."""
         return self._trainers[wildcards.experiment, wildcards.recipe, wildcards.dataset]
 
     def traces(self, wildcards: Wildcards) -> list[str]:
         """The traces of all trainers of a certificate."""
         group = {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
         return [
-            TRACE_FILE.format(**group, framework=framework, device=device)
-            for framework, device in self.trainers(wildcards)
+            TRACE_FILE.format(**group, **dict(zip(TRAINER, trainer, strict=True)))
+            for trainer in self.trainers(wildcards)
         ]
 
     def evaluated(self, wildcards: Wildcards) -> list[str]:
         """The records of the runs that a trainer evaluates: those of the previous trainer in its group."""
         trainers = self.trainers(wildcards)
-        before = trainers[trainers.index((wildcards.framework, wildcards.device)) - 1]
+        before = trainers[trainers.index((wildcards.framework, wildcards.device, wildcards.loop)) - 1]
         group = (wildcards.experiment, wildcards.recipe, wildcards.dataset)
         return [
             RECORD_FILE.format_map(vars(run))
             for run in self.runs
-            if (run.experiment, run.recipe, run.dataset) == group and (run.framework, run.device) == before
+            if (run.experiment, run.recipe, run.dataset) == group and trainer_in(vars(run)) == before
         ]
 
     # --- the code that a job depends on -----------------------------------------------------------------------------
 
+    @once_per_trainer
     def training_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that trains a run."""
         if wildcards.framework == FRAMEWORK:
             return digest(*command_code())
-        return digest(*training_code(RECIPES[wildcards.recipe], wildcards.framework))
+        return digest(*training_code(RECIPES[wildcards.recipe], wildcards.framework, wildcards.loop))
 
     def tracing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that writes the trace of a trainer."""
-        return digest(*tracing_code(RECIPES[wildcards.recipe], wildcards.framework))
+        return digest(*tracing_code(RECIPES[wildcards.recipe], wildcards.framework, wildcards.loop))
 
     def evaluating_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that evaluates the runs of another trainer."""
-        return digest(*evaluating_code(RECIPES[wildcards.recipe], wildcards.framework))
+        return digest(*evaluating_code(RECIPES[wildcards.recipe], wildcards.framework, wildcards.loop))
 
     def certificate_code(self, wildcards: Wildcards) -> list[str]:
         """Digests of the code that compares the traces of a group, and of the code that writes each of them."""
         recipe = RECIPES[wildcards.recipe]
-        frameworks = sorted({framework for framework, _ in self.trainers(wildcards)})
-        return [digest("certify"), *(digest(*tracing_code(recipe, framework)) for framework in frameworks)]
+        traced = [tracing_code(recipe, framework, loop) for framework, _, loop in self.trainers(wildcards)]
+        return [digest("certify"), *(digest(*starts) for starts in traced)]
 
     def preparing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that prepares a dataset."""

@@ -5,13 +5,14 @@ from dataclasses import asdict
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan import code_digests
+from trainmark.plan.run import STOCK
 from trainmark.recipes.recipe import Recipe
 
 
-def training_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
-    """Starts for a run: the training script, the framework's adapter, and the module of the recipe's network."""
-    adapter = f"trainmark.frameworks.{known_frameworks()[framework].module}"
-    return ("train", adapter, recipe.architecture.__module__)
+def training_code(recipe: Recipe, framework: str, loop: str = STOCK) -> tuple[str, ...]:
+    """Starts for a run: the training script, the modules of the adapter, and that of the recipe's network."""
+    adapter = [f"trainmark.frameworks.{module}" for module in known_frameworks()[framework].modules(loop)]
+    return ("train", *adapter, recipe.architecture.__module__)
 
 
 def command_code() -> tuple[str, ...]:
@@ -19,14 +20,14 @@ def command_code() -> tuple[str, ...]:
     return ("run_command", "trainmark.commands.guard", "trainmark.commands.probe")
 
 
-def tracing_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
+def tracing_code(recipe: Recipe, framework: str, loop: str = STOCK) -> tuple[str, ...]:
     """Starts for a trace: those of a run, with the tracing script instead of the training script."""
-    return ("trace_training", *training_code(recipe, framework)[1:])
+    return ("trace_training", *training_code(recipe, framework, loop)[1:])
 
 
-def evaluating_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
+def evaluating_code(recipe: Recipe, framework: str, loop: str = STOCK) -> tuple[str, ...]:
     """Starts for a cross-evaluation: those of a run, with the evaluation script instead of the training script."""
-    return ("evaluate", *training_code(recipe, framework)[1:])
+    return ("evaluate", *training_code(recipe, framework, loop)[1:])
 
 
 def preparing_code(dataset_format: str) -> tuple[str, ...]:

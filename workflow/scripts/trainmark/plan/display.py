@@ -22,7 +22,7 @@ from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
 from trainmark.plan.environments import methods_of, where_to_add
 from trainmark.plan.products import CERTIFICATES, RECORD_FILE, TRAINING_RULES
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, TRAINER, trainer_in, trainer_name
 from trainmark.records.sentences import run_sentence
 
 REFRESH_SECONDS = 1.0
@@ -42,17 +42,17 @@ TITLES = {
     "pack_images": "packing the images of {dataset}",
     "compute_mean_image": "computing the mean image of {dataset}",
     "check_gpu": "checking that {framework} computes on the GPU",
-    "trace_training": "checking {framework} on {device} ({recipe} on {dataset})",
+    "trace_training": "checking {trainer} ({recipe} on {dataset})",
     "certify": "comparing all trainers ({recipe} on {dataset})",
-    "train": "training {framework} on {device}, {epochs} epochs, repeat {repeat} ({recipe} on {dataset})",
+    "train": "training {trainer}, {epochs} epochs, repeat {repeat} ({recipe} on {dataset})",
     "fetch_command": "fetching the files of {recipe}",
     "run_command": "running {recipe} on {device}, {epochs} epochs, repeat {repeat}",
-    "evaluate_weights": "cross-evaluating with {framework} on {device} ({recipe} on {dataset})",
+    "evaluate_weights": "cross-evaluating with {trainer} ({recipe} on {dataset})",
     "collect_records": "making the tables",
     "plot_figure": "drawing {figure} ({recipe} on {dataset})",
     "report": "writing the report",
 }
-"""What the jobs of each rule do."""
+"""What the jobs of each rule do. `trainer` is the name of a trainer, the other words are wildcards."""
 
 WITH_OWN_BAR = {"download_dataset", "fetch_command", "prepare_dataset", "pack_images", "compute_mean_image"}
 """Rules whose jobs draw their own progress bar. Ours is hidden while one of them runs."""
@@ -81,7 +81,8 @@ class Job:
     @property
     def title(self) -> str:
         """A description of what the job does."""
-        title = TITLES.get(self.rule, self.rule).format_map(self.wildcards)
+        names = {"trainer": trainer_name(*trainer_in(self.wildcards))} if {*TRAINER} <= self.wildcards.keys() else {}
+        title = TITLES.get(self.rule, self.rule).format_map({**self.wildcards, **names})
         return title.replace(" 1 epochs", " 1 epoch")
 
     def state(self) -> str:
@@ -320,7 +321,7 @@ class Forecast:
 
 def _keys(run: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return the keys under which similar runs are found, the most similar first."""
-    recipe, dataset, trainer = run["recipe"], run["dataset"], (run["framework"], run["device"])
+    recipe, dataset, trainer = run["recipe"], run["dataset"], trainer_in(run)
     return [(recipe, dataset, *trainer), (recipe, dataset), ()]
 
 
@@ -402,3 +403,28 @@ def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None
     logger.removeHandler(inner)
     logger.addHandler(display)
     return display
+
+
+def skip_hidden_jobs(workflow: Any) -> None:
+    """In a dry run that hides jobs, prepare the message about one job of each rule only.
+
+    Snakemake prepares the message of every job, which takes a third of the time of a large dry run, before `quiet`
+    hides it. One job of each rule is enough to find mistakes in values that only the message needs, such as resources.
+
+    workflow: Snakemake's `Workflow`.
+    """
+    from snakemake.executors.dryrun import Executor
+    from snakemake.logging import logger
+
+    settings = workflow.output_settings
+    hidden = settings.dryrun and "rules" in map(str, settings.quiet or ())
+    if not hidden or any(not isinstance(handler, WorkflowDisplay) for handler in logger.handlers):
+        return
+    print_job, printed = Executor.printjob, set()
+
+    def print_first(executor: Any, job: Any) -> None:
+        if job.name not in printed:
+            printed.add(job.name)
+            print_job(executor, job)
+
+    Executor.printjob = print_first

@@ -9,11 +9,14 @@ from itertools import product
 from math import prod
 
 from trainmark.errors import ConfigError
-from trainmark.plan.run import Run
+from trainmark.plan.run import STOCK, Run, Trainer
 from trainmark.recipes.command import DATASET, FRAMEWORK
 
-AXES = ("epochs", "recipes", "datasets", "devices", "frameworks")
-"""The keys of an experiment that hold a list. The matrix is their product with the repeats."""
+AXES = ("epochs", "recipes", "datasets", "devices", "loops", "frameworks")
+"""The keys of an experiment that hold a list. The matrix is their product with the repeats.
+
+Frameworks come last: each trainer evaluates the weights of the one before it, which should be of another framework.
+"""
 
 
 def with_devices(config: Mapping, gpu_found: bool) -> dict:
@@ -55,12 +58,14 @@ def _commands(experiment: Mapping) -> Mapping:
 
 def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
     repeats = range(1, experiment["repeats"] + 1)
-    for repeat, epochs, recipe, dataset, device, framework in product(repeats, *(experiment[key] for key in AXES)):
-        yield Run(name, recipe, dataset, framework, device, epochs, repeat)
+    for repeat, epochs, recipe, dataset, device, loop, framework in product(
+        repeats, *(experiment[key] for key in AXES)
+    ):
+        yield Run(name, recipe, dataset, framework, device, loop, epochs, repeat)
     for repeat, epochs, command, device in product(
         repeats, experiment["epochs"], _commands(experiment), experiment["devices"]
     ):
-        yield Run(name, command, DATASET, FRAMEWORK, device, epochs, repeat)
+        yield Run(name, command, DATASET, FRAMEWORK, device, STOCK, epochs, repeat)
 
 
 def expand_runs(config: Mapping) -> list[Run]:
@@ -68,28 +73,28 @@ def expand_runs(config: Mapping) -> list[Run]:
     return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment)]
 
 
-def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
+def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[Trainer]]:
     """Return the trainers of each group that has at least two of them. Commands are not certified.
 
     runs: Runs, or objects with the same attributes, such as rows of the table of runs.
 
-    The keys are (experiment, recipe, dataset), the values lists of (framework, device).
+    The keys are (experiment, recipe, dataset), the values lists of trainers.
     """
-    trainers: dict[tuple[str, str, str], dict[tuple[str, str], None]] = {}
+    trainers: dict[tuple[str, str, str], dict[Trainer, None]] = {}
     for run in runs:
         if run.framework == FRAMEWORK:
             continue
-        trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.framework, run.device] = None
+        trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.framework, run.device, run.loop] = None
     return {group: list(of_group) for group, of_group in trainers.items() if len(of_group) > 1}
 
 
 def trained_order(runs: Iterable[Run], config: Mapping) -> list[Run]:
     """Return the runs in the order in which they are trained: one block per repeat, shuffled within each block.
 
-    Experiments, frameworks, devices and numbers of epochs are interleaved, so that a machine that slows down or warms
-    up favours none of them. Runs of the same repeat, which are compared with each other, are trained close in time.
-    Within a block the runs are sorted by SHA-256 of the experiment's seed and the run's id. The order is therefore the
-    same on every machine, and adding an experiment does not change the order of the other runs.
+    Experiments, trainers and numbers of epochs are interleaved, so that a machine that slows down or warms up favours
+    none of them. Runs of the same repeat, which are compared with each other, are trained close in time. Within a block
+    the runs are sorted by SHA-256 of the experiment's seed and the run's id. The order is therefore the same on every
+    machine, and adding an experiment does not change the order of the other runs.
     """
 
     def sort_key(run: Run) -> tuple[int, str]:

@@ -4,6 +4,7 @@ import json
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def writes_weights(experiment: Mapping, on_texts: bool) -> bool:
     """
     keep = experiment.get("keep_weights", True)
     if keep == "needed":
-        return on_texts or len(experiment["frameworks"]) * len(experiment["devices"]) > 1
+        return on_texts or prod(len(experiment[key]) for key in ("frameworks", "devices", "loops")) > 1
     return bool(keep)
 
 

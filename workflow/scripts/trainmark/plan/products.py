@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trainmark.datasets.catalogue import SPLITS, kind_of, store_file
-from trainmark.plan.run import EVALUATION, RUN_FOLDER
+from trainmark.plan.run import EVALUATION, RUN_FOLDER, TRAINER, Trainer
 
 RESULTS = "results"
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
-TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}.npz"
+TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.npz"
 GPU_CHECK_FILE = "results/gpu_checks/{framework}/{device}.json"
 COMMAND_FOLDER = f"{RESULTS}/commands/" + "{experiment}/{recipe}"
 """Folder of the files that are fetched for a command."""
@@ -21,8 +21,8 @@ TRAINING_RULES = ("train", "run_command")
 CERTIFICATES = f"{RESULTS}/certificates"
 EVALUATIONS = f"{RESULTS}/evaluations"
 EVALUATION_FILE = f"{EVALUATIONS}/{EVALUATION}"
-Trainers = Mapping[tuple[str, str, str], Iterable[tuple[str, str]]]
-"""(framework, device) of the trainers of each (experiment, recipe, dataset)."""
+Trainers = Mapping[tuple[str, str, str], Iterable[Trainer]]
+"""The trainers of each (experiment, recipe, dataset)."""
 
 FIGURES = f"{RESULTS}/figures"
 FIGURE_FILE = f"{FIGURES}/" + "{experiment}/{recipe}/{dataset}/{figure}."
@@ -51,10 +51,12 @@ def gpu_check(framework: str, device: str) -> list[str]:
 def evaluation_files(config: Mapping, trainers: Trainers) -> list[str]:
     """Return the paths of the cross-evaluations in their folder: one per trainer of each group that writes weights."""
     return [
-        EVALUATION.format(experiment=experiment, recipe=recipe, dataset=dataset, framework=framework, device=device)
+        EVALUATION.format(
+            experiment=experiment, recipe=recipe, dataset=dataset, **dict(zip(TRAINER, trainer, strict=True))
+        )
         for (experiment, recipe, dataset), of_group in trainers.items()
         if config["experiments"][experiment]["keep_weights"]
-        for framework, device in of_group
+        for trainer in of_group
     ]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trainmark.files.seal import digest_of
 from trainmark.plan.products import MANIFEST, RESULTS, TABLES, prepared_folder
+from trainmark.plan.run import trainer_in, trainer_name
 
 
 def record_changes(path: Path, run_id: str, expected: Mapping, code: str | None) -> list[str]:
@@ -43,7 +44,7 @@ def certificate_changes(path: Path, group: Mapping, expected: Mapping, code: Map
 
     group: experiment, recipe and dataset.
     expected: as for `record_changes`.
-    code: digests of the tracing code by framework, and of the comparing code as "certify"; None to ignore the code.
+    code: digests of the tracing code by trainer, and of the comparing code as "certify"; None to ignore the code.
     """
     return _changes(path, lambda certificate: _matches_of_certificate(certificate, group, expected, code))
 
@@ -52,7 +53,7 @@ def _matches_of_certificate(
     certificate: Mapping, group: Mapping, expected: Mapping, code: Mapping | None
 ) -> dict[str, bool]:
     settings, trainers = certificate["settings"], certificate["trainers"]
-    digests = {trainer["framework"]: trainer["code"]["sha256"] for trainer in trainers}
+    digests = {trainer_name(*trainer_in(trainer)): trainer["code"]["sha256"] for trainer in trainers}
     digests["certify"] = certificate["code"]["sha256"]
     return {
         "another group": {key: certificate[key] for key in group} == group,

@@ -1,7 +1,7 @@
 """The order of the training samples, the same for every framework."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -35,6 +35,11 @@ class EpochFeed:
     def steps(self) -> int:
         """Number of batches in the epoch."""
         return ceil(self.samples / self.batch_size)
+
+    def places(self) -> Iterator[slice]:
+        """Yield the positions of each step's samples in the epoch."""
+        for start in range(0, self.samples, self.batch_size):
+            yield slice(start, min(start + self.batch_size, self.samples))
 
     def batch_sizes(self) -> np.ndarray:
         """Return the number of samples of each step, int64, (steps,)."""

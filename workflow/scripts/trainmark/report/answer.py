@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from trainmark.plan.run import group_title
+from trainmark.plan.run import STOCK, TRAINER, group_title
 from trainmark.recipes.command import DATASET
 from trainmark.report.cells import Cell, break_even_cells, comparison_cells
 from trainmark.report.warnings import Warned, warnings
@@ -121,7 +121,9 @@ def counted(number: int, thing: str) -> str:
 
 
 def _title(runs: pd.DataFrame) -> str:
-    return f"{listed(runs['framework'].unique())} on {listed(runs['device'].unique())}"
+    """The trainers of these runs: "chainer and keras-jax on cpu", or "chainer on cpu and gpu, stock and tuned"."""
+    frameworks, devices, loops = (listed(runs[key].unique()) for key in TRAINER)
+    return f"{frameworks} on {devices}{'' if loops == STOCK else f', {loops}'}"
 
 
 def _compared(values: tuple, runs: pd.DataFrame) -> dict:
@@ -132,10 +134,10 @@ def _compared(values: tuple, runs: pd.DataFrame) -> dict:
     return dict(zip(GROUP, values, strict=True)) | {
         "frameworks": list(runs["framework"].unique()),
         "devices": list(runs["device"].unique()),
+        "loops": list(runs["loop"].unique()),
         "epochs": epochs,
         "repeats": repeats,
-        "sentence": f"{group_title(*values[1:])}: {listed(runs['framework'].unique())} on "
-        f"{listed(runs['device'].unique())}; {how_long}.",
+        "sentence": f"{group_title(*values[1:])}: {_title(runs)}; {how_long}.",
     }
 
 

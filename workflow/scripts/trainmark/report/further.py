@@ -5,10 +5,11 @@ from math import isinf
 
 import pandas as pd
 
+from trainmark.plan.run import trainer_in
 from trainmark.report.cells import Cell, break_even_cells
 from trainmark.tables.formatting import format_figure
 from trainmark.tables.results import Results
-from trainmark.tables.tables import HEADINGS, longest_runs, rows_of, select_group
+from trainmark.tables.tables import HEADINGS, longest_runs, rows_of, select_group, select_trainer, shown_of_trainers
 
 
 def further_tables(results: Results, group: tuple[str, str, str], numbers: Mapping[str, int]) -> list[dict]:
@@ -40,9 +41,9 @@ def _break_even(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
 
 def _targets(results: Results, group: tuple[str, str, str]) -> dict:
     runs = longest_runs(select_group(results.runs, group))
-    rows = []
+    rows, columns = [], shown_of_trainers(results.runs)
     for row in rows_of(select_group(results.targets, group)):
-        own = runs[(runs["framework"] == row["framework"]) & (runs["device"] == row["device"])]
+        own = select_trainer(runs, trainer_in(row))
         numbers = " ".join(str(number) for number in own["number"])
         cells = [
             Cell(str(row["reached"]), numbers, "target_seconds", "target_reached", row["reached"]),
@@ -51,14 +52,14 @@ def _targets(results: Results, group: tuple[str, str, str]) -> dict:
                 for name in ("seconds", "low", "high")
             ),
         ]
-        texts = [row["framework"], row["device"], format_figure("test_accuracy", row["target_accuracy"])]
+        texts = [*(row[key] for key in columns), format_figure("test_accuracy", row["target_accuracy"])]
         rows.append({"runs": numbers, "texts": texts, "cells": cells, "last": f"{row['runs']} runs"})
     return {
         "title": "Time to accuracy",
         "caption": "Training time until the target accuracy that the config set: median over the runs with the most "
         "epochs, and its 95 % interval. A run that did not reach it counts as longer.",
         "file": "targets.csv",
-        "headings": ["framework", "device", "target", "reached", "median, s", "low", "high", "of"],
+        "headings": [*columns, "target", "reached", "median, s", "low", "high", "of"],
         "rows": rows,
     }
 

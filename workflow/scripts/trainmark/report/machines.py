@@ -4,17 +4,18 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from trainmark.plan.run import TRAINER
 from trainmark.tables.tables import rows_of
 
 SAME = (
-    "framework", "device", "host", "cpu_model", "gpu", "threads", "versions", "environment", "python", "platform",
-    "trainmark", "git_commit", "git_clean", "code_sha256",
+    *TRAINER, "host", "cpu_model", "gpu", "threads", "versions", "environment", "python", "platform", "trainmark",
+    "git_commit", "git_clean", "code_sha256",
 )  # fmt: skip
 """Columns whose values are equal for all runs of one row."""
 
 
 def machines(runs: pd.DataFrame) -> list[dict]:
-    """One row per machine, framework and state of software and code. Besides the columns of SAME, a row has:
+    """One row per machine, trainer and state of software and code. Besides the columns of SAME, a row has:
 
     runs: the numbers of its runs.
     cpus: the sets of CPUs that these runs held.

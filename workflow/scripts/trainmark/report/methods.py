@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from trainmark.plan.run import STOCK
 from trainmark.recipes.command import DATASET
 from trainmark.report.answer import counted, listed
 from trainmark.tables.tables import GROUP, groups
@@ -34,6 +35,7 @@ def _text(runs: pd.DataFrame, settings: Mapping, samples: Mapping) -> str:
         f"{int(samples['train']):,} training and {int(samples['test']):,} test samples, in {listed(versions)}.",
         f"It was trained for {listed(epochs)} epoch{'s' if epochs != [1] else ''}, in batches of "
         f"{runs['batch_size'].iloc[0]} samples, in {settings['arithmetic']}. Optimizer: {settings['optimizer']}.",
+        _loops(set(runs["loop"])),
         "Each framework drew its own dropout masks." if runs["dropout"].iloc[0] else "",
         f"Each setting was repeated {counted(int(runs['repeat'].nunique()), 'time')} from new initial weights: "
         f"{settings['initial weights']}.",
@@ -42,3 +44,13 @@ def _text(runs: pd.DataFrame, settings: Mapping, samples: Mapping) -> str:
         "Training time is the time of compilation and of all training epochs; it excludes loading and evaluation.",
     ]
     return " ".join(filter(None, sentences))
+
+
+def _loops(loops: set[str]) -> str:
+    """Say what the loops are in which these runs were trained."""
+    if loops == {STOCK}:
+        return "Each framework trained in its stock loop, the way in which its own documentation trains."
+    tuned = "its tuned loop, the fastest way that its public interface allows, with the same arithmetic"
+    if STOCK not in loops:
+        return f"Each framework trained in {tuned}."
+    return f"Each framework trained in its stock loop, the way in which its own documentation trains, and in {tuned}."

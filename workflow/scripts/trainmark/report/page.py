@@ -14,6 +14,7 @@ import jinja2
 import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
+from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.report.answer import FirstScreen, first_screen, summary_json
 from trainmark.report.cells import run_cell
@@ -26,7 +27,7 @@ from trainmark.report.sections import sections
 from trainmark.tables.formatting import status_counts
 from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, groups, rows_of
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, shown_of_trainers
 from trainmark.tables.waiting import WAITING_LIMIT
 
 TEMPLATES = Path(__file__).parent
@@ -54,6 +55,11 @@ def render(results: Results, plan: Mapping) -> tuple[str, str]:
     Raises RecordError if a record can't be read, and DataError if a dataset's manifest can't be read.
     """
     screen = first_screen(results, plan)
+    return templates().get_template("page.html.j2").render(_values(results, plan, screen)), summary_json(screen)
+
+
+def templates() -> jinja2.Environment:
+    """The templates of the report, with the filter `trainer`: the name of the trainer of a run or a row."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -61,7 +67,8 @@ def render(results: Results, plan: Mapping) -> tuple[str, str]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html.j2").render(_values(results, plan, screen)), summary_json(screen)
+    environment.filters["trainer"] = lambda row: trainer_name(*trainer_in(row))
+    return environment
 
 
 def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
@@ -70,6 +77,7 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
     networks = models(runs, results.folder)
     shown = list(sections(results, config, networks))
     anchors = {values: f"section-{place}" for place, (values, _) in enumerate(groups(runs, GROUP), start=1)}
+    trainer_keys = shown_of_trainers(runs)
     headings = METRICS | {"wall_seconds": "wall time, s"}
     datasets = [_dataset(datasets_folder / name) for name in _datasets(runs, config)]
     return {
@@ -78,7 +86,8 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
         "runs": [_run(run) for run in rows_of(runs.sort_values("number"))],
         "run_headings": {field: headings[field] for field in RUN_FIGURES},
         "counts": status_counts(runs["status"]),
-        "setting_keys": [key for key in SETTING if key not in GROUP],
+        "trainer_keys": trainer_keys,
+        "setting_keys": [*trainer_keys, "epochs"],
         "phase_headings": list(PHASE_METRICS.values()),
         "sections": shown,
         "models": list(dict.fromkeys(networks.values())),

@@ -14,7 +14,7 @@ from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.tables import GROUP, METRICS, groups, select_group
+from trainmark.tables.tables import GROUP, METRICS, groups, select_group, shown_of_trainers
 from trainmark.tables.verdicts import format_comparison, format_verdict, not_ranked
 from trainmark.tables.waiting import waiting_sentences
 
@@ -36,11 +36,11 @@ def terminal_text(
     certificates: Certificates,
 ) -> str:
     """The summary, section by section: medians, mixed environments, parity, comparisons, and agreement of losses."""
-    parts = []
+    parts, columns = [], shown_of_trainers(runs)
     for values, rows in groups(summary, GROUP):
         experiment, recipe, dataset = values
         title = group_title(recipe, dataset)
-        parts.append(f"{experiment}: {title} (medians over the runs of a row)\n{_medians(rows)}")
+        parts.append(f"{experiment}: {title} (medians over the runs of a row)\n{_medians(rows, columns)}")
         section_runs = select_group(runs, values)
         parts += mixed_environments(section_runs) + code_differences(certificates.get(values), section_runs)
         parts += waiting_sentences(section_runs) + evaluation_gaps(section_runs)
@@ -60,13 +60,16 @@ def terminal_text(
     return "\n\n".join(parts) + "\n"
 
 
-def _medians(summary: pd.DataFrame) -> str:
+def _medians(summary: pd.DataFrame, columns: list[str]) -> str:
+    """The table of medians. columns: those of the trainers."""
     rows = []
     for row in summary.to_dict("records"):
         figures = [summary_figure(row, metric, "median") for metric in SHOWN]
-        rows.append([row["framework"], row["device"], row["epochs"], censored_counts(row) or row["runs"], *figures])
-    headings = ["framework", "device", "epochs", "runs", *(METRICS[metric] for metric in SHOWN)]
-    return tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=["left"] * 2 + ["right"] * 5)
+        trainer = [row[key] for key in columns]
+        rows.append([*trainer, row["epochs"], censored_counts(row) or row["runs"], *figures])
+    headings = [*columns, "epochs", "runs", *(METRICS[metric] for metric in SHOWN)]
+    aligned = ["left"] * len(columns) + ["right"] * (len(headings) - len(columns))
+    return tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=aligned)
 
 
 def _comparisons(comparisons: pd.DataFrame) -> list[str]:

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from trainmark.plan.run import trainer_name
+from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.tables.statistics import largest_relative_difference, median_and_range
 from trainmark.tables.tables import GROUP
 
@@ -12,7 +12,7 @@ from trainmark.tables.tables import GROUP
 def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
     """How far the losses of the first steps differ between trainers.
 
-    Compared are runs that differ only in framework and device, and so have the same initial weights and batches. The
+    Compared are runs that differ only in their trainer, and so have the same initial weights and batches. The
     table has one row per experiment, recipe, dataset and pair of trainers. Of each pair of runs it takes the largest
     relative difference over the steps; "median" and "largest" are taken over the pairs of runs. `run_ids` lists the
     runs, pair by pair. Runs with dropout are left out, because each framework draws its own masks; so are runs that
@@ -24,7 +24,7 @@ def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
         losses = [float(loss) for loss in record["step_losses"]]
         if losses and record["status"] == "ok" and not record["settings"]["dropout"]:
             group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
-            trainer = trainer_name(run["framework"], run["device"])
+            trainer = trainer_name(*trainer_in(run))
             group.setdefault(trainer, {})[(run["epochs"], run["repeat"])] = (run["id"], losses)
     rows = []
     for values, group in trainers.items():

@@ -1,8 +1,9 @@
 """Compares trainers pair by pair: did they train the same network, and is one of them faster or better?
 
-A trainer is a framework on a device. Runs are paired by repeat. The two runs of a pair have the same initial weights
-and the same batches. They are also trained close in time, because each repeat is a block in the order of training; so a
-machine that slows down favours neither. A pair is ranked only if its certificate shows that it trains the same network.
+A trainer is a framework on a device, with a loop. Runs are paired by repeat. The two runs of a pair have the same
+initial weights and the same batches. They are also trained close in time, because each repeat is a block in the order
+of training; so a machine that slows down favours neither. A pair is ranked only if its certificate shows that it trains
+the same network.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ import pandas as pd
 from trainmark.parity.certificate import MISSING, pair_of
 from trainmark.parity.compare import NOT_CERTIFIED, REFUSED
 from trainmark.plan.matrix import certified_groups
-from trainmark.plan.run import trainer_name, trainer_of
+from trainmark.plan.run import STOCK, TRAINER, Trainer, trainer_in, trainer_name, trainer_of
 from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.tables.comparability import (
     CENSORED_PAIR,
@@ -31,7 +32,7 @@ from trainmark.tables.comparability import (
 )
 from trainmark.tables.formatting import format_versions
 from trainmark.tables.paired import LEAST_PAIRS, LEVEL, estimate, holm, paired_ratios
-from trainmark.tables.tables import GROUP, groups
+from trainmark.tables.tables import GROUP, groups, select_trainer
 from trainmark.tables.waiting import SHARES, withheld_for_waiting
 
 COMPARED = ("training_seconds", "steady_epoch_seconds")
@@ -78,8 +79,8 @@ def comparisons_table(
 ) -> pd.DataFrame:
     """Compare trainers: is the second slower or faster than the first? Are its loss and accuracy lower or higher?
 
-    The table has one row per number of epochs, pair of trainers and metric. The trainers of a pair differ either in
-    their framework or in their device, not in both. wrong: from `run_checks.wrong_pairs`.
+    The table has one row per number of epochs, pair of trainers and metric. The trainers of a pair differ in
+    exactly one of framework, device and loop. wrong: from `run_checks.wrong_pairs`.
 
     Columns of the result, besides those that identify the row:
 
@@ -137,9 +138,7 @@ def paired_trainers(
 ) -> Iterator[PairOfTrainers]:
     """Yield each pair of trainers that have a repeat in common. runs: without those of commands."""
     for values, group in groups(runs, [*GROUP, "epochs"]):
-        by_trainer = {
-            trainer: trainer_runs[COLUMNS_OF_PAIRS] for trainer, trainer_runs in groups(group, ["framework", "device"])
-        }
+        by_trainer = {trainer: trainer_runs[COLUMNS_OF_PAIRS] for trainer, trainer_runs in groups(group, [*TRAINER])}
         certificate = certificates.get(values[: len(GROUP)])
         for first, second in combinations(by_trainer, 2):
             pairs = by_trainer[first].merge(by_trainer[second], on="repeat", suffixes=SUFFIXES)
@@ -182,7 +181,7 @@ def speed_ups_table(
     """
     rows = []
     trained = runs[runs["framework"] != FRAMEWORK]
-    firsts = {values: trainer_name(*group[["framework", "device"]].iloc[0]) for values, group in groups(trained, GROUP)}
+    firsts = {values: trainer_name(*group[[*TRAINER]].iloc[0]) for values, group in groups(trained, GROUP)}
     for one in paired_trainers(trained, certificates, wrong):
         baseline = baselines.get(one.names["experiment"]) or firsts[one.group]
         sides = [one.names[side] for side in SIDES]
@@ -199,7 +198,7 @@ def speed_ups_table(
                 one.parity["parity"],
             ]
             rows.append([*one.group, one.names["epochs"], *values])
-    columns = [*GROUP, "epochs", "framework", "device", "baseline", "pairs", *INTERVAL, "parity"]
+    columns = [*GROUP, "epochs", *TRAINER, "baseline", "pairs", *INTERVAL, "parity"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(INTERVAL, "float64"))
 
 
@@ -226,7 +225,7 @@ def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[d
     for (experiment, epochs, device), group in groups(commands, same):
         beside = trainings[(trainings[same] == [experiment, epochs, device]).all(axis=1)]
         for (command,), of_command in groups(group, ["recipe"]):
-            for (recipe, dataset, framework), of_trainer in groups(beside, ["recipe", "dataset", "framework"]):
+            for (recipe, dataset, *trainer), of_trainer in groups(beside, ["recipe", "dataset", *TRAINER]):
                 pairs = of_trainer[COLUMNS_OF_PAIRS].merge(of_command[COLUMNS_OF_PAIRS], on="repeat", suffixes=SUFFIXES)
                 for metric in COMPARED if len(pairs) else ():
                     compared = _comparison(pairs, metric, OF_COMMAND["parity"], ranks=False)
@@ -235,8 +234,8 @@ def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[d
                         "recipe": command,
                         "dataset": DATASET,
                         "epochs": epochs,
-                        "first": f"{trainer_name(framework, device)} ({recipe} on {dataset})",
-                        "second": trainer_name(FRAMEWORK, device),
+                        "first": f"{trainer_name(*trainer)} ({recipe} on {dataset})",
+                        "second": trainer_name(FRAMEWORK, device, STOCK),
                         "metric": metric,
                         **compared,
                         **OF_COMMAND,
@@ -244,7 +243,7 @@ def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[d
 
 
 def _differ_in_one(first: str, second: str) -> bool:
-    """Whether two trainers differ in their framework or in their device, but not in both."""
+    """Whether two trainers differ in exactly one of framework, device and loop."""
     return sum(a != b for a, b in zip(trainer_of(first), trainer_of(second), strict=True)) == 1
 
 
@@ -260,18 +259,16 @@ def _wrong_runs(sentence: str | None) -> dict[str, str] | None:
     return {"parity": "different", "reason": sentence} if sentence else None
 
 
-def _other_packages(
-    certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterable[tuple[str, str]]
-) -> dict | None:
+def _other_packages(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterable[Trainer]) -> dict | None:
     """Parity class and reason if a trainer was certified with other package versions than its runs have; else None."""
-    certified = {(one["framework"], one["device"]): one["versions"] for one in (certificate or {}).get("trainers", [])}
-    for framework, device in trainers:
-        ran = runs[(runs["framework"] == framework) & (runs["device"] == device) & (runs["status"] == "ok")]["versions"]
-        certified_versions = format_versions(certified.get((framework, device), {}))
+    certified = {trainer_in(one): one["versions"] for one in (certificate or {}).get("trainers", [])}
+    for trainer in trainers:
+        ran = select_trainer(runs[runs["status"] == "ok"], trainer)["versions"]
+        certified_versions = format_versions(certified.get(trainer, {}))
         others = sorted(set(ran) - {certified_versions})
         if certified_versions and others:
             reason = (
-                f"{NOT_CERTIFIED}: {trainer_name(framework, device)} was certified with {certified_versions}, but its "
+                f"{NOT_CERTIFIED}: {trainer_name(*trainer)} was certified with {certified_versions}, but its "
                 f"runs have {' or '.join(others)}; delete the certificate, or those records, and run snakemake again"
             )
             return {"parity": NOT_CERTIFIED, "reason": reason}

@@ -8,7 +8,8 @@ import pandas as pd
 
 from trainmark.errors import CertificateError, RecordError
 from trainmark.plan.products import CERTIFICATES, EVALUATIONS
-from trainmark.plan.run import trainer_name
+from trainmark.plan.run import trainer_in, trainer_name
+from trainmark.tables.tables import select_trainer
 
 GROUP = ("experiment", "recipe", "dataset")
 
@@ -101,12 +102,11 @@ def check_evaluations(evaluations: Mapping[str, Mapping], records: Iterable[Mapp
     """
     groups, evaluated = set(), set()
     for file, evaluation in evaluations.items():
-        *group, framework, device = file.removesuffix(".json").split("/")
-        if (evaluation["framework"], evaluation["device"]) != (framework, device):
+        *group, framework, device, loop = file.removesuffix(".json").split("/")
+        if (maker := trainer_in(evaluation)) != (trainer := (framework, device, loop)):
             raise RecordError(
-                f"the cross-evaluation {file} was made by "
-                f"{trainer_name(evaluation['framework'], evaluation['device'])}, not by "
-                f"{trainer_name(framework, device)}: it was copied or moved; delete it, and snakemake evaluates again"
+                f"the cross-evaluation {file} was made by {trainer_name(*maker)}, not by {trainer_name(*trainer)}: it "
+                "was copied or moved; delete it, and snakemake evaluates again"
             )
         groups.add(tuple(group))
         evaluated.update(evaluation["runs"])
@@ -128,12 +128,12 @@ def code_differences(certificate: Mapping | None, runs: pd.DataFrame) -> list[st
     sentences = []
     for trainer in certificate["trainers"] if certificate else []:
         certified = trainer["code"]["modules"]
-        own = runs[(runs["framework"] == trainer["framework"]) & (runs["device"] == trainer["device"])]
+        own = select_trainer(runs, trainer_in(trainer))
         trained = [item for modules in own["code_modules"] for item in json.loads(modules).items()]
         others = sorted({name for name, digest in trained if certified.get(name, digest) != digest})
         if others:
             sentences.append(
-                f"The code that was certified for {trainer_name(trainer['framework'], trainer['device'])} differs from "
+                f"The code that was certified for {trainer_name(*trainer_in(trainer))} differs from "
                 f"the code that trained its runs ({', '.join(others)}). To use the same code for both, delete the "
                 "certificate and these records, and run snakemake again."
             )

@@ -7,7 +7,7 @@ import pandas as pd
 
 from trainmark.parity.certificate import pair_of
 from trainmark.parity.sketches import scalar_difference
-from trainmark.plan.run import trainer_name
+from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees
 from trainmark.records.record import decode_loss
@@ -29,7 +29,7 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
 
     These pairs are not ranked, whatever their certificate says. Two checks are made. Before training, two runs of the
     same repeat must have the same loss: that of the first batch or, with dropout, that of the test split. And another
-    framework must compute from the kept weights of a run the loss and accuracy of its record.
+    trainer must compute from the kept weights of a run the loss and accuracy of its record.
     """
     trainers: dict[tuple, dict[str, list[Mapping]]] = {}
     for record in records.values():
@@ -37,7 +37,7 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
         if run["framework"] == FRAMEWORK:
             continue
         group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
-        group.setdefault(trainer_name(run["framework"], run["device"]), []).append(record)
+        group.setdefault(trainer_name(*trainer_in(run)), []).append(record)
     wrong_runs = _wrong_evaluations({record["run"]["id"]: record for record in records.values()}, evaluations)
     sentences: Pairs = {}
     for values, group in trainers.items():
@@ -52,7 +52,7 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
 
 def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
     """Which runs of a group of several trainers no other one evaluated, or only by code that has changed since."""
-    if len(runs[["framework", "device"]].drop_duplicates()) == 1 or FRAMEWORK in set(runs["framework"]):
+    if len(runs[list(TRAINER)].drop_duplicates()) == 1 or FRAMEWORK in set(runs["framework"]):
         return []
     finished = runs[runs["status"] == "ok"]
     gaps = [
@@ -99,7 +99,7 @@ def _initial_losses(*records: Mapping) -> tuple[float, float] | None:
 
 
 def _wrong_evaluations(records: Mapping[str, Mapping], evaluations: Iterable[Mapping]) -> dict[tuple, str]:
-    """By (group, trainer), a sentence on the first of its runs that another framework evaluates differently."""
+    """By (group, trainer), a sentence on the first of its runs that another trainer evaluates differently."""
     wrong: dict[tuple, str] = {}
     for evaluation in evaluations:
         for run_id, evaluated in evaluation["runs"].items():
@@ -108,8 +108,8 @@ def _wrong_evaluations(records: Mapping[str, Mapping], evaluations: Iterable[Map
                 continue
             run, result = record["run"], record["result"]
             wrong.setdefault(
-                (tuple(run[key] for key in GROUP), trainer_name(run["framework"], run["device"])),
-                f"{evaluated['framework']} evaluates the weights of the run {run_id} to a test loss of "
+                (tuple(run[key] for key in GROUP), trainer_name(*trainer_in(run))),
+                f"{trainer_name(*trainer_in(evaluated))} evaluates the weights of the run {run_id} to a test loss of "
                 f"{float(evaluated['loss']):.6g} and an accuracy of {evaluated['accuracy']:.2%}, but its record says "
                 f"{result['test_loss']:.6g} and {result['test_accuracy']:.2%}",
             )

@@ -10,7 +10,7 @@ import pandas as pd
 
 from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
-from trainmark.plan.run import RUN_FOLDER, trainer_name
+from trainmark.plan.run import RUN_FOLDER, STOCK, TRAINER, Trainer, trainer_in, trainer_name
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.costs import costs_of
 from trainmark.tables.curves import TARGET_COLUMNS, reached_target
@@ -22,7 +22,7 @@ from trainmark.tables.waiting import SHARES, waiting_of
 GROUP = ["experiment", "recipe", "dataset"]
 """The columns that identify a section of the report, and a figure."""
 
-SETTING = [*GROUP, "framework", "device", "epochs"]
+SETTING = [*GROUP, *TRAINER, "epochs"]
 """The columns that identify a setting. Runs of one setting differ only in their repeat."""
 
 COLUMNS = {
@@ -132,7 +132,7 @@ def _status(record: Mapping) -> dict:
 def _evaluation(entry: Mapping | None) -> dict:
     """Which trainer evaluated the run's weights, "" for none, and whether its code has changed since."""
     return {
-        "evaluated_by": trainer_name(entry["framework"], entry["device"]) if entry else "",
+        "evaluated_by": trainer_name(*trainer_in(entry)) if entry else "",
         "evaluated_by_other_code": bool(entry and not entry["current_code"]),
     }
 
@@ -253,12 +253,22 @@ def groups(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[Any,
 
 def longest_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Select the runs of each trainer of a group that have its largest number of epochs."""
-    return runs[runs["epochs"] == runs.groupby([*GROUP, "framework", "device"])["epochs"].transform("max")]
+    return runs[runs["epochs"] == runs.groupby([*GROUP, *TRAINER])["epochs"].transform("max")]
 
 
 def select_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
     """Select the rows of one group. values: experiment, recipe and dataset, in the order of GROUP."""
     return table[(table[GROUP] == list(values)).all(axis=1)]
+
+
+def shown_of_trainers(runs: pd.DataFrame) -> list[str]:
+    """The columns of TRAINER that a reader needs: without the loop if all runs have the stock loop."""
+    return [key for key in TRAINER if key != "loop" or (runs["loop"] != STOCK).any()]
+
+
+def select_trainer(table: pd.DataFrame, trainer: Trainer) -> pd.DataFrame:
+    """Select the rows of one trainer."""
+    return table[(table[list(TRAINER)] == list(trainer)).all(axis=1)]
 
 
 def rows_of(table: pd.DataFrame) -> list[dict]:

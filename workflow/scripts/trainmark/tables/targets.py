@@ -10,12 +10,13 @@ import warnings
 import numpy as np
 import pandas as pd
 
+from trainmark.plan.run import TRAINER
 from trainmark.tables.paired import LEVEL
 from trainmark.tables.statistics import trimmed_mean_and_deviation
 from trainmark.tables.tables import GROUP, groups, longest_runs
 
 COLUMNS = [
-    *GROUP, "framework", "device", "target_accuracy", "runs", "reached", "seconds", "low", "high", "epochs_mean",
+    *GROUP, *TRAINER, "target_accuracy", "runs", "reached", "seconds", "low", "high", "epochs_mean",
     "epochs_deviation",
 ]  # fmt: skip
 
@@ -31,7 +32,7 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     with_target = longest_runs(runs[runs["target_accuracy"].notna()])
-    for values, longest in groups(with_target, [*GROUP, "framework", "device"]):
+    for values, longest in groups(with_target, [*GROUP, *TRAINER]):
         reached = longest["target_epochs"].dropna().tolist()
         mean, deviation = trimmed_mean_and_deviation(reached) if len(reached) == len(longest) else (None, None)
         counts = [longest["target_accuracy"].iloc[0], len(longest), len(reached)]

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from trainmark.plan.run import trainer_of
+from trainmark.plan.run import TRAINER, trainer_of
 from trainmark.records.record import PHASES
 from trainmark.tables.costs import COSTS
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of, summary_table
@@ -69,7 +69,7 @@ def _unit(metric: str, currency: str) -> str:
 
 
 def _trainer(name: str) -> dict[str, str]:
-    return dict(zip(("framework", "device"), trainer_of(name), strict=True))
+    return dict(zip(TRAINER, trainer_of(name), strict=True))
 
 
 def _ratios(comparisons: pd.DataFrame) -> list[dict]:

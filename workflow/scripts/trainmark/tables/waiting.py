@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from trainmark.plan.run import TRAINER, trainer_name
 from trainmark.records.result import waiting_share
 from trainmark.tables.formatting import named_runs
 
@@ -36,8 +37,8 @@ def waiting_sentences(runs: pd.DataFrame) -> list[str]:
     if waited.empty:
         return []
     parts = [
-        f"{framework} on {device} for {_range(group)} ({named_runs(group['number'])})"
-        for (framework, device), group in waited.groupby(["framework", "device"], sort=False)
+        f"{trainer_name(*map(str, trainer))} for {_range(group)} ({named_runs(group['number'])})"
+        for trainer, group in waited.groupby([*TRAINER], sort=False)
     ]
     return [
         f"Waited for data: {', '.join(parts)}. The loader was measured rather than the network. To load faster, set "

@@ -1,4 +1,4 @@
-"""The arguments that train.py, trace_training.py and evaluate.py share: recipe, framework, device, settings, ..."""
+"""The arguments that train.py, trace_training.py and evaluate.py share: recipe, framework, device, loop, ..."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ from typing import NoReturn
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine import gpus
+from trainmark.plan.run import LOOPS, STOCK
 from trainmark.recipes.catalogue import RECIPES
 
 
@@ -48,8 +49,11 @@ def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
         "--packed", type=Path, help="folder of the packed images; needed where loader.store asks for them"
     )
     parser.add_argument("--framework", required=True, choices=known_frameworks(), help="framework to use")
+    parser.add_argument("--loop", choices=LOOPS, default=STOCK, help="loop to train in (default: stock)")
     add_job_arguments(parser)
     arguments = parser.parse_args()
     if RECIPES[arguments.recipe].input and not arguments.mean:
         parser.error(f"--mean is needed: the recipe {arguments.recipe} trains on images")
+    if arguments.loop not in (loops := known_frameworks()[arguments.framework].loops):
+        parser.error(f"--loop {arguments.loop}: the framework {arguments.framework} has only the loop {loops[0]}")
     return arguments

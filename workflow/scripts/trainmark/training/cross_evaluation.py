@@ -1,4 +1,4 @@
-"""Evaluate the trained weights of a trainer's runs with another framework: does it get the results of their records?"""
+"""Evaluate the trained weights of a trainer's runs with another trainer: does it get the results of their records?"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,6 +10,7 @@ from trainmark.frameworks.registry import known_frameworks
 from trainmark.loading.splits import open_splits
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import evaluating_code
+from trainmark.plan.run import TRAINER, Trainer, trainer_in
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import DTYPE, Recipe, merged_input, seen_shape
 from trainmark.recipes.stream import Stream
@@ -20,7 +21,7 @@ from trainmark.training.kept_weights import read_weights
 
 def cross_evaluation(
     adapter: Adapter,
-    device: str,
+    trainer: Trainer,
     recipe: Recipe,
     settings: Mapping,
     dataset_folder: Path,
@@ -29,6 +30,8 @@ def cross_evaluation(
     packed_folder: Path | None = None,
 ) -> dict:
     """Evaluate the weights of these runs on the test split; return the cross-evaluation (see `records.evaluation`).
+
+    adapter: that of the trainer.
 
     Runs without weights are left out. A run whose weights were removed keeps the entry of its earlier evaluation, with
     `current_code` brought up to date. Raises RecordError where weights are missing otherwise or are not the record's,
@@ -43,11 +46,12 @@ def cross_evaluation(
     inputs, labels = splits["test"]
     if isinstance(inputs, Stream):
         inputs.evaluation_batch_size = evaluation_batch_size(architecture)
+    framework, device, loop = trainer
+    of_trainer = dict(zip(TRAINER, trainer, strict=True))
     evaluator = {
-        "framework": adapter.framework,
-        "device": device,
+        **of_trainer,
         "versions": adapter.versions(),
-        "code_sha256": digest(*evaluating_code(recipe, adapter.framework)),
+        "code_sha256": digest(*evaluating_code(recipe, framework, loop)),
         "current_code": True,
     }
     built = False
@@ -78,13 +82,14 @@ def cross_evaluation(
             "loss": encode_loss(loss),
             "accuracy": accuracy,
         }
-    return {"framework": adapter.framework, "device": device, "runs": runs}
+    return {**of_trainer, "runs": runs}
 
 
 def _is_current_code(entry: Mapping, recipe: Recipe) -> bool:
     """Whether this clone's code for the entry's framework is the code that evaluated; False without such an adapter."""
-    framework = entry["framework"]
-    return framework in known_frameworks() and entry["code_sha256"] == digest(*evaluating_code(recipe, framework))
+    framework, _, loop = trainer_in(entry)
+    known = framework in known_frameworks()
+    return known and entry["code_sha256"] == digest(*evaluating_code(recipe, framework, loop))
 
 
 def remove_evaluated_weights(evaluation: Mapping, record_files: Iterable[Path]) -> None:

@@ -114,7 +114,7 @@ class RunMeasurements:
         self.meter = open_meter(run.device, job.device_lock.cpus, job.device_lock.gpu)
         self.watch = Watch(job.device_lock.cpus, job.device_lock.gpu)
         self._job = job
-        self._run = {"id": run.id, **asdict(run), "workers": 1, "loop": "stock"}
+        self._run = {"id": run.id, **asdict(run), "workers": 1}
         self._settings = self._settings_in_record(recipe, settings)
         self._max_step_losses: int = settings["step_losses"]
         self._class_names = manifest["class_names"]

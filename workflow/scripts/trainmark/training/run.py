@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -108,7 +108,7 @@ class Training:
         """Load framework and data, build and compile the network, and restore the newest checkpoint if there is one."""
         phase_times, measurements = self.phase_times, self.measurements
         with phase_times.phase("import"):
-            adapter = create_adapter(self.run.framework, len(self.job.device_lock.cpus))
+            adapter = create_adapter(self.run.framework, len(self.job.device_lock.cpus), self.run.loop)
         self._loaded = adapter
         measurements.provenance |= {"versions": adapter.versions(), "variables": variables()}  # some set by the adapter
         with phase_times.phase("data_load"):
@@ -134,7 +134,8 @@ class Training:
         state = checkpoint.state if checkpoint else adapter.state()
         measurements.watch.begin(0)
         with phase_times.phase("compilation", adapter.synchronize) as clock:
-            adapter.compile(self._feed(1))
+            for part in self._parts_to_compile():
+                adapter.compile(part)
         self._check = ClockCheck(adapter)
         self._check.after(clock.seconds)
         measurements.provenance["thread_pools"] = thread_pools() + adapter.thread_pools()  # all are loaded now
@@ -147,6 +148,10 @@ class Training:
             if measurements.architecture.has_dropout:  # its training losses depend on the framework's own masks
                 with phase_times.phase("evaluation", adapter.synchronize):
                     measurements.note_initial_evaluation(self._evaluate("test"))
+
+    def _parts_to_compile(self) -> Iterable[EpochFeed]:
+        """Return a part of an epoch of each size."""
+        return {part.samples: part for part in self._feed(1).parts(self._part_steps)}.values()
 
     @property
     def _adapter(self) -> Adapter:

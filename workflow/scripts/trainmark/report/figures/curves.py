@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from trainmark.plan.run import TRAINER
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references
 from trainmark.report.figures.style import (
@@ -68,7 +69,7 @@ def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
     handles: dict[str, Line2D] = {}
     for column, (by_epoch, by_time) in zip(columns, axes, strict=True):
         drawn = []
-        for i, (trainer, group) in enumerate(groups(longest, ["framework", "device"])):
+        for i, (trainer, group) in enumerate(groups(longest, [*TRAINER])):
             points = curves[curves["id"].isin(group["id"]) & curves[column].notna()]
             diverged = points[points["id"].isin(group[group["status"] == "diverged"]["id"])]
             for axis, abscissa in ((by_epoch, "epochs_trained"), (by_time, "time")):

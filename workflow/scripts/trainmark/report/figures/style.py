@@ -20,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from matplotlib.typing import RcKeyType
 from numpy.typing import ArrayLike
 
-from trainmark.plan.run import trainer_name
+from trainmark.plan.run import STOCK, TRAINER, Trainer, trainer_in, trainer_name
 
 ONE_COLUMN, TWO_COLUMNS = 3.5, 7.2
 """Widths of one and of two columns of a paper."""
@@ -66,8 +66,13 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "p", "<", ">")
 WIDTHS = (3.2, 2.1, 1.2)
 """Line widths in points, by framework. Thick lines are drawn first, so that curves that coincide stay visible."""
 
-LINES = {"cpu": "-", "gpu": (0, (4, 1.5))}
-"""Line style of each device."""
+LINES = {
+    ("cpu", "stock"): "-",
+    ("gpu", "stock"): (0, (4, 1.5)),
+    ("cpu", "tuned"): (0, (5, 1.2, 1, 1.2)),
+    ("gpu", "tuned"): (0, (1.5, 1.2)),
+}
+"""Line style of each device and loop."""
 
 GREY = "#6b6b6b"
 """Colour of published results and of notes."""
@@ -82,22 +87,28 @@ TIME_UNITS = (("hours", 3600), ("minutes", 60))
 
 @dataclass(frozen=True)
 class Look:
-    """How a trainer is drawn, the same in all figures of a group. label: its name. width: of lines, in points."""
+    """How a trainer is drawn, the same in all figures of a group. label: its name. width: of lines, in points.
+
+    The markers of a tuned loop are half filled.
+    """
 
     label: str
     device: str
     colour: str
     marker: str
     width: float
+    loop: str = STOCK
 
     def line(self, thin: bool = False) -> dict[str, Any]:
         """Arguments of `Axes.plot` for its lines. thin: in the least width."""
         width = WIDTHS[-1] if thin else self.width
-        return {"color": self.colour, "linestyle": LINES[self.device], "linewidth": width}
+        return {"color": self.colour, "linestyle": LINES[self.device, self.loop], "linewidth": width}
 
     def dots(self, **others: object) -> dict[str, Any]:
         """Arguments of `Axes.plot` for its markers. Their white edge shows them on a thick line."""
-        edge = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+        if self.loop != STOCK:
+            edge |= {"markeredgecolor": self.colour, "fillstyle": "left", "markerfacecoloralt": "white"}
         return {"color": self.colour, "marker": self.marker, "markersize": 5} | edge | others
 
     def handle(self, thin: bool = False) -> Line2D:
@@ -105,19 +116,21 @@ class Look:
         return Line2D([], [], label=self.label, **self.line(thin) | self.dots())
 
 
-def looks(runs: pd.DataFrame) -> dict[tuple[str, str], Look]:
-    """The look of each (framework, device).
+def looks(runs: pd.DataFrame) -> dict[Trainer, Look]:
+    """The look of each trainer.
 
-    Frameworks have colours, devices have line styles, and trainers have markers, so that no two trainers look alike in
-    grey either. With more frameworks than colours, colours come again with other markers.
+    Frameworks have colours, devices and loops have line styles, devices have markers, and tuned loops fill only half of
+    them, so that no two trainers look alike in grey either. With more frameworks than colours, colours come again with
+    other markers.
     """
     found = {}
     for i, framework in enumerate(runs["framework"].unique()):
-        for device in runs[runs["framework"] == framework]["device"].unique():
+        of_framework = runs[runs["framework"] == framework][[*TRAINER]].drop_duplicates()
+        for _, device, loop in map(trainer_in, of_framework.to_dict("records")):
             marker = MARKERS[(2 * i + (device == "gpu")) % len(MARKERS)]
             width = WIDTHS[min(i, len(WIDTHS) - 1)]
-            name = trainer_name(framework, device)
-            found[framework, device] = Look(name, device, COLOURS[i % len(COLOURS)], marker, width)
+            name = trainer_name(framework, device, loop)
+            found[framework, device, loop] = Look(name, device, COLOURS[i % len(COLOURS)], marker, width, loop)
     return found
 
 

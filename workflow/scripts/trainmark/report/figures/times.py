@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from trainmark.plan.run import trainer_name
+from trainmark.plan.run import TRAINER, Trainer, trainer_in, trainer_name
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references, reference_epochs
 from trainmark.report.figures.style import (
@@ -29,7 +29,7 @@ from trainmark.report.figures.style import (
     time_unit,
     wrapped,
 )
-from trainmark.tables.tables import PHASE_METRICS, groups, rows_of
+from trainmark.tables.tables import PHASE_METRICS, groups, rows_of, select_trainer
 
 HEIGHT = 2.3
 """Of one axis with its labels."""
@@ -87,11 +87,11 @@ def draw_speed_up(data: Data) -> Figure | None:
     not be ranked are left out.
     """
     table = data.speed_ups[data.speed_ups["ratio"].notna()]
-    table = table[[row["baseline"] != trainer_name(row["framework"], row["device"]) for row in rows_of(table)]]
+    table = table[[row["baseline"] != trainer_name(*trainer_in(row)) for row in rows_of(table)]]
     if table.empty:
         return None
     styles = looks(data.runs)
-    trainers = list(groups(table, ["framework", "device"]))
+    trainers = list(groups(table, [*TRAINER]))
     figure = new_figure(ONE_COLUMN, HEIGHT + 0.3)
     axis = figure.subplots()
     for (trainer, group), shift in zip(trainers, _shifts(len(trainers), table["epochs"]), strict=True):
@@ -176,14 +176,14 @@ def draw_time_to_accuracy(data: Data) -> Figure | None:
     figure = new_figure(ONE_COLUMN, 1)
     axis = figure.subplots()
     rows = rows_of(table)
-    names = [f"{trainer_name(row['framework'], row['device'])} ({row['reached']}/{row['runs']})" for row in rows]
+    names = [f"{trainer_name(*trainer_in(row))} ({row['reached']}/{row['runs']})" for row in rows]
     figure.set_size_inches(ONE_COLUMN, name_rows(axis, names, 1.35) + 0.8)
     times = table[["seconds", "low", "high"]].astype(float)
     longest = times.replace(np.inf, np.nan).max().max()
     unit, seconds = time_unit(longest)
     end = 1.15 * longest / seconds if longest > 0 else 1.0
     for place, (row, numbers) in enumerate(zip(rows, times.to_numpy() / seconds, strict=True)):
-        _draw_interval(axis, place, numbers, styles[row["framework"], row["device"]], end)
+        _draw_interval(axis, place, numbers, styles[trainer_in(row)], end)
     axis.set(xlim=(0, 1.05 * end), xlabel=f"training time, {unit}")
     targets = " and ".join(f"{100 * target:g} %" for target in table["target_accuracy"].unique())
     axis.set_title(f"test accuracy of {targets}", loc="left", fontsize=7)
@@ -216,7 +216,7 @@ def _draw_by_epochs(data: Data, column: str, title: str, divisor: float) -> Figu
     if runs.empty:
         return None
     runs = runs.assign(value=runs[column] / divisor)
-    styles, trainers = looks(data.runs), list(groups(runs, ["framework", "device"]))
+    styles, trainers = looks(data.runs), list(groups(runs, [*TRAINER]))
     figure = new_figure(ONE_COLUMN, HEIGHT)
     axis = figure.subplots()
     for (trainer, group), shift in zip(trainers, _shifts(len(trainers), runs["epochs"]), strict=True):
@@ -266,11 +266,11 @@ def _area(phase: str) -> dict:
     return {"facecolor": colour, "hatch": hatch, "edgecolor": "#222222", "linewidth": 0.3}
 
 
-def _draw_stacks(axis: Axes, runs: pd.DataFrame, trainers: list[tuple[str, str]], phases: list[str]) -> None:
+def _draw_stacks(axis: Axes, runs: pd.DataFrame, trainers: list[Trainer], phases: list[str]) -> None:
     """Draw a row of stacked medians for each trainer; runs: those of one number of epochs."""
     unit, seconds = time_unit(runs["wall_seconds"].max())
     for row, trainer in enumerate(trainers):
-        group = runs[(runs["framework"] == trainer[0]) & (runs["device"] == trainer[1])]
+        group = select_trainer(runs, trainer)
         if group.empty:
             continue
         left = 0.0

@@ -1,0 +1,100 @@
+"""The examples of the frameworks' documentations: the same recipes, without trainmark. `loops.py` runs beside them.
+
+Chainer: examples/mnist/train_mnist.py of Chainer 7.8.1, with a Classifier, a SerialIterator and a StandardUpdater.
+Keras: "Simple MNIST convnet" and the guide "Training & evaluation with the built-in methods" of Keras 3, a Sequential
+model, compile and fit with the accuracy as metric.
+"""
+
+import numpy as np
+
+
+def keras_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int):
+    """Return a function that trains one epoch with Keras."""
+    import keras
+    from keras import layers
+
+    models = {
+        "mnist-mlp-chainer": lambda: [_dense(layers, 1000), _dense(layers, 1000), layers.Dense(10)],
+        "mnist-mlp-keras": lambda: [
+            _dense(layers, 512), layers.Dropout(0.2), _dense(layers, 512), layers.Dropout(0.2), layers.Dense(10),
+        ],
+        "mnist-mlp-flux": lambda: [_dense(layers, 32), layers.Dense(10)],
+        "imdb-cnn": lambda: [
+            layers.Embedding(5000, 50), layers.Dropout(0.2), layers.Conv1D(250, 3, activation="relu"),
+            layers.GlobalMaxPooling1D(), _dense(layers, 250), layers.Dropout(0.2), layers.Dense(1),
+        ],
+    }  # fmt: skip
+    model = keras.Sequential(models[recipe]())
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    if recipe == "imdb-cnn":
+        loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    optimizer = keras.optimizers.RMSprop() if recipe == "mnist-mlp-keras" else keras.optimizers.Adam()
+    model.compile(loss=loss, optimizer=optimizer, metrics=["accuracy"])
+    if inputs.ndim > 2:
+        inputs = inputs.reshape(len(inputs), -1)
+    return lambda: model.fit(inputs, labels, batch_size=batch_size, epochs=1, verbose=0)
+
+
+def _dense(layers, units: int):
+    return layers.Dense(units, activation="relu")
+
+
+def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int):
+    """Return a function that trains one epoch with Chainer."""
+    from trainmark.frameworks.chainer_layers import F, L, chainer
+
+    class MLP(chainer.Chain):
+        """A multi-layer perceptron."""
+
+        def __init__(self, *units: int, dropout: float = 0.0) -> None:
+            super().__init__()
+            self.dropout = dropout
+            with self.init_scope():
+                self.hidden = chainer.ChainList(*(L.Linear(None, count) for count in units))
+                self.last = L.Linear(None, 10)
+
+        def forward(self, x):
+            """Return the logits."""
+            for link in self.hidden:
+                x = F.relu(link(x))
+                x = F.dropout(x, self.dropout) if self.dropout else x
+            return self.last(x)
+
+    class Sentiment(chainer.Chain):
+        """The convolution over word vectors."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            with self.init_scope():
+                self.embedding = L.EmbedID(5000, 50)
+                self.convolution = L.Convolution1D(50, 250, 3)
+                self.hidden = L.Linear(250, 250)
+                self.last = L.Linear(250, 2)
+
+        def forward(self, x):
+            """Return the logits."""
+            x = F.dropout(F.transpose(self.embedding(x), (0, 2, 1)), 0.2)
+            x = F.max(F.relu(self.convolution(x)), axis=2)
+            return self.last(F.relu(F.dropout(self.hidden(x), 0.2)))
+
+    networks = {
+        "mnist-mlp-chainer": lambda: MLP(1000, 1000),
+        "mnist-mlp-keras": lambda: MLP(512, 512, dropout=0.2),
+        "mnist-mlp-flux": lambda: MLP(32),
+        "imdb-cnn": Sentiment,
+    }
+    model = L.Classifier(networks[recipe]())
+    optimizer = chainer.optimizers.RMSprop() if recipe == "mnist-mlp-keras" else chainer.optimizers.Adam()
+    optimizer.setup(model)
+    if inputs.ndim > 2:
+        inputs = inputs.reshape(len(inputs), -1)
+    dataset = chainer.datasets.TupleDataset(inputs, labels)
+    iterator = chainer.iterators.SerialIterator(dataset, batch_size)
+    updater = chainer.training.updaters.StandardUpdater(iterator, optimizer)
+
+    def train() -> None:
+        before = updater.epoch
+        while updater.epoch == before:
+            updater.update()
+
+    return train

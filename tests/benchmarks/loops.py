@@ -1,0 +1,231 @@
+"""Seconds per epoch of the loops `stock` and `tuned` beside the framework's own example, and their peak memory.
+
+Run: make bench-loops. For each recipe and framework three processes are started: the example of the framework's
+documentation (examples.py), the adapter's stock loop and its tuned loop. Each trains an epoch to warm up. Then they
+train in turn, one epoch each per round, while the others wait. Ratios are those of the same round. The data are random
+numbers of the shape of MNIST, IMDB or ImageNet, in memory; their values do not change the time.
+
+The share of the peak is that of the matrix-product peak: the products of the recipe's dense layers by themselves, in
+the fastest of numpy's and JAX's, as a share of the time of an epoch.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from trainmark.frameworks.registry import create_adapter, known_frameworks, set_environment
+from trainmark.machine.gpus import limit_threads
+
+VARIANTS = ("example", "stock", "tuned")
+
+SAMPLES = {"mnist-mlp-chainer": 60000, "mnist-mlp-keras": 60000, "mnist-mlp-flux": 60000, "imdb-cnn": 1600,
+           "imagenet-alex": 32}  # fmt: skip
+"""Number of samples per epoch: those of MNIST; fewer for the others, whose epochs take minutes."""
+
+
+def data(recipe: str) -> tuple:
+    """Return (inputs, labels, number of classes) of a recipe."""
+    import numpy as np
+
+    from trainmark.recipes.catalogue import RECIPES
+
+    generator, entry, samples = np.random.default_rng(0), RECIPES[recipe], SAMPLES[recipe]
+    if entry.input is None:
+        return (
+            generator.integers(0, 5000, (samples, *entry.input_shape), dtype=np.int32),
+            generator.integers(0, 2, samples).astype(np.int32),
+            2,
+        )
+    inputs = generator.random((samples, *entry.input_shape), np.float32)
+    return inputs, generator.integers(0, 10, samples).astype(np.int32), 10
+
+
+def example_of(framework: str, recipe: str) -> Callable[[], object]:
+    """Return a function that trains an epoch of the framework's example."""
+    import examples
+
+    from trainmark.recipes.catalogue import RECIPES
+
+    inputs, labels, _ = data(recipe)
+    train = examples.chainer_trainer if framework == "chainer" else examples.keras_trainer
+    return train(recipe, inputs, labels, RECIPES[recipe].batch_size or len(inputs))
+
+
+def adapter_of(framework: str, recipe: str, loop: str) -> Callable[[], object]:
+    """Return a function that trains an epoch with an adapter."""
+    from trainmark.recipes.batch_order import epoch_feed
+    from trainmark.recipes.catalogue import RECIPES
+    from trainmark.recipes.initial_weights import draw_initial_weights
+
+    entry, (inputs, labels, classes) = RECIPES[recipe], data(recipe)
+    adapter = create_adapter(framework, len(os.sched_getaffinity(0)), loop)
+    architecture = entry.architecture(inputs.shape[1:], classes)
+    adapter.build(
+        architecture=architecture, weights=draw_initial_weights(architecture, entry.initializer, (1, 1)),
+        optimizer=entry.optimizer, device="cpu", dtype="float32",
+    )  # fmt: skip
+    adapter.load(split="train", inputs=inputs, labels=labels)
+    feeds = (epoch_feed(len(inputs), entry.batch_size, (1, 1), epoch) for epoch in range(1, 10**6))
+
+    def train() -> None:
+        adapter.train_epoch(next(feeds))
+        adapter.synchronize()
+
+    return train
+
+
+def products_of(recipe: str, library: str) -> float:
+    """Return the seconds of an epoch's matrix products alone: forward, and both of backward, of each dense layer."""
+    import numpy as np
+
+    from trainmark.recipes.catalogue import RECIPES
+
+    entry, (inputs, _, classes) = RECIPES[recipe], data(recipe)
+    architecture = entry.architecture(inputs.shape[1:], classes)
+    shapes = architecture.shapes()
+    batch = entry.batch_size or len(inputs)
+    seconds = 0.0
+    dense = [node for node in architecture.nodes if node.op == "Dense"]
+    for place, node in enumerate(dense):
+        inward, outward = shapes[node.inputs[0]][0], node.integer("units")
+        products = [(batch, inward, outward), (inward, batch, outward), *([(batch, outward, inward)] if place else [])]
+        seconds += sum(_product_seconds(np, library, *sizes) for sizes in products)
+    return seconds * len(inputs) / batch
+
+
+def _product_seconds(np, library: str, rows: int, inner: int, columns: int) -> float:
+    """Return the least seconds of a product of a loop of them, so that no call counts."""
+    first, second = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
+    repeats = max(1, int(2e9 / (2 * rows * inner * columns)))
+    if library == "jax":
+        import jax
+
+        def loop(first, second):
+            def body(_, carried):  # one value depends on the product before, so that none is left out
+                first, product = carried
+                product = first @ second
+                return first.at[0, 0].add(0 * product[0, 0]), product
+
+            return jax.lax.fori_loop(0, repeats, body, (first, jax.numpy.zeros((rows, columns))))[1]
+
+        compiled = jax.jit(loop)
+        compute = lambda: compiled(first, second).block_until_ready()  # noqa: E731
+    else:
+        out = np.empty((rows, columns), np.float32)
+
+        def compute() -> None:
+            for _ in range(repeats):
+                np.dot(first, second, out=out)
+
+    compute()
+    return min(_seconds(compute) for _ in range(7)) / repeats
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def child(variant: str, framework: str, recipe: str) -> None:
+    """Warm up, and then train an epoch for each line of the standard input; print the seconds, and at last the MiB."""
+    limit_threads(sorted(os.sched_getaffinity(0)))
+    if variant == "products":
+        set_environment("chainer", "tuned")  # the BLAS kernels of the tuned loop
+        print(products_of(recipe, framework), flush=True)
+        return
+    set_environment(framework, "tuned" if variant == "tuned" else "stock")
+    train = example_of(framework, recipe) if variant == "example" else adapter_of(framework, recipe, variant)
+    train()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(_seconds(train), flush=True)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+
+
+def started(variant: str, framework: str, recipe: str) -> subprocess.Popen:
+    """Start a process of a variant."""
+    modules = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": modules}
+    command = [sys.executable, __file__, "--child", variant, framework, recipe]
+    return subprocess.Popen(
+        command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+
+
+def measured(framework: str, recipe: str, rounds: int) -> dict:
+    """Return seconds of each round and MiB, by variant."""
+    variants = [name for name in VARIANTS if not (name == "example" and recipe.startswith("imagenet"))]
+    processes = {}
+    for variant in variants:
+        processes[variant] = process = started(variant, framework, recipe)
+        if process.stdout.readline() != "ready\n":
+            sys.exit(f"{variant} of {recipe} in {framework} failed")
+    seconds = {variant: [] for variant in variants}
+    for number in range(rounds):
+        for variant in variants[number % 2 :: 1] + variants[: number % 2]:
+            processes[variant].stdin.write("\n")
+            processes[variant].stdin.flush()
+            seconds[variant].append(float(processes[variant].stdout.readline()))
+    peak_mib = {}
+    for variant, process in processes.items():
+        process.stdin.close()
+        peak_mib[variant] = float(process.stdout.readline())
+        process.wait()
+    return {"recipe": recipe, "framework": framework, "seconds": seconds, "peak_mib": peak_mib}
+
+
+def ratio(of: list[float], to: list[float]) -> str:
+    """Return the median and the range of the ratios of the rounds."""
+    ratios = [one / other for one, other in zip(of, to, strict=True)]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def row(result: dict, products: float | None) -> str:
+    """Return a line of the table."""
+    seconds, mib = result["seconds"], result["peak_mib"]
+    base = "example" if "example" in seconds else "stock"
+    cells = [result["recipe"], result["framework"], f"{statistics.median(seconds[base]):.3f}"]
+    cells += [ratio(seconds[variant], seconds[base]) if variant != base else "1" for variant in ("stock", "tuned")]
+    cells += [f"{mib[variant] / mib[base]:.2f}" for variant in ("stock", "tuned")]
+    cells.append(f"{products / statistics.median(seconds['tuned']):.0%}" if products else "")
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Measure and print the table."""
+    if sys.argv[1:2] == ["--child"]:
+        child(*sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipes", nargs="+", default=list(SAMPLES), choices=list(SAMPLES))
+    tuned = [name for name, entry in known_frameworks().items() if "tuned" in entry.loops]
+    parser.add_argument("--frameworks", nargs="+", default=tuned, choices=tuned)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    arguments = parser.parse_args()
+    print(f"{len(os.sched_getaffinity(0))} CPUs, {arguments.rounds} rounds. Ratios to the example, median (range); for "
+          "ImageNet to the stock loop")  # fmt: skip
+    print("| recipe | framework | example, s | stock | tuned | memory: stock | tuned | share of the peak: tuned |")
+    print("|---|---|---|---|---|---|---|---|")
+    results = []
+    for recipe in arguments.recipes:
+        products = None
+        if recipe.startswith("mnist"):
+            products = min(float(started("products", library, recipe).communicate()[0]) for library in ("numpy", "jax"))
+        for framework in arguments.frameworks:
+            results.append(measured(framework, recipe, arguments.rounds) | {"products_seconds": products})
+            print(row(results[-1], products), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""A framework in its stock and in its tuned loop: two trainers, from the config to the report."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from harness import copy_of_repository, edit, snakemake, write_config
+from report_figures import check_figures
+
+from trainmark.parity.certificate import read_certificate
+from trainmark.records.evaluation import read_evaluation
+from trainmark.records.record import read_record
+from trainmark.tables.comparisons import read_comparisons
+
+pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has not
+
+CONFIG = {
+    "experiments": {
+        "loops": {
+            "recipes": ["mnist-mlp-flux"],
+            "frameworks": ["twin"],
+            "devices": ["cpu"],
+            "loops": ["stock", "tuned"],
+            "epochs": [1, 2],
+            "repeats": 1,
+            "baseline": "twin tuned on cpu",
+        }
+    }
+}
+GROUP = "loops/mnist-mlp-flux/digits"
+LOOPS = ("stock", "tuned")
+ADAPTERS = "workflow/scripts/trainmark/frameworks"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """(A copy of the repository with a finished experiment in it, what snakemake printed)."""
+    folder = copy_of_repository(tmp_path_factory.mktemp("loops"))
+    for name in ("twin_adapter.py", "twin_tuned.py"):
+        shutil.copy(Path(__file__).parent / "example" / name, folder / ADAPTERS)
+    (folder / "envs" / "twin.yaml").write_text("dependencies: [numpy]\n")
+    process = snakemake(folder, "--cores", "2", "--configfile", write_config(folder, CONFIG))
+    assert process.returncode == 0, process.printed[-5000:]
+    return folder, process.printed
+
+
+def test_each_loop_trains_its_own_runs(finished):
+    folder, printed = finished
+    for loop in LOOPS:
+        for epochs in (1, 2):
+            run = f"{GROUP}/twin/cpu/{loop}/epochs-{epochs}/repeat-1"
+            assert read_record(folder / "results/runs" / run / "record.json")["run"]["loop"] == loop
+            log = (folder / "results/logs/train" / f"{run}.log").read_text()
+            assert ("the tuned loop trains" in log) == (loop == "tuned")
+    assert re.search(r"^run \d of 4: twin on cpu, 2 epochs, repeat 1 \(", printed, re.MULTILINE)
+    assert re.search(r"^run \d of 4: twin tuned on cpu, 1 epoch, repeat 1 \(", printed, re.MULTILINE)
+
+
+def test_the_loops_are_certified_and_evaluated_against_each_other(finished):
+    results = finished[0] / "results"
+    certificate = read_certificate(results / "certificates" / f"{GROUP}.json")
+    assert [trainer["loop"] for trainer in certificate["trainers"]] == [*LOOPS]
+    (pair,) = certificate["pairs"]
+    assert (pair["first"], pair["second"], pair["parity"]) == ("twin on cpu", "twin tuned on cpu", "bitwise")
+    for evaluator, evaluated in (LOOPS, LOOPS[::-1]):
+        evaluation = read_evaluation(results / f"evaluations/{GROUP}/twin/cpu/{evaluator}.json")
+        assert {run_id.split("/")[5] for run_id in evaluation["runs"]} == {evaluated}
+
+
+def test_tables_and_report_name_both(finished):
+    folder, printed = finished
+    tables = folder / "results" / "tables"
+    compared = read_comparisons(tables / "comparisons.csv")
+    assert set(zip(compared["first"], compared["second"], strict=True)) == {("twin on cpu", "twin tuned on cpu")}
+    speed_ups = pd.read_csv(tables / "speed_ups.csv")
+    assert set(speed_ups["baseline"]) == {"twin tuned on cpu"} and set(speed_ups["loop"]) == {"stock"}
+    assert re.search(r"^framework +device +loop +epochs", printed, re.MULTILINE)
+    page = (folder / "results/report/index.html").read_text()
+    found = sorted((folder / "results/runs").rglob("record.json"))
+    numbers = pd.read_parquet(tables / "runs.parquet").set_index("id")["number"]
+    records = {str(numbers[record["run"]["id"]]): record for record in map(read_record, found)}
+    check_figures(page, records, {f"{GROUP}.json": read_certificate(folder / f"results/certificates/{GROUP}.json")})
+    figure = (folder / f"results/figures/{GROUP}/training_time.svg").read_text()
+    assert "<!-- twin on cpu -->" in figure and "<!-- twin tuned on cpu -->" in figure
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new", "loops"),
+    [
+        ("twin_tuned.py", "return super()", "return +super()", ["tuned"]),
+        ("chainer_adapter.py", "return np.concatenate(logits)", "return np.vstack(logits)", ["stock", "tuned"]),
+    ],
+)
+def test_an_edit_of_the_tuned_loop_makes_no_run_of_the_stock_loop_stale(finished, module, old, new, loops):
+    folder, _ = finished
+    path = folder / ADAPTERS / module
+    kept = path.read_text()
+    edit(path, old, new)
+    try:
+        dry = snakemake(folder, "-n", "--configfile", "experiment.yaml", "--workflow-profile", "none")
+    finally:
+        path.write_text(kept)
+    assert dry.returncode == 0, dry.printed[-3000:]
+    planned = re.findall(r"^rule train:.*?wildcards: [^\n]*loop=(\w+)", dry.stdout, re.MULTILINE | re.DOTALL)
+    assert sorted(set(planned)) == loops
+
+
+def test_a_framework_without_a_tuned_loop_is_refused_before_any_job(tmp_path):
+    experiment = CONFIG["experiments"]["loops"] | {"frameworks": ["chainer", "keras-torch"], "baseline": None}
+    name = write_config(tmp_path, {"experiments": {"loops": experiment}})
+    refused = snakemake(tmp_path, "--cores", "2", "--configfile", name)
+    assert refused.returncode == 1
+    assert (
+        "loops[1]: found 'tuned' (text), but there is no tuned loop for keras-torch; allowed: stock" in refused.printed
+    )
+    assert "Traceback" not in refused.printed
+    assert not (tmp_path / "results").exists()

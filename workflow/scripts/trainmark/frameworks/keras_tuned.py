@@ -1,0 +1,135 @@
+"""The tuned loop of Keras on TensorFlow and JAX: the arrays on the device, an epoch compiled as a whole.
+
+On the CPU, XLA computes convolutions in a compiled loop many times slower than outside it. For networks with
+convolutions, JAX therefore compiles single steps there, and TensorFlow does without XLA.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+
+from trainmark.frameworks.keras_adapter import KerasAdapter
+from trainmark.frameworks.keras_optimizers import set_rates
+from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.stream import Stream
+
+
+class Programs(Protocol):
+    """The compiled training of a network, which changes the model's and the optimizer's variables.
+
+    loops: whether an epoch is one program.
+    """
+
+    loops: bool
+
+    def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple[Any, Any]) -> Any:
+        """Train a step for each of the first `count` batches, and one for `last` if it is not empty.
+
+        batches: sample indices (steps, batch size). last: those of a smaller batch.
+        arrays: what `send` returned.
+
+        Returns the loss of each step, (steps,), with zeros for those that were left out.
+        """
+
+    def step(self, inputs: Any, labels: Any) -> Any:
+        """Train a step and return its loss."""
+
+    def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[Any, Any]:
+        """Return arrays on the device."""
+
+    def begin(self) -> None:
+        """Take the state from the variables. To be called before the first step of an epoch."""
+
+    def finish(self) -> None:
+        """Write the state back into the variables. To be called after the last step."""
+
+
+def create(framework: str, threads: int) -> "TunedKerasAdapter":
+    """Return the tuned adapter of a framework."""
+    return TunedKerasAdapter(framework, threads)
+
+
+def _programs(*arguments: Any) -> Programs:
+    """Return the programs of Keras's backend."""
+    if keras.backend.backend() == "jax":
+        from trainmark.frameworks.keras_tuned_jax import JaxPrograms
+
+        return JaxPrograms(*arguments)
+    from trainmark.frameworks.keras_tuned_tensorflow import TensorFlowPrograms
+
+    return TensorFlowPrograms(*arguments)
+
+
+class TunedKerasAdapter(KerasAdapter):
+    """See `adapter.Adapter`."""
+
+    loop = "tuned"
+
+    def build(self, **arguments: Any) -> None:
+        """See `adapter.Adapter.build`."""
+        super().build(**arguments)
+        convolves = any(node.op.startswith("Conv") for node in self._architecture.nodes)
+        auxiliary_weights = tuple(weight for _, weight in self._architecture.auxiliary)
+        fused = not convolves or arguments["device"] == "gpu"
+        self._programs = _programs(self._model, self._optimizer, auxiliary_weights, fused)
+        self._arrays: tuple[Any, Any] | None = None
+
+    def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
+        """See `adapter.Adapter.load`. The arrays of training are sent to the device once."""
+        super().load(split=split, inputs=inputs, labels=labels)
+        if split == "train":
+            self._arrays = None if isinstance(inputs, Stream) else self._programs.send(*self._splits[split])
+
+    def compile(self, feed: EpochFeed) -> None:
+        """See `adapter.Adapter.compile`. A compiled epoch takes any number of its steps: here one."""
+        self._train(feed if self._loops(feed) else feed.one_of_each_size(), steps=1)
+
+    def train_epoch(self, feed: EpochFeed) -> np.ndarray:
+        """See `adapter.Adapter.train_epoch`."""
+        return self._train(feed, feed.steps)
+
+    def _train(self, feed: EpochFeed, steps: int) -> np.ndarray:
+        """Train a feed, or in a compiled epoch the first `steps` of it and the smaller last one."""
+        set_rates(self._optimizer, feed.rates)
+        self._seed_dropout(feed.dropout_seed)
+        self._programs.begin()
+        if self._loops(feed):
+            assert feed.order is not None and self._arrays is not None  # _loops tells
+            full = feed.samples // feed.batch_size
+            batches, last = np.split(feed.order.astype(np.int32), [full * feed.batch_size])
+            count = min(steps, full)
+            batches = batches.reshape(full, feed.batch_size)
+            losses = keras.ops.convert_to_numpy(self._programs.loop(batches, last, count, self._arrays))
+            samples = count * feed.batch_size + len(last)
+        else:
+            losses, samples = [], 0
+            with self._raising_stream_errors():
+                for inputs, labels in self._steps(feed):
+                    losses.append(self._programs.step(inputs, labels))
+                    samples += len(labels)
+        self._programs.finish()
+        self._counts = {"samples": samples, "batches": len(losses)}
+        return np.array([float(loss) for loss in losses])
+
+    def _loops(self, feed: EpochFeed) -> bool:
+        """Return whether the epoch is one program, which takes its batches from the arrays on the device."""
+        on_device = self._arrays is not None and feed.order is not None
+        return self._programs.loops and on_device and feed.samples >= feed.batch_size
+
+    def _steps(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
+        """Yield (inputs, labels) of each step."""
+        inputs, labels = self._splits["train"]
+        if isinstance(inputs, Stream):
+            yield from self._converted(inputs.training_batches(feed))
+        elif self._arrays and feed.order is None and feed.batch_size == len(labels):
+            yield self._arrays
+        else:
+            for place in feed.places():
+                batch = place if feed.order is None else feed.order[place]
+                yield inputs[batch], labels[batch]
+
+    def counted(self) -> dict[str, int]:
+        """See `adapter.Adapter.counted`."""
+        return {**self._counts, "updates": int(keras.ops.convert_to_numpy(self._optimizer.iterations))}
