@@ -192,7 +192,8 @@ def test_a_cancelled_group_of_runs_loses_none_that_was_done(struck, cluster, und
     grouped = struck(long_runs(3), site={"runs_per_job": 3}, threads=1)
     process = grouped.start()
     with grouped.held(process, ["2"]):
-        wait_until(lambda: records_of(grouped.results), "the end of another run of the group", 180)
+        (output,) = (grouped.results / "logs" / "cluster").glob("*-runs-cpu-0-*.log")
+        wait_until(lambda: "1 of 3 steps (33%) done" in output.read_text(), "the end of another run of the group", 180)
         (job,) = (job["id"] for job in scheduler.queue() if "-runs-cpu-0-" in job["name"])
         done = set(records_of(grouped.results))
         scheduler.cancel(job)
