@@ -386,6 +386,23 @@ def test_dropout_drops_the_share_of_its_rate(create):
     np.testing.assert_allclose(moved[moved != 0], 0.5 / (1 - rate), rtol=1e-6)
 
 
+def test_dropout_layers_draw_masks_of_their_own(create):
+    """Of two layers in a row, a sixteenth of the inputs is kept by all four masks of two steps.
+
+    If the second layer had the mask of the first in the next step, it would be an eighth.
+    """
+    layers = [("f", "Flatten", {}), ("one", "Dropout", {"rate": 0.5}), ("two", "Dropout", {"rate": 0.5})]
+    adapter = create(
+        architecture=chain("twice", (1, 200, 200), [*layers, ("d", "Dense", {"units": 2})]),
+        weights={"d.kernel": np.zeros((40_000, 2)), "d.bias": np.zeros(2)}, optimizer=Optimizer("sgd", 1e-7),
+        dtype="float64",
+    )  # fmt: skip
+    adapter.load(split="train", inputs=np.ones((2, 1, 200, 200)), labels=np.zeros(2, int))
+    adapter.train_epoch(feed([0, 1], 1))
+    moved = adapter.weights()["d.kernel"][:, 0]
+    assert np.mean(moved > 0.75 * moved.max()) == pytest.approx(1 / 16, abs=0.01)
+
+
 def test_training_is_deterministic_to_the_last_bit(built):
     order = np.random.default_rng(3).permutation(10)
     curves = []

@@ -49,6 +49,26 @@ def updated(optimizer, gradients, dtype="float64", first=1.0):
     return float(numpy(variable)[0])
 
 
+# --- dropout --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="on JAX alone")
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.25, 0.5, 0.999])
+def test_tuned_dropout_draws_the_masks_of_keras_own_layer_in_float32(rate):
+    import jax
+
+    from trainmark.frameworks.keras_tuned_jax import Dropout
+
+    jax.config.update("jax_enable_x64", False)
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+    theirs, ours = (layer(rate, seed=5) for layer in (keras.layers.Dropout, Dropout))
+    x = array(257, 31, 3).astype("float32")
+    for _ in range(2):
+        np.testing.assert_array_equal(numpy(ours(x, training=True)), numpy(theirs(x, training=True)))
+    np.testing.assert_array_equal(numpy(ours(x)), x)
+
+
 # --- batch normalisation --------------------------------------------------------------------------------------------
 
 

@@ -1,9 +1,10 @@
 """The adapter of Keras on TensorFlow, JAX or torch. The loop is that of its documentation: compile and fit."""
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import keras
@@ -66,6 +67,7 @@ class Backend(NamedTuple):
     peak_bytes: (module, GPU) -> peak memory there; None if the backend does not report it.
     data: (module, numpy array) -> array for fit and predict.
     stream: (module, iterator of (inputs, labels), shape of one input, its dtype) -> what fit and predict take.
+    takes_batches: whether fit trains on an iterator as fast as on arrays. It then needs no array in the epoch's order.
     uncached: (module, array) -> the array, without the copy of it that the backend keeps on the host once it is read.
     seed: (module, seed); seeds a global generator.
     limit_threads: (module, threads). JAX needs none: it follows the CPUs that the process may use.
@@ -80,6 +82,7 @@ class Backend(NamedTuple):
     peak_bytes: Callable[..., int | None]
     data: Callable[..., Any] = lambda module, array: array
     stream: Callable[..., Any] = lambda module, batches, shape, dtype: batches
+    takes_batches: bool = False
     uncached: Callable[..., Any] = lambda module, array: array
     seed: Callable[..., object] = lambda module, seed: None
     limit_threads: Callable[..., object] = lambda module, threads: None
@@ -113,6 +116,7 @@ BACKENDS = {
         gpu_name=lambda jax, gpu: gpu.device_kind,
         wait=lambda jax, arrays: jax.block_until_ready(arrays),
         refuse_tf32=lambda jax: jax.config.update("jax_default_matmul_precision", "highest"),
+        takes_batches=True,
         uncached=lambda jax, array: array.addressable_data(0),
         # None with XLA_PYTHON_CLIENT_ALLOCATOR=platform
         peak_bytes=lambda jax, gpu: (gpu.memory_stats() or {}).get("peak_bytes_in_use"),
@@ -158,6 +162,7 @@ class KerasAdapter(Adapter):
     """See `adapter.Adapter`."""
 
     out_of_memory_texts = OUT_OF_MEMORY
+    _replaced_layers: Mapping[str, Callable] = MappingProxyType({})
 
     def __init__(self, framework: str, threads: int) -> None:
         super().__init__(framework, threads)
@@ -194,7 +199,7 @@ class KerasAdapter(Adapter):
         self._splits: dict[str, tuple[Any, Any]] = {}
         self._stream_error: Exception | None = None
         self._metric: StepLosses | None = None
-        self._outputs = layer_outputs(self.framework, architecture, observed_batch)
+        self._outputs = layer_outputs(self.framework, architecture, observed_batch, self._replaced_layers)
         self._model, self._evaluated = _models(architecture, self._outputs)
         for parameter, variable in self._variables():
             check_array(self.framework, parameter, None if variable is None else variable.shape)
@@ -232,6 +237,9 @@ class KerasAdapter(Adapter):
         inputs, labels = self._splits["train"]
         if isinstance(inputs, Stream):
             return {"x": self._batches(inputs, inputs.training_batches(feed)), "steps_per_epoch": feed.steps}
+        if feed.order is not None and self._backend.takes_batches:
+            batches = (feed.order[place] for place in feed.places())
+            return {"x": ((inputs[batch], labels[batch]) for batch in batches), "steps_per_epoch": feed.steps}
         if feed.order is not None:
             inputs, labels = inputs[feed.order], labels[feed.order]
         return {"x": inputs, "y": labels, "batch_size": feed.batch_size}
@@ -369,7 +377,8 @@ class KerasAdapter(Adapter):
         self._backend.seed(self._module, seed)
         dropouts = [layer for layer in self._model.layers if isinstance(layer, keras.layers.Dropout)]
         for i, layer in enumerate(dropouts):
-            layer.seed_generator.state.assign(np.array([seed, i], "uint32"))
+            # A layer counts its steps up from the second number, so the layers begin far from each other.
+            layer.seed_generator.state.assign(np.array([seed, i << 24], "uint32"))
 
     def _variables(self) -> Iterator[tuple[Parameter, Any]]:
         """Yield (architecture parameter, Keras variable) of every array. Keras has the layout of the architecture."""

@@ -202,8 +202,12 @@ LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
 """Functions (node, number of axes of its input without the batch axis) -> layer."""
 
 
-def layer_outputs(framework: str, architecture: Architecture, observed_batch: int | None) -> dict:
+def layer_outputs(
+    framework: str, architecture: Architecture, observed_batch: int | None, replaced: Mapping[str, Callable]
+) -> dict:
     """Return the symbolic outputs of "input" and of every node, by name.
+
+    replaced: entries in place of those of LAYERS.
 
     Raises ShapeError if an output has another shape than in the architecture.
     """
@@ -211,7 +215,7 @@ def layer_outputs(framework: str, architecture: Architecture, observed_batch: in
     dtype = "int32" if architecture.takes_tokens else None
     outputs = {"input": keras.Input(channels_last(architecture.input_shape), name="input", dtype=dtype)}
     for node in architecture.nodes:
-        layer = LAYERS[node.op](node, len(shapes[node.inputs[0]]))
+        layer = {**LAYERS, **replaced}[node.op](node, len(shapes[node.inputs[0]]))
         if node.op == "Dropout" and observed_batch:
             layer = GivenDropout(observed_batch, name=node.name)
         inputs = [outputs[name] for name in node.inputs]

@@ -4,7 +4,7 @@ On the CPU, XLA computes convolutions in a compiled loop many times slower than 
 convolutions, JAX therefore compiles single steps there, and TensorFlow does without XLA.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import keras
@@ -19,10 +19,16 @@ from trainmark.recipes.stream import Stream
 class Programs(Protocol):
     """The compiled training of a network, which changes the model's and the optimizer's variables.
 
+    layers: entries in place of those of `keras_layers.LAYERS`.
     loops: whether an epoch is one program.
     """
 
+    layers: Mapping[str, Callable]
     loops: bool
+
+    def __init__(
+        self, model: keras.Model, optimizer: keras.optimizers.Optimizer, auxiliary_weights: tuple, fused: bool
+    ) -> None: ...
 
     def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple[Any, Any]) -> Any:
         """Train a step for each of the first `count` batches, and one for `last` if it is not empty.
@@ -51,15 +57,15 @@ def create(framework: str, threads: int) -> "TunedKerasAdapter":
     return TunedKerasAdapter(framework, threads)
 
 
-def _programs(*arguments: Any) -> Programs:
-    """Return the programs of Keras's backend."""
+def _programs() -> type[Programs]:
+    """Return the class of the programs of Keras's backend."""
     if keras.backend.backend() == "jax":
         from trainmark.frameworks.keras_tuned_jax import JaxPrograms
 
-        return JaxPrograms(*arguments)
+        return JaxPrograms
     from trainmark.frameworks.keras_tuned_tensorflow import TensorFlowPrograms
 
-    return TensorFlowPrograms(*arguments)
+    return TensorFlowPrograms
 
 
 class TunedKerasAdapter(KerasAdapter):
@@ -69,11 +75,13 @@ class TunedKerasAdapter(KerasAdapter):
 
     def build(self, **arguments: Any) -> None:
         """See `adapter.Adapter.build`."""
+        programs = _programs()
+        self._replaced_layers = programs.layers
         super().build(**arguments)
         convolves = any(node.op.startswith("Conv") for node in self._architecture.nodes)
         auxiliary_weights = tuple(weight for _, weight in self._architecture.auxiliary)
         fused = not convolves or arguments["device"] == "gpu"
-        self._programs = _programs(self._model, self._optimizer, auxiliary_weights, fused)
+        self._programs = programs(self._model, self._optimizer, auxiliary_weights, fused)
         self._arrays: tuple[Any, Any] | None = None
 
     def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:

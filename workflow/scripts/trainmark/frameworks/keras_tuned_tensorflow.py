@@ -1,5 +1,7 @@
 """The tuned loop of Keras on TensorFlow: an epoch is a loop of the graph, compiled with XLA where that is faster."""
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -12,6 +14,7 @@ from trainmark.frameworks.keras_losses import mean_cross_entropy
 class TensorFlowPrograms:
     """See `keras_tuned.Programs`."""
 
+    layers: Mapping[str, Callable] = MappingProxyType({})
     loops = True
 
     def __init__(
