@@ -1,0 +1,217 @@
+"""The time of the adapters' own layers, update rules, loss and metric beside those of the framework, on the CPU.
+
+Run: make bench-own. Each part trains in the stock loop, in a network that is almost nothing else: five layers of it, or
+the update of a million weights. The same network trains in turn with the framework's nearest part in its place. The
+ratio is that of one round. What is the same, such as the loop, is in both times. No framework has LRN but Chainer and
+TensorFlow, and none has the rule rmsprop_warmup of the ImageNet recipes.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from trainmark.frameworks.registry import create_adapter, known_frameworks, set_environment
+from trainmark.machine.gpus import limit_threads
+from trainmark.networks.graph import Architecture, chain
+from trainmark.recipes.batch_order import epoch_feed
+from trainmark.recipes.initial_weights import draw_initial_weights
+from trainmark.recipes.recipe import Optimizer
+
+BATCH = 32
+
+STEPS = {True: 16, False: 100}
+"""Steps per epoch of a network of layers, and of the others, whose steps are shorter."""
+
+ADAM = (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8))
+
+RULES = {
+    "Adam": Optimizer("adam", 1e-3, ADAM),
+    "AdamAlgorithm1": Optimizer("adam_algorithm_1", 1e-3, ADAM),
+    "RMSprop": Optimizer("rmsprop", 1e-3, (("rho", 0.9), ("epsilon", 1e-8))),
+    "MomentumSGD": Optimizer("momentum_sgd", 1e-3, (("momentum", 0.9),)),
+}
+
+WINDOW = {"size": 3, "stride": 1, "padding": 1, "ceil": 0}
+
+LAYERS = {
+    "BatchNorm": ("BatchNorm", {"epsilon": 2e-5, "decay": 0.9}),
+    "LocalResponseNorm": ("LRN", {"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75}),
+    "Pool2D, maximum": ("MaxPool2D", WINDOW),
+    "Pool2D, average": ("AvgPool2D", WINDOW),
+}
+"""Type and attributes of the layers, by part."""
+
+
+def layers_of_keras() -> dict[str, Callable]:
+    """Return Keras's nearest layer by layer type, as entries of `keras_layers.LAYERS`."""
+    import keras
+
+    def pooling(kind: type) -> Callable:
+        return lambda node, rank: kind(
+            node.integer("size"), node.integer("stride"), "same" if node.integer("padding") else "valid"
+        )
+
+    layers = {
+        "BatchNorm": lambda node, rank: keras.layers.BatchNormalization(
+            momentum=node.attributes["decay"], epsilon=node.attributes["epsilon"], name=node.name
+        ),
+        "MaxPool2D": pooling(keras.layers.MaxPooling2D),
+        "AvgPool2D": pooling(keras.layers.AveragePooling2D),
+    }
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        def normalisation(node, rank: int) -> Callable:
+            constants = [node.attributes[name] for name in ("k", "alpha", "beta")]
+            return keras.layers.Lambda(
+                lambda x: tf.nn.local_response_normalization(x, node.integer("n") // 2, *constants)
+            )
+
+        layers["LRN"] = normalisation
+    return layers
+
+
+def rules_of_keras() -> dict[str, Callable]:
+    """Return Keras's nearest optimizer by rule, as entries of `keras_optimizers.OPTIMIZERS`."""
+    from keras import optimizers
+
+    return {"adam": optimizers.Adam, "adam_algorithm_1": optimizers.Adam, "rmsprop": optimizers.RMSprop,
+            "momentum_sgd": optimizers.SGD}  # fmt: skip
+
+
+def network(part: str) -> Architecture:
+    """Return a network that is almost nothing but the part."""
+    if part in RULES:
+        layers = [("f", "Flatten", {}), ("d1", "Dense", {"units": 1024}), ("d2", "Dense", {"units": 10})]
+        return chain(part, (1, 32, 32), layers)
+    if part in LAYERS:
+        op, attributes = LAYERS[part]
+        layers = [(f"layer{i}", op, attributes) for i in range(5)]
+        return chain("layers", (64, 28, 28), [*layers, ("f", "Flatten", {}), ("d", "Dense", {"units": 2})])
+    return chain("head", (1, 32, 32), [("f", "Flatten", {}), ("d", "Dense", {"units": 1000})])
+
+
+def trainer(framework: str, part: str) -> Callable[[], float]:
+    """Return a function that trains an epoch and returns its seconds."""
+    architecture, rule = network(part), RULES.get(part, Optimizer("sgd", 1e-3))
+    adapter = create_adapter(framework, len(os.sched_getaffinity(0)))
+    adapter.build(
+        architecture=architecture, weights=draw_initial_weights(architecture, "lecun_normal", (1, 1)), optimizer=rule,
+        device="cpu", dtype="float32",
+    )  # fmt: skip
+    samples = BATCH * STEPS[part in LAYERS]
+    inputs = np.random.default_rng(0).random((samples, *architecture.input_shape), np.float32)
+    adapter.load(split="train", inputs=inputs, labels=np.zeros(samples, int))
+    feed = epoch_feed(samples, BATCH, (1, 1), 1)
+
+    def train() -> float:
+        begin = time.perf_counter()
+        adapter.train_epoch(feed)
+        adapter.synchronize()
+        return time.perf_counter() - begin
+
+    train()
+    return train
+
+
+def theirs_in_place(framework: str, part: str) -> list | None:
+    """Return patches that put the framework's nearest part in the place of ours; None if it has none."""
+    if framework == "chainer":
+        from trainmark.frameworks.chainer_optimizers import OPTIMIZERS
+
+        return [mock.patch.dict(OPTIMIZERS, adam_algorithm_1=OPTIMIZERS["adam"])] if part == "AdamAlgorithm1" else None
+    import keras
+
+    from trainmark.frameworks import keras_adapter, keras_layers, keras_optimizers
+
+    if part in RULES:
+        return [mock.patch.dict(keras_optimizers.OPTIMIZERS, rules_of_keras())]
+    if part in LAYERS:
+        op, layers = LAYERS[part][0], layers_of_keras()
+        return [mock.patch.dict(keras_layers.LAYERS, {op: layers[op]})] if op in layers else None
+
+    def accuracy(steps: int, weights: tuple) -> keras.metrics.Metric:
+        metric = keras.metrics.SparseCategoricalAccuracy()
+        metric.losses, metric.step, metric.samples = np.zeros(steps), 0, 0  # what the adapter reads of its metric
+        return metric
+
+    def loss(weights: tuple) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    return [mock.patch.object(keras_adapter, part, {"CrossEntropy": loss, "StepLosses": accuracy}[part])]
+
+
+def child(framework: str, part: str, rounds: int) -> None:
+    """Print the seconds of each round, ours and theirs, as JSON; null if the framework has no such part."""
+    limit_threads(sorted(os.sched_getaffinity(0)))
+    set_environment(framework, "stock")
+    if (patches := theirs_in_place(framework, part)) is None:
+        print("null")
+        return
+    ours = trainer(framework, part)
+    with ExitStack() as stack:
+        if framework.startswith("keras"):
+            from trainmark.frameworks import keras_adapter
+
+            backend = keras_adapter.BACKENDS[framework.removeprefix("keras-")]  # its threads can be set once
+            once = {framework.removeprefix("keras-"): backend._replace(limit_threads=lambda module, threads: None)}
+            patches.append(mock.patch.dict(keras_adapter.BACKENDS, once))
+        for patch in patches:
+            stack.enter_context(patch)
+        theirs = trainer(framework, part)
+    print(json.dumps([(ours(), theirs()) if i % 2 else (theirs(), ours())[::-1] for i in range(rounds)]))
+
+
+def measured(framework: str, part: str, rounds: int) -> list | None:
+    """Return what `child` prints, from a process of its own."""
+    command = [sys.executable, __file__, "--child", framework, part, str(rounds)]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        sys.exit(f"{part} in {framework} failed: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Measure each part in each framework and print the table."""
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+        return
+    parts = [*LAYERS, *RULES, "CrossEntropy", "StepLosses"]
+    frameworks = [name for name, framework in known_frameworks().items() if not framework.missing_packages()]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
+    parser.add_argument("--frameworks", nargs="+", default=frameworks, choices=frameworks)
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    arguments = parser.parse_args()
+    print(
+        f"{len(os.sched_getaffinity(0))} CPUs, {arguments.rounds} rounds; ratio of a step with ours to one with theirs"
+    )
+    print("| part | framework | ours, ms per step | ratio, median | its quartiles |\n|---|---|---|---|---|")
+    results = []
+    for part in arguments.parts:
+        for framework in arguments.frameworks:
+            if (seconds := measured(framework, part, arguments.rounds)) is None:
+                continue
+            ratios = [ours / theirs for ours, theirs in seconds]
+            low, median, high = statistics.quantiles(ratios, n=4)
+            ours = 1000 * statistics.median(pair[0] for pair in seconds) / STEPS[part in LAYERS]
+            print(f"| {part} | {framework} | {ours:.2f} | {median:.2f} | {low:.2f} to {high:.2f} |", flush=True)
+            results.append({"part": part, "framework": framework, "seconds": seconds})
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
