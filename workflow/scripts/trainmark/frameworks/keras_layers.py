@@ -42,8 +42,8 @@ class BatchNorm(keras.layers.Layer):
         axes = tuple(range(len(inputs.shape) - 1))
         count = ops.cast(ops.shape(inputs)[0], inputs.dtype) * float(np.prod(inputs.shape[1:-1]))
         mean = ops.sum(inputs, axis=axes) / count  # not ops.mean, which computes in float32 on JAX
-        # The gradient goes through the mean of each channel and not through each of its values, which takes longer. That
-        # of the variance with respect to the mean is 0.
+        # The gradient goes through the sum of each channel below and not through each value's mean, which takes longer.
+        # That of the variance with respect to the mean is 0.
         constant_mean = ops.stop_gradient(mean)
         centred = inputs - constant_mean
         variance = ops.sum(ops.square(centred), axis=axes) / count
