@@ -17,6 +17,11 @@ from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Node, Shape, window_count
 
 
+def no_values(shape: Shape, dtype: str | None = None) -> np.ndarray:
+    """Initialize an array that `set_weights` sets. On JAX, Keras's own initializers are compiled, for seconds."""
+    return np.zeros(shape, dtype)
+
+
 class BatchNorm(keras.layers.Layer):
     """Batch normalisation as in Chainer, with an unbiased running variance; Keras's own layer has a biased one.
 
@@ -30,10 +35,12 @@ class BatchNorm(keras.layers.Layer):
     def build(self, input_shape: Shape) -> None:
         """Add trained scale and offset and running statistics, one value each per channel."""
         shape = (input_shape[-1],)
-        self.gamma = self.add_weight(shape=shape, initializer="ones", name="gamma")
-        self.beta = self.add_weight(shape=shape, initializer="zeros", name="beta")
-        self.moving_mean = self.add_weight(shape=shape, initializer="zeros", trainable=False, name="moving_mean")
-        self.moving_variance = self.add_weight(shape=shape, initializer="ones", trainable=False, name="moving_variance")
+        self.gamma = self.add_weight(shape=shape, initializer=no_values, name="gamma")
+        self.beta = self.add_weight(shape=shape, initializer=no_values, name="beta")
+        self.moving_mean = self.add_weight(shape=shape, initializer=no_values, trainable=False, name="moving_mean")
+        self.moving_variance = self.add_weight(
+            shape=shape, initializer=no_values, trainable=False, name="moving_variance"
+        )
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Normalise by the batch's statistics in training, otherwise by the running statistics."""
@@ -153,6 +160,8 @@ def _convolution(layer: Callable, node: Node) -> Callable:
         strides=stride,
         padding="same" if same else "valid",
         use_bias=bool(node.attributes["bias"]),
+        kernel_initializer=no_values,
+        bias_initializer=no_values,
         name=node.name,
     )
     if same or not padding:
@@ -179,12 +188,16 @@ def _pool(pool: Callable, node: Node) -> Callable:
 LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "Flatten": _flatten,
     "Dense": lambda node, rank: keras.layers.Dense(
-        node.integer("units"), use_bias=bool(node.attributes["bias"]), name=node.name
+        node.integer("units"),
+        use_bias=bool(node.attributes["bias"]),
+        kernel_initializer=no_values,
+        bias_initializer=no_values,
+        name=node.name,
     ),
     "Conv2D": lambda node, rank: _convolution(keras.layers.Conv2D, node),
     "Conv1D": lambda node, rank: _convolution(keras.layers.Conv1D, node),
     "Embedding": lambda node, rank: keras.layers.Embedding(
-        node.integer("vocabulary"), node.integer("units"), name=node.name
+        node.integer("vocabulary"), node.integer("units"), embeddings_initializer=no_values, name=node.name
     ),
     "BatchNorm": lambda node, rank: BatchNorm(node.attributes["epsilon"], node.attributes["decay"], name=node.name),
     "LRN": lambda node, rank: LocalResponseNorm(
