@@ -145,7 +145,7 @@ bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' 
 	@$(BENCHMARK)/loops.py
 
 # Also on a machine that does other work: it prints minima and their ratios.
-bench-start: $(VENV)/.installed ## seconds to the first step beside the bare import (ROUNDS=5): some minutes
+bench-start: $(VENV)/.installed ## seconds to the first step beside the bare import (ROUNDS=3): some minutes
 	@$(BENCHMARK)/start.py $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-matrices: $(VENV)/.installed-dev ## what snakemake costs for 10,000 runs, beside a bare Snakefile: some minutes

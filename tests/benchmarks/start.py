@@ -4,6 +4,8 @@ Run: make bench-start. In each round and for each framework these processes are 
 only imports the framework, and trainings of one epoch on the digits, without the compilation cache, with an empty one
 and with the one that the latter filled. Each figure is the least of all rounds, and a ratio is one of two such figures.
 A framework that has no cache is trained only without one. Ratios hold on other machines; seconds do not.
+
+Exit status 1 if a ratio is above its budget.
 """
 
 import argparse
@@ -26,6 +28,9 @@ BEFORE_FIRST_STEP = ("start", "import", "data_load", "build", "transfer", "compi
 
 VARIANTS = {"no cache": False, "empty cache": True, "filled cache": True}
 """For each training, whether it has the compilation cache."""
+
+BUDGETS = {"chainer": 1.4, "keras-tensorflow": 1.0, "keras-jax": 1.2, "keras-jax, filled cache": 0.8}
+"""Largest ratio of the time to the first step to that of the bare import."""
 
 COMPATIBILITY = Path(registry.__file__).with_name("chainer_compat.py")
 
@@ -79,6 +84,19 @@ def measured(folder: Path, framework: str, loop: str, rounds: int, variants: lis
     return {"framework": framework, "loop": loop, "bare_import": min(bare), "trainings": least}
 
 
+def budget(framework: str, variant: str) -> float | None:
+    """Return the budget of a framework's trainings, or None if it has none."""
+    return BUDGETS.get(f"{framework}, {variant}", BUDGETS.get(framework))
+
+
+def exceeds(result: dict) -> bool:
+    """Return whether a training of a framework is above its budget."""
+    return any(
+        seconds["sum"] > result["bare_import"] * (budget(result["framework"], variant) or float("inf"))
+        for variant, seconds in result["trainings"].items()
+    )
+
+
 def rows(result: dict) -> list[str]:
     """Return the lines of a framework in the table."""
     lines = []
@@ -87,7 +105,8 @@ def rows(result: dict) -> list[str]:
         counts = f", {cache['hits']} hits, {cache['misses']} misses" if cache else ""
         cells = [f"{result['framework']} {result['loop']}", f"{variant}{counts}", f"{result['bare_import']:.2f}"]
         cells += [f"{seconds[phase]:.2f}" for phase in (*BEFORE_FIRST_STEP, "sum")]
-        lines.append("| " + " | ".join([*cells, f"{seconds['sum'] / result['bare_import']:.2f}"]) + " |")
+        cells += [f"{seconds['sum'] / result['bare_import']:.2f}", str(budget(result["framework"], variant) or "none")]
+        lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
@@ -96,9 +115,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     installed = [name for name, entry in known_frameworks().items() if not entry.missing_packages()]
     parser.add_argument("--frameworks", nargs="+", default=installed, choices=known_frameworks())
-    parser.add_argument("--loops", nargs="+", default=["stock"], choices=("stock", "tuned"))
+    parser.add_argument("--loops", nargs="+", default=["stock", "tuned"], choices=("stock", "tuned"))
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -107,14 +126,16 @@ def main() -> None:
             measured(Path(folder), framework, loop, arguments.rounds, arguments.variants)
             for framework in arguments.frameworks
             for loop in arguments.loops
+            if loop in known_frameworks()[framework].loops
         ]
     if arguments.json:
         print(json.dumps(results, indent=1))
-        return
-    heading = ["trainer", "training", "bare import, s", *BEFORE_FIRST_STEP, "sum", "sum / bare import"]
+        sys.exit(any(map(exceeds, results)))
+    heading = ["trainer", "training", "bare import, s", *BEFORE_FIRST_STEP, "sum", "sum / bare import", "budget"]
     print("| " + " | ".join(heading) + " |", "|---" * len(heading) + "|", sep="\n")
     for result in results:
         print("\n".join(rows(result)))
+    sys.exit(any(map(exceeds, results)))
 
 
 if __name__ == "__main__":
