@@ -92,6 +92,10 @@ class TemplateAdapter(Adapter):
         """Compile what training needs. The default trains one step of each batch size."""
         return super().compile(feed)
 
+    def open_compilation_cache(self, folder):
+        """Take compiled programs from a folder and leave new ones there; return the counts of hits and misses."""
+        return super().open_compilation_cache(folder)
+
     def thread_pools(self):
         """Return the framework's own thread pools, if it reports them."""
         return super().thread_pools()

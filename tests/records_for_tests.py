@@ -150,6 +150,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "scored_texts": [],
         "weights": {"file": "weights.npz", "sha256": "e" * 64},
         **_times(epochs, seconds),
+        "compilation_cache": None,
         "resumes": 0,
         "sessions": [session(gpu=gpu and gpu["uuid"])],
         "machine": [],

@@ -52,7 +52,7 @@ FLOAT32_OPS = {("chainer", "gpu"): ("LRN",), ("keras-torch", "cpu"): ("Dense",),
 """Ops that a framework computes in float32 in a float64 network, by framework and device; the adapter declares them."""
 
 
-IMPORTS_ITSELF = {"keras-tensorflow": {"jax"}, "keras-torch": {"jax"}}
+IMPORTS_ITSELF = {"keras-torch": {"jax"}}
 """`import keras` imports jax if it is installed, for a checkpoint format; that counts as part of the import phase."""
 
 

@@ -50,8 +50,8 @@ def test_shipped_configs_plan(tmp_path, name):
             "experiment.yaml, line 3: experiments.one.framworks: unknown key; allowed: description, recipes, "
             "datasets, frameworks, commands, devices, loops, epochs, repeats, seed, batch_size, step_losses, "
             "memory_limit_mib, keep_weights, input, optimizer, learning_rate_schedule, loader, checkpoint_steps, "
-            "evaluation_steps, evaluation_batch_size, target_accuracy, baseline, initial_weights; did you mean "
-            "frameworks?",
+            "evaluation_steps, evaluation_batch_size, compilation_cache, target_accuracy, baseline, initial_weights; "
+            "did you mean frameworks?",
         ),
         (
             run_config({"epochs": [-1]}),

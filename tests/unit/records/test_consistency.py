@@ -18,6 +18,9 @@ VALID = {
     "infinite": records_for_tests.diverged(kind="inf"),
     "out of memory": records_for_tests.out_of_memory(),
     "on a gpu": record(device="gpu"),
+    "with a compilation cache": record(
+        changes={"compilation_cache": {"hits": 3, "misses": 0}, "settings.experiment.compilation_cache": True}
+    ),
     "from a stream": streamed(record(epochs=3), waiting=0.25, evaluation_steps=5),
     "from a stream, all of it waiting": streamed(record(changes={"settings.dropout": True}), waiting=1.0),
     "evaluated at the end of epochs alone": streamed(record(), evaluation_steps=12),
@@ -54,6 +57,10 @@ EDITED = {
         "its phase steady is 0.250000 s, but its epochs and first step give 0.125000 s",
     ),
     "a phase": ({"phases_seconds.steady": 0.125}, "its phases sum to"),
+    "programs from a cache that is off": (
+        {"compilation_cache": {"hits": 3, "misses": 0}},
+        "it counts programs of a compilation cache, but its settings have none",
+    ),
     "a phase moved to another": (
         {"phases_seconds.steady": 0.125, "phases_seconds.other": 0.25},
         "its phase steady is 0.125000 s",

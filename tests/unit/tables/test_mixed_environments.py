@@ -3,7 +3,13 @@
 import pytest
 from records_for_tests import CODE, out_of_memory, record, session, written_tables
 
-from trainmark.tables.mixed_environments import code_versions, mixed_code, mixed_machines, resumed_elsewhere
+from trainmark.tables.mixed_environments import (
+    code_versions,
+    mixed_code,
+    mixed_compilation,
+    mixed_machines,
+    resumed_elsewhere,
+)
 
 
 @pytest.fixture
@@ -81,3 +87,20 @@ def test_a_run_that_was_resumed_on_another_machine_is_named(runs_of):
         "was resumed on different hardware (h, 2 CPUs of Processor and g, 1 CPU of Processor): its times mix both."
     )
     assert resumed_elsewhere(second) is None
+
+
+def cached(framework, repeat, hits, misses, **run):
+    """A record of a run with a compilation cache."""
+    changes = {"compilation_cache": {"hits": hits, "misses": misses}, "settings.experiment.compilation_cache": True}
+    return record(framework, repeat, changes=changes, **run)
+
+
+def test_runs_that_compiled_what_others_of_their_setting_did_not_are_named(runs_of):
+    runs = runs_of(cached("a", 1, 0, 9), cached("a", 2, 9, 0), cached("a", 3, 4, 5), record("b", 1))
+    (sentence,) = mixed_compilation(runs)
+    assert sentence.startswith("Compiled by runs 1, 3: programs that other runs of the same setting took from")
+
+
+def test_a_setting_may_compile_more_than_another_one(runs_of):
+    assert mixed_compilation(runs_of(cached("a", 1, 0, 9), cached("b", 1, 9, 0), record("c", 1))) == []
+    assert mixed_compilation(runs_of(record("a", 1), record("a", 2))) == []

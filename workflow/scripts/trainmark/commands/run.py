@@ -194,6 +194,7 @@ class CommandRun:
             "weights": None,
             "phases_seconds": phases_seconds,
             "wall_seconds": wall_seconds,
+            "compilation_cache": None,
             "resumes": 0,
             "sessions": [self._session()],
             "machine": machine,

@@ -5,20 +5,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import jsonschema
+from typing import TYPE_CHECKING, Any
 
 from trainmark.errors import TrainmarkError
 from trainmark.files.seal import is_sealed, sealed
 from trainmark.files.whole import write_text
+
+if TYPE_CHECKING:
+    import jsonschema
 
 MESSAGE_LENGTH = 200
 """Longest validation message shown, in characters: jsonschema may quote a whole document."""
 
 
 @cache
-def _validator(schema_file: Path) -> jsonschema.Draft202012Validator:
+def _validator(schema_file: Path) -> "jsonschema.Draft202012Validator":
+    import jsonschema  # here because a training starts without it
+
     return jsonschema.Draft202012Validator(json.loads(schema_file.read_text()))
 
 
@@ -54,7 +57,9 @@ def _without_references(part: Any, definitions: Mapping) -> Any:
 
 def violation(document: object, schema_file: Path) -> str | None:
     """Describe the most relevant schema error of a document: "run.epochs: 0 is less than ..."; None if it is valid."""
-    error = jsonschema.exceptions.best_match(_validator(schema_file).iter_errors(document))
+    from jsonschema.exceptions import best_match
+
+    error = best_match(_validator(schema_file).iter_errors(document))
     if error is None:
         return None
     where = ".".join(str(part) for part in error.absolute_path) or "top level"

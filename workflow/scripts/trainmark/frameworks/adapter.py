@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from math import prod
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -169,6 +170,16 @@ class Adapter(ABC):
         This changes the state: the caller saves `state` before and restores it after.
         """
         self.train_epoch(feed.one_of_each_size())
+
+    def open_compilation_cache(self, folder: Path) -> Mapping[str, int] | None:
+        """Take compiled programs from a folder, and leave new ones there. Called before `build`, if at all.
+
+        An entry that can't be read must lead to a compilation.
+
+        Returns counts that go on changing: programs that came from the cache ("hits") and programs that did not
+        ("misses"); None if the framework has no such cache.
+        """
+        return None
 
     def thread_pools(self) -> list[dict]:
         """Return the framework's own thread pools as dicts of "library" and "threads", if it reports any."""

@@ -10,6 +10,7 @@ import os
 import runpy
 import sys
 import types
+from typing import Any
 
 import numpy
 
@@ -38,14 +39,13 @@ def _restore_numpy() -> None:
 
 def _stand_in_for_distutils() -> None:
     """Replace numpy.distutils, removed with Python 3.12; Chainer imports it for a check that it makes only on macOS."""
-    if sys.version_info >= (3, 12):
-        system_info = types.ModuleType("numpy.distutils.system_info")
-        system_info.get_info = lambda name: {}
-        package = types.ModuleType("numpy.distutils")
-        package.system_info = system_info
-        sys.modules.setdefault("numpy.distutils", package)
-        sys.modules.setdefault("numpy.distutils.system_info", system_info)
-        numpy.distutils = package
+    system_info: Any = types.ModuleType("numpy.distutils.system_info")
+    system_info.get_info = lambda name: {}
+    package: Any = types.ModuleType("numpy.distutils")
+    package.system_info = system_info
+    sys.modules.setdefault("numpy.distutils", package)
+    sys.modules.setdefault("numpy.distutils.system_info", system_info)
+    numpy.distutils = package
 
 
 def _restore_cupy() -> None:

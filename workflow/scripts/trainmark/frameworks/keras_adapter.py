@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ FRAMEWORKS = {
             "NVIDIA_TF32_OVERRIDE": "0",
         },
         "cpu_environment": {"TF_CPP_MIN_LOG_LEVEL": "3"},  # it logs as an error that it finds no GPU
+        "unused_packages": ["cv2", "jax", "matplotlib", "pandas", "scipy", "sklearn"],
     },
     "keras-jax": {
         "packages": ["jax", "keras"],
@@ -42,13 +44,16 @@ FRAMEWORKS = {
             "KERAS_BACKEND": "jax",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             "NVIDIA_TF32_OVERRIDE": "0",
+            "JAX_ENABLE_COMPILATION_CACHE": "false",  # a user's own; open_compilation_cache turns it on
         },
         "cpu_environment": {"JAX_PLATFORMS": "cpu"},  # otherwise its GPU build logs a traceback if there is no driver
+        "unused_packages": ["cv2", "matplotlib", "pandas", "requests", "sklearn"],
     },
     "keras-torch": {
         "set_up": "make torch",
         "packages": ["torch", "keras"],
         "environment": {"KERAS_BACKEND": "torch", "NVIDIA_TF32_OVERRIDE": "0"},
+        "unused_packages": ["cv2", "matplotlib", "pandas", "requests", "scipy", "sklearn"],
     },
 }
 
@@ -72,6 +77,7 @@ class Backend(NamedTuple):
     seed: (module, seed); seeds a global generator.
     limit_threads: (module, threads). JAX needs none: it follows the CPUs that the process may use.
     thread_pools: (module) -> threads by thread pool.
+    open_compilation_cache: (module, folder); see `Adapter.open_compilation_cache`.
     float32_ops: see `Adapter.float32_ops`.
     """
 
@@ -87,7 +93,32 @@ class Backend(NamedTuple):
     seed: Callable[..., object] = lambda module, seed: None
     limit_threads: Callable[..., object] = lambda module, threads: None
     thread_pools: Callable[..., dict[str, int]] = lambda module: {}
+    open_compilation_cache: Callable[..., Mapping[str, int] | None] = lambda module, folder: None
     float32_ops: tuple[str, ...] = ()
+
+
+def _open_jax_cache(jax: Any, folder: Path) -> Mapping[str, int]:
+    """See `Adapter.open_compilation_cache`. JAX warns and compiles if it can't read or write an entry."""
+    settings = {
+        "jax_enable_compilation_cache": True,
+        "jax_compilation_cache_dir": str(folder),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,  # by default only what takes a second is stored
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+        "jax_raise_persistent_cache_errors": False,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    counts = {"hits": 0, "misses": 0}
+
+    def count(event: str, **details: Any) -> None:
+        if event == "/jax/compilation_cache/compile_requests_use_cache":
+            counts["misses"] += 1
+        elif event == "/jax/compilation_cache/cache_hits":  # after its request
+            counts["hits"] += 1
+            counts["misses"] -= 1
+
+    jax.monitoring.register_event_listener(count)
+    return counts
 
 
 BACKENDS = {
@@ -118,6 +149,7 @@ BACKENDS = {
         refuse_tf32=lambda jax: jax.config.update("jax_default_matmul_precision", "highest"),
         takes_batches=True,
         uncached=lambda jax, array: array.addressable_data(0),
+        open_compilation_cache=_open_jax_cache,
         # None with XLA_PYTHON_CLIENT_ALLOCATOR=platform
         peak_bytes=lambda jax, gpu: (gpu.memory_stats() or {}).get("peak_bytes_in_use"),
     ),
@@ -354,6 +386,10 @@ class KerasAdapter(Adapter):
         except (ValueError, RuntimeError):  # TensorFlow with TF_GPU_ALLOCATOR=cuda_malloc_async
             return None
         return None if peak_bytes is None else peak_bytes / 2**20
+
+    def open_compilation_cache(self, folder: Path) -> Mapping[str, int] | None:
+        """See `adapter.Adapter.open_compilation_cache`."""
+        return self._backend.open_compilation_cache(self._module, folder)
 
     def thread_pools(self) -> list[dict]:
         """See `adapter.Adapter.thread_pools`."""

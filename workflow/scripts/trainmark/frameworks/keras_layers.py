@@ -2,7 +2,8 @@
 
 Images are (height, width, channels) and sequences (length, channels). This is Keras's default and the only layout that
 TensorFlow's convolutions take on the CPU. The layout of the architecture has the channels first. If Keras's own layer
-can't compute what the architecture defines, this module has a layer for it; docs/frameworks.md lists them.
+can't compute what the architecture defines, this module has a layer for it; docs/frameworks.md lists them. Weights
+start from numpy's zeros until `set_weights` sets them: on JAX, Keras's own initializers are compiled, for seconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +31,12 @@ class BatchNorm(keras.layers.Layer):
     def build(self, input_shape: Shape) -> None:
         """Add trained scale and offset and running statistics, one value each per channel."""
         shape = (input_shape[-1],)
-        self.gamma = self.add_weight(shape=shape, initializer="ones", name="gamma")
-        self.beta = self.add_weight(shape=shape, initializer="zeros", name="beta")
-        self.moving_mean = self.add_weight(shape=shape, initializer="zeros", trainable=False, name="moving_mean")
-        self.moving_variance = self.add_weight(shape=shape, initializer="ones", trainable=False, name="moving_variance")
+        self.gamma = self.add_weight(shape=shape, initializer=np.ones, name="gamma")
+        self.beta = self.add_weight(shape=shape, initializer=np.zeros, name="beta")
+        self.moving_mean = self.add_weight(shape=shape, initializer=np.zeros, trainable=False, name="moving_mean")
+        self.moving_variance = self.add_weight(
+            shape=shape, initializer=np.ones, trainable=False, name="moving_variance"
+        )
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Normalise by the batch's statistics in training, otherwise by the running statistics."""
@@ -163,6 +166,8 @@ def _convolution(layer: Callable, node: Node) -> Callable:
         strides=stride,
         padding="same" if same else "valid",
         use_bias=bool(node.attributes["bias"]),
+        kernel_initializer=np.zeros,
+        bias_initializer=np.zeros,
         name=node.name,
     )
     if same or not padding:
@@ -189,12 +194,16 @@ def _pool(pool: Callable, node: Node) -> Callable:
 LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "Flatten": _flatten,
     "Dense": lambda node, rank: keras.layers.Dense(
-        node.integer("units"), use_bias=bool(node.attributes["bias"]), name=node.name
+        node.integer("units"),
+        use_bias=bool(node.attributes["bias"]),
+        kernel_initializer=np.zeros,
+        bias_initializer=np.zeros,
+        name=node.name,
     ),
     "Conv2D": lambda node, rank: _convolution(keras.layers.Conv2D, node),
     "Conv1D": lambda node, rank: _convolution(keras.layers.Conv1D, node),
     "Embedding": lambda node, rank: keras.layers.Embedding(
-        node.integer("vocabulary"), node.integer("units"), name=node.name
+        node.integer("vocabulary"), node.integer("units"), embeddings_initializer=np.zeros, name=node.name
     ),
     "BatchNorm": lambda node, rank: BatchNorm(node.attributes["epsilon"], node.attributes["decay"], name=node.name),
     "LRN": lambda node, rank: LocalResponseNorm(

@@ -9,7 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,8 @@ class Framework:
     avx512_environment: more of them, for the tuned loop on a CPU with AVX-512.
     set_up: the command that installs the framework.
     loops: the loops in which its adapter trains, see `plan.run.LOOPS`.
+    unused_packages: packages that its import would load if they are installed, and does without if they are not. No
+        training uses them, and its environment in envs/ has none of them except those of the image decoders.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Framework:
     avx512_environment: dict[str, str]
     set_up: str
     loops: tuple[str, ...]
+    unused_packages: tuple[str, ...] = ()
 
     def modules(self, loop: str) -> list[str]:
         """Return the modules that train with a loop: the adapter's, and for the tuned loop also one beside it."""
@@ -78,6 +82,7 @@ def known_frameworks() -> dict[str, Framework]:
             entry.get("avx512_environment", {}),
             entry.get("set_up", "make"),
             tuple(entry.get("loops", ["stock"])),
+            tuple(entry.get("unused_packages", [])),
         )
         for path in sorted(Path(__file__).parent.glob("*_adapter.py"))
         for name, entry in read_literal(path, "FRAMEWORKS").items()
@@ -93,8 +98,22 @@ def create_adapter(name: str, threads: int, loop: str = "stock") -> "Adapter":
     framework = known_frameworks()[name]
     framework.refuse(framework.missing_packages())
     set_environment(name, loop)
-    module = importlib.import_module(f"trainmark.frameworks.{framework.modules(loop)[-1]}")
+    with _hidden(framework.unused_packages):
+        module = importlib.import_module(f"trainmark.frameworks.{framework.modules(loop)[-1]}")
     return module.create(name, threads)
+
+
+@contextmanager
+def _hidden(packages: Iterable[str]) -> Iterator[None]:
+    """Let an import of these packages fail as if they were not installed, unless they are loaded already."""
+    hidden = [package for package in packages if package not in sys.modules]
+    # None is Python's mark of a module that can't be imported.
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for package in hidden:
+            del sys.modules[package]
 
 
 def set_environment(name: str, loop: str) -> None:

@@ -1,6 +1,8 @@
 """The CPUs that this process may use, grouped by core. Uses only the standard library."""
 
+import hashlib
 import os
+import platform
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +25,13 @@ def has_avx512() -> bool:
     """Return whether the CPU has the AVX-512 instructions of Intel's Skylake-X; False where Linux does not tell."""
     flags = re.search(r"^flags\s*:(.*)", read_kernel_file(Path("/proc/cpuinfo")), re.MULTILINE)
     return {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"} <= set(flags[1].split() if flags else ())
+
+
+def instruction_set() -> str:
+    """Return a digest of the CPUs' models and instructions: machine code for one CPU may be wrong on another."""
+    keys = r"vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+"
+    lines = re.findall(rf"^(?:{keys})\s*:.*", read_kernel_file(Path("/proc/cpuinfo")), re.MULTILINE)
+    return hashlib.sha256("\n".join([platform.machine(), *sorted(set(lines))]).encode()).hexdigest()[:16]
 
 
 def cpu_quota() -> float | None:

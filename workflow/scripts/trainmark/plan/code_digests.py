@@ -44,6 +44,9 @@ DATA_FILES = {
 WITHOUT_MEANING = {"ctx", "kind", "type_comment"}
 """Fields of syntax nodes that follow from the position of the node (ctx) or have no effect at run time."""
 
+WITH_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""Syntax nodes that are or contain statements; an expression contains none."""
+
 HEX_DIGITS = 16
 """Length of a digest in characters: 64 bits of SHA-256."""
 
@@ -151,12 +154,13 @@ def _with_packages(name: str) -> Iterator[str]:
 
 
 def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes except those under `if TYPE_CHECKING:`, which is false at run time. Its `else` is included."""
+    """Yield all statements but those under `if TYPE_CHECKING:`, which is false at run time. Its `else` is included."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += node.orelse if _is_for_type_checkers(node) else ast.iter_child_nodes(node)
+        children = node.orelse if _is_for_type_checkers(node) else ast.iter_child_nodes(node)
+        waiting += (child for child in children if isinstance(child, WITH_STATEMENTS))
 
 
 def _is_for_type_checkers(node: ast.AST) -> TypeGuard[ast.If]:

@@ -51,6 +51,11 @@ def _settings(record: Mapping) -> Iterator[str]:
             yield f"its {name} is {first} in one place and {second} in another"
 
 
+def _compilation_cache(record: Mapping) -> Iterator[str]:
+    if record["compilation_cache"] and not record["settings"]["experiment"].get("compilation_cache"):
+        yield "it counts programs of a compilation cache, but its settings have none"
+
+
 def _status(record: Mapping) -> Iterator[str]:
     status = record["status"]
     for censored in ("diverged", "out_of_memory"):
@@ -217,7 +222,7 @@ def _is_settled(record: Mapping) -> bool:
     return bool(record["status"] != "out_of_memory")
 
 
-OF_EVERY_RUN = (_inputs, _status, _epochs, _results, _phases, _machine)
+OF_EVERY_RUN = (_inputs, _compilation_cache, _status, _epochs, _results, _phases, _machine)
 
 OF_TRAININGS = (_settings, _accuracies, _waiting, _step_evaluations, _steps)
 """Checks of what is known of trainings, but not of commands."""

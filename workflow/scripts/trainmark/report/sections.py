@@ -24,6 +24,7 @@ from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import (
+    CACHE_COUNTS,
     GROUP,
     HEADINGS,
     METRICS,
@@ -91,7 +92,7 @@ def _summaries(runs: pd.DataFrame, currency: str) -> dict:
     ]
     phases = [
         row | {"cells": list(summary_cells(row, PHASE_METRICS, ["median"]))}
-        for row in rows_of(summary_table(runs, PHASE_METRICS))
+        for row in rows_of(summary_table(runs, [*PHASE_METRICS, *CACHE_COUNTS]))
     ]
     shown = {name: text for name, text in METRICS.items() if name in ALWAYS or summary[f"{name}_median"].notna().any()}
     priced = {name: f"{text}, {currency}" for name, text in shown.items() if name in COSTS}

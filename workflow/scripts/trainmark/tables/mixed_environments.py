@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from trainmark.plan.run import TRAINER
 from trainmark.tables.formatting import format_range, named_runs
 
 MANY = 6
@@ -91,9 +92,22 @@ def disturbances(runs: pd.DataFrame) -> list[str]:
     return [f"Disturbed: {', '.join(parts)}. Medians include these runs; verdicts leave out their pairs."]
 
 
+def mixed_compilation(runs: pd.DataFrame) -> list[str]:
+    """A sentence if some runs of a setting compiled programs that others took from the compilation cache."""
+    compiled = runs["compiled_programs"].astype("float64")
+    least = compiled.groupby([runs[key] for key in (*TRAINER, "epochs")]).transform("min")
+    if not (compiled > least).any():
+        return []
+    return [
+        f"Compiled by {named_runs(runs.loc[compiled > least, 'number'])}: programs that other runs of the same setting "
+        "took from the compilation cache. First steps and training times also differ by that."
+    ]
+
+
 def mixed_environments(runs: pd.DataFrame) -> list[str]:
-    """All sentences on the runs of one table: differences in code, machines and calls, and disturbed runs."""
-    return mixed_code(runs) + mixed_machines(runs) + mixed_calls(runs) + disturbances(runs)
+    """All sentences on the runs of one table: differences in code, machines, calls and compilation; disturbed runs."""
+    mixed = mixed_code(runs) + mixed_machines(runs) + mixed_calls(runs) + mixed_compilation(runs)
+    return mixed + disturbances(runs)
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:

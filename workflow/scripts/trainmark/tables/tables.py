@@ -56,6 +56,10 @@ PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES}
 """The heading of each phase of a run, and of its wall time; all in seconds."""
 
 
+CACHE_COUNTS = {"cached_programs": "hits", "compiled_programs": "misses"}
+"""The columns of the counts of the compilation cache, and their keys in a record."""
+
+
 def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
     """Read the records of these runs; return them by path, in the given order.
 
@@ -138,13 +142,14 @@ def _evaluation(entry: Mapping | None) -> dict:
 
 
 def _measurements(record: Mapping) -> dict:
-    """The values of METRICS and PHASE_METRICS."""
+    """The values of METRICS and PHASE_METRICS, and the counts of the compilation cache."""
     return {
         "epochs_trained": record["result"]["epochs_trained"],
         **{name: decode_loss(_value_at(record, path)) for name, (_, path) in COLUMNS.items()},
         "energy_reason": record["energy"]["reason"],
         **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
         "wall_seconds": record["wall_seconds"],
+        **{name: (record["compilation_cache"] or {}).get(key) for name, key in CACHE_COUNTS.items()},
     }
 
 

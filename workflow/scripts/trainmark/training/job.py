@@ -5,9 +5,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainmark.machine.cpus import instruction_set
 from trainmark.machine.locks import DeviceLock, hold_device, run_lock
 from trainmark.training.display import RunDisplay
 from trainmark.training.phases import PhaseTimes
+
+COMPILED_FOLDER = Path("results/compiled")
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Job:
     keep_weights: whether the trained weights are written.
     call: time at which the workflow was started; None for a run started by hand.
     packed_folder: folder of the dataset's packed store, if the run reads its images from there.
+    compiled_folder: folder of compiled programs, which runs share.
     """
 
     dataset_folder: Path
@@ -38,6 +42,14 @@ class Job:
     keep_weights: bool
     call: str | None = None
     packed_folder: Path | None = None
+    compiled_folder: Path = COMPILED_FOLDER
+
+    def compilation_cache(self, framework: str) -> Path:
+        """Return the folder of the programs that a framework compiles for these CPUs.
+
+        Their number is in its name because XLA may divide a program among the CPUs of its process.
+        """
+        return self.compiled_folder.resolve() / framework / f"{instruction_set()}-{len(self.device_lock.cpus)}-cpus"
 
 
 @contextmanager

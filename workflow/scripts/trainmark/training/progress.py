@@ -76,6 +76,7 @@ class Progress:
     steps: int = 0
     last_loss: float | None = None
     first_step_seconds: float | None = None
+    compilation_cache: dict[str, int] | None = None
     peak_host_mib: float = 0.0
     peak_device_mib: float | None = None
     training_joules: float = 0.0
@@ -176,8 +177,9 @@ class RunMeasurements:
     def _run_and_inputs(self) -> dict:
         return {"run": self._run, "settings": self._settings, "dataset": self._dataset, "inputs": self._inputs}
 
-    def begin(self, first_step_seconds: float) -> None:
-        """Record that this process trains the run from its first epoch."""
+    def begin(self, first_step_seconds: float, programs: Mapping[str, int] | None) -> None:
+        """Record that this process trains the run from its first epoch. programs: counts of the compilation cache."""
+        self.progress.compilation_cache = None if programs is None else dict(programs)
         self.progress.first_step_seconds = first_step_seconds
         self.progress.sessions = [self._session(1, 0.0)]
         self.progress.machine = self.watch.after(0, force=True)
@@ -324,6 +326,7 @@ class RunMeasurements:
             "weights": weights,
             "phases_seconds": phases_seconds,
             "wall_seconds": wall_seconds,
+            "compilation_cache": progress.compilation_cache,
             "resumes": len(sessions) - 1,
             "sessions": sessions,
             "machine": list(progress.machine),

@@ -111,6 +111,8 @@ class Training:
             adapter = create_adapter(self.run.framework, len(self.job.device_lock.cpus), self.run.loop)
         self._loaded = adapter
         measurements.provenance |= {"versions": adapter.versions(), "variables": variables()}  # some set by the adapter
+        cache_folder = self.job.compilation_cache(self.run.framework)
+        programs = adapter.open_compilation_cache(cache_folder) if self.settings["compilation_cache"] else None
         with phase_times.phase("data_load"):
             splits = self._splits(on_step)
         with phase_times.phase("build"):
@@ -144,7 +146,7 @@ class Training:
             measurements.resume(checkpoint.epoch, checkpoint.progress)
             on_resume(checkpoint.epoch, checkpoint.step)
         else:
-            measurements.begin(clock.seconds)
+            measurements.begin(clock.seconds, programs)
             if measurements.architecture.has_dropout:  # its training losses depend on the framework's own masks
                 with phase_times.phase("evaluation", adapter.synchronize):
                     measurements.note_initial_evaluation(self._evaluate("test"))

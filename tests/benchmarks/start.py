@@ -1,0 +1,142 @@
+"""Seconds from the start of a process to its first training step, by phase, beside the bare import of the framework.
+
+Run: make bench-start. In each round and for each framework these processes are started one after the other: one that
+only imports the framework, and trainings of one epoch on the digits, without the compilation cache, with an empty one
+and with the one that the latter filled. Each figure is the least of all rounds, and a ratio is one of two such figures.
+A framework that has no cache is trained only without one. Ratios hold on other machines; seconds do not.
+
+Exit status 1 if a ratio is above its budget.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import train_by_hand
+
+from trainmark.frameworks import registry
+from trainmark.frameworks.registry import known_frameworks
+
+BEFORE_FIRST_STEP = ("start", "import", "data_load", "build", "transfer", "compilation")
+"""The phases up to the first step, without the wait for the device."""
+
+VARIANTS = {"no cache": False, "empty cache": True, "filled cache": True}
+"""For each training, whether it has the compilation cache."""
+
+BUDGETS = {"chainer": 1.4, "keras-tensorflow": 1.0, "keras-jax": 1.2, "keras-jax, filled cache": 0.8}
+"""Largest ratio of the time to the first step to that of the bare import."""
+
+COMPATIBILITY = Path(registry.__file__).with_name("chainer_compat.py")
+
+BARE = "import {package}, time\nprint(time.monotonic())\n"
+
+
+def digits(folder: Path) -> None:
+    """Prepare the digits of scikit-learn."""
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    train_by_hand.prepare_images(folder, loaded.images[:, None].astype("uint8"), loaded.target)
+
+
+def bare_import(folder: Path, framework: str) -> float:
+    """Return the seconds from the start of a process until it has imported a framework as its users do."""
+    entry = known_frameworks()[framework]
+    program = folder / "bare.py"
+    program.write_text(BARE.format(package=entry.packages[-1]))
+    first = [str(COMPATIBILITY)] if framework == "chainer" else []
+    environment = os.environ | entry.environment | entry.cpu_environment | {"CUDA_VISIBLE_DEVICES": ""}
+    begin = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *first, str(program)], env=environment, capture_output=True, text=True, check=True
+    )
+    return float(done.stdout) - begin
+
+
+def training(folder: Path, framework: str, loop: str, variant: str) -> dict:
+    """Return the seconds of each phase up to the first step, their sum, and what the cache did."""
+    if variant == "empty cache":
+        shutil.rmtree(folder / "results", ignore_errors=True)
+    record = train_by_hand.train(folder, framework, loop, **({"compilation_cache": True} if VARIANTS[variant] else {}))
+    phases = {phase: record["phases_seconds"][phase] for phase in BEFORE_FIRST_STEP}
+    return {"cache": record.get("compilation_cache"), **phases, "sum": sum(phases.values())}
+
+
+def measured(folder: Path, framework: str, loop: str, rounds: int, variants: list[str]) -> dict:
+    """Return the least seconds of a framework's bare import, and of the phases of each variant."""
+    bare, trainings = [], {variant: [] for variant in variants}
+    for _ in range(rounds):
+        bare.append(bare_import(folder, framework))
+        for variant in list(trainings):
+            trainings[variant].append(seconds := training(folder, framework, loop, variant))
+            if VARIANTS[variant] and seconds["cache"] is None:
+                del trainings[variant]
+    least = {
+        variant: {"cache": of[-1]["cache"], **{key: min(one[key] for one in of) for key in (*BEFORE_FIRST_STEP, "sum")}}
+        for variant, of in trainings.items()
+    }
+    return {"framework": framework, "loop": loop, "bare_import": min(bare), "trainings": least}
+
+
+def budget(framework: str, variant: str) -> float | None:
+    """Return the budget of a framework's trainings, or None if it has none."""
+    return BUDGETS.get(f"{framework}, {variant}", BUDGETS.get(framework))
+
+
+def exceeds(result: dict) -> bool:
+    """Return whether a training of a framework is above its budget."""
+    return any(
+        seconds["sum"] > result["bare_import"] * (budget(result["framework"], variant) or float("inf"))
+        for variant, seconds in result["trainings"].items()
+    )
+
+
+def rows(result: dict) -> list[str]:
+    """Return the lines of a framework in the table."""
+    lines = []
+    for variant, seconds in result["trainings"].items():
+        cache = seconds["cache"]
+        counts = f", {cache['hits']} hits, {cache['misses']} misses" if cache else ""
+        cells = [f"{result['framework']} {result['loop']}", f"{variant}{counts}", f"{result['bare_import']:.2f}"]
+        cells += [f"{seconds[phase]:.2f}" for phase in (*BEFORE_FIRST_STEP, "sum")]
+        cells += [f"{seconds['sum'] / result['bare_import']:.2f}", str(budget(result["framework"], variant) or "none")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def main() -> None:
+    """Measure and print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    installed = [name for name, entry in known_frameworks().items() if not entry.missing_packages()]
+    parser.add_argument("--frameworks", nargs="+", default=installed, choices=known_frameworks())
+    parser.add_argument("--loops", nargs="+", default=["stock", "tuned"], choices=("stock", "tuned"))
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        digits(Path(folder))
+        results = [
+            measured(Path(folder), framework, loop, arguments.rounds, arguments.variants)
+            for framework in arguments.frameworks
+            for loop in arguments.loops
+            if loop in known_frameworks()[framework].loops
+        ]
+    if arguments.json:
+        print(json.dumps(results, indent=1))
+        sys.exit(any(map(exceeds, results)))
+    heading = ["trainer", "training", "bare import, s", *BEFORE_FIRST_STEP, "sum", "sum / bare import", "budget"]
+    print("| " + " | ".join(heading) + " |", "|---" * len(heading) + "|", sep="\n")
+    for result in results:
+        print("\n".join(rows(result)))
+    sys.exit(any(map(exceeds, results)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Runs of train.py without a workflow, on images made here."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from harness import REPOSITORY, importing, settings
+
+from trainmark.datasets.catalogue import SPLITS
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.samples import Arrays
+from trainmark.records.record import read_record
+
+TRAIN = REPOSITORY / "workflow" / "scripts" / "train.py"
+
+
+def prepare_images(folder: Path, images: np.ndarray, labels: np.ndarray) -> None:
+    """Prepare a dataset of images with ten classes, and a mean image of zeros."""
+    entry = {"title": "Images", "format": "f", "classes": 10, "image_shape": list(images.shape[1:])}
+    samples = Arrays(dict.fromkeys(SPLITS, (images, labels)), list("0123456789"))
+    prepare(folder / "images", "images", entry, samples, [], 1)
+    np.save(folder / "mean.npy", np.zeros(images.shape[1:]))
+
+
+def train(folder: Path, framework: str, loop: str = "stock", environment: Mapping | None = None, **changes) -> dict:
+    """Train an epoch of an MLP on the images of a folder, and return the record.
+
+    environment: variables for the run. changes: settings that differ from the defaults.
+    """
+    options = {
+        "experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "images", "framework": framework, "loop": loop,
+        "device": "cpu", "epochs": 1, "repeat": 1, "dataset-folder": "images", "mean": "mean.npy", "threads": 2,
+        "settings": json.dumps(settings(**changes)), "out": "record.json",
+    }  # fmt: skip
+    (folder / "record.json").unlink(missing_ok=True)
+    words = [sys.executable, str(TRAIN), *(str(part) for key in options for part in (f"--{key}", options[key]))]
+    variables = importing(**environment or {})
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=variables, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return read_record(folder / "record.json")
