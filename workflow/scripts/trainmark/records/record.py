@@ -22,11 +22,12 @@ PHASES = (
     "steady",
     "evaluation",
     "checkpoint",
+    "peak",
     "other",
 )
 """All phases; record.schema.json describes each. "other" is the time between the other phases."""
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 
