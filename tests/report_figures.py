@@ -148,11 +148,9 @@ def _machine_share(record, field, records):
     """The share of the largest peak of a run on the same machine."""
 
     def machine(one):
-        provenance = one["provenance"]
-        model = provenance["gpu"] and {
-            key: provenance["gpu"].get(key) for key in ("name", "driver_version", "memory_mib")
-        }
-        return one["run"]["device"], provenance["threads"], model or provenance["cpu_model"]
+        provenance, facts = one["provenance"], ("name", "driver_version", "memory_mib")
+        model = [provenance["gpu"].get(key) for key in facts] if provenance["gpu"] else provenance["cpu_model"]
+        return one["run"]["device"], provenance["threads"], model
 
     peaks = [_value(one, "peak_gflop_per_second") or 0.0 for one in records if machine(one) == machine(record)]
     return record["peak"] and _value(record, "training_gflop_per_second") / max(peaks)

@@ -551,7 +551,7 @@ def test_thread_pools_have_the_given_number_of_threads(built):
 @pytest.mark.parametrize("operation", ["matmul", "add"])
 def test_matrix_operations_give_a_finite_peak(built, device, operation):
     """Whatever the dtype of the network. An adapter may have none on the GPU."""
-    adapter = built()
+    adapter, *_ = built()
     state = adapter.state()
     work = adapter.matrix_operation(operation, 64, 2)
     assert work is not None or device == "gpu"

@@ -80,7 +80,8 @@ EDITED = {
     "a first step left out": ({"step_losses": [0.5]}, "it holds the losses of 1 first steps"),
     "a setting of no type": ({"settings.experiment.batch_size": ["x"]}, "it has a value that no run can have"),
     "a peak of a run that is not ok": (
-        {"status": "diverged", "diverged": records_for_tests.DIVERGED, "weights": None, "peak": with_peak(record())["peak"]},
+        {"status": "diverged", "diverged": records_for_tests.DIVERGED, "weights": None}
+        | {"peak": with_peak(record())["peak"]},
         "its status is diverged, but it has a peak",
     ),
     "a recipe of no keys": ({"inputs.recipe": {}}, "its optimizer is"),
