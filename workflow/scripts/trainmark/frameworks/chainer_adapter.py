@@ -241,7 +241,12 @@ class ChainerAdapter(Adapter):
         """See `adapter.Adapter.matrix_operation`."""
         matrices = [self._device.send(random_matrix(side, seed)) for seed in (1, 2)]
         compute = numpy_operation(self._device.xp, operation, matrices, times)
-        return lambda: (compute(), self.synchronize())
+
+        def work() -> None:
+            compute()
+            self.synchronize()
+
+        return work
 
     def versions(self) -> dict[str, str]:
         """See `adapter.Adapter.versions`."""

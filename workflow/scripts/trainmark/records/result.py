@@ -47,7 +47,8 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
 def epoch_seconds(curves: Sequence[Mapping]) -> float:
     """Return the median time of the steady epochs; without any, of all epochs. There is at least one."""
     steady = [entry["seconds"] for entry in curves if entry["part"] == "steady"]
-    return statistics.median(steady or [entry["seconds"] for entry in curves])
+    seconds: float = statistics.median(steady or [entry["seconds"] for entry in curves])
+    return seconds
 
 
 def peak_shares(curves: Sequence[Mapping], samples: int, peak: Mapping) -> dict:
