@@ -99,3 +99,10 @@ class TemplateAdapter(Adapter):
     def thread_pools(self):
         """Return the framework's own thread pools, if it reports them."""
         return super().thread_pools()
+
+    def matrix_operation(self, operation, side, times):
+        """Return a function that computes a matrix product or a sum, to measure the peak of the run's device.
+
+        The default computes with numpy on the CPU, and returns None on a GPU: its records then hold no peak.
+        """
+        return super().matrix_operation(operation, side, times)

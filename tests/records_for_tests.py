@@ -14,7 +14,7 @@ from trainmark.parity import certificate
 from trainmark.plan.run import TRAINER, Run, trainer_name
 from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
-from trainmark.records.result import result
+from trainmark.records.result import peak_shares, result
 from trainmark.tables.tables import GROUP, read_records, runs_table
 
 CODE = {"trainmark.training.run": "a" * 16, "trainmark.frameworks.adapter": "b" * 16}
@@ -157,6 +157,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "disturbed": None,
         "energy": {"training_joules": None, "source": None, "reason": "this machine has no energy counter"},
         "memory": {"peak_host_mib": 512.5, "peak_device_mib": 64.25 if device == "gpu" else None},
+        "peak": None,
         "provenance": _provenance(framework, device, gpu),
     }
     return changed(_counted(made), changes or {})
@@ -265,6 +266,15 @@ def changed(record, changes):
     if not any(path.startswith("counted") for path in changes):
         _counted(record)
     return resealed(record)
+
+
+def with_peak(record, matrix_flops=2e11, sample_flops=10**6):
+    """A record with these floating-point operations per second of its machine, and of the training of a sample."""
+    peak = {
+        "matrix_flops_per_second": matrix_flops, "memory_bytes_per_second": 2.5e10, "threads": 2, "dtype": "float32",
+        "training_flops_per_sample": sample_flops,
+    }  # fmt: skip
+    return changed(record, {"peak": peak | peak_shares(record["curves"], record["dataset"]["samples"]["train"], peak)})
 
 
 def compiling(record, seconds):

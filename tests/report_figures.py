@@ -1,6 +1,7 @@
 """The figures that a report's page shows, and what each must be: computed anew from the records, by other code."""
 
 import statistics
+from functools import partial
 from html.parser import HTMLParser
 from itertools import combinations_with_replacement
 from math import exp, log
@@ -18,6 +19,14 @@ from trainmark.tables.targets import targets_table
 AGREEMENT = {"steps", "pairs", "median", "largest"}
 
 COMPARISON = {"pairs", "left_out", "ratio", "low", "high", "verdict"}
+
+
+PEAK = (
+    ("training_gflop_per_second", "training_flops_per_second", 1e9),
+    ("peak_gflop_per_second", "matrix_flops_per_second", 1e9),
+    ("memory_gb_per_second", "memory_bytes_per_second", 1e9),
+    ("peak_share", "share_of_peak", 1),
+)
 
 
 class Figures(HTMLParser):
@@ -129,9 +138,22 @@ def expected(statistic, field, runs, records, certificates):
     if statistic in COMPARISON:
         return _comparison(statistic, field, _pairs(runs, records), certificates)
     shown = [record for record in (records[run] for run in runs) if statistic == "value" or record["status"] == "ok"]
-    values = [value for value in (_value(record, field) for record in shown) if value is not None]
+    value_of = partial(_machine_share, records=records.values()) if field == "machine_peak_share" else _value
+    values = [value for value in (value_of(record, field) for record in shown) if value is not None]
     of = {"median": statistics.median, "min": min, "max": max, "value": lambda found: found[0]}
     return of[statistic](values) if values else None
+
+
+def _machine_share(record, field, records):
+    """The share of the largest peak of a run on the same machine."""
+
+    def machine(one):
+        provenance, facts = one["provenance"], ("name", "driver_version", "memory_mib")
+        model = [provenance["gpu"].get(key) for key in facts] if provenance["gpu"] else provenance["cpu_model"]
+        return one["run"]["device"], provenance["threads"], model
+
+    peaks = [_value(one, "peak_gflop_per_second") or 0.0 for one in records if machine(one) == machine(record)]
+    return record["peak"] and _value(record, "training_gflop_per_second") / max(peaks)
 
 
 def _value(record, field):
@@ -143,8 +165,10 @@ def _value(record, field):
     places.append({f"scored_texts.{one['split']}.{one['index']}": one["probability"] for one in record["scored_texts"]})
     joules, epochs = record["energy"]["training_joules"], record["result"]["epochs_trained"]
     places.append({"epoch_joules": joules / epochs if joules and epochs else None})
-    cpus = len(record["provenance"]["cpus"])
-    cost = CPU_HOUR * cpus * (record["wall_seconds"] - record["phases_seconds"]["device_wait"]) / 3600
+    peak = {key: None if record["peak"] is None else record["peak"][place] / unit for key, place, unit in PEAK}
+    places.append(peak)
+    cpus, phases = len(record["provenance"]["cpus"]), record["phases_seconds"]
+    cost = CPU_HOUR * cpus * (record["wall_seconds"] - phases["device_wait"] - phases["peak"]) / 3600
     places.append({"cost": cost, "epoch_cost": cost / epochs if epochs else None})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)
@@ -153,7 +177,7 @@ def _value(record, field):
 def _break_even(column, metric, pairs):
     """A break-even, by the library's function (tests/unit/tables/test_break_even.py), of values from the records."""
     values = ("steady_epoch_seconds", "epochs_trained", "training_seconds", "wall_seconds")
-    phases = ("phases.evaluation", "phases.checkpoint", "phases.device_wait")
+    phases = ("phases.evaluation", "phases.checkpoint", "phases.device_wait", "phases.peak")
     sides = [one for pair in pairs for one in pair]
     runs = [{"id": one["run"]["id"]} | {key: _value(one, key) for key in (*values, *phases)} for one in sides]
     row = dict.fromkeys(("experiment", "recipe", "dataset", "first", "second"), "x") | {"epochs": 1, "ratio": 1.0}

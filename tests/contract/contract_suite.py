@@ -30,6 +30,7 @@ from trainmark.recipes.schedules import epoch_rates, rmsprop_warmup_rates
 from trainmark.recipes.update_rules import UPDATE_RULES
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import CHECKED_SINGLY, ClockCheck
+from trainmark.training.peak import fastest_seconds
 
 INPUT_SHAPE, CLASSES = (1, 4, 5), 3
 OPTIMIZERS = {
@@ -562,6 +563,19 @@ def test_thread_pools_have_the_given_number_of_threads(built):
     adapter = built("float32")[0]
     adapter.train_epoch(feed(range(10), 3))
     assert {pool["threads"] for pool in adapter.thread_pools()} <= {2}
+
+
+@pytest.mark.parametrize("operation", ["matmul", "add"])
+def test_matrix_operations_give_a_finite_peak(built, device, operation):
+    """Whatever the dtype of the network. An adapter may have none on the GPU."""
+    adapter, *_ = built()
+    state = adapter.state()
+    work = adapter.matrix_operation(operation, 64, 2)
+    assert work is not None or device == "gpu"
+    if work is not None:
+        assert 0 < 1 / fastest_seconds(work) < float("inf")
+    for name, value in adapter.state().items():
+        np.testing.assert_array_equal(value, state[name])
 
 
 def test_out_of_memory_is_distinguished_from_other_errors(framework, unbuilt):

@@ -97,7 +97,8 @@ def train(
 
         def on_excess(resident_mib: float) -> None:
             try:
-                process_exit.finish(training.over_limit(resident_mib))
+                if record := training.over_limit(resident_mib):
+                    process_exit.finish(record)
             except Exception as error:  # this runs in the watch's thread, where nothing else would catch it
                 process_exit.fail(error)
 

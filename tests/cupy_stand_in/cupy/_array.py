@@ -131,10 +131,10 @@ for _name in ("__bool__", "__float__", "__int__", "item"):
 for _name in ("astype", "dot", "max", "mean", "reshape", "sum", "transpose", "var"):
     setattr(ndarray, _name, device_function(getattr(numpy.ndarray, _name)))
 
-NAMES = """add concatenate divide dot exp expand_dims log maximum multiply not_equal ones_like reciprocal rollaxis sqrt
-square squeeze subtract tensordot zeros zeros_like"""
+NAMES = """add concatenate divide dot exp expand_dims log matmul maximum multiply not_equal ones_like reciprocal
+rollaxis sqrt square squeeze subtract tensordot zeros zeros_like"""
 FUNCTIONS = {name: device_function(getattr(numpy, name)) for name in NAMES.split()}
-"""Functions that do what numpy's do, by name: those that Chainer calls for our layers."""
+"""Functions that do what numpy's do, by name: those that Chainer calls for our layers, and the product."""
 
 
 def array(values, dtype=None, copy=True):

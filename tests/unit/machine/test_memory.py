@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from trainmark.machine import memory
-from trainmark.machine.memory import MemoryWatch, peak_host_mib, resident_mib
+from trainmark.machine import cpus, memory
+from trainmark.machine.memory import MemoryWatch, available_mib, peak_host_mib, resident_mib
 
 WAIT_SECONDS = 60
 """Longer than even a busy machine needs; only a failing test waits this long."""
@@ -62,6 +62,36 @@ def test_the_peak_without_that_file_is_that_of_getrusage(tmp_path, monkeypatch, 
     monkeypatch.setattr(memory, "BYTES_OF_MAXRSS", 1024)
     monkeypatch.setattr(resource, "getrusage", lambda who: resource.struct_rusage([0.0, 0.0, 3072] + [0] * 13))
     assert peak_host_mib() == 3.0
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "mib"),
+    [
+        ("0::/job", {"job/memory.max": "104857600", "job/memory.current": "62914560"}, 40),
+        (
+            "0::/job",
+            {"memory.max": "73400320", "memory.current": "62914560", "memory.stat": "inactive_file 10485760\n"}
+            | {"job/memory.max": "104857600", "job/memory.current": "62914560"},
+            20,
+        ),
+        ("0::/job", {"job/memory.max": "max", "job/memory.current": "62914560"}, None),
+        (
+            "3:cpu:/a\n4:memory:/b",
+            {"memory/b/memory.limit_in_bytes": "20971520", "memory/b/memory.usage_in_bytes": "10485760"}
+            | {"memory/b/memory.stat": "cache 9\ntotal_inactive_file 1048576\n"},
+            11,
+        ),
+    ],
+)
+def test_control_groups_limit_the_available_memory(tmp_path, monkeypatch, membership, files, mib):
+    monkeypatch.setattr(cpus, "CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(cpus, "CGROUP_ROOT", tmp_path / "groups")
+    (tmp_path / "cgroup").write_text(membership)
+    for name, text in files.items():
+        file = tmp_path / "groups" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert available_mib() == mib if mib else available_mib() > 100
 
 
 def test_the_watchs_reader_reads_what_psutil_reads():

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import records_for_tests
-from records_for_tests import changed, record, resealed, streamed
+from records_for_tests import changed, record, resealed, streamed, with_peak
 
 from trainmark.errors import RecordError
 from trainmark.records.consistency import contradictions
@@ -86,8 +86,34 @@ EDITED = {
     ),
     "a first step left out": ({"step_losses": [0.5]}, "it holds the losses of 1 first steps"),
     "a setting of no type": ({"settings.experiment.batch_size": ["x"]}, "it has a value that no run can have"),
+    "a peak of a run that is not ok": (
+        {"status": "diverged", "diverged": records_for_tests.DIVERGED, "weights": None}
+        | {"peak": with_peak(record())["peak"]},
+        "its status is diverged, but it has a peak",
+    ),
     "a recipe of no keys": ({"inputs.recipe": {}}, "its optimizer is"),
 }  # fmt: skip
+
+
+EDITED_PEAK = {
+    "share": ({"peak.share_of_peak": 0.5}, "peak.share_of_peak is 0.5, but its curves and its peak give 0.02876"),
+    "speed of training": ({"peak.training_flops_per_second": 1e9}, "peak.training_flops_per_second is 1000000000.0"),
+    "operations": ({"peak.training_flops_per_sample": 2 * 10**6}, "but its curves and its peak give"),
+    "threads": ({"peak.threads": 3}, "its threads is 3 in its peak and 2 in another place"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), EDITED_PEAK.values(), ids=EDITED_PEAK)
+def test_a_peak_that_contradicts_the_rest_is_found(changes, message):
+    edited = changed(with_peak(record()), changes)
+    assert any(message in phrase for phrase in contradictions(edited)), list(contradictions(edited))
+
+
+def test_a_share_above_the_peak_is_no_contradiction():
+    """Algorithms such as Winograd's need fewer operations for a convolution than are counted."""
+    fast = with_peak(record(), matrix_flops=1e9)
+    assert fast["peak"]["share_of_peak"] > 5
+    assert list(contradictions(fast)) == []
 
 
 EDITED_STREAMED = {

@@ -4,7 +4,7 @@ import copy
 import re
 
 import pytest
-from records_for_tests import SCORED_TEXTS, diverged, record, resealed, streamed, written_tables
+from records_for_tests import SCORED_TEXTS, diverged, record, resealed, streamed, with_peak, written_tables
 from report_figures import COMPARISON, check_figures
 from report_page import MEASURED, Page, experiment
 
@@ -267,6 +267,21 @@ def test_further_questions_have_small_tables_whose_numbers_come_from_records(tmp
     assert page.words.count("Break-even The number") == 1 and page.words.count("Time to accuracy Training") == 1
     assert page.words.count(" b on cpu a on cpu ") > 0 and "faster after it" in page.words
     assert {"../tables/break_even.csv", "../tables/targets.csv"} <= set(page.figures.links)
+
+
+def test_the_share_of_the_peak_has_small_tables_whose_numbers_come_from_records(tmp_path):
+    """Of the runs with the most epochs; the machine's peak is that of any run."""
+    records = [with_peak(record(name, epochs=n), p) for name, p in (("a", 1e11), ("b", 2e11)) for n in (1, 2)]
+    page = Page(tmp_path, *records)
+    shown = check_figures(page.text, page.records, page.certificates)
+    fields = {(cell["data-field"], cell["data-statistic"]): cell["data-value"] for cell in shown}
+    assert fields["peak_gflop_per_second", "max"] == "200.0"
+    assert fields["memory_gb_per_second", "max"] == "25.0"
+    shares = [float(cell["data-value"]) for cell in shown if cell["data-field"] == "machine_peak_share"]
+    assert shares == pytest.approx([1438e6 / 0.25 / 2e11] * 2)
+    assert "Processor cpu 2 200 25.0 b" in page.words
+    assert "a cpu 5.75 100 5.8 % 2.9 % 2" in page.words
+    assert "share of the machine's peak" not in Page(tmp_path / "without", record("a"), record("b")).words
 
 
 # --- energy -------------------------------------------------------------------------------------------------------

@@ -6,12 +6,23 @@ import math
 
 import pandas as pd
 import pytest
-from records_for_tests import changed, diverged, evaluated, out_of_memory, record, session, streamed, written_tables
+from records_for_tests import (
+    changed,
+    diverged,
+    evaluated,
+    out_of_memory,
+    record,
+    session,
+    streamed,
+    with_peak,
+    written_tables,
+)
 
 from trainmark.errors import RecordError
 from trainmark.records.record import PHASES
 from trainmark.tables import tables
 from trainmark.tables.curves import curves_table
+from trainmark.tables.peaks import PEAK_METRICS, machine_peaks
 
 
 @pytest.fixture
@@ -199,3 +210,26 @@ def test_rows_have_none_for_missing_values(runs_of):
     (row,) = tables.rows_of(runs_of(record("a")))
     assert row["train_loss"] is row["diverged_step"] is row["scheduler"] is row["gpu"] is None
     assert row["number"] == 1
+
+
+# --- peaks --------------------------------------------------------------------------------------------------------
+
+
+def test_the_share_of_the_machine_is_that_of_its_largest_peak(runs_of):
+    """Per machine, device and number of threads; a run without a peak has no share."""
+    on_gpu = with_peak(record("slow", device="gpu"), 1e13)
+    one_cpu = changed(
+        with_peak(record("alone"), 4e11), {"provenance.threads": 1, "peak.threads": 1, "sessions.0.cpus": [0]}
+    )
+    runs = runs_of(with_peak(record("fast"), 2e11), with_peak(record("slow"), 1e11), on_gpu, one_cpu, record("none"))
+    training = 1438 * 10**6 / 0.25
+    assert list(runs["training_gflop_per_second"][:4]) == [training / 1e9] * 4
+    assert list(runs["peak_share"][:4]) == [training / peak for peak in (2e11, 1e11, 1e13, 4e11)]
+    assert list(runs["machine_peak_share"][:4]) == pytest.approx([training / p for p in (2e11, 2e11, 1e13, 4e11)])
+    assert runs.iloc[4][[*PEAK_METRICS]].isna().all()
+    peaks = tables.rows_of(machine_peaks(runs))
+    assert [(row["device"], row["threads"], row["peak_gflop_per_second"], row["framework"]) for row in peaks] == [
+        ("gpu", 2, 10000.0, "slow"),
+        ("cpu", 1, 400.0, "alone"),
+        ("cpu", 2, 200.0, "fast"),
+    ]

@@ -12,7 +12,7 @@ from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import COLUMNS, tidy_table
 
 PRICES = {"currency": "CHF", "cpu_hour": 0.1, "gpu_hour": 2.0}
-HOUR = {"wall_seconds": 3600.125, "phases_seconds.device_wait": 0.125}
+HOUR = {"wall_seconds": 3600.375, "phases_seconds.device_wait": 0.125, "phases_seconds.peak": 0.25}
 
 
 def experiment():

@@ -17,10 +17,13 @@ from trainmark.errors import DeviceError, MeasurementError, PrecisionError
 from trainmark.files.checksums import sha256_of
 from trainmark.frameworks.adapter import Adapter
 from trainmark.machine.locks import DeviceLock
+from trainmark.networks.layers import training_flops
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import Optimizer
 from trainmark.records.record import PHASES, read_record, write_record
+from trainmark.training import peak as peak_module
+from trainmark.training import progress as progress_module
 from trainmark.training import run as run_module
 from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
@@ -33,6 +36,7 @@ GPU_RUN = Run("e", RECIPE.name, "tiny", "fake", "gpu", "stock", 1, 1)
 SAMPLES, BATCH_SIZE = 10, 4  # three steps an epoch: 4, 4 and 2 samples
 CODE = {"sha256": "0" * 16, "modules": {"train": "0" * 16}}
 MIB = 2**20
+PEAK = {"matrix_flops_per_second": 1e11, "memory_bytes_per_second": 1e10, "threads": 2, "dtype": "float32"}
 
 
 class FakeAdapter(Adapter):
@@ -142,8 +146,11 @@ def train(tmp_path, monkeypatch):
         kill_after=None,
         memory_limit_mib=None,
         keep_weights=True,
+        measures_peak=False,
         **changes,
     ):
+        if not measures_peak:  # it takes a second
+            monkeypatch.setattr(run_module, "measure_peak", lambda *arguments: dict(PEAK))
         monkeypatch.setattr(run_module, "create_adapter", lambda name, threads, loop: adapter)
         recipe = RECIPES[run.recipe]
         data, mean = (
@@ -428,11 +435,20 @@ def test_a_run_that_fails_leaves_no_weights_of_an_earlier_one(train, tmp_path):
     assert not (tmp_path / "weights.npz").exists()
 
 
-def test_a_run_over_its_limit_keeps_no_weights(train, tmp_path):
-    """The memory watch may notice it after the weights were written."""
-    assert train(FakeAdapter(GOOD), memory_limit_mib=50)["weights"]
-    assert train.training.over_limit(99.5)["weights"] is None
+def test_a_run_over_its_limit_keeps_no_weights(train, tmp_path, monkeypatch):
+    """The memory watch may notice it after the weights were written, but not after the training has ended."""
+    over, keep_weights = [], run_module.Training._keep_weights
+
+    def exceed(training):
+        assert keep_weights(training)
+        over.append(training.over_limit(99.5))
+        training._writing.release()  # else this test would wait for ever
+
+    monkeypatch.setattr(run_module.Training, "_keep_weights", exceed)
+    train(FakeAdapter(GOOD), memory_limit_mib=50)
+    assert over[0]["weights"] is None
     assert not (tmp_path / "weights.npz").exists()
+    assert train.training.over_limit(99.5) is None
 
 
 def test_a_full_disk_does_not_end_a_run_that_writes_its_weights(train, monkeypatch, capsys):
@@ -725,3 +741,86 @@ def test_the_peak_memory_is_that_of_all_processes(train, monkeypatch):
     monkeypatch.setattr("trainmark.training.progress.peak_host_mib", lambda: 500.0)
     record = train(FakeAdapter(SCRIPT, device_mib=20.0))
     assert record["memory"] == {"peak_host_mib": 900.0, "peak_device_mib": 30.0}
+
+
+# --- the peak -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_measures_its_peak_after_its_training(train, monkeypatch):
+    """Memory, energy and disturbances are those of the training: they are read before."""
+    read = []
+    monkeypatch.setattr("trainmark.training.progress.peak_host_mib", lambda: read.append("memory") or 500.0)
+
+    class Measured(FakeAdapter):
+        def matrix_operation(self, operation, side, times):
+            read.append(operation)
+            return lambda: time.sleep(0.02)
+
+    monkeypatch.setattr(peak_module, "CPU_ARRAY_BYTES", MIB)
+    record = train(Measured(GOOD), measures_peak=True)
+    assert read[-2:] == ["memory", "matmul"]
+    assert record["memory"]["peak_host_mib"] == 500.0
+    peak = record["peak"]
+    assert peak["matrix_flops_per_second"] == pytest.approx(2 * 2048**3 / 0.02, rel=0.2)
+    assert peak["training_flops_per_sample"] == training_flops(train.training.measurements.architecture)
+    seconds = record["result"]["steady_epoch_seconds"]
+    assert peak["training_flops_per_second"] == 10 * peak["training_flops_per_sample"] / seconds
+    assert peak["share_of_peak"] == peak["training_flops_per_second"] / peak["matrix_flops_per_second"]
+    assert record["phases_seconds"]["peak"] >= 2 * peak_module.SECONDS
+    assert record["sessions"][0]["held_seconds"][1] > time.monotonic() - 10
+
+
+def failing(operation, side, times):
+    raise RuntimeError("no such product")
+
+
+@pytest.mark.parametrize(
+    ("operation", "limit_mib", "reason"),
+    [
+        (failing, None, "RuntimeError: no such product"),
+        (lambda *arguments: None, None, "the adapter of fake has no matrix_operation for this device"),
+        (failing, 1, "it needs 1024 MiB of memory, and 0 MiB are free"),
+    ],
+)
+def test_a_run_is_kept_if_its_peak_cannot_be_measured(train, capsys, operation, limit_mib, reason):
+    adapter = FakeAdapter(GOOD)
+    adapter.matrix_operation = operation
+    record = train(adapter, measures_peak=True, memory_limit_mib=limit_mib)
+    assert (record["status"], record["peak"]) == ("ok", None)
+    assert record["weights"]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "the peak was not measured" in line]
+    assert reason in line
+
+
+def test_a_run_of_one_epoch_has_the_share_of_that_epoch(train):
+    record = train(FakeAdapter(GOOD), run=replace(RUN, epochs=1))
+    peak = record["peak"]
+    assert peak["training_flops_per_second"] == 10 * peak["training_flops_per_sample"] / record["curves"][0]["seconds"]
+
+
+def test_a_run_that_diverged_or_changed_its_machine_has_no_peak(train, monkeypatch):
+    assert train(FakeAdapter([[3.0, math.nan, 1.0]]))["peak"] is None
+    with pytest.raises(Killed):
+        train(FakeAdapter(GOOD), kill_after=2)
+    describe = progress_module.describe_session
+    elsewhere = {"cpu_model": "another"}
+    monkeypatch.setattr(progress_module, "describe_session", lambda *arguments: describe(*arguments) | elsewhere)
+    record = train(FakeAdapter(GOOD))
+    assert (record["resumes"], record["peak"]) == (1, None)
+
+
+def test_matrices_grow_until_a_product_takes_long_enough(monkeypatch):
+    adapter, sides = FakeAdapter(GOOD), []
+    adapter.matrix_operation = lambda operation, side, times: sides.append((operation, side, times)) or (lambda: None)
+    monkeypatch.setattr(peak_module, "fastest_seconds", lambda work: 1e-3 * len(sides) ** 3)
+    measured = peak_module.measure_peak(adapter, "gpu", 2, None)
+    assert sides == [("matmul", 2048, 1), ("matmul", 4096, 1), ("matmul", 8192, 1), ("add", 8192, 10)]
+    assert measured["matrix_flops_per_second"] == 2 * 8192**3 / 0.027
+    assert measured["memory_bytes_per_second"] == pytest.approx(3 * 2**28 / 0.0064)
+
+
+def test_the_bandwidth_of_cpus_is_a_plausible_number(monkeypatch):
+    """Between a page fault per value and a cache of the fastest machine; in one thread and in more."""
+    monkeypatch.setattr(peak_module, "SECONDS", 0.01)
+    for threads in (1, 3):
+        assert 1e8 < peak_module._cpu_bandwidth(threads) < 1e13

@@ -269,7 +269,7 @@ ATTACKS = {
     "a record cut off": (write(f"{ONE}/record.json", b'{"run": '), "is not a JSON file"),
     "a record of nested lists": (write(f"{ONE}/record.json", b"[" * 100_000), "is not a JSON file"),
     "a record that is none": (write(f"{ONE}/record.json", b"[]"), "is not a record of this version"),
-    "other versions of the schema": (edit({"schema_version": 6}), "schema_version: 8 was expected"),
+    "other versions of the schema": (edit({"schema_version": 7}), "schema_version: 8 was expected"),
     "another seed": (
         edit({"settings.seed": 2, "settings.experiment.seed": 2}),
         "was trained with seed: 2, but plan.json has seed: 1",

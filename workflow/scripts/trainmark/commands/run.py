@@ -201,6 +201,7 @@ class CommandRun:
             "disturbed": disturbance(machine, len(cpus)),
             "energy": energy,
             "memory": {"peak_host_mib": max(peak_children_mib(), ran.over_mib or 0.0), "peak_device_mib": None},
+            "peak": None,
             "provenance": dict(self._provenance),
         }
 

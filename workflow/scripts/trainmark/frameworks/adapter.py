@@ -1,10 +1,11 @@
 """The interface that every adapter implements, and functions that all adapters share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -185,6 +186,19 @@ class Adapter(ABC):
         """Return the framework's own thread pools as dicts of "library" and "threads", if it reports any."""
         return []
 
+    def matrix_operation(self, operation: str, side: int, times: int) -> Callable[[], object] | None:
+        """Return a function that computes an operation on two square float32 matrices and waits for the result.
+
+        By default numpy computes it on the CPU. On a GPU the default is None: the record then holds no peak.
+
+        operation: "matmul" (the matrix product) or "add" (value by value).
+        side: number of rows of a matrix.
+        times: how often a call of the function computes it. It waits once, at the end.
+        """
+        if self.describe_device()["kind"] != "cpu":
+            return None
+        return numpy_operation(np, operation, [random_matrix(side, seed) for seed in (1, 2)], times)
+
     # --- shared -----------------------------------------------------------------------------------------------------
 
     def check_device(self, kind: str) -> dict[str, str]:
@@ -218,6 +232,22 @@ class Adapter(ABC):
         """Return whether an exception means that the host's or the device's memory ran out."""
         texts = self.out_of_memory_texts.get(type(error).__name__, ())
         return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
+
+
+def random_matrix(side: int, seed: int) -> np.ndarray:
+    """Return a square float32 matrix of random numbers between 0 and 1. Its rows are equal, which is quick to draw."""
+    return np.tile(np.random.default_rng(seed).random(side, np.float32), (side, 1))
+
+
+def numpy_operation(module: Any, operation: str, matrices: Sequence[Any], times: int) -> Callable[[], None]:
+    """Return a function that computes an operation with numpy or CuPy into one array. It does not wait for a GPU."""
+    compute, result = getattr(module, operation), module.empty_like(matrices[0])
+
+    def work() -> None:
+        for _ in range(times):
+            compute(*matrices, out=result)
+
+    return work
 
 
 def check_shape(framework: str, node: str, shape: Sequence[int], expected: Sequence[int]) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from trainmark.errors import DeviceError
-from trainmark.frameworks.adapter import Adapter, check_array, check_shape, evaluation_batch_size
+from trainmark.frameworks.adapter import (
+    Adapter,
+    check_array,
+    check_shape,
+    evaluation_batch_size,
+    numpy_operation,
+    random_matrix,
+)
 from trainmark.frameworks.chainer_layers import (
     Network,
     array_of,
@@ -230,6 +237,17 @@ class ChainerAdapter(Adapter):
         if self._device.xp is np:
             return None
         return chainer.backends.cuda.memory_pool.total_bytes() / 2**20
+
+    def matrix_operation(self, operation: str, side: int, times: int) -> Callable[[], object]:
+        """See `adapter.Adapter.matrix_operation`."""
+        matrices = [self._device.send(random_matrix(side, seed)) for seed in (1, 2)]
+        compute = numpy_operation(self._device.xp, operation, matrices, times)
+
+        def work() -> None:
+            compute()
+            self.synchronize()
+
+        return work
 
     def versions(self) -> dict[str, str]:
         """See `adapter.Adapter.versions`."""

@@ -13,7 +13,7 @@ import numpy as np
 from keras import ops
 
 from trainmark.errors import DeviceError
-from trainmark.frameworks.adapter import Adapter, check_array, evaluation_batch_size
+from trainmark.frameworks.adapter import Adapter, check_array, evaluation_batch_size, random_matrix
 from trainmark.frameworks.keras_layers import Heads, layer_outputs, to_channels_first, to_channels_last
 from trainmark.frameworks.keras_losses import CrossEntropy, StepLosses
 from trainmark.frameworks.keras_optimizers import create_optimizer, set_rates
@@ -395,6 +395,18 @@ class KerasAdapter(Adapter):
         """See `adapter.Adapter.thread_pools`."""
         pools = self._backend.thread_pools(self._module)
         return [{"library": library, "threads": threads} for library, threads in pools.items()]
+
+    def matrix_operation(self, operation: str, side: int, times: int) -> Callable[[], object]:
+        """See `adapter.Adapter.matrix_operation`. A GPU works in order: the last result is the last to be ready."""
+        compute = getattr(ops, operation)
+        matrices = [ops.convert_to_tensor(random_matrix(side, seed), "float32") for seed in (1, 2)]
+
+        def work() -> None:
+            for _ in range(times):
+                result = compute(*matrices)
+            self._backend.wait(self._module, [result[0, 0]])  # one value: TensorFlow copies what it waits for
+
+        return work
 
     def versions(self) -> dict[str, str]:
         """See `adapter.Adapter.versions`."""

@@ -39,27 +39,29 @@ def cpu_quota() -> float | None:
 
     Control groups are nested; the smallest quota of a group and all groups above it applies.
     """
-    limits = (read_kernel_file(folder / "cpu.max") or _version_1_limit(folder) for folder in _control_groups())
+    limits = (read_kernel_file(folder / "cpu.max") or _version_1_limit(folder) for folder in control_groups())
     return min(filter(None, map(_parse_limit, limits)), default=None)
 
 
-def _control_groups() -> Iterator[Path]:
-    """Yield the folders of this process's CPU control groups and of the groups above them, for cgroup versions 1 and 2.
+def control_groups(controller: str = "cpu") -> Iterator[Path]:
+    """Yield the folders of this process's control groups of a controller, and of the groups above them.
+
+    Works for cgroup versions 1 and 2.
 
     In a container the path may be the host's. Then only the topmost folder exists, and it is the container's own.
     """
     for line in read_kernel_file(CGROUP).splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        mount = CGROUP_ROOT / "cpu" if controllers else CGROUP_ROOT
+        mount = CGROUP_ROOT / controller if controllers else CGROUP_ROOT
         names = Path(path).parts[1:]
         yield from (mount.joinpath(*names[:depth]) for depth in range(len(names) + 1))
 
 
 def throttle_files() -> list[Path]:
     """Return the files of this process's control groups that count for how long a CPU quota throttled them."""
-    return [file for folder in _control_groups() if (file := folder / "cpu.stat").exists()]
+    return [file for folder in control_groups() if (file := folder / "cpu.stat").exists()]
 
 
 def throttled_seconds(files: Iterable[Path]) -> float | None:

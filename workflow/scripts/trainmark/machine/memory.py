@@ -1,6 +1,7 @@
 """The memory of this process: its peak, its current size, and a watch that reports when it exceeds a limit."""
 
 import os
+import re
 import resource
 import sys
 import threading
@@ -10,8 +11,13 @@ from typing import Self
 
 import psutil
 
+from trainmark.machine.cpus import control_groups, read_kernel_file
+
 STATUS = Path("/proc/self/status")
 STATM = Path("/proc/self/statm")
+
+MEMORY_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+"""Files of a control group with its limit of memory and its usage, in versions 2 and 1."""
 
 BYTES_OF_MAXRSS = 1 if sys.platform == "darwin" else 1024
 """Unit of getrusage's ru_maxrss (man getrusage): bytes on macOS, KiB elsewhere."""
@@ -41,6 +47,22 @@ def peak_children_mib() -> float:
 def resident_mib() -> float:
     """Return the current resident size of this process, in MiB."""
     return psutil.Process().memory_info().rss / 2**20
+
+
+def available_mib() -> float:
+    """Return how much memory this process can still take, in MiB: the machine's, or what its control groups leave.
+
+    File caches that the kernel can drop count as available (MemAvailable of the machine, inactive_file of a group).
+    """
+    rooms = [float(psutil.virtual_memory().available)]
+    for folder in control_groups("memory"):
+        for limit, usage in MEMORY_FILES:
+            texts = [read_kernel_file(folder / name) for name in (limit, usage)]
+            if all(map(str.isdecimal, texts)):  # "max": no limit
+                counts = read_kernel_file(folder / "memory.stat")
+                cache = re.search(r"^(total_)?inactive_file (\d+)", counts, re.MULTILINE)
+                rooms.append(float(int(texts[0]) - int(texts[1]) + int(cache[2] if cache else 0)))
+    return min(rooms) / 2**20
 
 
 class MemoryWatch:

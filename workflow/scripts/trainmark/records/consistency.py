@@ -8,7 +8,7 @@ from trainmark.machine.disturbance import disturbance
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.recipe import merged_constants
 from trainmark.records.inputs import has_valid_inputs
-from trainmark.records.result import command_result, part_steps, result
+from trainmark.records.result import command_result, part_steps, peak_shares, result
 
 SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
 """Tolerances of `math.isclose` for two sums of the same times."""
@@ -63,6 +63,8 @@ def _status(record: Mapping) -> Iterator[str]:
             yield f"its status is {status}, but its {censored} is {record[censored]}"
     if record["weights"] and status != "ok":
         yield f"its status is {status}, but it names trained weights"
+    if record["peak"] and status != "ok":
+        yield f"its status is {status}, but it has a peak"
     finite = [not isinstance(loss, str) for entry in record["curves"] for loss in _losses(entry)]
     if status == "ok" and not all(finite):
         yield "its status is ok, but a loss of its curves is not finite"
@@ -211,6 +213,22 @@ def _phases(record: Mapping) -> Iterator[str]:
             yield f"its phase {phase} is {phases[phase]:.6f} s, but its epochs and first step give {seconds:.6f} s"
 
 
+def _peak(record: Mapping) -> Iterator[str]:
+    """A share above 1 is no contradiction: a convolution may need fewer operations than are counted (Winograd)."""
+    if (peak := record["peak"]) is None:
+        return
+    stated_twice = {
+        "threads": (peak["threads"], len(record["sessions"][-1]["cpus"])),
+        "dtype": (peak["dtype"], record["settings"]["dtype"]),
+    }
+    for name, (first, second) in stated_twice.items():
+        if first != second:
+            yield f"its {name} is {first} in its peak and {second} in another place"
+    for name, value in peak_shares(record["curves"], record["dataset"]["samples"]["train"], peak).items():
+        if peak[name] != value:
+            yield f"peak.{name} is {peak[name]}, but its curves and its peak give {value}"
+
+
 def _machine(record: Mapping) -> Iterator[str]:
     cpus = len(record["sessions"][-1]["cpus"])
     if record["disturbed"] != disturbance(record["machine"], cpus):
@@ -224,5 +242,5 @@ def _is_settled(record: Mapping) -> bool:
 
 OF_EVERY_RUN = (_inputs, _compilation_cache, _status, _epochs, _results, _phases, _machine)
 
-OF_TRAININGS = (_settings, _accuracies, _waiting, _step_evaluations, _steps)
+OF_TRAININGS = (_settings, _accuracies, _waiting, _step_evaluations, _steps, _peak)
 """Checks of what is known of trainings, but not of commands."""

@@ -22,6 +22,7 @@ PHASES = (
     "steady",
     "evaluation",
     "checkpoint",
+    "peak",
     "other",
 )
 """All phases; record.schema.json describes each. "other" is the time between the other phases."""

@@ -44,6 +44,26 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
     }
 
 
+def epoch_seconds(curves: Sequence[Mapping]) -> float:
+    """Return the median time of the steady epochs; without any, of all epochs. There is at least one."""
+    steady = [entry["seconds"] for entry in curves if entry["part"] == "steady"]
+    seconds: float = statistics.median(steady or [entry["seconds"] for entry in curves])
+    return seconds
+
+
+def peak_shares(curves: Sequence[Mapping], samples: int, peak: Mapping) -> dict:
+    """Compute the floating-point operations of the training per second, and their share of the peak.
+
+    samples: number of training samples in an epoch.
+    peak: training_flops_per_sample and matrix_flops_per_second, as in the record.
+    """
+    training_flops_per_second = samples * peak["training_flops_per_sample"] / epoch_seconds(curves)
+    return {
+        "training_flops_per_second": training_flops_per_second,
+        "share_of_peak": training_flops_per_second / peak["matrix_flops_per_second"],
+    }
+
+
 def waiting_share(epochs: Sequence[Mapping]) -> float | None:
     """Return the share of the time of these epochs for which the training waited for batches.
 

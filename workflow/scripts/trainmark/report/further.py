@@ -1,4 +1,4 @@
-"""The report's small tables: from how many epochs on is a trainer faster, and when is the target accuracy reached?"""
+"""The report's small tables: break-even, time to accuracy, and the share of the peak that a training reaches."""
 
 from collections.abc import Mapping
 from math import isinf
@@ -6,10 +6,19 @@ from math import isinf
 import pandas as pd
 
 from trainmark.plan.run import trainer_in
-from trainmark.report.cells import Cell, break_even_cells
+from trainmark.report.cells import Cell, break_even_cells, summary_cells
 from trainmark.tables.formatting import format_figure
+from trainmark.tables.peaks import MACHINE, PEAK_METRICS, machine_peaks, with_machine
 from trainmark.tables.results import Results
-from trainmark.tables.tables import HEADINGS, longest_runs, rows_of, select_group, select_trainer, shown_of_trainers
+from trainmark.tables.tables import (
+    HEADINGS,
+    longest_runs,
+    rows_of,
+    select_group,
+    select_trainer,
+    shown_of_trainers,
+    summary_table,
+)
 
 
 def further_tables(results: Results, group: tuple[str, str, str], numbers: Mapping[str, int]) -> list[dict]:
@@ -17,7 +26,13 @@ def further_tables(results: Results, group: tuple[str, str, str], numbers: Mappi
 
     numbers: the number of each run, by its id.
     """
-    found = [_break_even(select_group(results.break_even, group), numbers), _targets(results, group)]
+    longest = longest_runs(select_group(results.runs, group))
+    found = [
+        _break_even(select_group(results.break_even, group), numbers),
+        _targets(results, group),
+        _machine_peaks(results.runs, longest),
+        _peak_shares(longest, shown_of_trainers(results.runs)),
+    ]
     return [table for table in found if table["rows"]]
 
 
@@ -60,6 +75,51 @@ def _targets(results: Results, group: tuple[str, str, str]) -> dict:
         "epochs, and its 95 % interval. A run that did not reach it counts as longer.",
         "file": "targets.csv",
         "headings": [*columns, "target", "reached", "median, s", "low", "high", "of"],
+        "rows": rows,
+    }
+
+
+def _machine_peaks(runs: pd.DataFrame, longest: pd.DataFrame) -> dict:
+    """The peaks of the machines that trained the longest runs, from all runs of the campaign on them."""
+    peaks = machine_peaks(runs).merge(with_machine(longest)[MACHINE].drop_duplicates(), on=MACHINE)
+    rows = []
+    for row in rows_of(peaks):
+        cells = [
+            Cell(format_figure(name, row[name]), str(row[number]), name, "max", row[name])
+            for name, number in (("peak_gflop_per_second", "number"), ("memory_gb_per_second", "memory_number"))
+        ]
+        texts = [row["machine"], row["device"], str(row["threads"])]
+        rows.append({"runs": cells[0].runs, "texts": texts, "cells": cells, "last": row["framework"]})
+    return {
+        "title": "Peak of the machine",
+        "caption": "The fastest product of matrices (float32) and the largest memory bandwidth (STREAM's add) that a "
+        "run of the campaign measured on the machine, after its training.",
+        "file": "runs.parquet",
+        "headings": ["machine", "device", "threads", "peak, GFLOP/s", "memory, GB/s", "peak by"],
+        "rows": rows,
+    }
+
+
+def _peak_shares(longest: pd.DataFrame, columns: list[str]) -> dict:
+    metrics = [name for name in PEAK_METRICS if name != "memory_gb_per_second"]
+    measured = longest[longest["peak_gflop_per_second"].notna()]
+    rows = [
+        {
+            "runs": row["run_numbers"],
+            "texts": [row[key] for key in columns],
+            "cells": list(summary_cells(row, metrics, ["median"])),
+            "last": str(row["epochs"]),
+        }
+        for row in (rows_of(summary_table(measured, metrics)) if len(measured) else [])
+    ]
+    return {
+        "title": "Share of the peak",
+        "caption": "Floating-point operations of the network's training per second of a steady epoch, and their share "
+        "of the product of matrices: that of the run's own framework, and the largest of any on the machine. Medians "
+        "over the runs with the most epochs. The rest is time for other operations, for calls, and for memory. A share "
+        "can exceed 100 %, because some algorithms for convolutions need fewer operations than are counted.",
+        "file": "summary.csv",
+        "headings": [*columns, *(PEAK_METRICS[name] for name in metrics), "epochs"],
         "rows": rows,
     }
 

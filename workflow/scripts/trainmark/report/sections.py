@@ -21,6 +21,7 @@ from trainmark.tables.costs import COSTS, currency_of
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
+from trainmark.tables.peaks import PEAK_METRICS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import (
@@ -42,6 +43,9 @@ IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer")
 
 ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
 """Metrics that are shown even if all runs were censored. Other metrics are left out if no run measured them."""
+
+OF_MEDIANS = {name: heading for name, heading in METRICS.items() if name not in PEAK_METRICS}
+"""The metrics of the table of medians. Those of peaks have a table of their own."""
 
 
 def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...], Model]) -> Iterator[dict]:
@@ -87,14 +91,15 @@ def _summaries(runs: pd.DataFrame, currency: str) -> dict:
     medians = [
         row
         | {"censored": censored_counts(row)}
-        | {"cells": {(cell.field, cell.statistic): cell for cell in summary_cells(row, METRICS)}}
+        | {"cells": {(cell.field, cell.statistic): cell for cell in summary_cells(row, OF_MEDIANS)}}
         for row in rows_of(summary)
     ]
     phases = [
         row | {"cells": list(summary_cells(row, PHASE_METRICS, ["median"]))}
         for row in rows_of(summary_table(runs, [*PHASE_METRICS, *CACHE_COUNTS]))
     ]
-    shown = {name: text for name, text in METRICS.items() if name in ALWAYS or summary[f"{name}_median"].notna().any()}
+    measured = {name for name in OF_MEDIANS if summary[f"{name}_median"].notna().any()}
+    shown = {name: text for name, text in OF_MEDIANS.items() if name in ALWAYS or name in measured}
     priced = {name: f"{text}, {currency}" for name, text in shown.items() if name in COSTS}
     return {"metrics": shown | priced, "medians": medians, "phases": phases}
 

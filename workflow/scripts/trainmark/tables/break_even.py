@@ -58,12 +58,13 @@ def _parts(runs: pd.DataFrame, metric: str) -> np.ndarray:
     """(fixed seconds, seconds per epoch) of each run, as two rows.
 
     Wall time also has the start of the process and loading, and per epoch evaluation and checkpoints, with the
-    compilation of the evaluation. It is taken without the wait for the device.
+    compilation of the evaluation. It is taken without the wait for the device and the measurement
+    of the peak.
     """
     epoch, total = runs["steady_epoch_seconds"], runs[metric]
     if metric == "wall_seconds":
         epoch = epoch + (runs["phases.evaluation"] + runs["phases.checkpoint"]) / runs["epochs_trained"]
-        total = total - runs["phases.device_wait"]
+        total = total - runs["phases.device_wait"] - runs["phases.peak"]
     return np.array([total - runs["epochs_trained"] * epoch, epoch])
 
 

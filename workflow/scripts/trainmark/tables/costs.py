@@ -15,8 +15,8 @@ def currency_of(config: Mapping) -> str:
 def costs_of(record: Mapping, prices: Mapping | None) -> dict:
     """The columns of the table of runs on costs; None for what was not measured or has no price.
 
-    A run pays for its wall time without the wait for its device: for the CPUs that it held, and a GPU run also for one
-    GPU. With a price for energy, a run whose energy was not measured has no cost.
+    A run pays for its wall time without the wait for its device and the measurement of its peak: for the CPUs that it
+    held, and a GPU run also for one GPU. With a price for energy, a run whose energy was not measured has no cost.
 
     epoch_joules: energy of training per epoch, in J.
     cost, epoch_cost: in the currency of the prices.
@@ -34,7 +34,8 @@ def costs_of(record: Mapping, prices: Mapping | None) -> dict:
 
 
 def _cost(record: Mapping, prices: Mapping) -> float | None:
-    hours = (record["wall_seconds"] - record["phases_seconds"]["device_wait"]) / 3600
+    unpaid = sum(record["phases_seconds"][phase] for phase in ("device_wait", "peak"))
+    hours = (record["wall_seconds"] - unpaid) / 3600
     cpus = len(record["provenance"]["cpus"])
     joules = record["energy"]["training_joules"]
     amounts = {

@@ -16,6 +16,7 @@ from trainmark.tables.costs import costs_of
 from trainmark.tables.curves import TARGET_COLUMNS, reached_target
 from trainmark.tables.formatting import format_versions, number_ranges
 from trainmark.tables.mixed_environments import code_versions
+from trainmark.tables.peaks import PEAK_METRICS, peak_of, with_machine_shares
 from trainmark.tables.statistics import median_and_range
 from trainmark.tables.waiting import SHARES, waiting_of
 
@@ -46,6 +47,7 @@ METRICS = {name: heading for name, (heading, _) in COLUMNS.items()} | {
     "epoch_joules": "energy per epoch, J",
     "cost": "cost",
     "epoch_cost": "cost per epoch",
+    **PEAK_METRICS,
 }
 """The heading of each metric of the summary; costs are in the currency of the config's prices."""
 
@@ -106,6 +108,7 @@ def runs_table(
             **waiting_of(record),
             **reached_target(record),
             **costs_of(record, prices),
+            **peak_of(record),
             **_evaluation(evaluated.get(record["run"]["id"])),
             "scored_texts": json.dumps(record["scored_texts"]),
             "record": f"runs/{record['run']['id']}/record.json",
@@ -115,7 +118,8 @@ def runs_table(
     ]
     integers = dict.fromkeys(["diverged_step", "out_of_memory_epoch", "parameters", "batch_size"], "Int64")
     numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values(), *TARGET_COLUMNS], "float64")
-    return pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
+    table = pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
+    return with_machine_shares(table)
 
 
 def _status(record: Mapping) -> dict:

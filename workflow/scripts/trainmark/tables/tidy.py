@@ -9,6 +9,11 @@ from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows
 
 UNITS = {
     "samples_per_second": "1/s",
+    "training_gflop_per_second": "GFLOP/s",
+    "peak_gflop_per_second": "GFLOP/s",
+    "memory_gb_per_second": "GB/s",
+    "peak_share": "share",
+    "machine_peak_share": "share",
     "waiting_share": "share",
     "peak_host_mib": "MiB",
     "peak_device_mib": "MiB",

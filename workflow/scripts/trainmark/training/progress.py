@@ -15,6 +15,7 @@ from trainmark.machine.energy import open_meter
 from trainmark.machine.memory import peak_host_mib
 from trainmark.machine.provenance import describe_job, describe_session
 from trainmark.machine.watch import Watch
+from trainmark.networks.layers import training_flops
 from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
@@ -32,7 +33,7 @@ from trainmark.recipes.schedules import epoch_rates
 from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
-from trainmark.records.result import result
+from trainmark.records.result import peak_shares, result
 from trainmark.training.checkpoints import identity_of
 from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
@@ -281,30 +282,47 @@ class RunMeasurements:
         if self.architecture.takes_tokens:
             self.progress.scored_texts = score_first_texts(logits, labels, self._class_names)
 
+    def share_of(self, peak: dict) -> dict:
+        """Add to a measured peak the share that the training reached, and return `peak` of the record.
+
+        Raises MeasurementError if the run was resumed on another machine, which had another peak.
+        """
+        machines = {(one["host"], one["cpu_model"], len(one["cpus"])) for one in self.progress.sessions}
+        if len(machines) > 1:
+            raise MeasurementError("the run was trained on several machines")
+        peak = peak | {"training_flops_per_sample": training_flops(self.architecture)}
+        return peak | peak_shares(self.progress.curves, self.training_samples, peak)
+
     # --- the record ---------------------------------------------------------------------------------------------
+
+    def end(self, device_mib: float | None) -> None:
+        """Read memory, GPU and watch for the last time: what the process does from now on is no training.
+
+        device_mib: peak GPU memory.
+        """
+        if self._job.device_lock.gpu:
+            self.provenance["gpu"] |= {"at_end": nvml.state(self._job.device_lock.gpu)}
+        self._note_peaks(device_mib)
+        self._read_watch()
+        self.watch.close()
 
     def record(
         self,
         diverged: dict | None = None,
         out_of_memory: dict | None = None,
-        device_mib: float | None = None,
         weights: dict | None = None,
+        peak: dict | None = None,
     ) -> dict:
-        """Build the record of a run that ends now.
+        """Build the record of a run, after `end`.
 
         diverged, out_of_memory: why the run was ended early, as in the record; None otherwise.
-        device_mib: peak GPU memory.
         weights: the value returned by `kept_weights.write_weights`.
+        peak: as in the record.
         """
         progress, job = self.progress, self._job
         curves = list(progress.curves)  # copied once: the memory watch may build a record in its own thread
         sessions = [dict(session) for session in progress.sessions] or [self._session(1, 0.0)]
         sessions[-1]["held_seconds"] = [job.device_lock.held_from, time.monotonic()]
-        if job.device_lock.gpu:
-            self.provenance["gpu"] |= {"at_end": nvml.state(job.device_lock.gpu)}
-        self._note_peaks(device_mib)
-        self._read_watch()
-        self.watch.close()
         phases_seconds, wall_seconds = self.phase_times.until_now()
         return {
             "schema_version": SCHEMA_VERSION,
@@ -333,6 +351,7 @@ class RunMeasurements:
             "disturbed": disturbance(progress.machine, len(job.device_lock.cpus)),
             "energy": self._energy(),
             "memory": {"peak_host_mib": progress.peak_host_mib, "peak_device_mib": progress.peak_device_mib},
+            "peak": peak,
             "provenance": dict(self.provenance),
         }
 

@@ -25,6 +25,7 @@ from trainmark.training.clock_check import ClockCheck
 from trainmark.training.job import Job
 from trainmark.training.kept_weights import remove_weights, write_weights
 from trainmark.training.pace import PacedStream, StepCallback
+from trainmark.training.peak import measure_peak
 from trainmark.training.phases import PhaseTimes
 from trainmark.training.progress import RunMeasurements
 from trainmark.training.status import divergence
@@ -52,6 +53,7 @@ class Training:
         self._written: float  # moment of the last checkpoint and the time it cost, set by `_train_epochs`
         self._cost_seconds: float
         self._writing = threading.Lock()
+        self._is_trained = False
 
     def train(self, on_epoch: EpochCallback, on_resume: ResumeCallback, on_step: StepCallback) -> dict:
         """Train from a fresh model, or resume from the newest checkpoint, and return the record.
@@ -74,14 +76,21 @@ class Training:
             if not (self._loaded.is_out_of_memory(error) if self._loaded else isinstance(error, MemoryError)):
                 raise
             return self._out_of_memory(resident_mib(), f"{type(error).__name__}: {error}"[:500])
-        return self.measurements.record(diverged=diverged, device_mib=self._device_memory_mib(), weights=weights)
+        with self._writing:
+            self._is_trained = True
+        self.measurements.end(self._device_memory_mib())
+        return self.measurements.record(diverged=diverged, weights=weights, peak=None if diverged else self._peak())
 
-    def over_limit(self, resident_mib: float) -> dict:
-        """Return the record of a run whose process exceeds its memory limit. Called by the thread of the memory watch.
+    def over_limit(self, resident_mib: float) -> dict | None:
+        """Return the record of a run whose process exceeds its memory limit; None if its training has ended.
 
-        From now on the run writes neither checkpoints, which the caller is about to delete, nor weights.
+        Called by the thread of the memory watch. From now on the run writes neither checkpoints, which the caller is
+        about to delete, nor weights, and its training can't end.
         """
         self._writing.acquire()
+        if self._is_trained:
+            self._writing.release()
+            return None
         remove_weights(self.job.weights_file)
         return self._out_of_memory(
             resident_mib, f"{resident_mib:.1f} MiB exceed the limit of {self.settings['memory_limit_mib']:g} MiB"
@@ -94,12 +103,23 @@ class Training:
             "resident_mib": resident_mib,
             "message": message,
         }
-        return self.measurements.record(out_of_memory=details, device_mib=self._device_memory_mib())
+        self.measurements.end(self._device_memory_mib())
+        return self.measurements.record(out_of_memory=details)
 
     def _device_memory_mib(self) -> float | None:
         """Peak GPU memory. None on the CPU, or if the framework can't tell any more after running out of memory."""
         with suppress(Exception):
             return self._loaded.device_memory_mib() if self._loaded else None
+        return None
+
+    def _peak(self) -> dict | None:
+        """Return `peak` of the record; None, with a line in the log, if it can't be measured."""
+        limit_mib, threads = self.settings["memory_limit_mib"], len(self.job.device_lock.cpus)
+        with self.phase_times.phase("peak"):
+            try:
+                return self.measurements.share_of(measure_peak(self._adapter, self.run.device, threads, limit_mib))
+            except Exception as error:  # whatever a framework raises: the training is done, and its record counts
+                print(f"the peak was not measured: {type(error).__name__}: {error}"[:500], flush=True)
         return None
 
     # --- before the first epoch ---------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ AREAS = {
     "phases.steady": ("#0072B2", ""),
     "phases.evaluation": ("#F0E442", ""),
     "phases.checkpoint": ("#009E73", "--"),
+    "phases.peak": ("#D55E00", "xx"),
     "phases.other": ("#56B4E9", "++"),
     OTHERS: ("white", ""),
 }

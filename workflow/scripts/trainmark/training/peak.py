@@ -1,0 +1,113 @@
+"""Measures what a run's CPUs or GPU can do: the peak of the matrix product, and the bandwidth of the memory.
+
+The product is the framework's own. The bandwidth is that of STREAM's add, a = b + c (McCalpin 1995, Memory bandwidth
+and machine balance in current high performance computers): 3 arrays are read or written once.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+
+import numpy as np
+
+from trainmark.errors import MeasurementError
+from trainmark.frameworks.adapter import Adapter
+from trainmark.machine.memory import available_mib, resident_mib
+from trainmark.recipes.recipe import DTYPE
+
+SIDE, LARGEST_SIDE = 2048, 8192
+"""Rows of the square matrices. They are doubled until a product takes LEAST_PRODUCT_SECONDS: 2048 is enough for a few
+CPUs, and would leave a GPU or many CPUs partly idle."""
+
+LEAST_PRODUCT_SECONDS = 0.01
+
+CPU_ARRAY_BYTES = 128 * 2**20
+"""Size of each of the three arrays on the CPU. STREAM asks for four times the last-level cache; this is four times the
+32 MiB that the cores of an AMD EPYC share by eights. The size is fixed so that the need for memory is known. With
+a larger cache, a part of the bandwidth is the cache's."""
+
+GPU_SUM_SIDE = 8192
+"""Rows of the square arrays on a GPU: 256 MiB each, more than its caches."""
+
+GPU_SUMS = 10
+"""Sums after which a GPU is waited for: one takes less than a millisecond, of which waiting would be a large part."""
+
+NEEDED_MIB = 1024
+"""Memory that must be free on the host. Arrays take 512 MiB at most; frameworks and BLAS have buffers of their own."""
+
+SECONDS = 0.3
+"""Time for which an operation is repeated."""
+
+LEAST_REPEATS = 2
+"""Least number of repeats, of which the fastest counts. The largest peak of all runs of a campaign is the machine's."""
+
+
+def measure_peak(adapter: Adapter, device: str, threads: int, limit_mib: float | None) -> dict:
+    """Measure on the device that the run holds; return the measured part of `peak`, as the record holds it.
+
+    device: "cpu" or "gpu". threads: number of CPUs that the run holds.
+    limit_mib: limit of the process's memory; None without one.
+
+    Raises MeasurementError if memory is lacking, or if the adapter can't compute the operations.
+    """
+    free_mib = min(available_mib(), (limit_mib or inf) - resident_mib())
+    if free_mib < NEEDED_MIB:
+        raise MeasurementError(f"it needs {NEEDED_MIB} MiB of memory, and {max(free_mib, 0):.0f} MiB are free")
+    return {
+        "matrix_flops_per_second": _matrix_flops_per_second(adapter),
+        "memory_bytes_per_second": _gpu_bandwidth(adapter) if device == "gpu" else _cpu_bandwidth(threads),
+        "threads": threads,
+        "dtype": DTYPE,
+    }
+
+
+def _matrix_flops_per_second(adapter: Adapter) -> float:
+    side, seconds = SIDE, _seconds_of(adapter, "matmul", SIDE, 1)
+    while seconds < LEAST_PRODUCT_SECONDS and side < LARGEST_SIDE:
+        side *= 2
+        seconds = _seconds_of(adapter, "matmul", side, 1)
+    return 2 * side**3 / seconds
+
+
+def _seconds_of(adapter: Adapter, operation: str, side: int, times: int) -> float:
+    """Return the time of an operation that the adapter computes."""
+    work = adapter.matrix_operation(operation, side, times)
+    if work is None:
+        raise MeasurementError(f"the adapter of {adapter.framework} has no matrix_operation for this device")
+    return fastest_seconds(work) / times
+
+
+def _gpu_bandwidth(adapter: Adapter) -> float:
+    """Return the bytes per second of a sum that the framework computes."""
+    array_bytes = GPU_SUM_SIDE**2 * np.dtype(DTYPE).itemsize
+    return 3 * array_bytes / _seconds_of(adapter, "add", GPU_SUM_SIDE, GPU_SUMS)
+
+
+def _cpu_bandwidth(threads: int) -> float:
+    """Return the bytes per second of a sum of which each thread computes a part. numpy frees Python's lock for it."""
+    size = CPU_ARRAY_BYTES // np.dtype(DTYPE).itemsize
+    with ThreadPoolExecutor(threads) as pool:
+        # Filled by the threads: first use takes page faults, and decides to which CPU the memory is near.
+        parts = list(pool.map(lambda part: [np.full(len(part), 1, DTYPE) for _ in range(3)], _split(size, threads)))
+
+        def work() -> None:
+            list(pool.map(lambda part: np.add(part[1], part[2], out=part[0]), parts))
+
+        return 3 * CPU_ARRAY_BYTES / fastest_seconds(work)
+
+
+def _split(size: int, parts: int) -> list[range]:
+    """Split a range of this size into parts that differ by one at most."""
+    return [range(size * i // parts, size * (i + 1) // parts) for i in range(parts)]
+
+
+def fastest_seconds(work: Callable[[], object]) -> float:
+    """Return the least time of several calls, after a first one that may still allocate or compile."""
+    work()
+    seconds: list[float] = []
+    while sum(seconds) < SECONDS or len(seconds) < LEAST_REPEATS:
+        begin = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
