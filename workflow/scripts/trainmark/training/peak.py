@@ -16,16 +16,16 @@ from trainmark.frameworks.adapter import Adapter
 from trainmark.machine.memory import available_mib, resident_mib
 from trainmark.recipes.recipe import DTYPE
 
-SIDE, LARGEST_SIDE = 2048, 8192
-"""Rows of the square matrices. They are doubled until a product takes LEAST_PRODUCT_SECONDS: 2048 is enough for a few
+SIDE, LARGEST_SIDE = 1024, 8192
+"""Rows of the square matrices. They are doubled until a product takes LEAST_PRODUCT_SECONDS: 1024 is enough for a few
 CPUs, and would leave a GPU or many CPUs partly idle."""
 
 LEAST_PRODUCT_SECONDS = 0.01
 
-CPU_ARRAY_BYTES = 128 * 2**20
-"""Size of each of the three arrays on the CPU. STREAM asks for four times the last-level cache; this is four times the
-32 MiB that the cores of an AMD EPYC share by eights. The size is fixed so that the need for memory is known. With
-a larger cache, a part of the bandwidth is the cache's."""
+CPU_ARRAY_BYTES = 64 * 2**20
+"""Size of each of the three arrays on the CPU, together six times the 32 MiB of cache that the cores of an AMD EPYC
+share by eights. The size is fixed so that the need for memory is known, and small because the first touch of memory
+takes longer than the sum. With a larger cache, a part of the bandwidth is the cache's."""
 
 GPU_SUM_SIDE = 8192
 """Rows of the square arrays on a GPU: 256 MiB each, more than its caches."""
@@ -36,7 +36,7 @@ GPU_SUMS = 10
 NEEDED_MIB = 1024
 """Memory that must be free on the host. Arrays take 512 MiB at most; frameworks and BLAS have buffers of their own."""
 
-SECONDS = 0.3
+SECONDS = 0.1
 """Time for which an operation is repeated."""
 
 LEAST_REPEATS = 2
