@@ -27,6 +27,7 @@ def _image_network():
     graph.add("head_fc2", "Dense", units=3)
     graph.add("conv2", "Conv2D", after=joined, filters=14, size=1)
     graph.add("added", "Add", after=("conv2", joined))
+    graph.add("norm2", "LRN", n=3, beta=0.6)
     graph.add("pool2", "AvgPool2D", size=2)
     graph.add("dropout", "Dropout", rate=0.25)
     graph.add("flatten", "Flatten")

@@ -94,6 +94,15 @@ def test_control_groups_limit_the_available_memory(tmp_path, monkeypatch, member
     assert available_mib() == mib if mib else available_mib() > 100
 
 
+def test_a_slurm_job_and_the_address_space_limit_the_available_memory(monkeypatch):
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", str(int(resident_mib()) + 50))
+    assert 0 < available_mib() <= 51
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", "0")  # the whole node
+    assert available_mib() > 100
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (psutil.Process().memory_info().vms + 20 * 2**20, -1))
+    assert 0 < available_mib() <= 21
+
+
 def test_the_watchs_reader_reads_what_psutil_reads():
     """Memory counts when it is touched, not when it is reserved."""
     reader = memory._Resident()

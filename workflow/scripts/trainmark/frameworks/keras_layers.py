@@ -85,7 +85,8 @@ class LocalResponseNorm(keras.layers.Layer):
             total = total + squares[..., shift : shift + channels]
         normaliser = self._k + self._alpha * total
         if self._beta == 0.75:  # the usual value, without a power, which takes several times as long as a root
-            return inputs * ops.rsqrt(normaliser * ops.sqrt(normaliser))
+            root = ops.rsqrt(normaliser)
+            return inputs * (root * ops.sqrt(root))
         return inputs * ops.power(normaliser, -self._beta)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

@@ -50,11 +50,16 @@ def resident_mib() -> float:
 
 
 def available_mib() -> float:
-    """Return how much memory this process can still take, in MiB: the machine's, or what its control groups leave.
+    """Return how much memory this process can still take, in MiB: what machine, limits and control groups leave.
 
     File caches that the kernel can drop count as available (MemAvailable of the machine, inactive_file of a group).
+    The limits are those of the address space (Grid Engine's h_vmem sets it) and of a Slurm job without control groups.
     """
-    rooms = [float(psutil.virtual_memory().available)]
+    used, rooms = psutil.Process().memory_info(), [float(psutil.virtual_memory().available)]
+    if (address_space := resource.getrlimit(resource.RLIMIT_AS)[0]) != resource.RLIM_INFINITY:
+        rooms.append(float(address_space - used.vms))
+    if job_mib := float(os.environ.get("SLURM_MEM_PER_NODE", "0")):
+        rooms.append(job_mib * 2**20 - used.rss)
     for folder in control_groups("memory"):
         for limit, usage in MEMORY_FILES:
             texts = [read_kernel_file(folder / name) for name in (limit, usage)]
