@@ -761,7 +761,7 @@ def test_a_run_measures_its_peak_after_its_training(train, monkeypatch):
     assert read[-2:] == ["memory", "matmul"]
     assert record["memory"]["peak_host_mib"] == 500.0
     peak = record["peak"]
-    assert peak["matrix_flops_per_second"] == pytest.approx(2 * 2048**3 / 0.02, rel=0.2)
+    assert peak["matrix_flops_per_second"] == pytest.approx(2 * 1024**3 / 0.02, rel=0.2)
     assert peak["training_flops_per_sample"] == training_flops(train.training.measurements.architecture)
     seconds = record["result"]["steady_epoch_seconds"]
     assert peak["training_flops_per_second"] == 10 * peak["training_flops_per_sample"] / seconds
@@ -809,14 +809,18 @@ def test_a_run_that_diverged_or_changed_its_machine_has_no_peak(train, monkeypat
     assert (record["resumes"], record["peak"]) == (1, None)
 
 
-def test_matrices_grow_until_a_product_takes_long_enough(monkeypatch):
+@pytest.mark.parametrize(("first_seconds", "largest"), [(1e-3, 4096), (1e-4, 8192)])
+def test_matrices_grow_until_a_product_takes_long_enough(monkeypatch, first_seconds, largest):
     adapter, sides = FakeAdapter(GOOD), []
     adapter.matrix_operation = lambda operation, side, times: sides.append((operation, side, times)) or (lambda: None)
-    monkeypatch.setattr(peak_module, "fastest_seconds", lambda work: 1e-3 * len(sides) ** 3)
+    monkeypatch.setattr(peak_module, "fastest_seconds", lambda work: first_seconds * len(sides) ** 3)
     measured = peak_module.measure_peak(adapter, "gpu", 2, None)
-    assert sides == [("matmul", 2048, 1), ("matmul", 4096, 1), ("matmul", 8192, 1), ("add", 8192, 10)]
-    assert measured["matrix_flops_per_second"] == 2 * 8192**3 / 0.027
-    assert measured["memory_bytes_per_second"] == pytest.approx(3 * 2**28 / 0.0064)
+    *products, add = sides
+    assert products == [("matmul", side, 1) for side in (1024, 2048, 4096, 8192) if side <= largest]
+    assert add == ("add", 8192, 10)
+    seconds = first_seconds * len(products) ** 3
+    assert measured["matrix_flops_per_second"] == pytest.approx(2 * largest**3 / seconds)
+    assert measured["memory_bytes_per_second"] == pytest.approx(3 * 2**28 / (first_seconds * len(sides) ** 3 / 10))
 
 
 def test_the_bandwidth_of_cpus_is_a_plausible_number(monkeypatch):
