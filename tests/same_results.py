@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 MEASURED = (
-    r"seconds|samples_per_second|wait|peak_.*_mib|phases\.|wall_|joules|git_|started|code_|record_sha256|host|job_id|cpus"
+    r"seconds|per_second|wait|peak_|phases\.|wall_|joules|git_|started|code_|record_sha256|host|job_id|cpus"
     r"|packages_|environment|python|versions|scheduler|disturb|calls|load_1min"
 )
 """Columns that hold what a run took, or where, when and by which code it was trained."""
