@@ -22,6 +22,7 @@ import train_by_hand
 
 from trainmark.frameworks import registry
 from trainmark.frameworks.registry import known_frameworks
+from trainmark.plan.run import LOOPS
 
 BEFORE_FIRST_STEP = ("start", "import", "data_load", "build", "transfer", "compilation")
 """The phases up to the first step, without the wait for the device."""
@@ -63,9 +64,9 @@ def training(folder: Path, framework: str, loop: str, variant: str) -> dict:
     """Return the seconds of each phase up to the first step, their sum, and what the cache did."""
     if variant == "empty cache":
         shutil.rmtree(folder / "results", ignore_errors=True)
-    record = train_by_hand.train(folder, framework, loop, **({"compilation_cache": True} if VARIANTS[variant] else {}))
+    record = train_by_hand.train(folder, framework, loop, compilation_cache=VARIANTS[variant])
     phases = {phase: record["phases_seconds"][phase] for phase in BEFORE_FIRST_STEP}
-    return {"cache": record.get("compilation_cache"), **phases, "sum": sum(phases.values())}
+    return {"cache": record["compilation_cache"], **phases, "sum": sum(phases.values())}
 
 
 def measured(folder: Path, framework: str, loop: str, rounds: int, variants: list[str]) -> dict:
@@ -115,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     installed = [name for name, entry in known_frameworks().items() if not entry.missing_packages()]
     parser.add_argument("--frameworks", nargs="+", default=installed, choices=known_frameworks())
-    parser.add_argument("--loops", nargs="+", default=["stock", "tuned"], choices=("stock", "tuned"))
+    parser.add_argument("--loops", nargs="+", default=list(LOOPS), choices=LOOPS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")

@@ -185,7 +185,7 @@ OUT_OF_MEMORY = {
 """Out-of-memory exceptions: for each class name, texts of which the message must contain one."""
 
 
-def create(framework: str, threads: int, loop: str = "stock") -> "KerasAdapter":
+def create(framework: str, threads: int) -> "KerasAdapter":
     """Return the adapter of a framework of FRAMEWORKS."""
     return KerasAdapter(framework, threads)
 
@@ -270,11 +270,17 @@ class KerasAdapter(Adapter):
         if isinstance(inputs, Stream):
             return {"x": self._batches(inputs, inputs.training_batches(feed)), "steps_per_epoch": feed.steps}
         if feed.order is not None and self._backend.takes_batches:
-            batches = (feed.order[place] for place in feed.places())
-            return {"x": ((inputs[batch], labels[batch]) for batch in batches), "steps_per_epoch": feed.steps}
+            return {"x": self._resident_batches(feed), "steps_per_epoch": feed.steps}
         if feed.order is not None:
             inputs, labels = inputs[feed.order], labels[feed.order]
         return {"x": inputs, "y": labels, "batch_size": feed.batch_size}
+
+    def _resident_batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
+        """Yield the batches of a feed from the arrays of the split "train"."""
+        inputs, labels = self._splits["train"]
+        for place in feed.places():
+            batch = place if feed.order is None else feed.order[place]
+            yield inputs[batch], labels[batch]
 
     def _batches(self, stream: Stream, batches: Iterator[Batch]) -> Any:
         """Return the batches of a stream in the form that fit and predict take."""

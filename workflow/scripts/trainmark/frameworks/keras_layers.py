@@ -231,11 +231,11 @@ def layer_outputs(
 
     Raises ShapeError if an output has another shape than in the architecture.
     """
-    shapes = architecture.shapes()
+    layers, shapes = {**LAYERS, **replaced}, architecture.shapes()
     dtype = "int32" if architecture.takes_tokens else None
     outputs = {"input": keras.Input(channels_last(architecture.input_shape), name="input", dtype=dtype)}
     for node in architecture.nodes:
-        layer = {**LAYERS, **replaced}[node.op](node, len(shapes[node.inputs[0]]))
+        layer = layers[node.op](node, len(shapes[node.inputs[0]]))
         if node.op == "Dropout" and observed_batch:
             layer = GivenDropout(observed_batch, name=node.name)
         inputs = [outputs[name] for name in node.inputs]

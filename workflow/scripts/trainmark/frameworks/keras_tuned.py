@@ -134,9 +134,7 @@ class TunedKerasAdapter(KerasAdapter):
         elif self._arrays and feed.order is None and feed.batch_size == len(labels):
             yield self._arrays
         else:
-            for place in feed.places():
-                batch = place if feed.order is None else feed.order[place]
-                yield inputs[batch], labels[batch]
+            yield from self._resident_batches(feed)
 
     def counted(self) -> dict[str, int]:
         """See `adapter.Adapter.counted`."""

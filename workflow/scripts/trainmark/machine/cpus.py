@@ -10,6 +10,8 @@ from pathlib import Path
 SIBLINGS = "/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
 """File that lists the CPUs of a CPU's core, as "0,64" or "0-1"."""
 
+CPU_INFO = Path("/proc/cpuinfo")
+
 CGROUP = Path("/proc/self/cgroup")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 
@@ -23,14 +25,14 @@ def allowed_cpus() -> list[int]:
 
 def has_avx512() -> bool:
     """Return whether the CPU has the AVX-512 instructions of Intel's Skylake-X; False where Linux does not tell."""
-    flags = re.search(r"^flags\s*:(.*)", read_kernel_file(Path("/proc/cpuinfo")), re.MULTILINE)
+    flags = re.search(r"^flags\s*:(.*)", read_kernel_file(CPU_INFO), re.MULTILINE)
     return {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"} <= set(flags[1].split() if flags else ())
 
 
 def instruction_set() -> str:
     """Return a digest of the CPUs' models and instructions: machine code for one CPU may be wrong on another."""
     keys = r"vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+"
-    lines = re.findall(rf"^(?:{keys})\s*:.*", read_kernel_file(Path("/proc/cpuinfo")), re.MULTILINE)
+    lines = re.findall(rf"^(?:{keys})\s*:.*", read_kernel_file(CPU_INFO), re.MULTILINE)
     return hashlib.sha256("\n".join([platform.machine(), *sorted(set(lines))]).encode()).hexdigest()[:16]
 
 

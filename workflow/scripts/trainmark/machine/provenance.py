@@ -17,13 +17,11 @@ import psutil
 import threadpoolctl
 
 from trainmark.errors import IMAGE_VARIABLE
-from trainmark.machine.cpus import allowed_cpus
+from trainmark.machine.cpus import CPU_INFO, allowed_cpus
 from trainmark.machine.locks import DeviceLock
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
-
-CPU_INFO = Path("/proc/cpuinfo")
 
 DOCKER_FILE = Path("/.dockerenv")
 """Empty file in every Docker container."""
@@ -55,8 +53,7 @@ VARIABLES = (
     "XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR",
     # JAX; its cache of compiled programs shortens compilation
     "JAX_PLATFORMS", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_DISABLE_JIT",
-    "JAX_DISABLE_MOST_OPTIMIZATIONS", "JAX_COMPILATION_CACHE_DIR",
-    "JAX_ENABLE_COMPILATION_CACHE",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS", "JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE",
     # Keras and torch
     "KERAS_BACKEND", "KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH", "KERAS_NNX_ENABLED", "KERAS_TORCH_DEVICE",
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "PYTORCH_CUDA_ALLOC_CONF",

@@ -23,8 +23,8 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
     first_step_seconds: time of the compilation; None if memory ran out before its end.
     samples: number of training samples in an epoch.
     """
-    steady = [entry["seconds"] for entry in curves if entry["part"] == "steady"]
-    steady_epoch_seconds = statistics.median(steady) if steady else None
+    steady = steady_epochs(curves)
+    steady_epoch_seconds = statistics.median(entry["seconds"] for entry in steady) if steady else None
     last = curves[-1]["evaluations"] if curves else {}
     not_evaluated = {"loss": None, "accuracy": None, "top5_accuracy": None}
     test, train = last.get("test", not_evaluated), last.get("train", not_evaluated)
@@ -35,7 +35,7 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
         "first_step_seconds": first_step_seconds,
         "steady_epoch_seconds": steady_epoch_seconds,
         "samples_per_second": samples / steady_epoch_seconds if steady_epoch_seconds else None,
-        "waiting_share": waiting_share([entry for entry in curves if entry["part"] == "steady"]),
+        "waiting_share": waiting_share(steady),
         "test_loss": test["loss"],
         "test_accuracy": test["accuracy"],
         "test_top5_accuracy": test["top5_accuracy"],
@@ -44,20 +44,22 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
     }
 
 
-def epoch_seconds(curves: Sequence[Mapping]) -> float:
-    """Return the median time of the steady epochs; without any, of all epochs. There is at least one."""
-    steady = [entry["seconds"] for entry in curves if entry["part"] == "steady"]
-    seconds: float = statistics.median(steady or [entry["seconds"] for entry in curves])
-    return seconds
+def steady_epochs(curves: Sequence[Mapping]) -> list[Mapping]:
+    """Return the entries of the steady epochs."""
+    return [entry for entry in curves if entry["part"] == "steady"]
 
 
 def peak_shares(curves: Sequence[Mapping], samples: int, peak: Mapping) -> dict:
     """Compute the floating-point operations of the training per second, and their share of the peak.
 
+    They are those of a steady epoch, the median; without any, of an epoch.
+
+    curves: one entry per epoch, at least one.
     samples: number of training samples in an epoch.
     peak: training_flops_per_sample and matrix_flops_per_second, as in the record.
     """
-    training_flops_per_second = samples * peak["training_flops_per_sample"] / epoch_seconds(curves)
+    seconds = statistics.median(entry["seconds"] for entry in steady_epochs(curves) or curves)
+    training_flops_per_second = samples * peak["training_flops_per_sample"] / seconds
     return {
         "training_flops_per_second": training_flops_per_second,
         "share_of_peak": training_flops_per_second / peak["matrix_flops_per_second"],
