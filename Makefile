@@ -22,7 +22,7 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 .PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-parity test-faults test-adversary \
   test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
   bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs \
-  bench-loops bench-own bench-start bench-cluster bench-matrices bench-workflow lock gpu-bundle prepare images
+  bench-loops bench-own bench-narrow bench-start bench-cluster bench-matrices bench-workflow lock gpu-bundle prepare images
 
 ##@ For users
 
@@ -146,6 +146,9 @@ bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' 
 
 bench-own: $(VENV)/.installed-dev ## our own layers and update rules beside the frameworks': a quarter of an hour
 	@$(BENCHMARK)/own_parts.py
+
+bench-narrow: $(VENV)/.installed ## gradients of narrow layers in JAX, and their transposes: a minute
+	@$(BENCHMARK)/narrow_layers.py
 
 # Also on a machine that does other work: it prints minima and their ratios.
 bench-start: $(VENV)/.installed ## seconds to the first step beside the bare import (ROUNDS=3): some minutes

@@ -267,6 +267,25 @@ def test_many_epochs_match_the_reference(built):
         np.testing.assert_allclose(losses, expected, **tolerances(adapter, "float64"))
 
 
+def test_each_step_of_the_tuning_trains_the_same(framework, device, request):
+    """From the first step alone, on which the others build, to all of them."""
+    if request.config.getoption("--loop") != "tuned":
+        pytest.skip("in the tuned loop alone")
+    images, labels = samples(10, "float64")
+    weights = draw_initial_weights(network(), "glorot_uniform", (1, 1))
+    reference, order = Reference(network(), weights, OPTIMIZERS["adam"]), [7, 2, 9, 0, 4, 1, 8, 3, 6, 5]
+    expected = [reference.train_step(images[batch], labels[batch]) for batch in (order[:4], order[4:8], order[8:])]
+    steps = [step.name for step in known_frameworks()[framework].tuning]
+    for count in range(1, len(steps) + 1):
+        adapter = create_adapter(framework, 2, "tuned", steps[:count])
+        adapter.build(
+            architecture=network(), weights=weights, optimizer=OPTIMIZERS["adam"], device=device, dtype="float64"
+        )
+        adapter.load(split="train", inputs=images, labels=labels)
+        losses = adapter.train_epoch(feed(order, 4))
+        np.testing.assert_allclose(losses, expected, err_msg=steps[count - 1], **TOLERANCE["float64"])
+
+
 @both_dtypes
 def test_a_stream_trains_as_its_batches_do_from_memory(built, dtype):
     """To the last bit, over three batches with a shorter last one, and three times, the last time in two parts."""

@@ -69,6 +69,23 @@ def test_tuned_dropout_draws_the_masks_of_keras_own_layer_in_float32(rate):
     np.testing.assert_array_equal(numpy(ours(x)), x)
 
 
+@pytest.mark.skipif(BACKEND != "jax", reason="on JAX alone")
+def test_a_narrow_product_has_the_gradients_of_a_product():
+    """Its kernel has a gradient of its own; the barrier in it must not be taken for an operation."""
+    import jax
+
+    from trainmark.frameworks.keras_tuned_jax import narrow_product
+
+    jax.config.update("jax_enable_x64", True)
+    inputs, kernel, weights = array(16, 100), array(100, 3), array(16, 3)
+    ours, theirs = (
+        jax.grad(lambda a, b, product=product: (product(a, b) * weights).sum(), argnums=(0, 1))(inputs, kernel)
+        for product in (narrow_product, lambda inputs, kernel: inputs @ kernel)
+    )
+    for gradient, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(numpy(gradient), numpy(expected), rtol=1e-13, atol=1e-14)
+
+
 # --- batch normalisation --------------------------------------------------------------------------------------------
 
 

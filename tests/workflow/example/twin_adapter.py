@@ -3,7 +3,7 @@
 from trainmark.frameworks.chainer_adapter import ChainerAdapter
 
 FRAMEWORKS = {
-    "twin": {"packages": ["chainer"], "environment": {"CHAINER_WARN_CONV": "0"}, "loops": ["stock", "tuned"]},
+    "twin": {"packages": ["chainer"], "environment": {"CHAINER_WARN_CONV": "0"}},
 }
 
 

@@ -2,8 +2,10 @@
 
 from trainmark.frameworks.chainer_adapter import ChainerAdapter
 
+TUNING = {"twin": {"print": {"text": "a line is printed"}}}
 
-def create(framework, threads):
+
+def create(framework, threads, taken):
     """Return the tuned adapter."""
     return TunedAdapter(framework, threads)
 

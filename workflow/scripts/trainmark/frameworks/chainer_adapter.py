@@ -33,10 +33,7 @@ from trainmark.recipes.stream import Batch, Stream
 FRAMEWORKS = {
     "chainer": {
         "packages": ["chainer"],
-        "loops": ["stock", "tuned"],
         "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"},
-        # OpenBLAS gives CPUs that are newer than itself the kernels for AVX2.
-        "avx512_environment": {"OPENBLAS_CORETYPE": "SKYLAKEX"},
         "unused_packages": ["h5py", "scipy"],
     }
 }

@@ -10,9 +10,27 @@ import numpy as np
 from trainmark.frameworks.chainer_adapter import ChainerAdapter, send_batch
 from trainmark.frameworks.chainer_layers import Network, chainer
 from trainmark.frameworks.chainer_optimizers import OPTIMIZERS, set_rates
+from trainmark.frameworks.tuning import StepsTaken
+from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Node
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.stream import Stream
+
+TUNING = {
+    "chainer": {
+        "slices": {"text": "a loop of its own over slices of arrays on the device"},
+        "checks": {"text": "no checks of types"},
+        "pieces": {"text": "updates in pieces that stay in the cache", "device": "cpu"},
+        "masks": {"text": "dropout masks in float32", "device": "cpu", "op": "Dropout"},
+        "kernels": {
+            "text": "OpenBLAS's kernels for AVX-512",
+            "device": "cpu",
+            # OpenBLAS gives CPUs that are newer than itself the kernels for AVX2.
+            "avx512_environment": {"OPENBLAS_CORETYPE": "SKYLAKEX"},
+        },
+    }
+}
+"""The steps from the stock loop, see `tuning.TuningStep`."""
 
 PIECE = 1 << 15
 """Number of values that are updated at a time: four arrays of float32 and their temporaries fit into 1 MiB of cache."""
@@ -76,9 +94,9 @@ class TunedNetwork(Network):
         return chainer.functions.dropout(inputs[0], mask=kept * dtype.type(1 / (1 - rate)))
 
 
-def create(framework: str, threads: int) -> "TunedChainerAdapter":
+def create(framework: str, threads: int, taken: StepsTaken) -> "TunedChainerAdapter":
     """Return the tuned adapter of a framework."""
-    return TunedChainerAdapter(framework, threads)
+    return TunedChainerAdapter(framework, threads, taken)
 
 
 class TunedChainerAdapter(ChainerAdapter):
@@ -86,18 +104,27 @@ class TunedChainerAdapter(ChainerAdapter):
 
     loop = "tuned"
     network_class = TunedNetwork
-    optimizers = IN_PIECES
     _network: TunedNetwork
+
+    def __init__(self, framework: str, threads: int, taken: StepsTaken) -> None:
+        super().__init__(framework, threads)
+        self._taken = taken
+
+    def build(self, *, architecture: Architecture, device: str, **arguments: Any) -> None:
+        """See `adapter.Adapter.build`."""
+        self._steps = self._taken({node.op for node in architecture.nodes}, device)
+        self.optimizers = IN_PIECES if "pieces" in self._steps else OPTIMIZERS
+        super().build(architecture=architecture, device=device, **arguments)
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`."""
         set_rates(self._optimizer, feed.rates)
-        if self._device.xp is np:
+        if "masks" in self._steps:
             self._network.generator = np.random.Generator(np.random.SFC64(feed.dropout_seed))
         else:
             self._device.xp.random.seed(feed.dropout_seed)
         losses, samples = [], 0
-        with chainer.using_config("type_check", False):
+        with chainer.using_config("type_check", "checks" not in self._steps):
             for inputs, labels in self._batches(feed):
                 loss = self._loss(inputs, labels)
                 self._network.cleargrads()

@@ -27,7 +27,6 @@ from trainmark.recipes.stream import Batch, Stream
 FRAMEWORKS = {
     "keras-tensorflow": {
         "packages": ["tensorflow", "keras"],
-        "loops": ["stock", "tuned"],
         "environment": {
             "KERAS_BACKEND": "tensorflow",
             "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -39,7 +38,6 @@ FRAMEWORKS = {
     },
     "keras-jax": {
         "packages": ["jax", "keras"],
-        "loops": ["stock", "tuned"],
         "environment": {
             "KERAS_BACKEND": "jax",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",

@@ -192,15 +192,20 @@ def _pool(pool: Callable, node: Node) -> Callable:
     return Pool2D(pool, size, stride, padding, ceil=bool(node.attributes.get("ceil")), name=node.name)
 
 
-LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
-    "Flatten": _flatten,
-    "Dense": lambda node, rank: keras.layers.Dense(
+def dense(node: Node, layer: Callable) -> Callable:
+    """Return a dense layer. layer: keras.layers.Dense, or a class derived from it."""
+    return layer(
         node.integer("units"),
         use_bias=bool(node.attributes["bias"]),
         kernel_initializer=np.zeros,
         bias_initializer=np.zeros,
         name=node.name,
-    ),
+    )
+
+
+LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
+    "Flatten": _flatten,
+    "Dense": lambda node, rank: dense(node, keras.layers.Dense),
     "Conv2D": lambda node, rank: _convolution(keras.layers.Conv2D, node),
     "Conv1D": lambda node, rank: _convolution(keras.layers.Conv1D, node),
     "Embedding": lambda node, rank: keras.layers.Embedding(

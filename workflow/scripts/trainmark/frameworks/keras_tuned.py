@@ -4,7 +4,7 @@ On the CPU, XLA computes convolutions in a compiled loop many times slower than 
 convolutions, JAX therefore compiles single steps there, and TensorFlow does without XLA.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 import keras
@@ -12,22 +12,42 @@ import numpy as np
 
 from trainmark.frameworks.keras_adapter import KerasAdapter
 from trainmark.frameworks.keras_optimizers import set_rates
+from trainmark.frameworks.tuning import StepsTaken
+from trainmark.networks.graph import Architecture
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.stream import Stream
+
+TUNING = {
+    "keras-tensorflow": {
+        "steps": {"text": "compiled steps without Keras's fit"},
+        "epoch": {"text": "arrays on the device, an epoch as a loop of the graph", "resident": True},
+        "xla": {"text": "compiled with XLA", "slow_with": "Conv"},
+    },
+    "keras-jax": {
+        "steps": {"text": "compiled steps without Keras's fit"},
+        "epoch": {"text": "arrays on the device, an epoch as one program", "slow_with": "Conv", "resident": True},
+        "masks": {"text": "dropout masks in one pass, drawn once", "op": "Dropout"},
+        "narrow": {"text": "gradients of narrow layers with their axes exchanged", "device": "cpu", "op": "Dense"},
+        "copies": {"text": "no copies of weights that are updated in place", "device": "cpu"},
+    },
+}
+"""The steps from the stock loop, see `tuning.TuningStep`."""
 
 
 class Programs(Protocol):
     """The compiled training of a network, which changes the model's and the optimizer's variables.
 
-    layers: entries in place of those of `keras_layers.LAYERS`.
-    loops: whether an epoch is one program.
+    layers: by step, entries in place of those of `keras_layers.LAYERS`.
     """
 
-    layers: Mapping[str, Callable]
-    loops: bool
+    layers: Mapping[str, Mapping[str, Callable]]
 
     def __init__(
-        self, model: keras.Model, optimizer: keras.optimizers.Optimizer, auxiliary_weights: tuple, fused: bool
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        auxiliary_weights: tuple,
+        steps: Collection[str],
     ) -> None: ...
 
     def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple[Any, Any]) -> Any:
@@ -52,9 +72,9 @@ class Programs(Protocol):
         """Write the state back into the variables. To be called after the last step."""
 
 
-def create(framework: str, threads: int) -> "TunedKerasAdapter":
+def create(framework: str, threads: int, taken: StepsTaken) -> "TunedKerasAdapter":
     """Return the tuned adapter of a framework."""
-    return TunedKerasAdapter(framework, threads)
+    return TunedKerasAdapter(framework, threads, taken)
 
 
 def _programs() -> type[Programs]:
@@ -73,22 +93,28 @@ class TunedKerasAdapter(KerasAdapter):
 
     loop = "tuned"
 
-    def build(self, **arguments: Any) -> None:
+    def __init__(self, framework: str, threads: int, taken: StepsTaken) -> None:
+        super().__init__(framework, threads)
+        self._taken = taken
+
+    def build(self, *, architecture: Architecture, device: str, **arguments: Any) -> None:
         """See `adapter.Adapter.build`."""
+        self._steps = self._taken({node.op for node in architecture.nodes}, device)
         programs = _programs()
-        self._replaced_layers = programs.layers
-        super().build(**arguments)
-        convolves = any(node.op.startswith("Conv") for node in self._architecture.nodes)
-        auxiliary_weights = tuple(weight for _, weight in self._architecture.auxiliary)
-        fused = not convolves or arguments["device"] == "gpu"
-        self._programs = programs(self._model, self._optimizer, auxiliary_weights, fused)
+        self._replaced_layers = {
+            op: layer for step, layers in programs.layers.items() if step in self._steps for op, layer in layers.items()
+        }
+        super().build(architecture=architecture, device=device, **arguments)
+        auxiliary_weights = tuple(weight for _, weight in architecture.auxiliary)
+        self._programs = programs(self._model, self._optimizer, auxiliary_weights, self._steps)
         self._arrays: tuple[Any, Any] | None = None
 
     def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
         """See `adapter.Adapter.load`. The arrays of training are sent to the device once."""
         super().load(split=split, inputs=inputs, labels=labels)
         if split == "train":
-            self._arrays = None if isinstance(inputs, Stream) else self._programs.send(*self._splits[split])
+            resident = "epoch" in self._steps and not isinstance(inputs, Stream)
+            self._arrays = self._programs.send(*self._splits[split]) if resident else None
 
     def compile(self, feed: EpochFeed) -> None:
         """See `adapter.Adapter.compile`. A compiled epoch takes any number of its steps: here one."""
@@ -114,7 +140,7 @@ class TunedKerasAdapter(KerasAdapter):
         else:
             losses, samples = [], 0
             with self._raising_stream_errors():
-                for inputs, labels in self._steps(feed):
+                for inputs, labels in self._batches_of(feed):
                     losses.append(self._programs.step(inputs, labels))
                     samples += len(labels)
         self._programs.finish()
@@ -123,10 +149,9 @@ class TunedKerasAdapter(KerasAdapter):
 
     def _loops(self, feed: EpochFeed) -> bool:
         """Return whether the epoch is one program, which takes its batches from the arrays on the device."""
-        on_device = self._arrays is not None and feed.order is not None
-        return self._programs.loops and on_device and feed.samples >= feed.batch_size
+        return self._arrays is not None and feed.order is not None and feed.samples >= feed.batch_size
 
-    def _steps(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
+    def _batches_of(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
         """Yield (inputs, labels) of each step."""
         inputs, labels = self._splits["train"]
         if isinstance(inputs, Stream):

@@ -1,6 +1,6 @@
 """The tuned loop of Keras on JAX: steps without Keras's `fit`, which update their state in place."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -8,10 +8,15 @@ import jax
 import keras
 import numpy as np
 
+from trainmark.frameworks.keras_layers import dense
 from trainmark.frameworks.keras_losses import mean_cross_entropy
 
 THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 """Rotations of Threefry-2x32's rounds, by turns (Salmon et al. 2011, table 2)."""
+
+
+IN_PLACE = {"xla_cpu_copy_insertion_use_region_analysis": True}
+"""Compiler option with which XLA sees that weights are read for the last time before they are updated in place."""
 
 
 def threefry(key: jax.Array, counts: jax.Array) -> jax.Array:
@@ -33,7 +38,10 @@ def threefry(key: jax.Array, counts: jax.Array) -> jax.Array:
 
 
 class Dropout(keras.layers.Dropout):
-    """Dropout with the masks that Keras's own layer draws in float32, in a fraction of its time on the CPU."""
+    """Dropout with the masks that Keras's own layer draws in float32, in a fraction of its time on the CPU.
+
+    Without the barrier, XLA would draw the masks a second time for the gradient, instead of reading them.
+    """
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Drop values in training."""
@@ -42,20 +50,63 @@ class Dropout(keras.layers.Dropout):
         counts = jax.lax.iota("uint32", inputs.size).reshape(inputs.shape)
         bits = threefry(self.seed_generator.next(), counts)
         kept = bits >> np.uint32(9) < np.uint32(np.ceil(np.float32(1 - self.rate) * 2**23))  # as jax.random.bernoulli
-        return jax.numpy.where(kept, inputs / (1 - self.rate), 0)
+        return jax.numpy.where(jax.lax.optimization_barrier(kept), inputs / (1 - self.rate), 0)
+
+
+NARROW = 32
+"""A layer with at least this many times as many inputs as units is narrow (tests/benchmarks/narrow_layers.py)."""
+
+
+@jax.custom_vjp
+def narrow_product(inputs: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Return inputs (samples, size) times kernel (size, units), with a gradient of the kernel that is computed faster.
+
+    On the CPU, XLA takes up to 15 times as long for a matrix of few columns as for its transpose. The barrier keeps it
+    from exchanging the two.
+    """
+    return inputs @ kernel
+
+
+def _forward(inputs: jax.Array, kernel: jax.Array) -> tuple:
+    return inputs @ kernel, (inputs, kernel)
+
+
+def _backward(operands: tuple, gradient: jax.Array) -> tuple:
+    inputs, kernel = operands
+    return gradient @ kernel.T, jax.lax.optimization_barrier(gradient.T @ inputs).T
+
+
+narrow_product.defvjp(_forward, _backward)
+
+
+class Dense(keras.layers.Dense):
+    """A dense layer of Keras that computes its product by `narrow_product` if it is narrow."""
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """Multiply by the kernel and add the bias."""
+        if inputs.shape[-1] < NARROW * self.units:
+            return super().call(inputs, training)
+        outputs = narrow_product(inputs, self.kernel.value)
+        return outputs + self.bias.value if self.use_bias else outputs
 
 
 class JaxPrograms:
     """See `keras_tuned.Programs`."""
 
-    layers: Mapping[str, Callable] = MappingProxyType(
-        {"Dropout": lambda node, rank: Dropout(node.attributes["rate"], name=node.name)}
+    layers: Mapping[str, Mapping[str, Callable]] = MappingProxyType(
+        {
+            "masks": {"Dropout": lambda node, rank: Dropout(node.attributes["rate"], name=node.name)},
+            "narrow": {"Dense": lambda node, rank: dense(node, Dense)},
+        }
     )
 
     def __init__(
-        self, model: keras.Model, optimizer: keras.optimizers.Optimizer, auxiliary_weights: tuple, fused: bool
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        auxiliary_weights: tuple,
+        steps: Collection[str],
     ) -> None:
-        self.loops = fused
         self._variables = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
         self._state: tuple = ()
 
@@ -86,7 +137,10 @@ class JaxPrograms:
                 losses = jax.numpy.append(losses, value)
             return state, losses
 
-        self._step, self._loop = (jax.jit(function, donate_argnums=0) for function in (step, loop))
+        options = IN_PLACE if "copies" in steps else None
+        self._step, self._loop = (
+            jax.jit(function, donate_argnums=0, compiler_options=options) for function in (step, loop)
+        )
 
     def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple) -> Any:
         """See `keras_tuned.Programs`."""

@@ -1,6 +1,6 @@
 """The tuned loop of Keras on TensorFlow: an epoch is a loop of the graph, compiled with XLA where that is faster."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,11 +14,14 @@ from trainmark.frameworks.keras_losses import mean_cross_entropy
 class TensorFlowPrograms:
     """See `keras_tuned.Programs`."""
 
-    layers: Mapping[str, Callable] = MappingProxyType({})
-    loops = True
+    layers: Mapping[str, Mapping[str, Callable]] = MappingProxyType({})
 
     def __init__(
-        self, model: keras.Model, optimizer: keras.optimizers.Optimizer, auxiliary_weights: tuple, fused: bool
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        auxiliary_weights: tuple,
+        steps: Collection[str],
     ) -> None:
         def step(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             with tf.GradientTape() as tape:
@@ -38,7 +41,7 @@ class TensorFlowPrograms:
                 losses = tf.concat([losses, [loss]], 0)
             return losses
 
-        compiled = {"autograph": False, "jit_compile": fused}
+        compiled = {"autograph": False, "jit_compile": "xla" in steps}
         self._step, self._loop = tf.function(step, **compiled), tf.function(loop, **compiled)
 
     def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple) -> Any:

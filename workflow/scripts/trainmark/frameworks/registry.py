@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING
 
 from trainmark.errors import DeviceError
 from trainmark.files.literals import read_literal
+from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING
 
 if TYPE_CHECKING:
     from trainmark.frameworks.adapter import Adapter
+
+FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,9 @@ class Framework:
     packages: packages that must be importable, the framework's own package first.
     environment: environment variables to set before the framework is imported.
     cpu_environment: more of them, for a process from which the GPUs are hidden.
-    avx512_environment: more of them, for the tuned loop on a CPU with AVX-512.
     set_up: the command that installs the framework.
-    loops: the loops in which its adapter trains, see `plan.run.LOOPS`.
+    tuning: the steps of its tuned loop, in their order, as the adapter's `*_tuned` module lists them in TUNING; empty
+        if it has only the stock loop.
     unused_packages: packages that its import would load if they are installed, and does without if they are not. No
         training uses them, and its environment in envs/ has none of them except those of the image decoders.
     """
@@ -46,14 +49,22 @@ class Framework:
     packages: tuple[str, ...]
     environment: dict[str, str]
     cpu_environment: dict[str, str]
-    avx512_environment: dict[str, str]
     set_up: str
-    loops: tuple[str, ...]
+    tuning: tuple[TuningStep, ...] = ()
     unused_packages: tuple[str, ...] = ()
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """The loops in which its adapter trains, see `plan.run.LOOPS`."""
+        return ("stock", "tuned") if self.tuning else ("stock",)
 
     def modules(self, loop: str) -> list[str]:
         """Return the modules that train with a loop: the adapter's, and for the tuned loop also one beside it."""
-        return [self.module, *([self.module.replace("_adapter", "_tuned")] if loop == "tuned" else [])]
+        return [self.module, *([_tuned_module(self.module)] if loop == "tuned" else [])]
+
+    def steps(self, ops: Collection[str], device: str) -> tuple[str, ...]:
+        """Return the names of the steps with which a network of these layer types is tuned on a device."""
+        return tuple(step.name for step in self.tuning if step.is_taken(ops, device))
 
     def missing_packages(self) -> list[str]:
         """Return the packages of this framework that are not installed."""
@@ -79,28 +90,44 @@ def known_frameworks() -> dict[str, Framework]:
             tuple(entry["packages"]),
             entry["environment"],
             entry.get("cpu_environment", {}),
-            entry.get("avx512_environment", {}),
             entry.get("set_up", "make"),
-            tuple(entry.get("loops", ["stock"])),
+            tuple(TuningStep(step, **keys) for step, keys in _tuning(path).get(name, {}).items()),
             tuple(entry.get("unused_packages", [])),
         )
-        for path in sorted(Path(__file__).parent.glob("*_adapter.py"))
+        for path in sorted(FOLDER.glob("*_adapter.py"))
         for name, entry in read_literal(path, "FRAMEWORKS").items()
     }
 
 
-def create_adapter(name: str, threads: int, loop: str = "stock") -> "Adapter":
+def _tuned_module(adapter: str) -> str:
+    """Return the name of the module of the tuned loop that belongs to an adapter's module."""
+    return adapter.replace("_adapter", "_tuned")
+
+
+def _tuning(adapter: Path) -> dict[str, dict]:
+    """Return the table TUNING of the module beside an adapter: steps by framework and name; empty without a module."""
+    path = FOLDER / f"{_tuned_module(adapter.stem)}.py"
+    tuning: dict[str, dict] = read_literal(path, "TUNING") if path.exists() else {}
+    return tuning
+
+
+def create_adapter(name: str, threads: int, loop: str = "stock", steps: Collection[str] | None = None) -> "Adapter":
     """Import a framework and return the adapter of one of its loops.
+
+    steps: the steps of the tuned loop that the adapter may take; None for all.
 
     Call this for one framework per process, because Keras has one backend per process. Raises DeviceError if a package
     of the framework is not installed.
     """
     framework = known_frameworks()[name]
     framework.refuse(framework.missing_packages())
-    set_environment(name, loop)
+    set_environment(name, loop, steps)
     with _hidden(framework.unused_packages):
         module = importlib.import_module(f"trainmark.frameworks.{framework.modules(loop)[-1]}")
-    return module.create(name, threads)
+    if loop == "stock":
+        return module.create(name, threads)
+    allowed = {step.name for step in framework.tuning} if steps is None else {*steps}
+    return module.create(name, threads, lambda ops, device: allowed.intersection(framework.steps(ops, device)))
 
 
 @contextmanager
@@ -116,13 +143,18 @@ def _hidden(packages: Iterable[str]) -> Iterator[None]:
             del sys.modules[package]
 
 
-def set_environment(name: str, loop: str) -> None:
-    """Set the environment variables of a framework. Call it before numpy is imported, which reads some of them."""
+def set_environment(name: str, loop: str, steps: Collection[str] | None = None) -> None:
+    """Set the environment variables of a framework. Call it before numpy is imported, which reads some of them.
+
+    steps: see `create_adapter`.
+    """
     framework = known_frameworks()[name]
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING
     os.environ.update(framework.environment | (framework.cpu_environment if hidden else {}))
     if loop == "tuned" and has_avx512():
-        os.environ.update(framework.avx512_environment)
+        for step in framework.tuning:
+            if steps is None or step.name in steps:
+                os.environ.update(step.avx512_environment)
 
 
 FIND_PACKAGES = "import importlib.util as u, sys; print(*(name for name in sys.argv[1:] if not u.find_spec(name)))"
