@@ -5,13 +5,15 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from records_for_tests import certificates_of, record, written_tables
+from records_for_tests import certificates_of, record, timed_tuning, written_tables
 
 from trainmark.plan.run import TRAINER, trainer_name
 from trainmark.report.figures.data import Data
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.curves import curves_table
 from trainmark.tables.tables import GROUP
+from trainmark.tables.tuning import COLUMNS as TUNING
+from trainmark.tables.tuning import tuning_table
 
 COLUMNS = {
     "break_even": [*GROUP, "first", "second", "metric", "pairs", "fixed_first", "epoch_first", "fixed_second",
@@ -19,6 +21,7 @@ COLUMNS = {
     "targets": [*GROUP, *TRAINER, "target_accuracy", "runs", "reached", "seconds", "low", "high",
                 "epochs_mean", "epochs_deviation"],
     "speed_ups": [*GROUP, "epochs", *TRAINER, "baseline", "pairs", "ratio", "low", "high", "parity"],
+    "tuning": TUNING,
 }  # fmt: skip
 """The tables that are not made from records here."""
 
@@ -76,6 +79,9 @@ def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, s
         "speed_ups": [group | row for row in _speed_ups(trainers, settings)],
     }
     tables = {name: pd.DataFrame(rows, columns=COLUMNS[name]) for name, rows in tables.items()}
+    ratios, taken = (0.9, 1.04, 0.7, 0.98, 1.6), [True, True, True, True, False]
+    tuned = [timed_tuning(ratios, taken, framework=framework) for framework in frameworks if "tuned" in loops]
+    tables["tuning"] = tuning_table(tuned)
     return _learned(data_of(folder, *records, parities=parities, references=PUBLISHED, **tables))
 
 

@@ -195,6 +195,10 @@ def _times(epochs, seconds):
     return {"phases_seconds": phases, "wall_seconds": sum(phases.values())}
 
 
+ON_ONE_CPU = {"sessions.0.cpus": [0], "provenance.cpus": [0], "provenance.threads": 1}
+"""Changes of a record that held one CPU."""
+
+
 def _provenance(framework, device, gpu):
     return {
         "host": "h",
@@ -275,6 +279,29 @@ def with_peak(record, matrix_flops=2e11, sample_flops=10**6):
         "training_flops_per_sample": sample_flops,
     }  # fmt: skip
     return changed(record, {"peak": peak | peak_shares(record["curves"], record["dataset"]["samples"]["train"], peak)})
+
+
+def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS["experiment"], framework="a"):
+    """A timed tuning without its digest: six turns of two epochs of 100 samples, in which the stock loop takes 8 s.
+
+    ratios: of each step to those before it that were taken. taken: whether each step was; None: all.
+    """
+    steps, seconds = [], 8.0
+    for place, ratio in enumerate(ratios):
+        noise = [1 + turn / 1000 for turn in range(-3, 3)]
+        times = {"before_seconds": [seconds] * 6, "seconds": [seconds * ratio * factor for factor in noise]}
+        is_taken = taken is None or taken[place]
+        text = f"step {place + 1}, which takes {'m' * 20}"
+        steps.append({"step": f"s{place}", "text": text, "threads": 2, "taken": is_taken} | times)
+        seconds *= ratio if is_taken else 1
+    return {
+        "experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "digits",
+        "framework": framework, "device": "cpu", "loop": "tuned",
+        "inputs": {"settings": dict(settings), "recipe": RECIPE, "dataset_sha256": "d" * 64, "code": "c" * 16},
+        "machine": {"host": "h", "cpu_model": "a CPU", "cpus": 2, "gpu": None},
+        "started": "2025-01-01T00:00:00+00:00", "wall_seconds": 60.5,
+        "turn": {"epochs": 2, "samples": 200}, "epoch_samples": 100, "steps": steps, "threads": threads,
+    }  # fmt: skip
 
 
 def compiling(record, seconds):

@@ -2,7 +2,8 @@
 
 Chainer: examples/mnist/train_mnist.py of Chainer 7.8.1, with a Classifier, a SerialIterator and a StandardUpdater.
 Keras: "Simple MNIST convnet" and the guide "Training & evaluation with the built-in methods" of Keras 3, a Sequential
-model, compile and fit with the accuracy as metric.
+model, compile and fit with the accuracy as metric. ResNet-50: `keras.applications` and `chainer.links`, untrained;
+Keras's has biases in its convolutions, which the recipe's has not.
 """
 
 import numpy as np
@@ -24,13 +25,21 @@ def keras_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_siz
             layers.GlobalMaxPooling1D(), _dense(layers, 250), layers.Dropout(0.2), layers.Dense(1),
         ],
     }  # fmt: skip
-    model = keras.Sequential(models[recipe]())
+    if recipe == "imagenet-resnet50":
+        inputs = np.ascontiguousarray(np.moveaxis(inputs, 1, -1))
+        model = keras.applications.ResNet50(weights=None, classifier_activation=None)
+    else:
+        model = keras.Sequential(models[recipe]())
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if recipe == "imdb-cnn":
         loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    optimizer = keras.optimizers.RMSprop() if recipe == "mnist-mlp-keras" else keras.optimizers.Adam()
+    optimizers = {
+        "mnist-mlp-keras": keras.optimizers.RMSprop,
+        "imagenet-resnet50": lambda: keras.optimizers.SGD(0.01, momentum=0.9),
+    }
+    optimizer = optimizers.get(recipe, keras.optimizers.Adam)()
     model.compile(loss=loss, optimizer=optimizer, metrics=["accuracy"])
-    if inputs.ndim > 2:
+    if recipe.startswith("mnist"):
         inputs = inputs.reshape(len(inputs), -1)
     return lambda: model.fit(inputs, labels, batch_size=batch_size, epochs=1, verbose=0)
 
@@ -39,8 +48,8 @@ def _dense(layers, units: int):
     return layers.Dense(units, activation="relu")
 
 
-def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int):
-    """Return a function that trains one epoch with Chainer."""
+def _chainer_networks() -> dict:
+    """Return functions that build Chainer's networks, by recipe."""
     from trainmark.frameworks.chainer_layers import F, L, chainer
 
     class MLP(chainer.Chain):
@@ -77,16 +86,36 @@ def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_s
             x = F.max(F.relu(self.convolution(x)), axis=2)
             return self.last(F.relu(F.dropout(self.hidden(x), 0.2)))
 
-    networks = {
+    class ResNet50(chainer.Chain):
+        """Chainer's own network, without its softmax."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            with self.init_scope():
+                self.layers = L.ResNet50Layers(pretrained_model=None)
+
+        def forward(self, x):
+            """Return the logits."""
+            return self.layers(x, layers=["fc6"])["fc6"]
+
+    return {
         "mnist-mlp-chainer": lambda: MLP(1000, 1000),
         "mnist-mlp-keras": lambda: MLP(512, 512, dropout=0.2),
         "mnist-mlp-flux": lambda: MLP(32),
         "imdb-cnn": Sentiment,
+        "imagenet-resnet50": ResNet50,
     }
-    model = L.Classifier(networks[recipe]())
-    optimizer = chainer.optimizers.RMSprop() if recipe == "mnist-mlp-keras" else chainer.optimizers.Adam()
+
+
+def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int):
+    """Return a function that trains one epoch with Chainer."""
+    from trainmark.frameworks.chainer_layers import L, chainer
+
+    model = L.Classifier(_chainer_networks()[recipe]())
+    optimizers = {"mnist-mlp-keras": chainer.optimizers.RMSprop, "imagenet-resnet50": chainer.optimizers.MomentumSGD}
+    optimizer = optimizers.get(recipe, chainer.optimizers.Adam)()
     optimizer.setup(model)
-    if inputs.ndim > 2:
+    if recipe.startswith("mnist"):
         inputs = inputs.reshape(len(inputs), -1)
     dataset = chainer.datasets.TupleDataset(inputs, labels)
     iterator = chainer.iterators.SerialIterator(dataset, batch_size)

@@ -3,7 +3,8 @@
 Run: make bench-loops. For each recipe and framework three processes are started: the example of the framework's
 documentation (examples.py), the adapter's stock loop and its tuned loop. Each trains an epoch to warm up. Then they
 train in turn, one epoch each per round, while the others wait. Ratios are those of the same round. The data are random
-numbers of the shape of MNIST, IMDB or ImageNet, in memory; their values do not change the time.
+numbers of the shape of MNIST, IMDB or ImageNet, in memory; their values do not change the time. The network of ImageNet
+is the ResNet-50 that the frameworks' own collections have.
 
 The products are those of the recipe's dense layers by themselves, in the faster of numpy and JAX: less time than they
 take no loop can take. Their share of the time of the tuned loop is its share of the matrix-product peak.
@@ -14,20 +15,23 @@ import json
 import os
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 from trainmark.frameworks.registry import create_adapter, known_frameworks, set_environment
 from trainmark.machine.gpus import limit_threads
+from trainmark.training.turns import Trainee
 
 VARIANTS = ("example", "stock", "tuned")
 
 SAMPLES = {"mnist-mlp-chainer": 60000, "mnist-mlp-keras": 60000, "mnist-mlp-flux": 60000, "imdb-cnn": 1600,
-           "imagenet-alex": 32}  # fmt: skip
-"""Number of samples per epoch: those of MNIST; fewer for the others, whose epochs take minutes."""
+           "imagenet-resnet50": 16}  # fmt: skip
+"""Number of samples per epoch: those of MNIST; fewer for the others, whose epochs take minutes or hours."""
+
+BATCH_SIZES = {"imagenet-resnet50": 8}
+"""Batch sizes other than the recipe's, for which two CPUs take a minute a step."""
 
 
 def data(recipe: str) -> tuple:
@@ -44,18 +48,23 @@ def data(recipe: str) -> tuple:
             2,
         )
     inputs = generator.random((samples, *entry.input_shape), np.float32)
-    return inputs, generator.integers(0, 10, samples).astype(np.int32), 10
+    return inputs, generator.integers(0, 10, samples).astype(np.int32), entry.published_classes
+
+
+def batch_size(recipe: str) -> int:
+    """Return the number of samples per step."""
+    from trainmark.recipes.catalogue import RECIPES
+
+    return BATCH_SIZES.get(recipe, RECIPES[recipe].batch_size) or SAMPLES[recipe]
 
 
 def example_of(framework: str, recipe: str) -> Callable[[], object]:
     """Return a function that trains an epoch of the framework's example."""
     import examples
 
-    from trainmark.recipes.catalogue import RECIPES
-
     inputs, labels, _ = data(recipe)
     train = examples.chainer_trainer if framework == "chainer" else examples.keras_trainer
-    return train(recipe, inputs, labels, RECIPES[recipe].batch_size or len(inputs))
+    return train(recipe, inputs, labels, batch_size(recipe))
 
 
 def adapter_of(framework: str, recipe: str, loop: str) -> Callable[[], object]:
@@ -72,7 +81,7 @@ def adapter_of(framework: str, recipe: str, loop: str) -> Callable[[], object]:
         optimizer=entry.optimizer, device="cpu", dtype="float32",
     )  # fmt: skip
     adapter.load(split="train", inputs=inputs, labels=labels)
-    feeds = (epoch_feed(len(inputs), entry.batch_size, (1, 1), epoch) for epoch in range(1, 10**6))
+    feeds = (epoch_feed(len(inputs), batch_size(recipe), (1, 1), epoch) for epoch in range(1, 10**6))
 
     def train() -> None:
         adapter.train_epoch(next(feeds))
@@ -90,7 +99,7 @@ def products_of(recipe: str, library: str) -> float:
     entry, (inputs, _, classes) = RECIPES[recipe], data(recipe)
     architecture = entry.architecture(inputs.shape[1:], classes)
     shapes = architecture.shapes()
-    batch = entry.batch_size or len(inputs)
+    batch = batch_size(recipe)
     seconds = 0.0
     dense = [node for node in architecture.nodes if node.op == "Dense"]
     for place, node in enumerate(dense):
@@ -134,51 +143,50 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def child(variant: str, framework: str, recipe: str) -> None:
-    """Warm up, and then train an epoch for each line of the standard input; print the seconds, and at last the MiB."""
-    limit_threads(sorted(os.sched_getaffinity(0)))
-    if variant == "products":
-        set_environment("chainer", "tuned")  # the BLAS kernels of the tuned loop
-        print(products_of(recipe, framework), flush=True)
-        return
-    set_environment(framework, "tuned" if variant == "tuned" else "stock")
+def trainee(variant: str, framework: str, recipe: str) -> Callable[[bool], float]:
+    """Return a function that trains an epoch and returns its seconds or, if asked for it, its peak memory in MiB.
+
+    It has warmed up.
+    """
     train = example_of(framework, recipe) if variant == "example" else adapter_of(framework, recipe, variant)
     train()
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        print(_seconds(train), flush=True)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+    return lambda memory: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if memory else _seconds(train)
 
 
-def started(variant: str, framework: str, recipe: str) -> subprocess.Popen:
-    """Start a process of a variant."""
-    modules = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": modules}
-    command = [sys.executable, __file__, "--child", variant, framework, recipe]
-    return subprocess.Popen(
-        command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+def products(recipe: str, library: str) -> Callable[[], float]:
+    """Return `products_of`, to be called in a process of its own."""
+    return lambda: products_of(recipe, library)
+
+
+def products_in_fastest(recipe: str) -> float:
+    """Return the seconds of `products_of` in the faster of numpy and JAX, with the BLAS kernels of the tuned loop."""
+    processes = [started("tuned", products, "chainer", recipe, library) for library in ("numpy", "jax")]
+    seconds = [process.take_turn() for process in processes]
+    for process in processes:
+        process.close()
+    return min(seconds)
+
+
+def started(variant: str, create: Callable, framework: str, *arguments: str) -> Trainee:
+    """Start a process on all CPUs, with the environment variables of a loop. arguments: those of `create`."""
+    with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
+        limit_threads(sorted(os.sched_getaffinity(0)))
+        set_environment(framework, "tuned" if variant == "tuned" else "stock")
+        return Trainee(" ".join((variant, framework, *arguments)), create, *arguments)
 
 
 def measured(framework: str, recipe: str, rounds: int) -> dict:
     """Return seconds of each round and MiB, by variant."""
-    variants = [name for name in VARIANTS if not (name == "example" and recipe.startswith("imagenet"))]
-    processes = {}
-    for variant in variants:
-        processes[variant] = process = started(variant, framework, recipe)
-        if process.stdout.readline() != "ready\n":
-            sys.exit(f"{variant} of {recipe} in {framework} failed")
-    seconds = {variant: [] for variant in variants}
+    processes = {variant: started(variant, trainee, framework, variant, framework, recipe) for variant in VARIANTS}
+    for process in processes.values():
+        process.take_turn(True)  # waits until it has warmed up
+    seconds = {variant: [] for variant in VARIANTS}
     for number in range(rounds):
-        for variant in variants[number % 2 :: 1] + variants[: number % 2]:
-            processes[variant].stdin.write("\n")
-            processes[variant].stdin.flush()
-            seconds[variant].append(float(processes[variant].stdout.readline()))
-    peak_mib = {}
-    for variant, process in processes.items():
-        process.stdin.close()
-        peak_mib[variant] = float(process.stdout.readline())
-        process.wait()
+        for variant in VARIANTS[number % 2 :] + VARIANTS[: number % 2]:
+            seconds[variant].append(processes[variant].take_turn(False))
+    peak_mib = {variant: process.take_turn(True) for variant, process in processes.items()}
+    for process in processes.values():
+        process.close()
     return {"recipe": recipe, "framework": framework, "seconds": seconds, "peak_mib": peak_mib}
 
 
@@ -191,20 +199,16 @@ def ratio(of: list[float], to: list[float]) -> str:
 def row(result: dict, products: float | None) -> str:
     """Return a line of the table."""
     seconds, mib = result["seconds"], result["peak_mib"]
-    base = "example" if "example" in seconds else "stock"
-    cells = [result["recipe"], result["framework"], f"{statistics.median(seconds[base]):.3f}"]
-    cells += [ratio(seconds[variant], seconds[base]) if variant != base else "1" for variant in ("stock", "tuned")]
-    cells += [f"{mib[variant] / mib[base]:.2f}" for variant in ("stock", "tuned")]
-    medians = [statistics.median(seconds[variant]) for variant in (base, "tuned")]
+    medians = [statistics.median(seconds[variant]) for variant in ("example", "tuned")]
+    cells = [result["recipe"], result["framework"], f"{medians[0]:.3f}"]
+    cells += [ratio(seconds[variant], seconds["example"]) for variant in ("stock", "tuned")]
+    cells += [f"{mib[variant] / mib['example']:.2f}" for variant in ("stock", "tuned")]
     cells += [f"{products / medians[0]:.2f}", f"{products / medians[1]:.0%}"] if products else ["", ""]
     return "| " + " | ".join(cells) + " |"
 
 
 def main() -> None:
     """Measure and print the table."""
-    if sys.argv[1:2] == ["--child"]:
-        child(*sys.argv[2:])
-        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipes", nargs="+", default=list(SAMPLES), choices=list(SAMPLES))
     tuned = [name for name, entry in known_frameworks().items() if "tuned" in entry.loops]
@@ -212,20 +216,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="file for all figures")
     arguments = parser.parse_args()
-    print(f"{len(os.sched_getaffinity(0))} CPUs, {arguments.rounds} rounds. Ratios to the example, median (range); for "
-          "ImageNet to the stock loop")  # fmt: skip
+    print(f"{len(os.sched_getaffinity(0))} CPUs, {arguments.rounds} rounds. Ratios to the example: median (range)")
     headings = ("recipe", "framework", "example, s", "stock", "tuned", "memory: stock", "tuned", "products alone",
                 "share of tuned")  # fmt: skip
     print(f"| {' | '.join(headings)} |")
     print("|---|---|---|---|---|---|---|---|---|")
     results = []
     for recipe in arguments.recipes:
-        products = None
-        if recipe.startswith("mnist"):
-            products = min(float(started("products", library, recipe).communicate()[0]) for library in ("numpy", "jax"))
+        least = products_in_fastest(recipe) if recipe.startswith("mnist") else None
         for framework in arguments.frameworks:
-            results.append(measured(framework, recipe, arguments.rounds) | {"products_seconds": products})
-            print(row(results[-1], products), flush=True)
+            results.append(measured(framework, recipe, arguments.rounds) | {"products_seconds": least})
+            print(row(results[-1], least), flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1))
 

@@ -75,7 +75,7 @@ def many_records(folder: Path, count: int = RECORDS) -> None:
 def collect(folder: Path) -> None:
     """Make the tables, as the rule collect_records does."""
     plan = read_plan(folder / "plan.json")
-    tables, sources = collected(plan, folder / "runs", folder / "certificates", folder / "evaluations")
+    tables, sources = collected(plan, *(folder / name for name in ("runs", "certificates", "evaluations", "tuning")))
     write_tables(tables, sources, plan, folder / "tables")
 
 

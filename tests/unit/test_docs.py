@@ -16,6 +16,7 @@ from trainmark.tables.curves import curves_table
 from trainmark.tables.tables import summary_table
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import tidy_table
+from trainmark.tables.tuning import tuning_table
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 README = PAGES[0].read_text(encoding="utf-8")
@@ -65,7 +66,8 @@ def test_every_column_of_the_tables_is_documented(tmp_path):
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
     }
-    tables = [runs, curves_table(by_path), summary_table(runs), compared, agreement_table(by_path), *derived.values()]
+    tables = [runs, curves_table(by_path), summary_table(runs), compared, agreement_table(by_path), tuning_table([])]
+    tables += derived.values()
     columns = {name for table in [*tables, tidy_table(runs, compared, **derived, currency="EUR")] for name in table}
     assert {name for name in columns if not any(re.fullmatch(one, name) for one in patterns)} == set()
     assert {one for one in patterns if not any(re.fullmatch(one, name) for name in columns)} == set()

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from harness import copy_of_repository, edit, snakemake, write_config
 from report_figures import check_figures
 
 from trainmark.parity.certificate import read_certificate
 from trainmark.records.evaluation import read_evaluation
 from trainmark.records.record import read_record
+from trainmark.records.tuning import read_tuning, write_tuning
 from trainmark.tables.comparisons import read_comparisons
 
 pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has not
@@ -30,6 +32,7 @@ CONFIG = {
     }
 }
 GROUP = "loops/mnist-mlp-flux/digits"
+TUNING = f"tuning/{GROUP}/twin/cpu/tuned.json"
 LOOPS = ("stock", "tuned")
 ADAPTERS = "workflow/scripts/trainmark/frameworks"
 
@@ -84,6 +87,47 @@ def test_tables_and_report_name_both(finished):
     check_figures(page, records, {f"{GROUP}.json": read_certificate(folder / f"results/certificates/{GROUP}.json")})
     figure = (folder / f"results/figures/{GROUP}/training_time.svg").read_text()
     assert "<!-- twin on cpu -->" in figure and "<!-- twin tuned on cpu -->" in figure
+
+
+def test_the_steps_of_the_tuning_are_timed_and_drawn(finished):
+    results = finished[0] / "results"
+    tuning = read_tuning(results / TUNING)
+    assert [step["step"] for step in tuning["steps"]][:1] == ["print"]
+    assert {step["step"] for step in tuning["steps"][1:]} <= {"threads"}
+    table = pd.read_csv(results / "tables/tuning.csv")
+    assert table["step"].tolist() == [step["step"] for step in tuning["steps"]] and (table["pairs"] == 6).all()
+    assert "a line is printed" in (results / f"figures/{GROUP}/tuning.svg").read_text()
+    assert "the tuned loop trains" in (results / f"logs/time_tuning/{GROUP}/twin/cpu/tuned.log").read_text()
+
+
+def test_a_run_takes_the_chosen_number_of_threads(finished):
+    folder, _ = finished
+    file = folder / "results" / TUNING
+    kept = file.read_bytes()
+    measured = {key: value for key, value in read_tuning(file).items() if key != "sha256"}
+    threads = 3 - measured["threads"]  # of two CPUs, the number that was not chosen
+    write_tuning(measured | {"threads": threads}, file)
+    process = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
+    assert process.returncode == 0, process.printed[-5000:]
+    assert "2 of 4 runs to train" in process.printed, "both tuned runs, since the file has changed"
+    trained = read_record(folder / f"results/runs/{GROUP}/twin/cpu/tuned/epochs-1/repeat-1/record.json")
+    assert trained["provenance"]["threads"] == len(trained["provenance"]["cpus"]) == threads
+    assert len(trained["sessions"][0]["cpus"]) == 2
+    file.unlink()
+    dry = snakemake(folder, "-n", "--configfile", "experiment.yaml", "--workflow-profile", "none")
+    planned = re.findall(r"^rule (train|time_tuning):", dry.stdout, re.MULTILINE)
+    file.write_bytes(kept)
+    assert sorted(planned) == ["time_tuning", "train", "train"]
+
+
+def test_the_timing_can_be_left_out(finished):
+    folder, _ = finished
+    config = {"experiments": {"loops": CONFIG["experiments"]["loops"] | {"time_tuning": False}}}
+    (folder / "untimed.yaml").write_text(yaml.safe_dump(config))
+    dry = snakemake(folder, "-n", "-p", "--configfile", "untimed.yaml", "--workflow-profile", "none")
+    assert dry.returncode == 0, dry.printed[-3000:]
+    assert "rule train:" in dry.stdout and "time_tuning.py" not in dry.stdout
+    assert "--tuning results" not in dry.stdout
 
 
 @pytest.mark.parametrize(

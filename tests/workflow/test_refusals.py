@@ -50,8 +50,8 @@ def test_shipped_configs_plan(tmp_path, name):
             "experiment.yaml, line 3: experiments.one.framworks: unknown key; allowed: description, recipes, "
             "datasets, frameworks, commands, devices, loops, epochs, repeats, seed, batch_size, step_losses, "
             "memory_limit_mib, keep_weights, input, optimizer, learning_rate_schedule, loader, checkpoint_steps, "
-            "evaluation_steps, evaluation_batch_size, compilation_cache, target_accuracy, baseline, initial_weights; "
-            "did you mean frameworks?",
+            "evaluation_steps, evaluation_batch_size, time_tuning, compilation_cache, target_accuracy, baseline, "
+            "initial_weights; did you mean frameworks?",
         ),
         (
             run_config({"epochs": [-1]}),
@@ -126,6 +126,7 @@ def test_damaged_record_is_refused(tiny, tmp_path):
     command += ["--runs-folder", str(runs), "--out-folder", str(tmp_path / "tables")]
     command += ["--certificates-folder", str(tiny.results / "certificates")]
     command += ["--evaluations-folder", str(tiny.results / "evaluations")]
+    command += ["--tunings-folder", str(tiny.results / "tuning")]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert f"RecordError: {damaged} is not a JSON file" in refused.stderr

@@ -32,6 +32,7 @@ from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
+from trainmark.plan.products import TUNING_FILE
 from trainmark.plan.reruns import count_attempts
 from trainmark.plan.run import CERTIFICATE_FILE, LOOPS, RUN_FOLDER, RUN_OPTIONS
 from trainmark.recipes import command as command_recipe
@@ -172,6 +173,7 @@ def inputs_of_run(wildcards):
         "mean": products.mean_array(wildcards.dataset, CAMPAIGN.catalogue),
         "packed": packed_images(wildcards),
         "weights": CAMPAIGN.initial_weights(wildcards),
+        "tuning": CAMPAIGN.tuning(wildcards),
         "stale": STALE_RECORD(wildcards),
         "gpu": after_gpu_check(wildcards),
     }

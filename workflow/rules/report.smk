@@ -7,6 +7,7 @@ rule collect_records:
         records=CAMPAIGN.records,
         certificates=CAMPAIGN.certificates,
         evaluations=CAMPAIGN.evaluations,
+        tunings=CAMPAIGN.tunings,
         stale=remake_if_stale(CAMPAIGN.stale_tables, TABLE_FILES[0]),
     output:
         runs="results/tables/runs.parquet",
@@ -17,6 +18,7 @@ rule collect_records:
         speed_ups=report("results/tables/speed_ups.csv", category="Tables", labels={"table": "speed-ups"}),
         break_even=report("results/tables/break_even.csv", category="Tables", labels={"table": "break-even"}),
         targets=report("results/tables/targets.csv", category="Tables", labels={"table": "time to accuracy"}),
+        tuning=report("results/tables/tuning.csv", category="Tables", labels={"table": "steps of the tuning"}),
         tidy=report("results/tables/tidy.csv", category="Tables", labels={"table": "all numbers"}),
         text="results/tables/summary.txt",
         manifest=f"results/tables/{products.MANIFEST}",
@@ -39,7 +41,8 @@ rule collect_records:
         runtime=30,
     shell:
         "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs"
-        " --certificates-folder results/certificates --evaluations-folder results/evaluations --out-folder {params.folder:q}"
+        " --certificates-folder results/certificates --evaluations-folder results/evaluations --tunings-folder results/tuning"
+        " --out-folder {params.folder:q}"
         " 2> {log:q}"
 
 
@@ -52,6 +55,7 @@ rule plot_figure:
         break_even="results/tables/break_even.csv",
         targets="results/tables/targets.csv",
         speed_ups="results/tables/speed_ups.csv",
+        tuning="results/tables/tuning.csv",
         certificate=CAMPAIGN.certificate,
         references=os.path.normpath(f"{SCRIPTS}/../../config/references.yaml"),
     output:

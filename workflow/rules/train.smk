@@ -27,6 +27,43 @@ rule check_gpu:
         " --out {output.seen:q}"
 
 
+rule time_tuning:
+    """Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads."""
+    input:
+        dataset="results/datasets/{dataset}/prepared",
+        mean=CAMPAIGN.of_dataset(products.mean_array),
+        packed=packed_images,
+        weights=CAMPAIGN.initial_weights,
+        gpu=lambda wildcards: ancient(products.gpu_check(wildcards.framework, wildcards.device)),
+        stale=remake_if_stale(CAMPAIGN.stale_tuning, TUNING_FILE),
+    output:
+        tuning=TUNING_FILE,
+    params:
+        settings=CAMPAIGN.settings,
+        mean=lambda wildcards, input: option("--mean", input.mean),
+        packed=CAMPAIGN.packed_option,
+        recipe=CAMPAIGN.recipe,
+        code=CAMPAIGN.timing_code,
+        script=f"{SCRIPTS}/time_tuning.py",
+    log:
+        "results/logs/time_tuning/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.log",
+    priority: BEFORE_RUNS
+    conda:
+        framework_environment
+    container:
+        framework_image
+    threads: 2
+    resources:
+        mem_mb=8000,
+        runtime=240,
+        gpu=gpus_of_job,
+    shell:
+        "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
+        " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
+        " --framework {wildcards.framework} --device {wildcards.device} --loop {wildcards.loop}"
+        " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.tuning:q}"
+
+
 rule train:
     """Train one run from a new model, or resume it from its checkpoint, and write its record."""
     input:

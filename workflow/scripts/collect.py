@@ -15,12 +15,12 @@ def main() -> None:
     parser.add_argument("--runs-folder", required=True, type=Path, help="folder of the records")
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder for the tables")
     parser.add_argument("--evaluations-folder", required=True, type=Path, help="folder of the cross-evaluations")
+    parser.add_argument("--tunings-folder", required=True, type=Path, help="folder of the timed tunings")
     parser.add_argument("--certificates-folder", required=True, type=Path, help="folder of the parity certificates")
     arguments = parser.parse_args()
     plan = read_plan(arguments.plan)
-    tables, made_of = collected(
-        plan, arguments.runs_folder, arguments.certificates_folder, arguments.evaluations_folder
-    )
+    folders = (arguments.certificates_folder, arguments.evaluations_folder, arguments.tunings_folder)
+    tables, made_of = collected(plan, arguments.runs_folder, *folders)
     write_tables(tables, made_of, plan, arguments.out_folder)
 
 

@@ -10,10 +10,12 @@ from typing import NoReturn
 from trainmark.console import redirect_output
 from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
+from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.plan.dependencies import code_record, training_code
 from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.records.tuning import chosen_threads
 from trainmark.training.arguments import parse_with_trainer
 from trainmark.training.display import RunDisplay
 from trainmark.training.job import Job, hold_run_and_device
@@ -42,6 +44,7 @@ def parse_arguments() -> argparse.Namespace:
         type=Path,
         help="plan.json of the workflow, with the order of all runs and settings that do not affect training",
     )
+    parser.add_argument("--tuning", type=Path, help="timed tuning of the loop, which chooses the number of threads")
     parser.add_argument(
         "--out", required=True, type=Path, help="output: the record; checkpoints are written next to it"
     )
@@ -72,7 +75,8 @@ def train(
         arguments.out, process_exit.checkpoint_folder, run.device, arguments.threads, display, phase_times
     ) as device_lock:
         display.start()
-        gpus.limit_threads(device_lock.cpus)
+        threads = chosen_threads(arguments.tuning, cpu_model(), device_lock.cpus)
+        gpus.limit_threads(in_order_of_use(device_lock.cpus)[:threads])
         set_environment(run.framework, run.loop)
         with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported
             from trainmark.machine.memory import MemoryWatch
@@ -90,6 +94,7 @@ def train(
             writes_weights(experiment_of(run.experiment, plan), on_texts=recipe.input is None),
             plan.get("call"),
             arguments.packed,
+            tuned_threads=threads,
         )
         training = Training(run, recipe, arguments.settings, job, phase_times)
         if process_exit.take_kept_record(training.measurements.is_of_this_run):

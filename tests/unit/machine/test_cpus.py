@@ -145,3 +145,17 @@ def test_a_quota_limits_the_number_of_cpus_rounded_down(machine, group, quota, c
     machine(TWO_BY_TWO)
     group("0::/\n", {"cpu.max": quota})
     assert cpus.allowed_cores() == cores
+
+
+def test_the_processors_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(cpus, "CPU_INFO", tmp_path / "cpuinfo")
+    assert cpus.cpu_model(), "the architecture, where the kernel tells nothing"
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: AMD EPYC: 9654\nmodel name\t: other\n")
+    assert cpus.cpu_model() == "AMD EPYC: 9654"
+
+
+def test_cpus_are_used_one_of_each_core_first(monkeypatch):
+    """Two cores of two CPUs each, of which three may be used, and two of these are held."""
+    monkeypatch.setattr(cpus, "allowed_cores", lambda: {0: [0, 4], 1: [1, 5]})
+    assert cpus.in_order_of_use([0, 1, 4, 5]) == [0, 1, 4, 5]
+    assert cpus.in_order_of_use([4, 5, 0]) == [0, 5, 4]

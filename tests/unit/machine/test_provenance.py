@@ -99,14 +99,7 @@ def test_the_boot_is_the_same_for_every_process():
     assert done.stdout.strip() == provenance.boot_id()
 
 
-# --- processor ----------------------------------------------------------------------------------------------------
-
-
-def test_the_processors_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "CPU_INFO", tmp_path / "cpuinfo")
-    assert provenance._cpu_model(), "the architecture, where the kernel tells nothing"
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: AMD EPYC: 9654\nmodel name\t: other\n")
-    assert provenance._cpu_model() == "AMD EPYC: 9654"
+# --- CPUs ----------------------------------------------------------------------------------------------------
 
 
 def test_the_cpus_are_those_the_process_may_run_on(monkeypatch):

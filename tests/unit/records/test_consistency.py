@@ -18,6 +18,7 @@ VALID = {
     "infinite": records_for_tests.diverged(kind="inf"),
     "out of memory": records_for_tests.out_of_memory(),
     "on a gpu": record(device="gpu"),
+    "tuned, with fewer threads": record(loop="tuned", changes={"provenance.threads": 1}),
     "with a compilation cache": record(
         changes={"compilation_cache": {"hits": 3, "misses": 0}, "settings.experiment.compilation_cache": True}
     ),
@@ -56,6 +57,8 @@ EDITED = {
         | {"result.training_seconds": 0.875},
         "its phase steady is 0.250000 s, but its epochs and first step give 0.125000 s",
     ),
+    "more threads than CPUs": ({"provenance.threads": 3}, "its number of threads is 3 in its stock loop, but"),
+    "fewer threads in the stock loop": ({"provenance.threads": 1}, "its number of threads is 1 in its stock"),
     "a phase": ({"phases_seconds.steady": 0.125}, "its phases sum to"),
     "programs from a cache that is off": (
         {"compilation_cache": {"hits": 3, "misses": 0}},

@@ -46,6 +46,7 @@ CROWDS = {
     "3 trainers with long names": (LONG[:3], ["cpu"]),
     "8 trainers": (["chainer", "keras-tensorflow", "keras-jax", "keras-torch"], ["cpu", "gpu"]),
     "8 trainers in two loops": (["chainer", "keras-jax"], ["cpu", "gpu"], ["stock", "tuned"]),
+    "4 trainers with long names in two loops": (LONG[:4], ["cpu"], ["tuned"]),
     "8 trainers with long names": (LONG, ["cpu"]),
     "8 trainers with long names on two devices": (LONG[:4], ["cpu", "gpu"]),
 }
@@ -107,7 +108,8 @@ def test_figures_are_drawn(tmp_path, name, records):
 def test_each_figure_has_a_caption_and_a_function():
     captions = known_figures()
     assert list(captions) == [
-        "loss", "accuracy", "training_time", "speed_up", "phases", "break_even", "time_to_accuracy", "energy", "parity",
+        "loss", "accuracy", "training_time", "speed_up", "phases", "break_even", "time_to_accuracy", "tuning",
+        "energy", "parity",
     ]  # fmt: skip
     assert all(caption.endswith(".") and "\n" not in caption for caption in captions.values())
     assert [drawing(name).__name__ for name in captions] == [f"draw_{name}" for name in captions]

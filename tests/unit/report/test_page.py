@@ -326,7 +326,11 @@ def test_energy_that_all_runs_measured_has_no_sentence(tmp_path):
 def test_runs_of_one_machine_and_framework_are_one_row_with_all_their_jobs_and_cpus(tmp_path):
     def job(repeat, job_id, cpus):
         scheduler = {"name": "slurm", "job_id": job_id}
-        return record("a", repeat, changes={"provenance.scheduler": scheduler, "provenance.cpus": cpus})
+        return record(
+            "a",
+            repeat,
+            changes={"provenance.scheduler": scheduler, "sessions.0.cpus": cpus, "provenance.threads": len(cpus)},
+        )
 
     _, runs = written_tables(tmp_path, job(1, "7", [2, 3]), job(2, "8", [0, 1]), job(3, "7", [0, 1]), record("b"))
     first, second = machines(runs)

@@ -1,7 +1,7 @@
 """The summary in the terminal at the end of a workflow."""
 
 import pytest
-from records_for_tests import certificates_of, diverged, out_of_memory, record, streamed, written_tables
+from records_for_tests import ON_ONE_CPU, certificates_of, diverged, out_of_memory, record, streamed, written_tables
 
 from trainmark.report.terminal import terminal_text
 from trainmark.tables.agreement import agreement_table
@@ -120,9 +120,7 @@ def test_runs_that_waited_for_data_have_one_line(printed):
 def test_different_code_and_machines_are_named(printed):
     text = printed(
         record("a", 1),
-        record(
-            "a", 2, changes={"provenance.code.modules": {"trainmark.training.run": "f" * 16}, "provenance.threads": 1}
-        ),
+        record("a", 2, changes={"provenance.code.modules": {"trainmark.training.run": "f" * 16}, **ON_ONE_CPU}),
     )
     assert "Different code trained run 1 and run 2 (trainmark.training.run)" in text
     assert "The cpu runs were trained on different machines" in text

@@ -1,7 +1,7 @@
 """Pairs that a verdict leaves out, verdicts that are withheld, and the notes that a verdict carries."""
 
 import pytest
-from records_for_tests import certificates_of, disturbed, record, written_tables
+from records_for_tests import ON_ONE_CPU, certificates_of, disturbed, record, written_tables
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
@@ -112,7 +112,7 @@ def test_a_verdict_has_a_note_on_what_the_runs_of_its_pairs_do_not_share(runs_of
 @pytest.mark.parametrize(
     ("changes", "verdict"),
     [
-        ({"provenance.threads": 1}, "withheld: thread counts differ in 1 of 6 pairs (1 and 2)"),
+        (ON_ONE_CPU, "withheld: numbers of CPUs differ in 1 of 6 pairs (1 and 2)"),
         ({"provenance.cpu_model": "Another"}, "withheld: processors differ in 1 of 6 pairs (Another and Processor)"),
     ],
 )

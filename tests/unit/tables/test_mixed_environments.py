@@ -1,7 +1,7 @@
 """Runs of one table that differ in code or machine are named."""
 
 import pytest
-from records_for_tests import CODE, out_of_memory, record, session, written_tables
+from records_for_tests import CODE, ON_ONE_CPU, out_of_memory, record, session, written_tables
 
 from trainmark.tables.mixed_environments import (
     code_versions,
@@ -56,8 +56,8 @@ def test_modules_that_changed_together_are_one_sentence_and_others_another(runs_
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"provenance.cpu_model": "Other"}, "Processor, 2 threads (run 1) and Other, 2 threads (run 2)"),
-        ({"provenance.threads": 1}, "Processor, 2 threads (run 1) and Processor, 1 thread (run 2)"),
+        ({"provenance.cpu_model": "Other"}, "Processor, 2 CPUs (run 1) and Other, 2 CPUs (run 2)"),
+        (ON_ONE_CPU, "Processor, 2 CPUs (run 1) and Processor, 1 CPU (run 2)"),
     ],
 )
 def test_runs_of_different_machines_are_named(runs_of, changes, named):
@@ -80,7 +80,8 @@ def test_a_cpu_and_a_gpu_run_or_a_run_without_a_device_are_not_named(runs_of):
 
 
 def test_a_run_that_was_resumed_on_another_machine_is_named(runs_of):
-    moved = record("a", 1, changes={"sessions": [session("h"), session("g", cpus=[3])], "resumes": 1})
+    sessions = [session("h"), session("g", cpus=[3])]
+    moved = record("a", 1, changes={"sessions": sessions, "resumes": 1, "provenance.threads": 1})
     stayed = record("a", 2, changes={"sessions": [session("h"), session("h")], "resumes": 1})
     first, second = runs_of(moved, stayed).to_dict("records")
     assert resumed_elsewhere(first) == (

@@ -50,7 +50,15 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
                 for repeat, time in enumerate(seconds, start=1)
             ]
     same = {"recipe": "r", "dataset": "d", "device": "cpu", "loop": "stock", "epochs": 1, "status": "ok"}
-    same |= {"steady_epoch_seconds": None, "disturbed": "", "calls": "c", "host": "h", "cpu_model": "p", "threads": 2}
+    same |= {
+        "steady_epoch_seconds": None,
+        "disturbed": "",
+        "calls": "c",
+        "host": "h",
+        "cpu_model": "p",
+        "threads": 2,
+        "held_cpus": 2,
+    }
     same |= {"environment": "venv", "packages_sha256": "0", "waiting_share": None, "training_waiting_share": None}
     same |= dict.fromkeys(("target_accuracy", "target_seconds", "test_loss", "test_accuracy")) | {"dropout": False}
     missing = ("steady_epoch_seconds", "waiting_share", "training_waiting_share", "target_accuracy", "target_seconds")

@@ -7,6 +7,7 @@ import math
 import pandas as pd
 import pytest
 from records_for_tests import (
+    ON_ONE_CPU,
     changed,
     diverged,
     evaluated,
@@ -91,7 +92,11 @@ def test_a_run_that_was_resumed_with_more_cpus_has_two_machines(runs_of):
 
 
 def test_a_run_says_where_and_with_what_it_was_trained(runs_of):
-    job = {"provenance.scheduler": {"name": "slurm", "job_id": "7"}, "provenance.cpus": [0, 1, 2, 5]}
+    job = {
+        "provenance.scheduler": {"name": "slurm", "job_id": "7"},
+        "sessions.0.cpus": [0, 1, 2, 5],
+        "provenance.threads": 4,
+    }
     gpu = {"provenance.gpu": {"uuid": "GPU-1", "reason": "NVML is not there"}}
     no_name = {"provenance.environment.name": None}
     (run,) = runs_of(record("a", device="gpu", changes=job | gpu | no_name)).to_dict("records")
@@ -218,9 +223,7 @@ def test_rows_have_none_for_missing_values(runs_of):
 def test_the_share_of_the_machine_is_that_of_its_largest_peak(runs_of):
     """Per machine, device and number of threads; a run without a peak has no share."""
     on_gpu = with_peak(record("slow", device="gpu"), 1e13)
-    one_cpu = changed(
-        with_peak(record("alone"), 4e11), {"provenance.threads": 1, "peak.threads": 1, "sessions.0.cpus": [0]}
-    )
+    one_cpu = changed(with_peak(record("alone"), 4e11), ON_ONE_CPU | {"peak.threads": 1})
     runs = runs_of(with_peak(record("fast"), 2e11), with_peak(record("slow"), 1e11), on_gpu, one_cpu, record("none"))
     training = 1438 * 10**6 / 0.25
     assert list(runs["training_gflop_per_second"][:4]) == [training / 1e9] * 4

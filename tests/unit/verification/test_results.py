@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 import pytest
 from harness import REPOSITORY
-from records_for_tests import certificate_of, changed, disturbed, evaluation_entry, record, resealed
+from records_for_tests import certificate_of, changed, disturbed, evaluation_entry, record, resealed, timed_tuning
 
 from trainmark.config.references import REFERENCES
 from trainmark.datasets.catalogue import SPLITS
@@ -22,6 +22,7 @@ from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import write_plan
 from trainmark.records.evaluation import write_evaluation
+from trainmark.records.tuning import write_tuning
 from trainmark.report.collected import collected, write_tables
 from trainmark.report.figures.save import save_figure_of
 from trainmark.report.page import render
@@ -94,7 +95,8 @@ def untouched(tmp_path_factory):
 def remake(folder):
     """Write tables, figures and report from the records in the folder, as `snakemake` would."""
     plan = json.loads((folder / "plan.json").read_text())
-    made, made_of = collected(plan, folder / "runs", folder / "certificates", folder / "evaluations")
+    folders = [folder / name for name in ("runs", "certificates", "evaluations", "tuning")]
+    made, made_of = collected(plan, *folders)
     write_tables(made, made_of, plan, folder / "tables")
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
@@ -122,7 +124,7 @@ def test_an_unchanged_folder_has_no_problems(untouched):
     assert found.problems == []
     checked = {kind: count["checked"] for kind, count in found.counts.items()}
     assert checked == {
-        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 10,
+        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 11,
         "figure": 2 * len(known_figures()), "report": 1,
     }  # fmt: skip
 
@@ -175,7 +177,11 @@ def copy(source, target):
 
 
 def write(path, content):
-    return lambda folder: (folder / path).write_bytes(content)
+    def do(folder):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+
+    return do
 
 
 def replace(path, old, new):
@@ -363,6 +369,11 @@ ATTACKS = {
         "stock.json was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
     ),
     "a run that is not evaluated": (leave_an_evaluation_out, "no other trainer evaluated the weights of the run e/"),
+    "a timed tuning": (write("tuning/e/r/d/f/cpu/tuned.json", b"{}"), "tuned.json is not a timed tuning of this"),
+    "a timed tuning of another run": (
+        lambda folder: write_tuning(timed_tuning(), folder / "tuning/e/r/d/f/cpu/tuned.json"),
+        "the timed tuning e/r/d/f/cpu/tuned.json was made for e/mnist-mlp-flux/digits/a/cpu/tuned.json",
+    ),
     "a title": (replace(f"{PREPARED}/manifest.json", "Digits", "Letters"), "manifest.json was changed after it was"),
     "a run left out": (leave_a_run_out, "plan.json: its runs are not the runs of its config"),
     "no plan": (delete("plan.json"), "there is no plan"),

@@ -132,6 +132,7 @@ class TunedChainerAdapter(ChainerAdapter):
                 self._optimizer.update()
                 losses.append(loss.array)
                 samples += len(inputs)
+                del loss  # with it, the outputs of all layers would stay until the next step has its own
         self._counted = {"samples": samples, "batches": len(losses)}
         return np.array([float(loss) for loss in losses])
 

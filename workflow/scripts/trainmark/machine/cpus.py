@@ -36,6 +36,13 @@ def instruction_set() -> str:
     return hashlib.sha256("\n".join([platform.machine(), *sorted(set(lines))]).encode()).hexdigest()[:16]
 
 
+def cpu_model() -> str:
+    """Return the kernel's name of the processor, or that of its architecture if there is none."""
+    lines = read_kernel_file(CPU_INFO).splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def cpu_quota() -> float | None:
     """Return the CPU quota of this process's control groups, in CPUs, or None if there is no quota.
 
@@ -119,6 +126,12 @@ def allowed_cores() -> dict[int, list[int]]:
         return cores
     usable = set(spread(cores.values())[: max(int(quota), 1)])
     return {core: [cpu for cpu in members if cpu in usable] for core, members in cores.items() if usable & set(members)}
+
+
+def in_order_of_use(cpus: Iterable[int]) -> list[int]:
+    """Return these CPUs, which this process may use, in the order of `spread`."""
+    chosen = set(cpus)
+    return spread([cpu for cpu in members if cpu in chosen] for members in allowed_cores().values())
 
 
 def spread(cores: Iterable[Sequence[int]]) -> list[int]:

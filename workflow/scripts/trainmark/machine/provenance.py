@@ -17,7 +17,7 @@ import psutil
 import threadpoolctl
 
 from trainmark.errors import IMAGE_VARIABLE
-from trainmark.machine.cpus import CPU_INFO, allowed_cpus
+from trainmark.machine.cpus import allowed_cpus, cpu_model
 from trainmark.machine.locks import DeviceLock
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -99,13 +99,13 @@ def describe_job(threads: int) -> dict:
     It contains no user names, folders or secrets: of the environment only names and digests, and the variables in
     VARIABLES.
 
-    threads: number of threads that the run was given. `thread_pools` shows how many the BLAS and OpenMP libraries that
+    threads: number of threads that the run uses. `thread_pools` shows how many the BLAS and OpenMP libraries that
     are loaded by now really use.
     """
     commit, clean = _git_state(Path(__file__))
     return {
         "host": platform.node(),
-        "cpu_model": _cpu_model(),
+        "cpu_model": cpu_model(),
         "cpu_cores": psutil.cpu_count(logical=True),
         "cpu_physical_cores": psutil.cpu_count(logical=False),
         "cpus": allowed_cpus(),
@@ -145,16 +145,6 @@ def boot_id() -> str | None:
         return BOOT_ID.read_text().strip() or None
     except OSError:
         return None
-
-
-def _cpu_model() -> str:
-    """Return the kernel's name of the processor, or that of its architecture if there is none."""
-    try:
-        lines = CPU_INFO.read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def thread_pools() -> list[dict]:

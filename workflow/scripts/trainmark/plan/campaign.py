@@ -18,6 +18,7 @@ from trainmark.plan.dependencies import (
     preparing_code,
     recipe_values,
     report_code,
+    timing_code,
     tracing_code,
     training_code,
 )
@@ -29,16 +30,20 @@ from trainmark.plan.products import (
     FIGURE_FILE,
     RECORD_FILE,
     TRACE_FILE,
+    TUNING_FILE,
+    TUNINGS,
     evaluation_files,
     mean_array,
     packed_folder,
     packed_to_train,
     prepared_folder,
     products,
+    tuning_files,
 )
 from trainmark.plan.run import (
     CERTIFICATE_FILE,
     RUN_FOLDER,
+    STOCK,
     TRAINER,
     Run,
     Trainer,
@@ -46,7 +51,13 @@ from trainmark.plan.run import (
     trainer_name,
     trainer_part,
 )
-from trainmark.plan.staleness import certificate_changes, record_changes, sha256_of_input, tables_changes
+from trainmark.plan.staleness import (
+    certificate_changes,
+    record_changes,
+    sha256_of_input,
+    tables_changes,
+    tuning_changes,
+)
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.weights_file import initial_weights_file
@@ -130,6 +141,11 @@ class Campaign:
         return [f"{EVALUATIONS}/{file}" for file in evaluation_files(self.config, self._trainers)]
 
     @property
+    def tunings(self) -> list[str]:
+        """The timed tunings: one per tuned trainer of a group."""
+        return [f"{TUNINGS}/{file}" for file in tuning_files(self.config, self.runs)]
+
+    @property
     def figures(self) -> list[str]:
         """All figures of each experiment, recipe and dataset, in all formats."""
         groups = sorted({(run.experiment, run.recipe, run.dataset) for run in self.runs})
@@ -200,12 +216,21 @@ class Campaign:
         code = dict(zip(names, self.certificate_code(wildcards), strict=True)) if with_code else None
         return certificate_changes(path, group, expected, code)
 
+    def stale_tuning(self, wildcards: Wildcards, with_code: bool) -> list[str]:
+        """Return what differs between a timed tuning and the config (`tuning_changes`).
+
+        with_code: also compare the code.
+        """
+        expected = self._expected(wildcards, self.settings, self.recipe)
+        code = self.timing_code(wildcards) if with_code else None
+        return tuning_changes(Path(TUNING_FILE.format_map(wildcards)), wildcards, expected, code)
+
     def stale_tables(self, wildcards: Wildcards, with_code: bool) -> list[str]:
         """Return what differs between the tables and the config (`tables_changes`).
 
         with_code has no effect: Snakemake itself compares the code of the tables, which is a parameter of their rule.
         """
-        return tables_changes([*self.records, *self.certificates, *self.evaluations], self.order)
+        return tables_changes([*self.records, *self.certificates, *self.evaluations, *self.tunings], self.order)
 
     def _expected(self, wildcards: Wildcards, settings: Callable, recipe: Callable) -> dict:
         """Return the settings and the recipe as JSON values, the dataset's name and the digest of initial weights."""
@@ -239,6 +264,11 @@ class Campaign:
             return json.dumps(self.command(wildcards), sort_keys=True)
         return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
+    def tuning(self, wildcards: Wildcards) -> list[str]:
+        """The timed tuning that a run reads; an empty list for a stock loop, or if nothing is timed."""
+        timed = wildcards.loop != STOCK and self.config["experiments"][wildcards.experiment]["time_tuning"]
+        return [TUNING_FILE.format_map(wildcards)] if timed else []
+
     def packed_images(self, wildcards: Wildcards) -> list[str]:
         """The packed images that a training of an experiment reads, if its loader asks for them."""
         loader = self.config["experiments"][wildcards.experiment]["loader"]
@@ -256,6 +286,7 @@ class Campaign:
             option("--mean", next(iter(mean_array(wildcards.dataset, self.catalogue)), None)),
             self.packed_option(wildcards),
             option("--settings", self.settings(wildcards)),
+            option("--tuning", next(iter(self.tuning(wildcards)), None)),
         ]
         return " ".join(filter(None, options))
 
@@ -334,6 +365,10 @@ class Campaign:
     def tracing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that writes the trace of a trainer."""
         return digest(*tracing_code(RECIPES[wildcards.recipe], wildcards.framework, wildcards.loop))
+
+    def timing_code(self, wildcards: Wildcards) -> str:
+        """Digest of the code that times the tuning of a framework."""
+        return digest(*timing_code(RECIPES[wildcards.recipe], wildcards.framework))
 
     def evaluating_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that evaluates the runs of another trainer."""

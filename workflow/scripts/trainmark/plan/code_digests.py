@@ -36,6 +36,7 @@ DATA_FILES = {
     "trainmark.config.references": ("references.schema.json",),
     "trainmark.records.evaluation": ("evaluation.schema.json",),
     "trainmark.records.record": ("record.schema.json",),
+    "trainmark.records.tuning": ("tuning.schema.json",),
     "trainmark.parity.certificate": ("certificate.schema.json",),
     "trainmark.report.page": ("*.css", "*.j2", "*.js"),
 }

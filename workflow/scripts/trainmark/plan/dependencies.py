@@ -30,6 +30,11 @@ def evaluating_code(recipe: Recipe, framework: str, loop: str = STOCK) -> tuple[
     return ("evaluate", *training_code(recipe, framework, loop)[1:])
 
 
+def timing_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
+    """Starts for a timed tuning: those of a tuned run, with the timing script instead of the training script."""
+    return ("time_tuning", *training_code(recipe, framework, "tuned")[1:])
+
+
 def preparing_code(dataset_format: str) -> tuple[str, ...]:
     """Starts for a prepared dataset: the preparing script and the module of its format."""
     return ("prepare", f"trainmark.datasets.formats.{dataset_format}")

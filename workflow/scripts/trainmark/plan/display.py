@@ -44,6 +44,7 @@ TITLES = {
     "check_gpu": "checking that {framework} computes on the GPU",
     "trace_training": "checking {trainer} ({recipe} on {dataset})",
     "certify": "comparing all trainers ({recipe} on {dataset})",
+    "time_tuning": "timing the steps of {trainer} ({recipe} on {dataset})",
     "train": "training {trainer}, {epochs} epochs, repeat {repeat} ({recipe} on {dataset})",
     "fetch_command": "fetching the files of {recipe}",
     "run_command": "running {recipe} on {device}, {epochs} epochs, repeat {repeat}",

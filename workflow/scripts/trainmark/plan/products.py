@@ -3,14 +3,19 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from trainmark.datasets.catalogue import SPLITS, kind_of, store_file
-from trainmark.plan.run import EVALUATION, RUN_FOLDER, TRAINER, Trainer
+from trainmark.plan.run import EVALUATION, RUN_FOLDER, STOCK, TRAINER, Trainer
 
 RESULTS = "results"
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
 TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.npz"
+TUNINGS = f"{RESULTS}/tuning"
+TUNING = "{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.json"
+"""Path of a timed tuning under TUNINGS. framework, device and loop: the tuned trainer."""
+TUNING_FILE = f"{TUNINGS}/{TUNING}"
 GPU_CHECK_FILE = "results/gpu_checks/{framework}/{device}.json"
 COMMAND_FOLDER = f"{RESULTS}/commands/" + "{experiment}/{recipe}"
 """Folder of the files that are fetched for a command."""
@@ -35,7 +40,7 @@ TABLE_FILES = [
     f"{TABLES}/{name}"
     for name in (
         "runs.parquet", "curves.parquet", "summary.csv", "comparisons.csv", "agreement.csv", "speed_ups.csv",
-        "break_even.csv", "targets.csv", "tidy.csv", "summary.txt", MANIFEST,
+        "break_even.csv", "targets.csv", "tuning.csv", "tidy.csv", "summary.txt", MANIFEST,
     )
 ]  # fmt: skip
 """The outputs of collect_records."""
@@ -58,6 +63,20 @@ def evaluation_files(config: Mapping, trainers: Trainers) -> list[str]:
         if config["experiments"][experiment]["keep_weights"]
         for trainer in of_group
     ]
+
+
+def tuning_files(config: Mapping, runs: Iterable[Any]) -> list[str]:
+    """Return the paths of the timed tunings in their folder: one per tuned trainer of a group.
+
+    runs: Runs, or objects with the same attributes.
+    """
+    files = [
+        TUNING.format_map(vars(run))
+        for run in runs
+        # a plan of an earlier version has no such key
+        if run.loop != STOCK and config["experiments"][run.experiment].get("time_tuning")
+    ]
+    return list(dict.fromkeys(files))
 
 
 def entry_to_fetch(name: str, catalogue: Mapping) -> str:

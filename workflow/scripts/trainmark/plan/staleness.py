@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from trainmark.files.seal import digest_of
 from trainmark.plan.products import MANIFEST, RESULTS, TABLES, prepared_folder
-from trainmark.plan.run import trainer_in, trainer_name
+from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 
 
 def record_changes(path: Path, run_id: str, expected: Mapping, code: str | None) -> list[str]:
@@ -65,6 +66,28 @@ def _matches_of_certificate(
     }
 
 
+def tuning_changes(path: Path, group: Any, expected: Mapping, code: str | None) -> list[str]:
+    """Return what differs between a timed tuning and the config.
+
+    group: wildcards of the file.
+    expected: as for `record_changes`.
+    code: digest of the code that would time it now; None to ignore the code.
+    """
+    return _changes(path, lambda tuning: _matches_of_tuning(tuning, group, expected, code))
+
+
+def _matches_of_tuning(tuning: Mapping, group: Any, expected: Mapping, code: str | None) -> dict[str, bool]:
+    inputs = tuning["inputs"]
+    keys = ("experiment", "recipe", "dataset", *TRAINER)
+    return {
+        "another trainer": all(tuning[key] == getattr(group, key) for key in keys),
+        "settings": inputs["settings"] == expected["settings"],
+        "recipe": inputs["recipe"] == expected["recipe"],
+        "dataset": _is_prepared(inputs["dataset_sha256"], expected["dataset"]),
+        "code": code in (None, inputs["code"]),
+    }
+
+
 def _is_prepared(content_sha256: str, dataset: str) -> bool:
     """Return whether the prepared dataset has this content. A dataset that is not prepared counts as equal."""
     with suppress(OSError, ValueError, LookupError, TypeError):
@@ -76,7 +99,7 @@ def _is_prepared(content_sha256: str, dataset: str) -> bool:
 def tables_changes(files: Iterable[str], order: Sequence[str]) -> list[str]:
     """Return what differs between the tables and the config.
 
-    files: the records, certificates and cross-evaluations that the tables should be made from.
+    files: the records, certificates, cross-evaluations and timed tunings that the tables should be made from.
     order: ids of all runs, in the order of training.
     """
     return _changes(Path(TABLES, MANIFEST), lambda manifest: _matches_of_tables(manifest, files, order))
@@ -103,7 +126,7 @@ def _sha256(file: Path) -> str | None:
 
 
 def _digest(file: str) -> str | None:
-    """Return the digest of a record, a certificate or a cross-evaluation; None if the file cannot be read."""
+    """Return the digest that one of trainmark's JSON files holds; None if the file cannot be read."""
     with suppress(OSError, ValueError, AttributeError, RecursionError):
         return digest_of(json.loads(Path(file).read_text(encoding="utf-8")))
     return None

@@ -218,7 +218,7 @@ def _peak(record: Mapping) -> Iterator[str]:
     if (peak := record["peak"]) is None:
         return
     stated_twice = {
-        "threads": (peak["threads"], len(record["sessions"][-1]["cpus"])),
+        "threads": (peak["threads"], record["provenance"]["threads"]),
         "dtype": (peak["dtype"], record["settings"]["dtype"]),
     }
     for name, (first, second) in stated_twice.items():
@@ -233,6 +233,9 @@ def _machine(record: Mapping) -> Iterator[str]:
     cpus = len(record["sessions"][-1]["cpus"])
     if record["disturbed"] != disturbance(record["machine"], cpus):
         yield "its disturbances do not follow from its machine entries"
+    threads = record["provenance"]["threads"]
+    if threads > cpus or (threads < cpus and record["run"]["loop"] == "stock"):
+        yield f"its number of threads is {threads} in its {record['run']['loop']} loop, but it held {cpus} of the CPUs"
 
 
 def _is_settled(record: Mapping) -> bool:

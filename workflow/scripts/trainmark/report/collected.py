@@ -11,27 +11,29 @@ import pandas as pd
 from trainmark.files.checksums import sha256_of
 from trainmark.parity.certificate import read_certificates
 from trainmark.plan.matrix import certified_groups
-from trainmark.plan.products import MANIFEST, evaluation_files
+from trainmark.plan.products import MANIFEST, evaluation_files, tuning_files
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.evaluation import read_evaluation
+from trainmark.records.tuning import read_tuning
 from trainmark.report.terminal import terminal_text
 from trainmark.tables import comparisons, tables
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
-from trainmark.tables.consistency import check_certificates, check_evaluations, check_records
+from trainmark.tables.consistency import check_certificates, check_evaluations, check_records, check_tunings
 from trainmark.tables.costs import currency_of
 from trainmark.tables.curves import curves_table
 from trainmark.tables.missing import missing_lines
 from trainmark.tables.run_checks import wrong_pairs
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import tidy_table
+from trainmark.tables.tuning import tuning_table
 
 Table = pd.DataFrame | str
 """The content of a file: a table for .parquet, a text for any other format."""
 
 
 def collected(
-    plan: Mapping, runs_folder: Path, certificates_folder: Path, evaluations_folder: Path
+    plan: Mapping, runs_folder: Path, certificates_folder: Path, evaluations_folder: Path, tunings_folder: Path
 ) -> tuple[dict[str, Table], dict[str, str]]:
     """Make all tables; return (tables by file name, SHA-256 of the source files by file).
 
@@ -39,13 +41,16 @@ def collected(
     """
     records = tables.read_records(runs_folder, plan["runs"])
     check_records(records)
-    certified = certified_groups(SimpleNamespace(**record["run"]) for record in records.values())
+    runs_of_records = [SimpleNamespace(**record["run"]) for record in records.values()]
+    certified = certified_groups(runs_of_records)
     certificates = read_certificates(certificates_folder, certified)
     check_certificates(certificates, records.values())
     evaluations = {
         file: read_evaluation(evaluations_folder / file) for file in evaluation_files(plan["config"], certified)
     }
     check_evaluations(evaluations, records.values())
+    tunings = {file: read_tuning(tunings_folder / file) for file in tuning_files(plan["config"], runs_of_records)}
+    check_tunings(tunings, records.values())
     prices = plan["config"].get("prices", {})  # an older version's plan, which verify.py reads, has none
     runs = tables.runs_table(records, plan["order"], evaluations.values(), prices)
     summary = tables.summary_table(runs)
@@ -66,6 +71,7 @@ def collected(
         "comparisons.csv": compared.to_csv(index=False),
         "agreement.csv": agreement.to_csv(index=False),
         **{f"{name}.csv": table.to_csv(index=False) for name, table in derived.items()},
+        "tuning.csv": tuning_table(tunings.values()).to_csv(index=False),
         "tidy.csv": tidy.to_csv(index=False),
         "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
         + terminal_text(runs, summary, compared, agreement, certificates),
@@ -74,6 +80,7 @@ def collected(
         **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},
         **{f"certificates/{CERTIFICATE_FILE.format(**one)}": one["sha256"] for one in certificates.values()},
         **{f"evaluations/{file}": evaluation["sha256"] for file, evaluation in evaluations.items()},
+        **{f"tuning/{file}": tuning["sha256"] for file, tuning in tunings.items()},
     }
     return content, sources
 

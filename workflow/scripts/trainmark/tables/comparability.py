@@ -11,12 +11,15 @@ ZERO = "with a value of 0"
 DISTURBED = "disturbed"
 
 RUN_COLUMNS = (
-    "status", "disturbed", "device", "calls", "host", "cpu_model", "threads", "environment", "packages_sha256",
-    *dict.fromkeys(SHARES.values()),
+    "status", "disturbed", "device", "calls", "host", "cpu_model", "held_cpus", "threads", "environment",
+    "packages_sha256", *dict.fromkeys(SHARES.values()),
 )  # fmt: skip
 """Columns of the table of runs that are used here. In a table of pairs, their names end in _first and _second."""
 
-REPEATED = {"cpu_model": "processors", "threads": "thread counts", "packages_sha256": "sets of packages"}
+REPEATED = {
+    "cpu_model": "processors", "held_cpus": "numbers of CPUs", "threads": "thread counts",
+    "packages_sha256": "sets of packages",
+}  # fmt: skip
 """Columns that should be equal in all repeats of a trainer, each with its plural in words."""
 
 
@@ -65,10 +68,10 @@ def withheld_for_disturbance(reasons: pd.Series, measured: int, needed: int) -> 
 def withheld_for_machines(pairs: pd.DataFrame) -> str | None:
     """Say that a verdict is withheld because the runs of a pair had different machines; None if it is not.
 
-    Thread counts are not compared between a CPU run and a GPU run, which holds its GPU's share of the cores.
+    Numbers of CPUs are not compared between a CPU run and a GPU run, which holds its GPU's share of the cores.
     """
-    for column in ("cpu_model", "threads"):
-        comparable = ~_differ(pairs, "device") | (column != "threads")
+    for column in ("cpu_model", "held_cpus"):
+        comparable = ~_differ(pairs, "device") | (column != "held_cpus")
         unlike = pairs[_differ(pairs, column) & comparable]
         if len(unlike):
             values = sorted({*unlike[f"{column}_first"], *unlike[f"{column}_second"]})

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from trainmark.errors import CertificateError, RecordError
-from trainmark.plan.products import CERTIFICATES, EVALUATIONS
-from trainmark.plan.run import trainer_in, trainer_name
+from trainmark.plan.products import CERTIFICATES, EVALUATIONS, TUNING, TUNINGS
+from trainmark.plan.run import STOCK, trainer_in, trainer_name
 from trainmark.tables.tables import select_trainer
 
 GROUP = ("experiment", "recipe", "dataset")
@@ -117,6 +117,32 @@ def check_evaluations(evaluations: Mapping[str, Mapping], records: Iterable[Mapp
                 f"no other trainer evaluated the weights of the run {run_id}; delete {EVALUATIONS}/"
                 f"{'/'.join(_group(record))}, and snakemake evaluates them"
             )
+
+
+def check_tunings(tunings: Mapping[str, Mapping], records: Iterable[Mapping]) -> None:
+    """Raise RecordError if a timed tuning belongs to another trainer, or was made with other settings than its runs.
+
+    tunings: by file name.
+    """
+    for file, tuning in tunings.items():
+        if (own := TUNING.format_map(tuning)) != file:
+            raise RecordError(
+                f"the timed tuning {file} was made for {own}: it was copied or moved; {_time_again(file)}"
+            )
+    for record in records:
+        file, trained_with = TUNING.format_map(record["run"]), record["settings"]["experiment"]
+        if record["run"]["loop"] == STOCK or file not in tunings:
+            continue
+        if (timed_with := tunings[file]["inputs"]["settings"]) != trained_with:
+            difference = _difference(timed_with, trained_with)
+            raise RecordError(
+                f"the timed tuning {file} was made with other settings than the run {record['run']['id']}{difference}; "
+                f"{_time_again(file)}"
+            )
+
+
+def _time_again(file: str) -> str:
+    return f"delete {TUNINGS}/{file}, and snakemake times the loop again"
 
 
 def _again(group: Iterable[str]) -> str:

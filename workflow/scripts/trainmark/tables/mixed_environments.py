@@ -45,7 +45,7 @@ def mixed_code(runs: pd.DataFrame) -> list[str]:
 
 
 def mixed_machines(runs: pd.DataFrame) -> list[str]:
-    """A sentence for each device whose runs were trained on different processors or with different thread counts.
+    """A sentence for each device whose runs were trained on different processors or numbers of CPUs.
 
     Differences between their times then include differences between machines. A run whose device is not known, because
     it ran out of memory before, is left out.
@@ -53,8 +53,8 @@ def mixed_machines(runs: pd.DataFrame) -> list[str]:
     sentences = []
     for device, group in runs.groupby("device", sort=False):
         processor = group["cpu_model"] if device == "cpu" else group["device_name"]
-        threads = group["threads"].map(lambda count: f"{count} thread{'s' if count > 1 else ''}")
-        parts = group.groupby([processor, threads], sort=False)["number"]
+        cpus = group["held_cpus"].map(lambda count: f"{count} CPU{'s' if count > 1 else ''}")
+        parts = group.groupby([processor, cpus], sort=False)["number"]
         if len(parts) > 1:
             machines = [f"{name}, {count} ({named_runs(numbers)})" for (name, count), numbers in parts]
             sentences.append(

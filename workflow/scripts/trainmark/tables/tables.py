@@ -171,7 +171,8 @@ def _machine(record: Mapping) -> dict:
     return {
         **{key: provenance[key] for key in ("host", "cpu_model", "threads", "python", "platform", "trainmark")},
         **{key: provenance[key] for key in ("git_commit", "git_clean", "started")},
-        "cpus": number_ranges(provenance["cpus"]),
+        "cpus": number_ranges(record["sessions"][-1]["cpus"]),
+        "held_cpus": len(record["sessions"][-1]["cpus"]),
         "device_name": provenance["device"]["name"] if provenance["device"] else None,
         "gpu": _gpu(provenance["gpu"] or {}),
         "gpu_throttled": ", ".join(_throttling(provenance["gpu"] or {})),

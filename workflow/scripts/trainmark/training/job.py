@@ -29,6 +29,7 @@ class Job:
     call: time at which the workflow was started; None for a run started by hand.
     packed_folder: folder of the dataset's packed store, if the run reads its images from there.
     compiled_folder: folder of compiled programs, which runs share.
+    tuned_threads: the number of threads that was chosen for a tuned loop; None: one for each CPU held.
     """
 
     dataset_folder: Path
@@ -43,13 +44,19 @@ class Job:
     call: str | None = None
     packed_folder: Path | None = None
     compiled_folder: Path = COMPILED_FOLDER
+    tuned_threads: int | None = None
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that the run uses."""
+        return self.tuned_threads or len(self.device_lock.cpus)
 
     def compilation_cache(self, framework: str) -> Path:
         """Return the folder of the programs that a framework compiles for these CPUs.
 
         Their number is in its name because XLA may divide a program among the CPUs of its process.
         """
-        return self.compiled_folder.resolve() / framework / f"{instruction_set()}-{len(self.device_lock.cpus)}-cpus"
+        return self.compiled_folder.resolve() / framework / f"{instruction_set()}-{self.threads}-cpus"
 
 
 @contextmanager

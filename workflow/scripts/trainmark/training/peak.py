@@ -46,7 +46,7 @@ LEAST_REPEATS = 2
 def measure_peak(adapter: Adapter, device: str, threads: int, limit_mib: float | None) -> dict:
     """Measure on the device that the run holds; return the measured part of `peak`, as the record holds it.
 
-    device: "cpu" or "gpu". threads: number of CPUs that the run holds.
+    device: "cpu" or "gpu". threads: number of threads that the run uses.
     limit_mib: limit of the process's memory; None without one.
 
     Raises MeasurementError if memory is lacking, or if the adapter can't compute the operations.

@@ -128,7 +128,7 @@ class RunMeasurements:
         files = job.mean_file, initial_weights_file(settings)
         self._inputs = inputs_of(recipe_values(recipe), self._settings, self._dataset, *files, job.code)
         self.provenance = {
-            **describe_job(len(job.device_lock.cpus)),
+            **describe_job(job.threads),
             "device": None,
             "gpu": nvml.describe(job.device_lock.gpu) if job.device_lock.gpu else None,
             "versions": {},

@@ -114,7 +114,7 @@ class Training:
 
     def _peak(self) -> dict | None:
         """Return `peak` of the record; None, with a line in the log, if it can't be measured."""
-        limit_mib, threads = self.settings["memory_limit_mib"], len(self.job.device_lock.cpus)
+        limit_mib, threads = self.settings["memory_limit_mib"], self.job.threads
         with self.phase_times.phase("peak"):
             try:
                 return self.measurements.share_of(measure_peak(self._adapter, self.run.device, threads, limit_mib))
@@ -128,7 +128,7 @@ class Training:
         """Load framework and data, build and compile the network, and restore the newest checkpoint if there is one."""
         phase_times, measurements = self.phase_times, self.measurements
         with phase_times.phase("import"):
-            adapter = create_adapter(self.run.framework, len(self.job.device_lock.cpus), self.run.loop)
+            adapter = create_adapter(self.run.framework, self.job.threads, self.run.loop)
         self._loaded = adapter
         measurements.provenance |= {"versions": adapter.versions(), "variables": variables()}  # some set by the adapter
         cache_folder = self.job.compilation_cache(self.run.framework)

@@ -25,10 +25,11 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees, read_evaluation, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
+from trainmark.records.tuning import read_tuning
 from trainmark.report.collected import Table, collected, differing
 from trainmark.report.figures.save import drawn_by_this_matplotlib, figure_differs
 from trainmark.report.page import render
-from trainmark.tables.consistency import check_certificates, check_records
+from trainmark.tables.consistency import check_certificates, check_records, check_tunings
 from trainmark.tables.missing import missing_lines
 from trainmark.tables.results import read_results
 from trainmark.tables.tables import read_records
@@ -91,6 +92,8 @@ def verify_results(folder: Path, data: bool) -> Verified:
     certificates = _check_certificates(verified, folder, campaign)
     for path in sorted((folder / "evaluations").rglob("*.json")):
         verified.check("cross-evaluation", path, _check_evaluation, path, campaign)
+    for path in sorted((folder / "tuning").rglob("*.json")):
+        verified.check("timed tuning", path, _check_tuning, path, folder / "tuning", campaign)
     if others := len(records) - len(campaign):
         verified.facts.append(
             f"{others} record{'s are' if others > 1 else ' is'} not of a run in plan.json, and in no table"
@@ -239,10 +242,14 @@ def _check_evaluation(path: Path, records: Mapping[str, dict]) -> None:
             )
 
 
+def _check_tuning(path: Path, folder: Path, records: Mapping[str, dict]) -> None:
+    check_tunings({path.relative_to(folder).as_posix(): read_tuning(path)}, records.values())
+
+
 def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
     """Check that tables, figures and report are those that this clone makes from the records."""
     tables, page = folder / "tables", folder / "report" / "index.html"
-    sources = (plan, folder / "runs", folder / "certificates", folder / "evaluations")
+    sources = (plan, *(folder / name for name in ("runs", "certificates", "evaluations", "tuning")))
     computed = verified.check("table", tables, collected, *sources, counted=False)
     if not computed:
         return

@@ -27,6 +27,7 @@ class Data:
     break_even: pd.DataFrame
     targets: pd.DataFrame
     speed_ups: pd.DataFrame
+    tuning: pd.DataFrame
     certificate: Mapping | None = None
     references: Sequence[Mapping] = ()
 
@@ -59,6 +60,7 @@ def read_data(group: Sequence[str], tables: Path, certificates: Path, references
         select_group(pd.read_csv(tables / "break_even.csv"), group),
         select_group(pd.read_csv(tables / "targets.csv"), group),
         select_group(pd.read_csv(tables / "speed_ups.csv"), group),
+        select_group(pd.read_csv(tables / "tuning.csv"), group),
         next(iter(certified.values()), None),
         [one for one in read_references(references) if (one["recipe"], one["dataset"]) == (recipe, dataset)],
     )

@@ -1,6 +1,7 @@
 """Figures of times and energy."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from trainmark.report.figures.references import draw_references, reference_epoch
 from trainmark.report.figures.style import (
     COLOURS,
     ONE_COLUMN,
+    SMALL,
     TWO_COLUMNS,
     Look,
     add_legend,
@@ -29,6 +31,7 @@ from trainmark.report.figures.style import (
     time_unit,
     wrapped,
 )
+from trainmark.tables.formatting import three_digits
 from trainmark.tables.tables import PHASE_METRICS, groups, rows_of, select_trainer
 
 HEIGHT = 2.3
@@ -191,6 +194,23 @@ def draw_time_to_accuracy(data: Data) -> Figure | None:
     return figure
 
 
+def draw_tuning(data: Data) -> Figure | None:
+    """What each step of the tuning gained: time per epoch from the stock loop to the tuned loop, as a share of that of
+    the stock loop. Each step was timed beside the steps before it, in turn; bars: 95 % interval. A hollow bar is a
+    number of threads that was tried and not chosen.
+    """
+    if data.tuning.empty:
+        return None
+    tunings = list(groups(data.tuning, [*TRAINER]))
+    figure = new_figure(ONE_COLUMN, 1)
+    heights = [len(table) + 2 for _, table in tunings]
+    axes = figure.subplots(len(tunings), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    height = sum(_draw_waterfall(axis, *tuning) for axis, tuning in zip(axes, tunings, strict=True))
+    figure.set_size_inches(ONE_COLUMN, height + 0.3 * len(tunings) + 0.4)
+    axes[-1].set_xlabel("time per epoch (stock loop: 1)")
+    return figure
+
+
 def draw_energy(data: Data) -> Figure | None:
     """Energy of the training by number of epochs, where it was measured. Each dot is a run; hollow dots are disturbed
     runs. Bars: range over repeats. Lines join the medians of runs that were trained in the same call of snakemake.
@@ -259,6 +279,30 @@ def _draw_interval(axis: Axes, row: float, numbers: np.ndarray, look: Look, end:
     draw_dots(axis, [value], [row], **look.dots())
     if np.isinf(high):
         draw_dots(axis, [end], [row], marker=">", color=look.colour, markersize=4)
+
+
+def _draw_waterfall(axis: Axes, trainer: Trainer, table: pd.DataFrame) -> float:
+    """Draw the steps of one tuning from top to bottom; return the height that the rows need."""
+    steps = rows_of(table)
+    stock_seconds = steps[0]["before_epoch_seconds"]
+    tuned_seconds = [stock_seconds, *(step["epoch_seconds"] for step in steps if step["taken"])][-1]
+    ends = {"stock": stock_seconds, "tuned": tuned_seconds}
+    first, last = (f"{loop} loop, {three_digits(seconds)} s per epoch" for loop, seconds in ends.items())
+    names = [first, *(step["text"] for step in steps), last]
+    axis.barh([0, len(steps) + 1], [1, tuned_seconds / stock_seconds], height=0.6, color=COLOURS[0])
+    for row, step in enumerate(steps, start=1):
+        before = step["before_epoch_seconds"] / stock_seconds
+        colour = COLOURS[4] if step["ratio"] < 1 else COLOURS[3]
+        look: dict[str, Any] = {"color": colour} if step["taken"] else {"facecolor": "white", "edgecolor": colour}
+        axis.barh(row, before * (step["ratio"] - 1), left=before, height=0.6, **look)
+        if step["low"] is not None:
+            lengths = np.clip([[step["ratio"] - step["low"]], [step["high"] - step["ratio"]]], 0, None)
+            place = before * step["ratio"]
+            axis.errorbar([place], [row], xerr=before * lengths, fmt="none", ecolor="black", elinewidth=1)
+    axis.set_title(wrapped(trainer_name(*trainer), ONE_COLUMN - 1.7), loc="left", fontsize=SMALL)
+    farthest = max(stock_seconds, *table["epoch_seconds"], *(table["high"] * table["before_epoch_seconds"]).dropna())
+    axis.set_xlim(0, 1.05 * farthest / stock_seconds)
+    return name_rows(axis, names, 1.5)
 
 
 def _area(phase: str) -> dict:

@@ -1,0 +1,43 @@
+"""A timed tuning is read as it was written; a run takes its number of threads only on such a machine."""
+
+import json
+
+import pytest
+from records_for_tests import timed_tuning
+
+from trainmark.errors import RecordError
+from trainmark.records.tuning import chosen_threads, read_tuning, write_tuning
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "tuned.json"
+    write_tuning(timed_tuning(threads=1), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("cpu_model", "cpus", "threads"), [("a CPU", [0, 1], 1), ("another CPU", [0, 1], 2), ("a CPU", [0, 1, 2], 3)]
+)
+def test_a_choice_holds_for_such_a_machine(file, cpu_model, cpus, threads):
+    assert chosen_threads(file, cpu_model, cpus) == threads
+
+
+def test_without_a_timing_each_cpu_has_a_thread():
+    assert chosen_threads(None, "a CPU", [0, 1]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"threads": 2}, "tuned.json was changed after it was written"),
+        ({"threads": 0}, "is not a timed tuning of this version of trainmark: threads: 0 is less than"),
+        ({"loop": "stock"}, "is not a timed tuning of this version of trainmark: loop: "),
+    ],
+)
+def test_an_edited_file_is_refused(file, changes, says):
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    with pytest.raises(RecordError, match=says):
+        read_tuning(file)
+    with pytest.raises(RecordError, match="delete it, and snakemake times the loop again"):
+        chosen_threads(file, "a CPU", [0, 1])

@@ -1,0 +1,147 @@
+"""Each step is timed beside those before it; the number of threads is the one that is faster in every round."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from harness import REPOSITORY
+
+from trainmark.config.load import load_config
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.plan.campaign import Campaign
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.training.tuning import LONGEST_EPOCH_SECONDS, ROUNDS, Timed, _turn, time_tuning, trainer
+
+MANIFEST = {"kind": "images", "sample_shape": [1, 8, 8], "classes": 10, "samples": {"train": 250, "test": 8}}
+
+
+def settings_of(**changes):
+    """The settings of an experiment with defaults."""
+    experiment = {"recipes": ["mnist-mlp-keras"], "frameworks": ["chainer"], "loops": ["tuned"], "devices": ["cpu"]}
+    config, catalogue = load_config([], {"experiments": {"e": experiment | changes}})
+    wildcards = SimpleNamespace(experiment="e", recipe="mnist-mlp-keras", dataset="digits", framework="chainer",
+                                device="cpu", loop="tuned", epochs=1, repeat=1)  # fmt: skip
+    return json.loads(Campaign(config, catalogue).settings(wildcards))
+
+
+@pytest.fixture
+def timed(monkeypatch, tmp_path):
+    """A function that returns what is trained; changes: other values of it. The manifest is made up."""
+
+    def make(kind="images", **changes):
+        monkeypatch.setattr(Timed, "manifest", MANIFEST | {"kind": kind})
+        defaults = ("mnist-mlp-keras", "chainer", "cpu", settings_of(), tmp_path, None, None)
+        return Timed(**dict(zip(Timed.__dataclass_fields__, defaults, strict=True)) | changes)
+
+    return make
+
+
+class Pretended:
+    """A trainee whose epochs take the seconds that a function (steps of the tuning, threads, turn's number) returns."""
+
+    def __init__(self, seconds_of, steps, threads):
+        self.seconds_of, self.steps, self.threads, self.turns, self.closed = seconds_of, steps, threads, [], 0
+
+    def take_turn(self, epochs, steps):
+        self.turns.append((epochs, steps))
+        share = 1 if steps is None else steps / 3
+        return epochs * share * self.seconds_of(self.steps, self.threads, len(self.turns))
+
+    def close(self):
+        self.closed += 1
+
+
+def measured(timed, seconds_of, threads=4):
+    """(What is measured, the trainees that were started)."""
+    trainees = []
+
+    def start(steps, count):
+        assert sum(not one.closed for one in trainees) <= 1, "more than two at a time"
+        trainees.append(Pretended(seconds_of, tuple(steps), count))
+        return trainees[-1]
+
+    return time_tuning(timed, start, threads), trainees
+
+
+def by_steps(steps, threads, turn):
+    """Each step takes a tenth off; the number of threads changes nothing, but in the last round."""
+    return 3.0 * 0.9 ** len(steps) * (1 if threads == 4 or turn < ROUNDS else 2)
+
+
+def test_each_step_is_timed_beside_those_before_it(timed):
+    tuning, trainees = measured(timed(), by_steps)
+    names = [step.name for step in known_frameworks()["chainer"].tuning]
+    taken = [step for step in tuning["steps"] if step["step"] != "threads"]
+    assert [step["step"] for step in taken] == [name for name in names if name in {step["step"] for step in taken}]
+    assert {"slices", "pieces", "masks"} <= {step["step"] for step in taken}
+    for place, step in enumerate(taken):
+        assert step["before_seconds"] == pytest.approx([3.0 * 0.9**place] * ROUNDS)
+        assert step["seconds"] == pytest.approx([3.0 * 0.9 ** (place + 1)] * ROUNDS)
+        assert step["taken"] and step["threads"] == 4
+    assert tuning["turn"] == {"epochs": 1, "samples": 250} and tuning["epoch_samples"] == 250
+    assert all(one.closed for one in trainees)
+    assert trainees[0].steps == () and trainees[-1].steps == tuple(step["step"] for step in taken)
+
+
+def test_fewer_threads_must_be_faster_in_every_round(timed):
+    """Slower in one round: not chosen, and a quarter is not tried."""
+    tuning, _ = measured(timed(), lambda *turn: 0.9 * by_steps(*turn) if turn[1] < 4 else by_steps(*turn))
+    tried = [step for step in tuning["steps"] if step["step"] == "threads"]
+    assert [(step["threads"], step["taken"], step["text"]) for step in tried] == [(2, False, "2 of 4 threads")]
+    assert tuning["threads"] == 4
+
+
+@pytest.mark.parametrize(("best", "tried"), [(2, [(2, True), (1, False)]), (1, [(2, True), (1, True)])])
+def test_fewer_threads_are_chosen_as_long_as_they_are_faster(timed, best, tried):
+    tuning, _ = measured(timed(), lambda steps, threads, turn: 3.0 + abs(threads - best))
+    assert [(step["threads"], step["taken"]) for step in tuning["steps"] if step["step"] == "threads"] == tried
+    assert tuning["threads"] == best
+
+
+@pytest.mark.parametrize("changes", [{"device": "gpu"}, {"kind": "image_lists"}], ids=["on a GPU", "from files"])
+def test_fewer_threads_are_not_tried(timed, changes):
+    tuning, _ = measured(timed(**changes), lambda steps, threads, turn: float(threads))
+    assert {step["step"] for step in tuning["steps"]} >= {"slices"}
+    assert "threads" not in {step["step"] for step in tuning["steps"]} and tuning["threads"] == 4
+
+
+def test_steps_without_an_effect_are_left_out(timed):
+    resident = [step.name for step in timed(framework="keras-jax").steps()]
+    assert resident == ["steps", "epoch", "masks", "narrow", "copies"]
+    assert [step.name for step in timed("image_lists", framework="keras-jax").steps()] == [
+        "steps", "masks", "narrow", "copies",
+    ]  # fmt: skip
+    assert [step.name for step in timed(framework="keras-jax", device="gpu").steps()] == ["steps", "epoch", "masks"]
+
+
+@pytest.mark.parametrize(
+    ("epoch_seconds", "turn"),
+    [
+        (0.3, (4, None)),  # several short epochs
+        (LONGEST_EPOCH_SECONDS, (1, None)),
+        (80.0, (1, 8)),  # as many steps of 500 as take a second, doubled from 1
+    ],
+)
+def test_a_turn_is_some_epochs_or_a_part_of_one(epoch_seconds, turn):
+    steps = 500
+    stock = SimpleNamespace(
+        take_turn=lambda epochs, part: epochs * (1 if part is None else part / steps) * epoch_seconds
+    )
+    assert _turn(stock, steps) == turn
+
+
+def test_a_trainer_trains_the_parts_of_a_turn(timed, monkeypatch):
+    """The real adapter on made-up images: parts are compiled once, and epochs follow each other."""
+    images = np.random.default_rng(0).random((250, 1, 8, 8)).astype(np.float32)
+    monkeypatch.setattr("trainmark.training.tuning.open_splits", lambda *_: {"train": (images, np.arange(250) % 10)})
+    one = timed()
+    assert one.batch_size == RECIPES["mnist-mlp-keras"].batch_size == 128 and one.feed(1).steps == 2
+    for steps in ([], ["slices", "checks"]):
+        train = trainer(one, steps, 1)
+        assert train(1, 1) > 0 and train(2, None) > 0
+
+
+def test_the_documented_limits_are_those_of_the_code():
+    text = (REPOSITORY / "docs" / "measuring.md").read_text()
+    assert f"take more than {LONGEST_EPOCH_SECONDS:g} s" in text and ROUNDS == 6 and "six times each" in text

@@ -1,0 +1,92 @@
+"""Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads."""
+
+import argparse
+import platform
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainmark.console import Terminal, redirect_output
+from trainmark.errors import failing_in_one_sentence
+from trainmark.frameworks.registry import set_environment
+from trainmark.machine import gpus
+from trainmark.machine.cpus import cpu_model, in_order_of_use
+from trainmark.machine.locks import hold_device
+from trainmark.plan.code_digests import digest
+from trainmark.plan.dependencies import recipe_values, timing_code
+from trainmark.plan.run import TRAINER, trainer_in, trainer_name
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.records.tuning import write_tuning
+from trainmark.training.arguments import parse_with_trainer
+from trainmark.training.tuning import Timed, time_tuning, trainer
+from trainmark.training.turns import Trainee
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line of one timing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--experiment", required=True, help="name of the experiment")
+    parser.add_argument("--dataset", required=True, help="name of the dataset")
+    parser.add_argument("--out", required=True, type=Path, help="output: the timed tuning")
+    return parse_with_trainer(parser)
+
+
+def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
+    """Lock the device as for a run, time the steps, and write the result."""
+    recipe, framework = RECIPES[arguments.recipe], arguments.framework
+    code = digest(*timing_code(recipe, framework))  # computed before any wait, during which the code may be edited
+    timed = Timed(
+        arguments.recipe,
+        framework,
+        arguments.device,
+        arguments.settings,
+        arguments.dataset_folder,
+        arguments.mean,
+        arguments.packed,
+    )
+    with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
+        started, begin, cpus = datetime.now(UTC), time.monotonic(), in_order_of_use(device_lock.cpus)
+
+        def start(steps: Sequence[str], threads: int) -> Trainee:
+            # Processes inherit CPUs and environment variables. A variable that one step sets, all later ones have, too.
+            gpus.limit_threads(cpus[:threads])
+            set_environment(framework, "tuned" if steps else "stock", steps or None)
+            name = f"{framework} with {', '.join(steps) or 'the stock loop'}, {threads} threads"
+            return Trainee(name, trainer, timed, steps, threads)
+
+        tuning = time_tuning(timed, start, len(cpus))
+    write_tuning(
+        {
+            **{key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)},
+            "inputs": {
+                "settings": dict(arguments.settings),
+                "recipe": recipe_values(recipe),
+                "dataset_sha256": timed.manifest["content_sha256"],
+                "code": code,
+            },
+            "machine": {
+                "host": platform.node(),
+                "cpu_model": cpu_model(),
+                "cpus": len(cpus),
+                "gpu": device_lock.gpu,
+            },
+            "started": started.isoformat(timespec="seconds"),
+            "wall_seconds": time.monotonic() - begin,
+            **tuning,
+        },
+        arguments.out,
+    )
+
+
+def main() -> None:
+    """Time the tuning. A failure is printed as one sentence; its traceback is in the log."""
+    arguments = parse_arguments()
+    terminal = redirect_output(arguments.log)
+    title = f"time the tuning of {arguments.recipe}: {trainer_name(*trainer_in(vars(arguments)))}"
+    with failing_in_one_sentence(title, arguments.log, terminal):
+        time_and_write(arguments, title, terminal)
+
+
+if __name__ == "__main__":
+    main()

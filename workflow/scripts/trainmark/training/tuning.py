@@ -1,0 +1,212 @@
+"""Times each step from a framework's stock loop to its tuned loop, and chooses the number of threads of the tuned loop.
+
+A process trains with the first steps and another one with one step more, in turn. No more than two are there at a time,
+because each holds the data.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import count
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from trainmark.datasets import prepared
+from trainmark.frameworks.registry import create_adapter, known_frameworks
+from trainmark.frameworks.tuning import TuningStep
+from trainmark.loading.splits import open_splits
+from trainmark.networks.graph import Architecture
+from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.initial_weights import initial_weights_of
+from trainmark.recipes.recipe import (
+    DTYPE,
+    InputTransform,
+    Recipe,
+    is_streamed,
+    merged_input,
+    merged_optimizer,
+    resolve_batch_size,
+    seen_shape,
+)
+from trainmark.recipes.schedules import epoch_rates
+from trainmark.records.tuning import THREADS
+from trainmark.training.turns import Train, Trainee, in_turn
+
+ROUNDS = 6
+"""Turns of each of two processes. The verdicts need as many pairs (tables/paired.py). Fewer threads are chosen if they
+are faster in all of them, which happens by chance in 1 of 64 cases."""
+
+TURN_SECONDS = 1.0
+"""A turn of the stock loop takes at least about this long: several epochs, one, or a part of one."""
+
+LONGEST_EPOCH_SECONDS = 4.0
+"""A turn is a whole epoch if the epoch of the stock loop takes at most this long; otherwise it is a part of one."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What is trained: the arguments of a training, but for its loop.
+
+    settings: the experiment's settings by key, as in the config.
+    mean_file, packed_folder: see `loading.splits.open_splits`.
+    """
+
+    recipe_name: str
+    framework: str
+    device: str
+    settings: Mapping
+    dataset_folder: Path
+    mean_file: Path | None
+    packed_folder: Path | None
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe."""
+        return RECIPES[self.recipe_name]
+
+    @property
+    def manifest(self) -> dict:
+        """That of the prepared dataset."""
+        return prepared.read_manifest(self.dataset_folder)
+
+    @property
+    def samples(self) -> int:
+        """Number of training samples."""
+        return int(self.manifest["samples"]["train"])
+
+    @property
+    def batch_size(self) -> int:
+        """Number of samples per step."""
+        return min(resolve_batch_size(self.recipe, self.settings["batch_size"]) or self.samples, self.samples)
+
+    def feed(self, epoch: int) -> EpochFeed:
+        """The feed of an epoch."""
+        return epoch_feed(self.samples, self.batch_size, run_seed(self.settings["seed"], 1), epoch)
+
+    @property
+    def transform(self) -> InputTransform | None:
+        """The transform of stored images; None for token ids."""
+        return merged_input(self.recipe, self.settings["input"])
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the images are read from files while the network trains."""
+        return is_streamed(self.transform, self.manifest["kind"])
+
+    @property
+    def architecture(self) -> Architecture:
+        """The network."""
+        manifest = self.manifest
+        return self.recipe.architecture(seen_shape(self.transform, manifest["sample_shape"]), manifest["classes"])
+
+    def steps(self) -> list[TuningStep]:
+        """The steps of the tuning that are taken here, in their order."""
+        framework = known_frameworks()[self.framework]
+        taken = framework.steps({node.op for node in self.architecture.nodes}, self.device)
+        return [step for step in framework.tuning if step.name in taken and not (step.resident and self.streamed)]
+
+
+def trainer(timed: Timed, steps: Sequence[str], threads: int) -> Train:
+    """Return a function (number of epochs, steps of each or None for all) that trains and returns its seconds.
+
+    steps: those of the tuning; none of them is the stock loop.
+    """
+    recipe, settings, architecture = timed.recipe, timed.settings, timed.architecture
+    optimizer = merged_optimizer(recipe, settings)
+    rates = epoch_rates(optimizer, settings["learning_rate_schedule"], timed.batch_size, 1)
+    adapter = create_adapter(timed.framework, threads, "tuned" if steps else "stock", steps or None)
+    adapter.build(
+        architecture=architecture,
+        weights=initial_weights_of(settings, architecture, recipe.initializer, run_seed(settings["seed"], 1)),
+        optimizer=optimizer.with_rates(rates),
+        device=timed.device,
+        dtype=DTYPE,
+    )
+    adapter.check_device(timed.device)
+    place = (timed.dataset_folder, timed.mean_file, timed.transform)
+    splits = open_splits(*place, DTYPE, settings["loader"], threads, timed.packed_folder, ["train"])
+    adapter.load(split="train", inputs=splits["train"][0], labels=splits["train"][1])
+    epochs, compiled = count(1), set[int | None]()
+
+    def train(epoch_count: int, step_count: int | None) -> float:
+        parts = [timed.feed(next(epochs)).parts(step_count)[0] for _ in range(epoch_count)]
+        if step_count not in compiled:
+            adapter.compile(parts[0])
+            compiled.add(step_count)
+        adapter.synchronize()
+        begin = time.perf_counter()
+        for part in parts:
+            adapter.train_epoch(part)
+        adapter.synchronize()
+        return time.perf_counter() - begin
+
+    return train
+
+
+def time_tuning(timed: Timed, start: Callable[[Sequence[str], int], Trainee], threads: int) -> dict[str, Any]:
+    """Time each step of the tuning beside those before it; return the measured part of the file (records/tuning.py).
+
+    start: starts a process that trains with steps of the tuning and a number of threads.
+    threads: number of CPUs that are held. On the CPU, half of it is tried too, then a quarter, and so on; not for
+        streamed images, which need the other CPUs to be loaded.
+
+    Raises MeasurementError if a process fails.
+    """
+    steps, least_threads = timed.steps(), threads if timed.device == "gpu" or timed.streamed else 1
+    names, measured = [step.name for step in steps], []
+    with ExitStack() as running:
+
+        def started(taken: Sequence[str], thread_count: int) -> Trainee:
+            trainee = start(taken, thread_count)
+            running.callback(trainee.close)
+            return trainee
+
+        before = started([], threads)
+        turn = _turn(before, timed.feed(1).steps)
+
+        def compared(after: Trainee) -> dict[str, list[float]]:
+            after.take_turn(*turn)  # a warm-up
+            before_seconds, seconds = in_turn(before, after, ROUNDS, *turn)
+            return {"before_seconds": before_seconds, "seconds": seconds}
+
+        for place, step in enumerate(steps, start=1):
+            after = started(names[:place], threads)
+            named = {"step": step.name, "text": step.text, "threads": threads, "taken": True}
+            measured.append(named | compared(after))
+            before.close()
+            before = after
+        while (fewer := threads // 2) >= least_threads:
+            after = started(names, fewer)
+            seconds = compared(after)
+            faster = all(map(float.__gt__, *seconds.values()))
+            named = {"step": THREADS, "text": f"{fewer} of {threads} threads", "threads": fewer, "taken": faster}
+            measured.append(named | seconds)
+            if not faster:
+                break
+            before.close()
+            before, threads = after, fewer
+    epochs, steps_of_each = turn
+    return {
+        "turn": {"epochs": epochs, "samples": epochs * timed.feed(1).parts(steps_of_each)[0].samples},
+        "epoch_samples": timed.samples,
+        "steps": measured,
+        "threads": threads,
+    }
+
+
+def _turn(stock: Trainee, epoch_steps: int) -> tuple[int, int | None]:
+    """Return (number of epochs, steps of each or None for all) of a turn, which depends on the speed of the stock loop.
+
+    epoch_steps: number of steps in an epoch.
+    """
+    steps = 1
+    while (seconds := stock.take_turn(1, steps)) < TURN_SECONDS and steps < epoch_steps:
+        steps = min(2 * steps, epoch_steps)
+    epoch_seconds = seconds * epoch_steps / steps
+    if epoch_seconds <= LONGEST_EPOCH_SECONDS:
+        stock.take_turn(1, None)  # a warm-up
+        return ceil(TURN_SECONDS / epoch_seconds), None
+    return 1, steps
