@@ -96,8 +96,9 @@ def network(part: str) -> Architecture:
         return chain(part, (1, 32, 32), layers)
     if part in LAYERS:
         op, attributes = LAYERS[part]
-        layers = [(f"layer{i}", op, attributes) for i in range(5)]
-        return chain("layers", (64, 28, 28), [*layers, ("f", "Flatten", {}), ("d", "Dense", {"units": 2})])
+        first = ("first", "Conv2D", {"filters": 64, "size": 1})  # so that gradients go through the layers
+        layers = [first, *((f"layer{i}", op, attributes) for i in range(5))]
+        return chain("layers", (1, 28, 28), [*layers, ("f", "Flatten", {}), ("d", "Dense", {"units": 2})])
     return chain("head", (1, 32, 32), [("f", "Flatten", {}), ("d", "Dense", {"units": 1000})])
 
 

@@ -2,12 +2,15 @@
 
 from trainmark.networks.graph import Graph
 
-IMAGE = (2, 9, 10)
+IMAGE = (2, 9, 11)
 TOKENS = (7,)
 
 
 def _image_network():
-    """Two branches and an auxiliary head; windows that extend beyond the end, windows that do not, and padding."""
+    """Two branches and an auxiliary head; windows that extend beyond the end, windows that do not, and padding.
+
+    The padding of the head lies in other places than Keras's own.
+    """
     graph = Graph(IMAGE)
     stem = graph.add("conv1", "Conv2D", filters=6, size=3, stride=2, padding=1)
     graph.add("conv1_bn", "BatchNorm")
@@ -20,7 +23,8 @@ def _image_network():
     graph.add("branch2", "Conv2D", filters=10, size=3, padding=1)
     graph.add("branch3", "AvgPool2D", after=pooled, size=3, padding=1)
     joined = graph.add("joined", "Concat", after=("branch1_relu", "branch2", "branch3"))
-    graph.add("head_pool", "MaxPool2D", after=stem, size=3, stride=3, ceil=0)
+    graph.add("head_pool", "MaxPool2D", after=stem, size=3, stride=2, padding=1, ceil=0)
+    graph.add("head_average", "AvgPool2D", size=2, stride=2, padding=1)
     graph.add("head_flatten", "Flatten")
     graph.add("head_fc1", "Dense", units=5, bias=0)
     graph.add("head_fc1_bn", "BatchNorm", epsilon=1e-3, decay=0.8)
