@@ -53,6 +53,7 @@ class Case(NamedTuple):
             "loops": [self.loop],
             "epochs": [self.epochs],
             "repeats": 1,
+            "time_tuning": False,  # which would take a minute for each framework
             **self.settings,
         }
         return {"experiments": {"killed": experiment, "undisturbed": experiment}, "datasets": dict(self.datasets)}

@@ -11,8 +11,10 @@ import yaml
 from gpu_runs import installed
 from harness import REPOSITORY, environment, snakemake, write_config
 
+from trainmark.frameworks.registry import known_frameworks
 from trainmark.parity.compare import REFUSED
 from trainmark.records.record import read_record
+from trainmark.records.tuning import read_tuning
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -25,16 +27,20 @@ def test_both_experiments_on_both_devices(tmp_path, record_property):
     default = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())["experiments"]["digits"]
     both = {"frameworks": installed(), "devices": ["cpu", "gpu"]}
     flux = {"recipes": ["mnist-mlp-flux"], "epochs": [10], "repeats": 1, "input": {"subtract_mean": True}}
+    having = [name for name in installed() if "tuned" in known_frameworks()[name].loops]
+    tuned = {"recipes": ["mnist-mlp-keras"], "frameworks": having, "devices": ["gpu"], "loops": ["tuned"]}
     config = {"experiments": {"digits": default | both, "flux": flux | both}}
+    config["experiments"]["tuned"] = tuned | {"epochs": [3], "repeats": 1}
     name = write_config(tmp_path, config)
     process = snakemake(tmp_path, "--cores", "all", "--resources", "gpu=1", "--configfile", name)
     assert process.returncode == 0, process.printed[-6000:]
     assert (tmp_path / "results/report/index.html").stat().st_size > 100_000
     records = [read_record(path) for path in (tmp_path / "results" / "runs").rglob("record.json")]
-    assert len(records) == 14 * len(installed())
-    assert Counter(record["provenance"]["device"]["kind"] for record in records) == {
-        "cpu": len(records) // 2, "gpu": len(records) // 2,
-    }  # fmt: skip
+    of_device = len(installed()) * (len(default["epochs"]) * default["repeats"] + 1)
+    kinds = {"cpu": of_device, "gpu": of_device + len(having)}
+    assert Counter(record["provenance"]["device"]["kind"] for record in records) == kinds
+    timed = [read_tuning(path) for path in (tmp_path / "results" / "tuning").rglob("*.json")]
+    assert sorted(tuning["framework"] for tuning in timed if tuning["steps"]) == sorted(having)
     assert {record["status"] for record in records} == {"ok"}
     for file in (tmp_path / "results" / "certificates").rglob("*.json"):
         for pair in json.loads(file.read_text())["pairs"]:

@@ -99,7 +99,7 @@ def test_every_module_of_the_formats_is_a_format_or_a_helper():
     assert formats == {name for name in modules if not name.startswith("_")} == set(known_formats())
 
 
-@pytest.mark.parametrize("script", ["train", "trace_training", "predict"])
+@pytest.mark.parametrize("script", ["train", "trace_training", "time_tuning", "predict"])
 def test_a_script_that_computes_loads_no_numpy_before_it_holds_its_cpus(script):
     """numpy and the frameworks make their threads when they are imported."""
     done = python(f"import sys, {script}; print(*sys.modules)")

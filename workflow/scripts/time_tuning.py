@@ -19,8 +19,6 @@ from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.tuning import write_tuning
 from trainmark.training.arguments import parse_with_trainer
-from trainmark.training.tuning import Timed, time_tuning, trainer
-from trainmark.training.turns import Trainee
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -36,17 +34,21 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
     """Lock the device as for a run, time the steps, and write the result."""
     recipe, framework = RECIPES[arguments.recipe], arguments.framework
     code = digest(*timing_code(recipe, framework))  # computed before any wait, during which the code may be edited
-    timed = Timed(
-        arguments.recipe,
-        framework,
-        arguments.device,
-        arguments.settings,
-        arguments.dataset_folder,
-        arguments.mean,
-        arguments.packed,
-    )
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
+        # imported here because numpy makes its threads when it is imported
+        from trainmark.training.tuning import Timed, time_tuning, trainer
+        from trainmark.training.turns import Trainee
+
         started, begin, cpus = datetime.now(UTC), time.monotonic(), in_order_of_use(device_lock.cpus)
+        timed = Timed(
+            arguments.recipe,
+            framework,
+            arguments.device,
+            arguments.settings,
+            arguments.dataset_folder,
+            arguments.mean,
+            arguments.packed,
+        )
 
         def start(steps: Sequence[str], threads: int) -> Trainee:
             # Processes inherit CPUs and environment variables. A variable that one step sets, all later ones have, too.
@@ -55,28 +57,23 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
             name = f"{framework} with {', '.join(steps) or 'the stock loop'}, {threads} threads"
             return Trainee(name, trainer, timed, steps, threads)
 
-        tuning = time_tuning(timed, start, len(cpus))
-    write_tuning(
-        {
-            **{key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)},
-            "inputs": {
-                "settings": dict(arguments.settings),
-                "recipe": recipe_values(recipe),
-                "dataset_sha256": timed.manifest["content_sha256"],
-                "code": code,
-            },
-            "machine": {
-                "host": platform.node(),
-                "cpu_model": cpu_model(),
-                "cpus": len(cpus),
-                "gpu": device_lock.gpu,
-            },
-            "started": started.isoformat(timespec="seconds"),
-            "wall_seconds": time.monotonic() - begin,
-            **tuning,
-        },
-        arguments.out,
-    )
+        measured = time_tuning(timed, start, len(cpus))
+        machine = {"host": platform.node(), "cpu_model": cpu_model(), "cpus": len(cpus), "gpu": device_lock.gpu}
+    inputs = {
+        "settings": dict(arguments.settings),
+        "recipe": recipe_values(recipe),
+        "dataset_sha256": timed.manifest["content_sha256"],
+        "code": code,
+    }
+    tuning = {
+        **{key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)},
+        "inputs": inputs,
+        "machine": machine,
+        "started": started.isoformat(timespec="seconds"),
+        "wall_seconds": time.monotonic() - begin,
+        **measured,
+    }
+    write_tuning(tuning, arguments.out)
 
 
 def main() -> None:

@@ -128,7 +128,7 @@ for _name in ("dtype", "flags", "nbytes", "ndim", "shape", "size"):
     setattr(ndarray, _name, _attribute(_name))
 for _name in ("__bool__", "__float__", "__int__", "item"):
     setattr(ndarray, _name, _read(_name))
-for _name in ("astype", "dot", "max", "mean", "reshape", "sum", "transpose", "var"):
+for _name in ("argmax", "astype", "dot", "max", "mean", "reshape", "sum", "transpose", "var"):
     setattr(ndarray, _name, device_function(getattr(numpy.ndarray, _name)))
 
 NAMES = """add concatenate divide dot exp expand_dims log matmul maximum multiply not_equal ones_like reciprocal

@@ -14,6 +14,7 @@ from trainmark.plan.dependencies import (
     preparing_code,
     recipe_values,
     report_code,
+    timing_code,
     tracing_code,
     training_code,
 )
@@ -46,6 +47,13 @@ def test_a_trace_depends_on_the_certified_steps_and_not_on_the_training():
         not {"train", "trainmark.training.run", "trainmark.frameworks.keras_adapter", "trainmark.parity.compare"}
         & modules
     )
+
+
+def test_a_timed_tuning_depends_on_both_loops_and_not_on_the_training_of_runs():
+    modules = set(code_digests.digests(*timing_code(RECIPE, "chainer")))
+    adapters = {f"trainmark.frameworks.chainer_{part}" for part in ("adapter", "tuned")}
+    assert {"time_tuning", "trainmark.training.tuning", "trainmark.networks.zoo.mlp", *adapters} <= modules
+    assert not {"train", "trainmark.training.run", "trainmark.frameworks.keras_adapter"} & modules
 
 
 def test_a_run_depends_on_nothing_that_certifies():

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import time_tuning
 import trace_training
 import train
 
@@ -15,6 +16,7 @@ from trainmark.recipes.catalogue import RECIPES
 OWN = {
     train: ["--experiment", "e", "--dataset", "d", "--epochs", "2", "--repeat", "1"],
     trace_training: [],
+    time_tuning: ["--experiment", "e", "--dataset", "d"],
 }
 """Further required arguments of each script."""
 

@@ -28,6 +28,17 @@ class WordVectors(L.EmbedID):
         return F.transpose(super().forward(ids), (0, 2, 1))
 
 
+def _maximum_over_time(x: chainer.Variable) -> chainer.Variable:
+    """Return the maximum of each channel of (samples, channels, length).
+
+    Not by F.max, which passes the whole gradient to each of several equal values, nor by F.max_pooling_1d, which copies
+    all values twice.
+    """
+    samples, channels, length = x.shape
+    places = x.array.argmax(axis=2).reshape(-1).astype(np.int32)
+    return F.reshape(F.select_item(F.reshape(x, (-1, length)), places), (samples, channels))
+
+
 LINKS: Mapping[str, Callable[[Node, Shape], chainer.Link]] = {
     "Dense": lambda node, shape: L.Linear(shape[0], node.integer("units"), nobias=not node.attributes["bias"]),
     "Conv2D": lambda node, shape: L.Convolution2D(shape[0], **_convolution(node)),
@@ -48,8 +59,7 @@ FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     ),
     "MaxPool2D": lambda node, x: F.max_pooling_2d(x, *_window(node), cover_all=bool(node.attributes["ceil"])),
     "AvgPool2D": lambda node, x: F.average_pooling_2d(x, *_window(node)),
-    # Not F.max, which passes the whole gradient to each of several equal values.
-    "GlobalMaxPool1D": lambda node, x: F.squeeze(F.max_pooling_1d(x, x.shape[2]), axis=2),
+    "GlobalMaxPool1D": lambda node, x: _maximum_over_time(x),
     "Concat": lambda node, *xs: F.concat(xs, axis=1),
     "Add": lambda node, *xs: F.add(*xs),
     "BinaryLogits": lambda node, x: F.concat((x.xp.zeros_like(x.array), x), axis=1),

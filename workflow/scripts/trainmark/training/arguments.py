@@ -1,4 +1,4 @@
-"""The arguments that train.py, trace_training.py and evaluate.py share: recipe, framework, device, loop, ..."""
+"""The arguments that the scripts of one trainer share: recipe, framework, device, loop, ..."""
 
 import argparse
 import json
