@@ -141,7 +141,7 @@ bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often v
 bench-epochs: $(VENV)/.installed-dev ## how close do correct trainings come to the certificate's limit? Some minutes
 	@$(BENCHMARK)/honest_epochs.py
 
-bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: a quarter of an hour
+bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: half an hour (MNIST=<mirror>)
 	@$(BENCHMARK)/loops.py
 
 bench-own: $(VENV)/.installed-dev ## our own layers and update rules beside the frameworks': a quarter of an hour

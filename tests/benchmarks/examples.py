@@ -112,7 +112,10 @@ def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_s
     from trainmark.frameworks.chainer_layers import L, chainer
 
     model = L.Classifier(_chainer_networks()[recipe]())
-    optimizers = {"mnist-mlp-keras": chainer.optimizers.RMSprop, "imagenet-resnet50": chainer.optimizers.MomentumSGD}
+    optimizers = {
+        "mnist-mlp-keras": lambda: chainer.optimizers.RMSprop(lr=1e-3, alpha=0.9),  # Keras's defaults
+        "imagenet-resnet50": chainer.optimizers.MomentumSGD,
+    }
     optimizer = optimizers.get(recipe, chainer.optimizers.Adam)()
     optimizer.setup(model)
     if recipe.startswith("mnist"):

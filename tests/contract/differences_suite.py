@@ -273,6 +273,14 @@ def test_relu_after_dense_may_make_zero_of_nan():
     assert (fused == 0).all() or np.isnan(fused).all()
 
 
+@pytest.mark.skipif(BACKEND == "torch", reason="torch computes with them, as numpy does")
+def test_values_below_the_least_normal_one_are_zero_on_the_cpu():
+    least = np.finfo(np.float32).smallest_normal
+    assert np.float32(least / 2) > 0
+    with keras.device("cpu"):
+        assert numpy(ops.convert_to_tensor(np.full(8, least, np.float32)) * np.float32(0.5)).tolist() == [0] * 8
+
+
 def test_losses_that_fit_reports_are_running_means():
     """They are means of the epoch so far, not of the batch."""
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])

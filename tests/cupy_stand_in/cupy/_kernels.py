@@ -26,7 +26,7 @@ template <class T> struct CArray {
   T* values;
   const ptrdiff_t* shape;
   T& operator[](ptrdiff_t i) const { return values[i]; }
-  template <class Int, int N> T& operator[](const Int (&index)[N]) const {
+  template <int N> T& operator[](const ptrdiff_t (&index)[N]) const {
     ptrdiff_t i = 0;
     for (int axis = 0; axis < N; ++axis) i = i * shape[axis] + index[axis];
     return values[i];

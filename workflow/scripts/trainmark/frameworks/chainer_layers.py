@@ -28,15 +28,26 @@ class WordVectors(L.EmbedID):
         return F.transpose(super().forward(ids), (0, 2, 1))
 
 
-def _maximum_over_time(x: chainer.Variable) -> chainer.Variable:
-    """Return the maximum of each channel of (samples, channels, length).
+class MaximumOverTime(chainer.FunctionNode):
+    """The maximum of each channel of (samples, channels, length). Its gradient goes to one of several equal values.
 
-    Not by F.max, which passes the whole gradient to each of several equal values, nor by F.max_pooling_1d, which copies
-    all values twice.
+    Chainer's F.max passes the whole gradient to each of them, and F.max_pooling_1d copies all values twice.
     """
-    samples, channels, length = x.shape
-    places = x.array.argmax(axis=2).reshape(-1).astype(np.int32)
-    return F.reshape(F.select_item(F.reshape(x, (-1, length)), places), (samples, channels))
+
+    def forward(self, inputs: tuple) -> tuple:
+        """Return the maxima (samples, channels)."""
+        (x,) = inputs
+        self.retain_inputs((0,))
+        self._xp = chainer.backend.get_array_module(x)
+        samples, channels, _ = x.shape
+        self._places = (self._xp.arange(samples)[:, np.newaxis], self._xp.arange(channels), x.argmax(axis=2))
+        return (x[self._places],)
+
+    def backward(self, indexes: tuple, gradients: tuple) -> tuple:
+        """Return the gradient of the input, in the input's layout."""
+        gradient = self._xp.zeros_like(self.get_retained_inputs()[0].array)
+        gradient[self._places] = gradients[0].array
+        return (chainer.as_variable(gradient),)
 
 
 LINKS: Mapping[str, Callable[[Node, Shape], chainer.Link]] = {
@@ -59,7 +70,7 @@ FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     ),
     "MaxPool2D": lambda node, x: F.max_pooling_2d(x, *_window(node), cover_all=bool(node.attributes["ceil"])),
     "AvgPool2D": lambda node, x: F.average_pooling_2d(x, *_window(node)),
-    "GlobalMaxPool1D": lambda node, x: _maximum_over_time(x),
+    "GlobalMaxPool1D": lambda node, x: MaximumOverTime().apply((x,))[0],
     "Concat": lambda node, *xs: F.concat(xs, axis=1),
     "Add": lambda node, *xs: F.add(*xs),
     "BinaryLogits": lambda node, x: F.concat((x.xp.zeros_like(x.array), x), axis=1),

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
@@ -70,7 +71,8 @@ class Backend(NamedTuple):
     peak_bytes: (module, GPU) -> peak memory there; None if the backend does not report it.
     data: (module, numpy array) -> array for fit and predict.
     stream: (module, iterator of (inputs, labels), shape of one input, its dtype) -> what fit and predict take.
-    takes_batches: whether fit trains on an iterator as fast as on arrays. It then needs no array in the epoch's order.
+    batches: (module, inputs, labels) -> function (feed) -> its batches, as fit takes them; None if fit is faster with
+        an array in the epoch's order.
     uncached: (module, array) -> the array, without the copy of it that the backend keeps on the host once it is read.
     seed: (module, seed); seeds a global generator.
     limit_threads: (module, threads). JAX needs none: it follows the CPUs that the process may use.
@@ -86,13 +88,32 @@ class Backend(NamedTuple):
     peak_bytes: Callable[..., int | None]
     data: Callable[..., Any] = lambda module, array: array
     stream: Callable[..., Any] = lambda module, batches, shape, dtype: batches
-    takes_batches: bool = False
+    batches: Callable[..., Callable[[EpochFeed], Any]] | None = None
     uncached: Callable[..., Any] = lambda module, array: array
     seed: Callable[..., object] = lambda module, seed: None
     limit_threads: Callable[..., object] = lambda module, threads: None
     thread_pools: Callable[..., dict[str, int]] = lambda module: {}
     open_compilation_cache: Callable[..., Mapping[str, int] | None] = lambda module, folder: None
     float32_ops: tuple[str, ...] = ()
+
+
+def batches_of(inputs: np.ndarray, labels: np.ndarray, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
+    """Yield the batches of a feed, taken from arrays."""
+    for place in feed.places():
+        batch = place if feed.order is None else feed.order[place]
+        yield inputs[batch], labels[batch]
+
+
+def _tensorflow_batches(tf: Any, inputs: np.ndarray, labels: np.ndarray) -> Callable[[EpochFeed], Any]:
+    """See `Backend.batches`. Of arrays, fit would make tensors in every epoch."""
+    with tf.device("CPU"):
+        arrays = tf.convert_to_tensor(inputs), tf.convert_to_tensor(labels)
+
+    def batches(feed: EpochFeed) -> Any:
+        order = tf.data.Dataset.from_tensor_slices(feed.order).batch(feed.batch_size)
+        return order.map(lambda batch: tuple(tf.gather(array, batch) for array in arrays)).prefetch(1)
+
+    return batches
 
 
 def _open_jax_cache(jax: Any, folder: Path) -> Mapping[str, int]:
@@ -134,6 +155,7 @@ BACKENDS = {
             "tensorflow inter-op": tf.config.threading.get_inter_op_parallelism_threads(),
         },
         peak_bytes=lambda tf, gpu: tf.config.experimental.get_memory_info("GPU:0")["peak"],
+        batches=_tensorflow_batches,
         # Of an iterator Keras makes a dataset that takes batches ahead, in a thread: the training would seem to wait.
         stream=lambda tf, batches, shape, dtype: tf.data.Dataset.from_generator(
             lambda: batches,
@@ -145,7 +167,7 @@ BACKENDS = {
         gpu_name=lambda jax, gpu: gpu.device_kind,
         wait=lambda jax, arrays: jax.block_until_ready(arrays),
         refuse_tf32=lambda jax: jax.config.update("jax_default_matmul_precision", "highest"),
-        takes_batches=True,
+        batches=lambda jax, *arrays: partial(batches_of, *arrays),
         uncached=lambda jax, array: array.addressable_data(0),
         open_compilation_cache=_open_jax_cache,
         # None with XLA_PYTHON_CLIENT_ALLOCATOR=platform
@@ -243,6 +265,7 @@ class KerasAdapter(Adapter):
             inputs if isinstance(inputs, Stream) else self._backend.data(self._module, to_channels_last(inputs)),
             self._backend.data(self._module, labels.astype(np.int32)),
         )
+        self._fed: Callable[[EpochFeed], Any] | None = None  # see `Backend.batches`
 
     def compile(self, feed: EpochFeed) -> None:
         """See `adapter.Adapter.compile`."""
@@ -267,18 +290,13 @@ class KerasAdapter(Adapter):
         inputs, labels = self._splits["train"]
         if isinstance(inputs, Stream):
             return {"x": self._batches(inputs, inputs.training_batches(feed)), "steps_per_epoch": feed.steps}
-        if feed.order is not None and self._backend.takes_batches:
-            return {"x": self._resident_batches(feed), "steps_per_epoch": feed.steps}
+        if feed.order is not None and self._backend.batches:
+            if self._fed is None:
+                self._fed = self._backend.batches(self._module, inputs, labels)
+            return {"x": self._fed(feed), "steps_per_epoch": feed.steps}
         if feed.order is not None:
             inputs, labels = inputs[feed.order], labels[feed.order]
         return {"x": inputs, "y": labels, "batch_size": feed.batch_size}
-
-    def _resident_batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
-        """Yield the batches of a feed from the arrays of the split "train"."""
-        inputs, labels = self._splits["train"]
-        for place in feed.places():
-            batch = place if feed.order is None else feed.order[place]
-            yield inputs[batch], labels[batch]
 
     def _batches(self, stream: Stream, batches: Iterator[Batch]) -> Any:
         """Return the batches of a stream in the form that fit and predict take."""
