@@ -77,12 +77,11 @@ class LocalResponseNorm(keras.layers.Layer):
         self._n, self._k, self._alpha, self._beta = n, k, alpha, beta
 
     def call(self, inputs: Any) -> Any:
-        """Compute the sum over neighbours from n shifted slices."""
-        channels = inputs.shape[-1]
-        squares = ops.pad(ops.square(inputs), ((0, 0),) * 3 + ((self._n // 2, self._n // 2),))
-        total = squares[..., :channels]
-        for shift in range(1, self._n):
-            total = total + squares[..., shift : shift + channels]
+        """Compute the sums over neighbours as a product with a matrix that has ones where channels are neighbours."""
+        place = np.arange(inputs.shape[-1])
+        neighbours = np.abs(place - place[:, np.newaxis]) <= self._n // 2
+        # Not by ops.matmul, which computes in float32 on torch, also in a float64 network.
+        total = ops.einsum("nhwc,cd->nhwd", ops.square(inputs), ops.cast(neighbours, inputs.dtype))
         normaliser = self._k + self._alpha * total
         if self._beta == 0.75:  # the usual value, without a power, which takes several times as long as a root
             root = ops.rsqrt(normaliser)
