@@ -1,6 +1,7 @@
 """The tuned loop of Chainer: slices of arrays on the device, updates in the cache, and faster dropout masks."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -138,15 +139,13 @@ class TunedChainerAdapter(ChainerAdapter):
 
     def _batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
         """Yield (inputs, labels) of each step, on the device."""
-        inputs, labels = self._splits["train"]
+        inputs = self._splits["train"][0]
         if isinstance(inputs, Stream):
             yield from (send_batch(batch, self._device) for batch in inputs.training_batches(feed))
             return
-        inputs, labels = self._on_device
-        order = None if feed.order is None else self._device.send(feed.order)
-        for place in feed.places():
-            batch = place if order is None else order[place]
-            yield inputs[batch], labels[batch]
+        if feed.order is not None:
+            feed = replace(feed, order=self._device.send(feed.order))
+        yield from feed.batches(*self._on_device)
 
     def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
         """See `adapter.Adapter.load`. The arrays of training are sent to the device once."""

@@ -3,7 +3,6 @@
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
@@ -97,13 +96,6 @@ class Backend(NamedTuple):
     float32_ops: tuple[str, ...] = ()
 
 
-def batches_of(inputs: np.ndarray, labels: np.ndarray, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
-    """Yield the batches of a feed, taken from arrays."""
-    for place in feed.places():
-        batch = place if feed.order is None else feed.order[place]
-        yield inputs[batch], labels[batch]
-
-
 def _tensorflow_batches(tf: Any, inputs: np.ndarray, labels: np.ndarray) -> Callable[[EpochFeed], Any]:
     """See `Backend.batches`. Of arrays, fit would make tensors in every epoch."""
     with tf.device("CPU"):
@@ -167,7 +159,7 @@ BACKENDS = {
         gpu_name=lambda jax, gpu: gpu.device_kind,
         wait=lambda jax, arrays: jax.block_until_ready(arrays),
         refuse_tf32=lambda jax: jax.config.update("jax_default_matmul_precision", "highest"),
-        batches=lambda jax, *arrays: partial(batches_of, *arrays),
+        batches=lambda jax, *arrays: lambda feed: feed.batches(*arrays),
         uncached=lambda jax, array: array.addressable_data(0),
         open_compilation_cache=_open_jax_cache,
         # None with XLA_PYTHON_CLIENT_ALLOCATOR=platform

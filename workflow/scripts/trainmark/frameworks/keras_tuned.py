@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from trainmark.frameworks.keras_adapter import KerasAdapter, batches_of
+from trainmark.frameworks.keras_adapter import KerasAdapter
 from trainmark.frameworks.keras_optimizers import set_rates
 from trainmark.frameworks.tuning import StepsTaken
 from trainmark.networks.graph import Architecture
@@ -159,7 +159,7 @@ class TunedKerasAdapter(KerasAdapter):
         elif self._arrays and feed.order is None and feed.batch_size == len(labels):
             yield self._arrays
         else:
-            yield from batches_of(inputs, labels, feed)
+            yield from feed.batches(inputs, labels)
 
     def counted(self) -> dict[str, int]:
         """See `adapter.Adapter.counted`."""

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,12 @@ class EpochFeed:
         """Yield the positions of each step's samples in the epoch."""
         for start in range(0, self.samples, self.batch_size):
             yield slice(start, min(start + self.batch_size, self.samples))
+
+    def batches(self, inputs: Any, labels: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield (inputs, labels) of each step, taken from arrays of the split's samples."""
+        for place in self.places():
+            batch = place if self.order is None else self.order[place]
+            yield inputs[batch], labels[batch]
 
     def batch_sizes(self) -> np.ndarray:
         """Return the number of samples of each step, int64, (steps,)."""
