@@ -166,8 +166,9 @@ bench-cluster: $(VENV)/.installed-dev ## 2,000 short runs through a real Slurm (
 
 ##@ For developers: requirements
 
-# No address of an index is written into the locks.
-LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
+# No address of an index is written into the locks. They name extras because pip 23.2, which Python 3.11 brings, takes a package with
+# extras from its newest release unless the lock pins it with them.
+LOCK := uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
 ENVIRONMENTS := $(shell sed -n 's/^env-\([a-z-]*\) = .*/\1/p' pyproject.toml)
 LOCKS := requirements.txt requirements-gpu.txt requirements-torch.txt
 # For one machine and Python, so that no line has a condition. Chainer is installed by its post-deploy.sh.

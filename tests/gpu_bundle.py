@@ -61,8 +61,8 @@ STACK = {
 }
 """Packages whose versions `run` always prints, with the distributions that they are installed from."""
 
-LOCKED = re.compile(r"^([\w.-]+)==(\S+)(?: ; (.+?))?((?: \\\n +--hash=\S+)+)$", re.MULTILINE)
-"""An entry of a lock: name, version, marker, hashes."""
+LOCKED = re.compile(r"^([\w.-]+)(?:\[.+?\])?==(\S+)(?: ; (.+?))?((?: \\\n +--hash=\S+)+)$", re.MULTILINE)
+"""An entry of a lock: name, version, marker, hashes. The extras that it was locked with are left out."""
 
 RUN = """\
 #!/bin/sh
