@@ -43,7 +43,6 @@ from trainmark.plan.products import (
 from trainmark.plan.run import (
     CERTIFICATE_FILE,
     RUN_FOLDER,
-    STOCK,
     TRAINER,
     Run,
     Trainer,
@@ -266,8 +265,7 @@ class Campaign:
 
     def tuning(self, wildcards: Wildcards) -> list[str]:
         """The timed tuning that a run reads; an empty list for a stock loop, or if nothing is timed."""
-        timed = wildcards.loop != STOCK and self.config["experiments"][wildcards.experiment]["time_tuning"]
-        return [TUNING_FILE.format_map(wildcards)] if timed else []
+        return [f"{TUNINGS}/{file}" for file in tuning_files(self.config, [wildcards])]
 
     def packed_images(self, wildcards: Wildcards) -> list[str]:
         """The packed images that a training of an experiment reads, if its loader asks for them."""
