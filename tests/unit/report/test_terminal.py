@@ -106,6 +106,9 @@ def test_agreement_has_a_line_per_pair_of_trainers(printed):
     text = printed(record("a", changes={"step_losses": [1.0, 1.0]}), record("b", changes={"step_losses": [1.0, 0.75]}))
     assert "the losses of the first 2 steps" in text
     assert "  a on cpu and b on cpu: 2.50e-01 in the median, 2.50e-01 at most" in text
+    changes = {"step_losses": [1.0], "settings.experiment.step_losses": 1}
+    text = printed(*(record(name, changes=changes) for name in "ab"))
+    assert "the losses of the first step of two" in text
 
 
 def test_runs_that_waited_for_data_have_one_line(printed):

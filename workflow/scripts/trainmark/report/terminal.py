@@ -124,6 +124,7 @@ def _agreement(agreement: pd.DataFrame) -> str:
         for row in agreement.to_dict("records")
     ]
     steps = agreement["steps"].max()
+    first = "step" if steps == 1 else f"{steps} steps"
     return "\n".join(
-        [f"Largest relative difference between the losses of the first {steps} steps of two paired runs:", *rows]
+        [f"Largest relative difference between the losses of the first {first} of two paired runs:", *rows]
     )
