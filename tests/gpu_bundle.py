@@ -44,6 +44,7 @@ LARGE = {
     "pandas": "tables and reports",
     "matplotlib": "figures and reports",
     "scikit-learn": "the dataset digits",
+    "llvmlite": "the tuned loop of Chainer on the CPU",
 }
 """What is too large for the folder, with what needs it. If one is not on the machine, tests that need it skip."""
 

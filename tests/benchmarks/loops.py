@@ -60,13 +60,16 @@ def data(recipe: str) -> tuple:
 def mnist(samples: int) -> tuple:
     """Return (images, labels) of MNIST, or of the digits in its shape."""
     import numpy as np
-    from sklearn.datasets import load_digits
-
-    from trainmark.datasets.formats.idx import FILES, read_idx
 
     if mirror := os.environ.get("MNIST"):
+        from trainmark.datasets.formats.idx import FILES, read_idx
+
         images, labels = (read_idx(Path(mirror, "mnist", name), 10**8) for name in FILES["train"])
-        return images[:samples, np.newaxis].astype(np.float32) / 255, labels[:samples].astype(np.int32)
+        images = images[:samples, np.newaxis].astype(np.float32)
+        images /= 255  # in place: a copy would be the peak of the memory, in all variants alike
+        return images, labels[:samples].astype(np.int32)
+    from sklearn.datasets import load_digits
+
     images, labels = load_digits(return_X_y=True)
     images = np.pad(np.kron(images.reshape(-1, 8, 8) / 16, np.ones((3, 3))), ((0, 0), (2, 2), (2, 2)))
     places = np.arange(samples) % len(images)

@@ -423,15 +423,6 @@ def test_dropout_layers_draw_masks_of_their_own(create):
     assert np.mean(moved > 0.75 * moved.max()) == pytest.approx(1 / 16, abs=0.01)
 
 
-def test_training_is_deterministic_to_the_last_bit(built):
-    order = np.random.default_rng(3).permutation(10)
-    curves = []
-    for fresh in (False, True):
-        adapter = built("float32", architecture=network(dropout=0.2), fresh=fresh)[0]
-        curves.append([adapter.train_epoch(feed(order, 3, epoch)) for epoch in range(4)])
-    np.testing.assert_array_equal(curves[0], curves[1])
-
-
 RATES = {rule: [(("learning_rate", rate),) for rate in (0.02, 0.005)] for rule in OPTIMIZERS} | {
     "rmsprop_warmup": [
         rmsprop_warmup_rates(0.2, completed=5, legacy=False),
@@ -471,21 +462,6 @@ def test_rates_equal_to_the_constants_change_nothing(built, rule):
         np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("rule", ["adam", "momentum_sgd", "rmsprop_warmup"])
-def test_a_resumed_training_has_the_rates_of_its_epochs(built, rule):
-    """Whatever rates the adapter had when the state was taken, and when it is restored."""
-    feeds = [replace(feed(range(10), 3, epoch), rates=RATES[rule][epoch % 2]) for epoch in range(4)]
-    adapter = built("float32", rule, fresh=True)[0]
-    adapter.train_epoch(feeds[0])
-    state = adapter.state()
-    expected = [adapter.train_epoch(one) for one in feeds[1:]]
-    fresh = built("float32", rule, fresh=True)[0]
-    fresh.compile(feeds[0])
-    for resumed in (fresh, adapter):
-        resumed.set_state(state)
-        np.testing.assert_array_equal([resumed.train_epoch(one) for one in feeds[1:]], expected)
-
-
 @pytest.mark.parametrize("legacy", [False, True])
 def test_rmsprop_warmup_equals_100_epochs_by_hand(create, legacy):
     """With the continuous slope and the published one; the constants of each epoch come with its feed."""
@@ -510,33 +486,27 @@ def test_rmsprop_warmup_equals_100_epochs_by_hand(create, legacy):
     np.testing.assert_allclose(losses, expected, rtol=1e-10 if exact else 1e-3)
 
 
-@pytest.mark.parametrize("rule", ["adam", "rmsprop"])
-def test_training_resumes_from_a_state_to_the_last_bit(built, rule, tmp_path):
-    """A fresh adapter with the state continues like one that was never stopped, also with dropout."""
-    adapter = built("float32", rule, network(dropout=0.2))[0]
-    adapter.train_epoch(feed(range(10), 3, 1))
-    write_checkpoint(tmp_path, "run", Checkpoint(1, adapter.state(), {}))
-    expected = [adapter.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)]
-    fresh = built("float32", rule, network(dropout=0.2), fresh=True)[0]
-    fresh.set_state(newest_checkpoint(tmp_path, "run").state)
-    np.testing.assert_array_equal([fresh.train_epoch(feed(range(10), 3, epoch)) for epoch in (2, 3)], expected)
-    for name, array in adapter.weights().items():
-        np.testing.assert_array_equal(fresh.weights()[name], array)
-
-
-@pytest.mark.parametrize("rule", list(OPTIMIZERS))
-def test_compiling_has_no_effect_after_the_state_is_restored(built, rule):
-    """Even before the first step the state contains everything that a step changes."""
+@pytest.mark.parametrize("rule", OPTIMIZERS)
+def test_training_is_deterministic_and_resumes_to_the_last_bit(built, rule, tmp_path):
+    """Also after compiling, with dropout, and whatever rates an adapter had before: what matters is in the state."""
     order = np.random.default_rng(3).permutation(10)
-    plain, compiled = (built("float32", rule, network(dropout=0.2), fresh)[0] for fresh in (False, True))
-    state = compiled.state()
-    compiled.compile(feed(order, 3))
-    assert any(not np.array_equal(state[name], array) for name, array in compiled.state().items())
-    compiled.set_state(state)
-    for epoch in (1, 2):
-        np.testing.assert_array_equal(
-            compiled.train_epoch(feed(order, 3, epoch)), plain.train_epoch(feed(order, 3, epoch))
-        )
+    feeds = [replace(feed(order, 3, epoch), rates=RATES[rule][epoch % 2]) for epoch in range(4)]
+    compiled, other = (built("float32", rule, network(dropout=0.2), fresh=True)[0] for _ in range(2))
+    initial = compiled.state()
+    assert all(np.array_equal(initial[name], array) for name, array in other.state().items())
+    compiled.compile(feeds[1])
+    assert any(not np.array_equal(initial[name], array) for name, array in compiled.state().items())
+    compiled.set_state(initial)
+    losses = [compiled.train_epoch(feeds[0])]
+    write_checkpoint(tmp_path, "run", Checkpoint(1, compiled.state(), {}))
+    losses += [compiled.train_epoch(one) for one in feeds[1:]]
+    weights = compiled.weights()
+    resumed = newest_checkpoint(tmp_path, "run").state
+    for adapter, state, first in ((other, resumed, 1), (other, initial, 0), (compiled, resumed, 1)):
+        adapter.set_state(state)
+        np.testing.assert_array_equal([adapter.train_epoch(one) for one in feeds[first:]], losses[first:])
+        for name, array in adapter.weights().items():
+            np.testing.assert_array_equal(array, weights[name])
 
 
 def test_a_state_is_a_copy(built):

@@ -10,6 +10,7 @@ FILES = [
     for name in (
         "contract/contract_suite.py", "contract/differences_suite.py", "unit/frameworks/test_chainer_differences.py",
         "unit/networks/test_reference_networks.py", "unit/recipes/test_update_rules.py",
+        "unit/frameworks/test_chainer_fused.py",
     )
 ]  # fmt: skip
 

@@ -74,7 +74,7 @@ def test_each_step_is_timed_beside_those_before_it(timed):
     names = [step.name for step in known_frameworks()["chainer"].tuning]
     taken = [step for step in tuning["steps"] if step["step"] != "threads"]
     assert [step["step"] for step in taken] == [name for name in names if name in {step["step"] for step in taken}]
-    assert {"slices", "pieces", "masks"} <= {step["step"] for step in taken}
+    assert {"slices", "fused", "masks"} <= {step["step"] for step in taken}
     for place, step in enumerate(taken):
         assert step["before_seconds"] == pytest.approx([3.0 * 0.9**place] * ROUNDS)
         assert step["seconds"] == pytest.approx([3.0 * 0.9 ** (place + 1)] * ROUNDS)

@@ -1,6 +1,6 @@
 """The adapter of Chainer: numpy on the CPU, CuPy on the GPU. The loop is that of its documentation: an updater."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,6 @@ class ChainerAdapter(Adapter):
     out_of_memory_texts = OUT_OF_MEMORY
 
     network_class: type[Network] = Network
-    optimizers: Mapping[str, Callable[..., chainer.Optimizer]] = OPTIMIZERS
 
     def build(
         self,
@@ -92,7 +91,7 @@ class ChainerAdapter(Adapter):
         self._network.to_device(self._device)
         self.set_weights(weights)
         constants = optimizer.as_dict()
-        self._optimizer = self.optimizers[constants.pop("rule")](**constants).setup(self._network)
+        self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants).setup(self._network)
         for parameter in self._network.params():
             parameter.update_rule._init_states(parameter)  # by default at the first update; `state` would lack it
         self._gradients: Weights = {}

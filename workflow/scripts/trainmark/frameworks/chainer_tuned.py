@@ -1,27 +1,27 @@
-"""The tuned loop of Chainer: slices of arrays on the device, updates in the cache, and faster dropout masks."""
+"""The tuned loop of Chainer: slices of arrays on the device, compiled updates, and faster dropout masks."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from functools import partial
-from types import SimpleNamespace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from trainmark.frameworks.chainer_adapter import ChainerAdapter, send_batch
 from trainmark.frameworks.chainer_layers import Network, chainer
-from trainmark.frameworks.chainer_optimizers import OPTIMIZERS, set_rates
+from trainmark.frameworks.chainer_optimizers import set_rates
 from trainmark.frameworks.tuning import StepsTaken
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Node
 from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.stream import Stream
 
 TUNING = {
     "chainer": {
         "slices": {"text": "a loop of its own over slices of arrays on the device"},
         "checks": {"text": "no checks of types"},
-        "pieces": {"text": "updates in pieces that stay in the cache", "device": "cpu"},
+        "fused": {"text": "updates compiled into one loop", "device": "cpu"},
         "masks": {"text": "dropout masks in float32", "device": "cpu", "op": "Dropout"},
         "kernels": {
             "text": "OpenBLAS's kernels for AVX-512",
@@ -32,53 +32,6 @@ TUNING = {
     }
 }
 """The steps from the stock loop, see `tuning.TuningStep`."""
-
-PIECE = 1 << 15
-"""Number of values that are updated at a time: four arrays of float32 and their temporaries fit into 1 MiB of cache."""
-
-
-def _update_in_pieces(rule: chainer.UpdateRule, update: Callable, parameter: chainer.Parameter) -> None:
-    """Update a parameter on the CPU, one piece after the other.
-
-    Chainer's rules create an array for each operation. Arrays of the parameter's size go through the memory, those of a
-    piece stay in the cache. The rules are elementwise, so the result is the same, bit for bit. On the GPU they are one
-    kernel each already.
-
-    update: the rule's own `update_core_cpu`.
-    """
-    whole = rule.state
-    values, gradient = parameter.array.reshape(-1), parameter.grad.reshape(-1)
-    states = {name: array.reshape(-1) for name, array in whole.items()}
-    for start in range(0, values.size, PIECE):
-        piece = slice(start, start + PIECE)
-        rule._state = {name: array[piece] for name, array in states.items()}
-        array = values[piece]
-        update(SimpleNamespace(array=array, data=array, grad=gradient[piece], dtype=array.dtype))
-    rule._state = whole
-
-
-def _in_pieces(create: Callable[..., chainer.Optimizer]) -> Callable[..., chainer.Optimizer]:
-    """Return a function like those of OPTIMIZERS, whose optimizer updates in pieces."""
-
-    def create_in_pieces(**constants: float) -> chainer.Optimizer:
-        optimizer = create(**constants)
-        create_rule = optimizer.create_update_rule
-
-        def create_rule_in_pieces() -> chainer.UpdateRule:
-            rule = create_rule()
-            rule.update_core_cpu = partial(_update_in_pieces, rule, rule.update_core_cpu)
-            return rule
-
-        optimizer.create_update_rule = create_rule_in_pieces
-        return optimizer
-
-    return create_in_pieces
-
-
-IN_PIECES: Mapping[str, Callable[..., chainer.Optimizer]] = {
-    rule: _in_pieces(create) for rule, create in OPTIMIZERS.items()
-}
-"""Functions that return Chainer's optimizer from the constants of an update rule, by rule."""
 
 
 class TunedNetwork(Network):
@@ -110,12 +63,20 @@ class TunedChainerAdapter(ChainerAdapter):
     def __init__(self, framework: str, threads: int, taken: StepsTaken) -> None:
         super().__init__(framework, threads)
         self._taken = taken
+        self._steps: Collection[str] = ()
 
-    def build(self, *, architecture: Architecture, device: str, **arguments: Any) -> None:
+    def build(self, *, architecture: Architecture, optimizer: Optimizer, device: str, **arguments: Any) -> None:
         """See `adapter.Adapter.build`."""
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
-        self.optimizers = IN_PIECES if "pieces" in self._steps else OPTIMIZERS
-        super().build(architecture=architecture, device=device, **arguments)
+        super().build(architecture=architecture, optimizer=optimizer, device=device, **arguments)
+        if "fused" in self._steps:
+            from trainmark.frameworks.chainer_fused import fuse_updates
+
+            fuse_updates(self._network, optimizer.rule)
+
+    def versions(self) -> dict[str, str]:
+        """See `adapter.Adapter.versions`. llvmlite compiles the updates."""
+        return super().versions() | ({"llvmlite": version("llvmlite")} if "fused" in self._steps else {})
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`."""
