@@ -167,11 +167,12 @@ def _compiled(rule: Rule, constants: int, dtype: str) -> tuple[Callable[..., Non
 
 
 def _update(rule: Rule, of_chainer: chainer.UpdateRule, parameter: chainer.Parameter) -> None:
-    """Update a parameter. Its array and its states are contiguous, since Chainer allocated them."""
+    """Update a parameter."""
     constants = rule.constants(of_chainer)
     update, _ = _compiled(rule, len(constants), parameter.dtype.name)
     gradient = parameter.grad.ravel()  # a copy, unless it is contiguous
     arrays = [parameter.array, gradient, *(of_chainer.state[name] for name in rule.states)]
+    assert all(array.flags.c_contiguous for array in arrays)  # as Chainer allocates them; the loop takes addresses
     update(parameter.size, *(array.ctypes.data for array in arrays), *constants)
 
 
