@@ -638,8 +638,9 @@ def test_no_other_framework_is_imported(built, framework):
     assert packages & set(sys.modules) <= IMPORTS_ITSELF.get(framework, set())
 
 
-def test_versions_name_the_frameworks_packages(framework, unbuilt):
+def test_versions_name_the_frameworks_packages(framework, unbuilt, built):
     versions = unbuilt().versions()
+    assert versions == built()[0].versions(), "a certificate's versions are compared with those of runs"
     for package in known_frameworks()[framework].packages:
         assert versions[package][0].isdigit()
 

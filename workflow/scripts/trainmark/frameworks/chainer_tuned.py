@@ -1,8 +1,9 @@
 """The tuned loop of Chainer: slices of arrays on the device, compiled updates, and faster dropout masks."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,6 @@ class TunedChainerAdapter(ChainerAdapter):
     def __init__(self, framework: str, threads: int, taken: StepsTaken) -> None:
         super().__init__(framework, threads)
         self._taken = taken
-        self._steps: Collection[str] = ()
 
     def build(self, *, architecture: Architecture, optimizer: Optimizer, device: str, **arguments: Any) -> None:
         """See `adapter.Adapter.build`."""
@@ -75,8 +75,8 @@ class TunedChainerAdapter(ChainerAdapter):
             fuse_updates(self._network, optimizer.rule)
 
     def versions(self) -> dict[str, str]:
-        """See `adapter.Adapter.versions`. llvmlite compiles the updates."""
-        return super().versions() | ({"llvmlite": version("llvmlite")} if "fused" in self._steps else {})
+        """See `adapter.Adapter.versions`. llvmlite, which compiles updates on the CPU, can be missing for the GPU."""
+        return super().versions() | ({"llvmlite": version("llvmlite")} if find_spec("llvmlite") else {})
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`."""
