@@ -8,8 +8,8 @@ VENV := .venv
 GPU ?= $(shell nvidia-smi -L 2>/dev/null | grep -m 1 '^GPU ')
 REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
 # Disk space of .venv, measured with du.
-SIZE_OF_requirements.txt := 2.9 GB
-SIZE_OF_requirements-gpu.txt := 8.6 GB
+SIZE_OF_requirements.txt := 3.1 GB
+SIZE_OF_requirements-gpu.txt := 8.8 GB
 # Bytecode is compiled at install: without it every start of a framework costs seconds.
 PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"

@@ -39,8 +39,8 @@ def test_help_lists_every_target_and_first_what_users_need():
 @pytest.mark.parametrize(
     ("gpu", "message"),
     [
-        ("", "requirements.txt: once, a few minutes, 2.9 GB"),
-        ("GPU 0", "requirements-gpu.txt: once, a few minutes, 8.6 GB"),
+        ("", "requirements.txt: once, a few minutes, 3.1 GB"),
+        ("GPU 0", "requirements-gpu.txt: once, a few minutes, 8.8 GB"),
     ],
 )
 def test_setting_up_says_how_much_space_it_takes(gpu, message):
