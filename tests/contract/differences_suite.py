@@ -18,6 +18,7 @@ from trainmark.frameworks.keras_layers import BatchNorm, Pool2D
 from trainmark.frameworks.keras_losses import StepLosses
 from trainmark.frameworks.keras_optimizers import OPTIMIZERS
 from trainmark.frameworks.registry import create_adapter
+from trainmark.recipes.batch_order import EpochFeed
 
 BACKEND = keras.backend.backend()
 
@@ -47,6 +48,27 @@ def updated(optimizer, gradients, dtype="float64", first=1.0):
     for gradient in gradients:
         optimizer.apply([ops.convert_to_tensor(np.full(1, gradient), dtype=dtype)], [variable])
     return float(numpy(variable)[0])
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="on TensorFlow alone")
+@pytest.mark.parametrize("order", [None, np.array([3, 0, 2, 4, 1])])
+def test_tensorflow_tunes_no_dataset_of_ours_whose_epochs_would_wait_for_its_thread(order):
+    import tensorflow as tf
+
+    inputs, labels, backend = array(5, 2), np.arange(5), BACKENDS["tensorflow"]
+    feed = EpochFeed(order, 2, 5, 1)
+    batches = backend.batches(tf, inputs, labels)(feed)
+    stream = backend.stream(tf, feed.batches(inputs, labels.astype(np.int32)), (2,), "float64")
+    for dataset in (batches, stream):
+        assert dataset.options().autotune.enabled is False
+        found = list(dataset.as_numpy_iterator())
+        assert len(found) == 3
+        for batch, expected in zip(found, feed.batches(inputs, labels), strict=True):
+            for values, due in zip(batch, expected, strict=True):
+                np.testing.assert_array_equal(values, due)
 
 
 # --- dropout --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainmark.console import Terminal, redirect_output
-from trainmark.errors import failing_in_one_sentence
+from trainmark.errors import MeasurementError, failing_in_one_sentence
 from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
@@ -57,7 +57,11 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
             name = f"{framework} with {', '.join(steps) or 'the stock loop'}, {threads} threads"
             return Trainee(name, trainer, timed, steps, threads)
 
-        measured = time_tuning(timed, start, len(cpus))
+        try:
+            measured = time_tuning(timed, start, len(cpus))
+        except MeasurementError as error:
+            hint = "two such processes share the device; time_tuning: false in the experiment leaves the timing out"
+            raise MeasurementError(f"{error}; {hint}") from error
         machine = {"host": platform.node(), "cpu_model": cpu_model(), "cpus": len(cpus), "gpu": device_lock.gpu}
     inputs = {
         "settings": dict(arguments.settings),

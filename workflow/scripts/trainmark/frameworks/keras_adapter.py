@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
@@ -97,15 +98,40 @@ class Backend(NamedTuple):
 
 
 def _tensorflow_batches(tf: Any, inputs: np.ndarray, labels: np.ndarray) -> Callable[[EpochFeed], Any]:
-    """See `Backend.batches`. Of arrays, fit would make tensors in every epoch."""
+    """See `Backend.batches`. Of arrays, fit would make tensors in every epoch.
+
+    The order is a variable, so that the epochs share a dataset, and batches are slices of it: a dataset of its elements
+    would take milliseconds for thousands of them.
+    """
     with tf.device("CPU"):
         arrays = tf.convert_to_tensor(inputs), tf.convert_to_tensor(labels)
+        order = tf.Variable(np.zeros(0, np.int64), shape=[None], trainable=False)
+
+    @cache
+    def dataset(samples: int, batch_size: int, ordered: bool) -> Any:
+        def batch(start: Any) -> tuple:
+            place = slice(start, tf.minimum(start + batch_size, samples))
+            return tuple(tf.gather(array, order[place]) if ordered else array[place] for array in arrays)
+
+        return _untuned(tf, tf.data.Dataset.range(0, samples, batch_size).map(batch).prefetch(1))
 
     def batches(feed: EpochFeed) -> Any:
-        order = tf.data.Dataset.from_tensor_slices(feed.order).batch(feed.batch_size)
-        return order.map(lambda batch: tuple(tf.gather(array, batch) for array in arrays)).prefetch(1)
+        if feed.order is not None:
+            order.assign(feed.order)
+        return dataset(feed.samples, feed.batch_size, feed.order is not None)
 
     return batches
+
+
+def _untuned(tf: Any, dataset: Any) -> Any:
+    """Return a dataset that TensorFlow does not tune while it is read.
+
+    The thread that tunes wakes after 10 ms, then 20 ms, then 40 ms, and so on. An epoch often waits at its end until it
+    wakes, and takes up to twice as long.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def _open_jax_cache(jax: Any, folder: Path) -> Mapping[str, int]:
@@ -149,9 +175,12 @@ BACKENDS = {
         peak_bytes=lambda tf, gpu: tf.config.experimental.get_memory_info("GPU:0")["peak"],
         batches=_tensorflow_batches,
         # Of an iterator Keras makes a dataset that takes batches ahead, in a thread: the training would seem to wait.
-        stream=lambda tf, batches, shape, dtype: tf.data.Dataset.from_generator(
-            lambda: batches,
-            output_signature=(tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), "int32")),
+        stream=lambda tf, batches, shape, dtype: _untuned(
+            tf,
+            tf.data.Dataset.from_generator(
+                lambda: batches,
+                output_signature=(tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), "int32")),
+            ),
         ),
     ),
     "jax": Backend(
@@ -282,7 +311,7 @@ class KerasAdapter(Adapter):
         inputs, labels = self._splits["train"]
         if isinstance(inputs, Stream):
             return {"x": self._batches(inputs, inputs.training_batches(feed)), "steps_per_epoch": feed.steps}
-        if feed.order is not None and self._backend.batches:
+        if self._backend.batches:
             if self._fed is None:
                 self._fed = self._backend.batches(self._module, inputs, labels)
             return {"x": self._fed(feed), "steps_per_epoch": feed.steps}
