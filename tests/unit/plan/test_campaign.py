@@ -99,6 +99,12 @@ def test_a_settings_place_in_the_schema_says_what_it_makes_stale():
         assert (before.certified_settings(wildcards()) != after.certified_settings(wildcards())) == certifies, key
 
 
+def test_whether_the_tuning_is_timed_makes_no_run_of_the_stock_loop_stale():
+    timed, not_timed = campaign_of(), campaign_of(time_tuning=False)
+    assert timed.settings(wildcards()) == not_timed.settings(wildcards())
+    assert timed.settings(wildcards(loop="tuned")) != not_timed.settings(wildcards(loop="tuned"))
+
+
 def test_the_settings_of_a_run_are_one_document():
     settings = json.loads(campaign_of(memory_limit_mib=900).settings(wildcards()))
     assert settings == harness.settings(memory_limit_mib=900)

@@ -24,6 +24,14 @@ def test_an_honest_campaign_is_not_refused():
     check_records(campaign())
 
 
+def test_runs_of_both_loops_are_not_refused():
+    assert "time_tuning" not in record()["settings"]["experiment"]
+    tuned = record(
+        loop="tuned", changes={"settings.experiment.time_tuning": True, "sessions.0.held_seconds": [20.0, 21.0]}
+    )
+    check_records(campaign() | {"tuned": tuned})
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

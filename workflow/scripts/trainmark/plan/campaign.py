@@ -43,6 +43,7 @@ from trainmark.plan.products import (
 from trainmark.plan.run import (
     CERTIFICATE_FILE,
     RUN_FOLDER,
+    STOCK,
     TRAINER,
     Run,
     Trainer,
@@ -172,7 +173,8 @@ class Campaign:
 
     def settings(self, wildcards: Wildcards) -> str:
         """The settings that affect a run, as JSON."""
-        return self._settings(wildcards, ("training", "record"))
+        of_loop = () if wildcards.loop == STOCK else ("tuned",)
+        return self._settings(wildcards, ("training", "record", *of_loop))
 
     def certified_settings(self, wildcards: Wildcards) -> str:
         """The settings that affect a certificate, as JSON."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from trainmark.config.load import keys_that_decide
 from trainmark.errors import CertificateError, RecordError
 from trainmark.plan.products import CERTIFICATES, EVALUATIONS, TUNING, TUNINGS
 from trainmark.plan.run import STOCK, trainer_in, trainer_name
@@ -13,8 +14,16 @@ from trainmark.tables.tables import select_trainer
 
 GROUP = ("experiment", "recipe", "dataset")
 
+
+def _settings(record: Mapping) -> dict:
+    """The settings of a run, without those that only runs in a tuned loop have."""
+    of_tuned = keys_that_decide(["tuned"])
+    experiment = {key: value for key, value in record["settings"]["experiment"].items() if key not in of_tuned}
+    return {**record["settings"], "experiment": experiment}
+
+
 SHARED: dict[str, Callable[[Mapping], Any]] = {
-    "settings": lambda record: record["settings"],
+    "settings": _settings,
     "dataset": lambda record: record["dataset"],
     "recipe": lambda record: record["inputs"]["recipe"],
     "mean image": lambda record: record["inputs"]["mean_sha256"],
@@ -131,8 +140,8 @@ def check_tunings(tunings: Mapping[str, Mapping], records: Iterable[Mapping]) ->
             )
     for record in records:
         file, trained_with = TUNING.format_map(record["run"]), record["settings"]["experiment"]
-        if record["run"]["loop"] == STOCK or file not in tunings:
-            continue
+        if record["run"]["loop"] == STOCK or file not in tunings or not trained_with.get("time_tuning"):
+            continue  # a file beside runs without timing is one of an earlier config
         if (timed_with := tunings[file]["inputs"]["settings"]) != trained_with:
             difference = _difference(timed_with, trained_with)
             raise RecordError(
