@@ -3,7 +3,7 @@
 Run: make bench-loops. For each recipe and framework three processes are started: the example of the framework's
 documentation (examples.py), the adapter's stock loop and its tuned loop. Each trains an epoch to warm up. Then they
 train in turn, one epoch each per round, while the others wait. Ratios are those of the same round, and that of the
-fastest epochs: now and then an epoch of TensorFlow takes twice as long, with as much CPU time.
+fastest epochs: at its end an epoch of Keras's example on TensorFlow often waits (docs/frameworks.md, data pipelines).
 
 The images are those of MNIST in the mirror that the environment variable MNIST names, or else scikit-learn's digits,
 enlarged and repeated. Random ones would not do: Adam's averages of units that are never active would fall below 1e-38,

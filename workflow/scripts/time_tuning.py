@@ -60,7 +60,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
         try:
             measured = time_tuning(timed, start, len(cpus))
         except MeasurementError as error:
-            hint = "two such processes share the device; time_tuning: false in the experiment leaves the timing out"
+            hint = "the timing needs the memory of two runs; time_tuning: false in the experiment leaves it out"
             raise MeasurementError(f"{error}; {hint}") from error
         machine = {"host": platform.node(), "cpu_model": cpu_model(), "cpus": len(cpus), "gpu": device_lock.gpu}
     inputs = {

@@ -16,7 +16,7 @@ GROUP = ("experiment", "recipe", "dataset")
 
 
 def _settings(record: Mapping) -> dict:
-    """The settings of a run, without those that only runs in a tuned loop have."""
+    """Return the settings of a run, without those that only runs in a tuned loop have."""
     of_tuned = keys_that_decide(["tuned"])
     experiment = {key: value for key, value in record["settings"]["experiment"].items() if key not in of_tuned}
     return {**record["settings"], "experiment": experiment}
