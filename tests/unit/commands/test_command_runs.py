@@ -3,11 +3,14 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
-from command_runs import SETTINGS, processes_of, run_script
+from command_runs import MARK, SETTINGS, processes_of, run_script
 
+from trainmark.commands.process import GUARD
 from trainmark.commands.run import _check_cpus
 from trainmark.errors import CommandError
 from trainmark.records.record import read_record
@@ -91,6 +94,19 @@ def test_a_stopped_run_leaves_no_process(number, tmp_path):
         assert process.returncode == 128 + number
     assert processes_of(tmp_path) == []
     assert not (tmp_path / "record.json").exists()
+
+
+def test_a_guard_that_is_told_to_stop_many_times_leaves_no_process(tmp_path):
+    """The kernel tells it once for each thread of a killed run."""
+    reading, writing = os.pipe()
+    command = [sys.executable, str(GUARD), str(writing), "sh", "-c", "echo started; sleep 1000"]
+    guard = subprocess.Popen(command, env={MARK: str(tmp_path)}, stdout=subprocess.PIPE, pass_fds=[writing])
+    os.close(writing)
+    assert guard.stdout.readline() == b"started\n"
+    while guard.poll() is None:
+        guard.send_signal(signal.SIGTERM)
+    assert processes_of(tmp_path) == []
+    assert os.read(reading, 99) == b"{}\n"
 
 
 def recorded(folder, program, **options):

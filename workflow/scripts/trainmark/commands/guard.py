@@ -25,10 +25,6 @@ GRACE_SECONDS = 5.0
 """Time from SIGTERM to SIGKILL."""
 
 
-class _Stop(BaseException):
-    """The guard was told to stop, or its starter is gone."""
-
-
 def adopt_orphans() -> None:
     """Make this process the parent of all its descendants that lose theirs."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -50,13 +46,16 @@ def descendants(root: int) -> dict[int, str]:
     return {number: names[number] for number in sorted(found - {root})}
 
 
-def stop_all(grace_seconds: float) -> None:
-    """End all descendants: by SIGTERM and, after the grace time, by SIGKILL."""
-    end = time.monotonic() + grace_seconds
+def stop_all(starter: int | None = None) -> None:
+    """End all descendants by SIGKILL. While `starter` is the parent, they get SIGTERM and GRACE_SECONDS before.
+
+    A killed starter stays the parent until the last of its threads has ended.
+    """
+    end = time.monotonic() + GRACE_SECONDS
     number = signal.SIGTERM
     told: set[int] = set()
     while living := descendants(os.getpid()):
-        if time.monotonic() >= end:
+        if os.getppid() != starter or time.monotonic() >= end:
             number, told = signal.SIGKILL, set()
         for child in living.keys() - told:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -79,56 +78,56 @@ def main() -> None:
     os.set_inheritable(descriptor, False)
     starter = os.getppid()
     adopt_orphans()
+    # Blocked, and waited for. A handler that raises could be entered twice: a killed starter's death is told once for
+    # each of its threads. SIGINT reaches the starter, too, which tells the guard.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-    def stop(_number: int, _frame: object) -> None:
-        raise _Stop
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the starter gets it, too, and tells the guard
     status: dict = {}
-    try:
-        if os.getppid() != starter:
-            raise _Stop
-        command = subprocess.Popen(words, restore_signals=True, preexec_fn=_default_signals)
-        code, stopped_seconds = _wait_for(command)
-        status = {"code": code, "end": time.monotonic(), "stopped_seconds": stopped_seconds, "left": []}
-        end = time.monotonic() + LEAVING_SECONDS
-        while descendants(os.getpid()) and time.monotonic() < end:
-            _reap()
-            time.sleep(0.02)
-        status["left"] = list(descendants(os.getpid()).values())
-    except OSError as error:
-        status = {"error": error.strerror}
-    except _Stop:
-        status = {}
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    stop_all(GRACE_SECONDS if os.getppid() == starter else 0.0)
+    if os.getppid() == starter:
+        try:
+            command = subprocess.Popen(words, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask))
+            status = _wait_for(command)
+        except OSError as error:
+            status = {"error": error.strerror}
+    stop_all(starter)
     with contextlib.suppress(OSError):  # the starter may be gone
         os.write(descriptor, json.dumps(status).encode() + b"\n")
 
 
-def _default_signals() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _wait_for(command: subprocess.Popen) -> dict:
+    """Wait for the end of the command, and reap every other child.
 
-
-def _wait_for(command: subprocess.Popen) -> tuple[int, float]:
-    """Wait for the command, and for every process that becomes a child of the guard.
-
-    Returns the command's code, and the seconds for which the command was stopped (SIGSTOP).
+    Returns the status of the module's docstring; an empty one if the guard was told to stop.
     """
     stopped_seconds = 0.0
     stopped_at: float | None = None
-    while True:
-        number, status = os.waitpid(-1, os.WUNTRACED | os.WCONTINUED)
-        if number != command.pid:
-            continue
-        if stopped_at is not None:
-            stopped_seconds += time.monotonic() - stopped_at
-        stopped_at = time.monotonic() if os.WIFSTOPPED(status) else None
-        if os.WIFEXITED(status) or os.WIFSIGNALED(status):
-            command.returncode = os.waitstatus_to_exitcode(status)
-            return command.returncode, stopped_seconds
+    while signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGCHLD:
+        for number, state in iter(_next_change, (0, 0)):
+            if number != command.pid:
+                continue
+            now = time.monotonic()
+            if stopped_at is not None:
+                stopped_seconds += now - stopped_at
+            stopped_at = now if os.WIFSTOPPED(state) else None
+            if os.WIFEXITED(state) or os.WIFSIGNALED(state):
+                command.returncode = code = os.waitstatus_to_exitcode(state)
+                return {"code": code, "end": now, "stopped_seconds": stopped_seconds, "left": _left_behind()}
+    return {}
+
+
+def _next_change() -> tuple[int, int]:
+    """Return a child that ended, was stopped or goes on, and its wait status; (0, 0) for none."""
+    return os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
+
+
+def _left_behind() -> list[str]:
+    """Return the names of the processes that have not ended LEAVING_SECONDS after the command, or at SIGTERM."""
+    end = time.monotonic() + LEAVING_SECONDS
+    while (living := descendants(os.getpid())) and time.monotonic() < end:
+        if signal.sigtimedwait({signal.SIGTERM}, 0.02):
+            break
+        _reap()
+    return list(living.values())
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ class CommandProcess:
             status = json.loads(status_line.readline() or "{}")
         self._guard.wait()
         if not status:  # somebody killed the guard, and this process adopted what it guarded
-            stop_all(0.0)
+            stop_all()
         done.set()
         for thread in threads:
             thread.join()
