@@ -85,7 +85,7 @@ test-faults: $(VENV)/.installed-dev ## kill workflows and runs in every phase, b
 test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong trainings, foreign load, edited results
 	@$(RUN) python -m pytest --durations=30 -m adversary $(TESTS)
 
-test-benchmarks: $(VENV)/.installed-dev ## do bench-phases, bench-report and bench-verdicts print their numbers? Minutes
+test-benchmarks: $(VENV)/.installed-dev ## do the benchmarks print their numbers? Minutes
 	@$(RUN) $(PYTEST) -m benchmarks
 
 # Three workers: a third of the time is spent waiting, for time limits and for a scheduler that is away.

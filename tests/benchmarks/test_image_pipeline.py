@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
+
+pytestmark = pytest.mark.benchmarks
 
 SCRIPT = Path(__file__).parent / "image_pipeline.py"
 LIBRARY = SCRIPT.parents[2] / "workflow" / "scripts"

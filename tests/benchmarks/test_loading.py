@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.benchmarks
+
 SCRIPT = Path(__file__).parent / "loading.py"
 LIBRARY = SCRIPT.parents[2] / "workflow" / "scripts"
 

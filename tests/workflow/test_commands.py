@@ -10,6 +10,8 @@ import pytest
 from command_runs import PATTERN, REPORTS
 from harness import REPOSITORY, Workflow, environment, snakemake, write_config
 
+pytestmark = pytest.mark.faults  # whole workflows: minutes that make test has not
+
 PROGRAM = REPORTS + "for number in range(1, int(sys.argv[1]) + 1): report(number, sys.argv[2], seconds=0.1)"
 
 

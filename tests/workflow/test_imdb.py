@@ -19,6 +19,8 @@ from trainmark.files.checksums import sha256_of
 from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, hold_device
 from trainmark.records.record import read_record
 
+pytestmark = pytest.mark.faults  # whole workflows: minutes that make test has not
+
 REVIEWS = "The film was bad, bad, bad!\n\nThe film was great; great.\n"
 
 

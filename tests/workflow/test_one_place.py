@@ -15,6 +15,8 @@ from harness import REPOSITORY, copy_of_repository, edit, environment, write_con
 from trainmark.parity.certificate import read_certificate
 from trainmark.records.record import read_record
 
+pytestmark = pytest.mark.faults  # whole workflows: minutes that make test has not
+
 LIBRARY = "workflow/scripts/trainmark"
 SCHEMA = "config/schema.yaml"
 

@@ -10,6 +10,8 @@ from harness import snakemake, write_config
 from trainmark.parity.certificate import read_certificate
 from trainmark.records.record import read_record
 
+pytestmark = pytest.mark.faults  # whole workflows: minutes that make test has not
+
 RECIPE = "mnist-mlp-keras"  # its dropout makes runs evaluate before they train
 COMMON = {"recipes": [RECIPE], "datasets": ["digits"], "devices": ["cpu"], "epochs": [1]}
 FIRST = COMMON | {"frameworks": ["chainer"], "repeats": 1, "keep_weights": True}

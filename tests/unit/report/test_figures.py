@@ -61,7 +61,7 @@ def _style():
         yield
 
 
-@pytest.fixture(scope="module", params=CROWDS.values(), ids=CROWDS)
+@pytest.fixture(scope="session", params=CROWDS.values(), ids=CROWDS)  # of a module, it would be made for each figure
 def crowd(request, tmp_path_factory):
     """What figures are drawn from, with so many trainers."""
     return made_up(tmp_path_factory.mktemp("crowd"), *request.param)

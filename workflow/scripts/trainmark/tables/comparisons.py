@@ -32,7 +32,7 @@ from trainmark.tables.comparability import (
 )
 from trainmark.tables.formatting import format_versions
 from trainmark.tables.paired import LEAST_PAIRS, LEVEL, estimate, holm, paired_ratios
-from trainmark.tables.tables import GROUP, groups, select_trainer
+from trainmark.tables.tables import GROUP, groups
 from trainmark.tables.waiting import SHARES, withheld_for_waiting
 
 COMPARED = ("training_seconds", "steady_epoch_seconds")
@@ -138,15 +138,18 @@ def paired_trainers(
 ) -> Iterator[PairOfTrainers]:
     """Yield each pair of trainers that have a repeat in common. runs: without those of commands."""
     for values, group in groups(runs, [*GROUP, "epochs"]):
-        by_trainer = {trainer: trainer_runs[COLUMNS_OF_PAIRS] for trainer, trainer_runs in groups(group, [*TRAINER])}
         certificate = certificates.get(values[: len(GROUP)])
+        of_trainers = dict(groups(group, [*TRAINER]))
+        by_trainer = {trainer: trainer_runs[COLUMNS_OF_PAIRS] for trainer, trainer_runs in of_trainers.items()}
+        other_packages = {trainer: _other_packages(certificate, trainer, own) for trainer, own in of_trainers.items()}
         for first, second in combinations(by_trainer, 2):
             pairs = by_trainer[first].merge(by_trainer[second], on="repeat", suffixes=SUFFIXES)
             if len(pairs):
                 names = [trainer_name(*first), trainer_name(*second)]
                 parity = (
                     _wrong_runs(wrong.get((*values[: len(GROUP)], *names)))
-                    or _other_packages(certificate, group, (first, second))
+                    or other_packages[first]
+                    or other_packages[second]
                     or _parity(pair_of(certificate, *names))
                 )
                 identified = dict(zip([*GROUP, "epochs", *SIDES], [*values, *names], strict=True))
@@ -259,20 +262,18 @@ def _wrong_runs(sentence: str | None) -> dict[str, str] | None:
     return {"parity": "different", "reason": sentence} if sentence else None
 
 
-def _other_packages(certificate: Mapping | None, runs: pd.DataFrame, trainers: Iterable[Trainer]) -> dict | None:
+def _other_packages(certificate: Mapping | None, trainer: Trainer, runs: pd.DataFrame) -> dict | None:
     """Parity class and reason if a trainer was certified with other package versions than its runs have; else None."""
     certified = {trainer_in(one): one["versions"] for one in (certificate or {}).get("trainers", [])}
-    for trainer in trainers:
-        ran = select_trainer(runs[runs["status"] == "ok"], trainer)["versions"]
-        certified_versions = format_versions(certified.get(trainer, {}))
-        others = sorted(set(ran) - {certified_versions})
-        if certified_versions and others:
-            reason = (
-                f"{NOT_CERTIFIED}: {trainer_name(*trainer)} was certified with {certified_versions}, but its "
-                f"runs have {' or '.join(others)}; delete the certificate, or those records, and run snakemake again"
-            )
-            return {"parity": NOT_CERTIFIED, "reason": reason}
-    return None
+    certified_versions = format_versions(certified.get(trainer, {}))
+    others = sorted(set(runs["versions"][runs["status"] == "ok"]) - {certified_versions})
+    if not certified_versions or not others:
+        return None
+    reason = (
+        f"{NOT_CERTIFIED}: {trainer_name(*trainer)} was certified with {certified_versions}, but its "
+        f"runs have {' or '.join(others)}; delete the certificate, or those records, and run snakemake again"
+    )
+    return {"parity": NOT_CERTIFIED, "reason": reason}
 
 
 def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = True) -> dict:
