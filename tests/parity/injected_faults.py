@@ -161,7 +161,7 @@ FAULTS = {
     "epsilon 1e-5": ("bn1", "forward", lambda adapter: other_attributes(adapter, "bn1", epsilon=1e-5)),
     "missing bias": ("branch_a", "forward", lambda adapter: other_attributes(adapter, "branch_a", bias=0)),
     "swapped branch": ("joined", "forward", swapped_branches),
-    "LRN with n 4": ("norm1", "forward", lambda adapter: other_attributes(adapter, "norm1", n=4)),
+    "LRN over 3 channels": ("norm1", "forward", lambda adapter: other_attributes(adapter, "norm1", n=3)),
     "decay .99": ("bn1", "running statistics", lambda adapter: other_attributes(adapter, "bn1", decay=0.99)),
     "shuffled by one while training": (None, "loss", partial(other_method, name="train_epoch", faulty=shifted_order)),
     "shuffled within an epoch": (None, "epoch", partial(other_method, name="train_epoch", faulty=shuffled_epoch)),
@@ -183,8 +183,7 @@ TRAINING_FAULTS = {"wrong initial weight": ("branch_b", "initial weights", wrong
          "shuffled by one": (None, "input", shifted_batches)}  # fmt: skip
 """The same for faults in the training that an adapter is given."""
 
-NO_FAULT_THERE = {("chainer", "LRN with n 4")}
-"""Chainer uses a window of 5 if 4 is given (docs/frameworks.md)."""
+NAMES = (*FAULTS, *TRAINING_FAULTS)
 
 
 def expected(name):
@@ -192,17 +191,12 @@ def expected(name):
     return {**FAULTS, **TRAINING_FAULTS}[name][:2]
 
 
-def faults_of(framework):
-    """Names of the faults that can be injected into a framework."""
-    return [name for name in (*FAULTS, *TRAINING_FAULTS) if (framework, name) not in NO_FAULT_THERE]
-
-
 def take_traces(framework: str, folder: Path) -> None:
     """Trace a framework without a fault ("none") and with each."""
     adapter = create_adapter(framework, threads=2)
     stages = {name: STAGES[name] for name in ("network", "steps")}
     true = certified_training()
-    for name in ("none", *faults_of(framework)):
+    for name in ("none", *NAMES):
         with FAULTS.get(name, (None, None, nothing))[2](adapter):
             training = TRAINING_FAULTS[name][2](true) if name in TRAINING_FAULTS else true
             write_trace(trace(adapter, training, "cpu", stages), folder / f"{framework}-{name}.npz")

@@ -16,7 +16,7 @@ from trainmark.parity.trace import read_trace
 OTHER = {"chainer": "keras-tensorflow", "keras-tensorflow": "chainer", "keras-jax": "chainer"}
 """For each framework, the one whose trace without a fault it is compared with."""
 
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.adversary]
 
 STEPS = {"initial weights": 0, "update": 2, "evaluation": 3}
 """Step at which a fault of a kind is found; 1 for others."""
@@ -24,7 +24,7 @@ STEPS = {"initial weights": 0, "update": 2, "evaluation": 3}
 WORDS = {"loss": "the loss", "input": "the input", "epoch": "an epoch of several batches"}
 """How the sentence names locations that belong to no layer."""
 
-CASES = [(framework, name) for framework in OTHER for name in injected_faults.faults_of(framework)]
+CASES = [(framework, name) for framework in OTHER for name in injected_faults.NAMES]
 
 
 @pytest.fixture(scope="module")
