@@ -47,9 +47,10 @@ def descendants(root: int) -> dict[int, str]:
 
 
 def stop_all(starter: int | None = None) -> None:
-    """End all descendants by SIGKILL. While `starter` is the parent, they get SIGTERM and GRACE_SECONDS before.
+    """End all descendants: by SIGTERM and, GRACE_SECONDS later, by SIGKILL.
 
-    A killed starter stays the parent until the last of its threads has ended.
+    starter: they are killed at once if it is not this process's parent. A killed starter stays the parent until the
+    last of its threads has ended.
     """
     end = time.monotonic() + GRACE_SECONDS
     number = signal.SIGTERM
