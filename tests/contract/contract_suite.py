@@ -154,6 +154,16 @@ def tolerances(adapter, dtype, architecture=None):
     return TOLERANCE["float32" if in_float32 else dtype]
 
 
+def assert_same_training(actual, expected, adapter, dtype):
+    """Two programs have computed the same: to the last bit, but on a GPU up to rounding.
+
+    There, each program has the algorithms of its libraries that were fastest when it was compiled.
+    """
+    exact = adapter.describe_device()["kind"] == "cpu"
+    tolerance = {"rtol": 0} if exact else tolerances(adapter, dtype)
+    np.testing.assert_allclose(actual, expected, **tolerance)
+
+
 @pytest.fixture(scope="session")
 def in_initial_state(create):
     """A function that returns an adapter built with these arguments, in its initial state.
@@ -288,7 +298,7 @@ def test_each_step_of_the_tuning_trains_the_same(framework, device, request):
 
 @both_dtypes
 def test_a_stream_trains_as_its_batches_do_from_memory(built, dtype):
-    """To the last bit, over three batches with a shorter last one, and three times, the last time in two parts."""
+    """Over three batches with a shorter last one, and three times, the last time in two parts."""
     epochs = [feed(np.random.default_rng(epoch).permutation(10), 4, dropout_seed=epoch) for epoch in range(3)]
     network_with_dropout = network(dropout=0.5)
     adapter, *_ = built(dtype, architecture=network_with_dropout)
@@ -304,12 +314,12 @@ def test_a_stream_trains_as_its_batches_do_from_memory(built, dtype):
     adapter.set_state(initial)
     stream.sizes.clear()
     for epoch, losses in zip([*epochs[:2], *epochs[2].parts(2)], expected, strict=True):
-        np.testing.assert_array_equal(adapter.train_epoch(epoch), losses)
+        assert_same_training(adapter.train_epoch(epoch), losses, adapter, dtype)
         assert adapter.counted()["samples"] == epoch.samples
     assert adapter.counted() == {"samples": 2, "batches": 1, "updates": 9}
     assert stream.sizes == [4, 4, 2] * 3  # each batch once
     for name, array in adapter.weights().items():
-        np.testing.assert_array_equal(array, weights[name])
+        assert_same_training(array, weights[name], adapter, dtype)
 
 
 def test_a_stream_is_evaluated_in_its_stored_order(built):
@@ -816,7 +826,7 @@ def test_without_masks_an_observed_network_drops_nothing(observed):
 
 
 def test_an_observed_training_equals_an_unobserved_one(observed, create):
-    """Without dropout, a network trains to the same bits with and without `observed_batch`."""
+    """Without dropout, a network trains the same with and without `observed_batch`."""
     _, architecture, inputs, labels, weights, _ = observed()
     nodes = tuple(replace(node, op="ReLU") if node.op == "Dropout" else node for node in architecture.nodes)
     plain = replace(architecture, nodes=nodes)
@@ -828,7 +838,7 @@ def test_an_observed_training_equals_an_unobserved_one(observed, create):
         )  # fmt: skip
         adapter.load(split="train", inputs=inputs if plain.takes_tokens else inputs.astype("float32"), labels=labels)
         losses.append([adapter.train_epoch(feed(range(5), 5)), adapter.train_epoch(feed(range(5, 10), 5))])
-    np.testing.assert_array_equal(losses[0], losses[1])
+    assert_same_training(*losses, adapter, "float32")
 
 
 def test_equal_values_in_a_pooling_share_one_gradient(create):

@@ -132,7 +132,7 @@ for _name in ("argmax", "astype", "dot", "max", "mean", "reshape", "sum", "trans
     setattr(ndarray, _name, device_function(getattr(numpy.ndarray, _name)))
 
 NAMES = """add arange concatenate divide dot exp expand_dims log matmul maximum multiply not_equal ones_like reciprocal
-rollaxis sqrt square squeeze subtract tensordot zeros zeros_like"""
+rollaxis sqrt square squeeze stack subtract tensordot zeros zeros_like"""
 FUNCTIONS = {name: device_function(getattr(numpy, name)) for name in NAMES.split()}
 """Functions that do what numpy's do, by name: those that Chainer calls for our layers, and the product."""
 

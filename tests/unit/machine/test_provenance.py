@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import namedtuple
 from importlib.metadata import PathDistribution, distribution
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -375,6 +376,14 @@ def test_every_variable_on_the_list_is_recorded(monkeypatch):
     folders = {"JAX_COMPILATION_CACHE_DIR": "(a folder)"}
     assert provenance.variables() == {name: f"value-of-{name}" for name in provenance.VARIABLES} | folders
     assert len(set(provenance.VARIABLES)) == len(provenance.VARIABLES)
+
+
+def test_the_variables_by_which_jax_takes_memory_are_on_the_list():
+    """A newer version of JAX may have other names for them."""
+    client = Path(find_spec("jaxlib").submodule_search_locations[0], "xla_client.py").read_text()
+    names = set(re.findall(r"getenv\('(XLA_\w*(?:MEM_FRACTION|PREALLOCATE|ALLOCATOR))'", client))
+    assert len(names) == 4
+    assert names <= set(provenance.VARIABLES)
 
 
 def test_the_variables_that_trainmark_sets_itself_are_on_the_list():

@@ -84,7 +84,7 @@ class TunedChainerAdapter(ChainerAdapter):
         if "masks" in self._steps:
             self._network.generator = np.random.Generator(np.random.SFC64(feed.dropout_seed))
         else:
-            self._device.xp.random.seed(feed.dropout_seed)
+            self._seed_dropout(feed.dropout_seed)
         losses, samples = [], 0
         with chainer.using_config("type_check", "checks" not in self._steps):
             for inputs, labels in self._batches(feed):
@@ -96,7 +96,7 @@ class TunedChainerAdapter(ChainerAdapter):
                 samples += len(inputs)
                 del loss  # with it, the outputs of all layers would stay until the next step has its own
         self._counted = {"samples": samples, "batches": len(losses)}
-        return np.array([float(loss) for loss in losses])
+        return self._read(losses)
 
     def _batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
         """Yield (inputs, labels) of each step, on the device."""

@@ -63,7 +63,7 @@ class Programs(Protocol):
         """Train a step and return its loss."""
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[Any, Any]:
-        """Return arrays on the device."""
+        """Return arrays on the device, once they are there: otherwise the next phase would wait for them."""
 
     def begin(self) -> None:
         """Take the state from the variables. To be called before the first step of an epoch."""

@@ -154,7 +154,7 @@ class JaxPrograms:
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple:
         """See `keras_tuned.Programs`."""
-        return jax.device_put((inputs, labels))
+        return jax.block_until_ready(jax.device_put((inputs, labels)))
 
     def begin(self) -> None:
         """See `keras_tuned.Programs`."""
