@@ -20,6 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gpu_parts import PARTS
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.11", "3.12")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
@@ -67,15 +69,12 @@ LOCKED = re.compile(r"^([\w.-]+)(?:\[.+?\])?==(\S+)(?: ; (.+?))?((?: \\\n +--has
 
 RUN = """\
 #!/bin/sh
-# Runs the GPU tests from this folder; with arguments, that command instead, for example: ./run python -m pytest --help
+# Runs the GPU tests from this folder: ./run [PART ...]; or another command, for example: ./run python -m pytest --help
 python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' ||
   { echo "trainmark needs Python 3.11 or 3.12, and $python is another: call PYTHON=python3.11 ./run" >&2; exit 1; }
 exec "$python" "$(dirname "$0")/repository/tests/gpu_bundle.py" run "$@"
 """
-
-TESTS = "python -m pytest -n 4 -r fE --durations=10 -p no:cacheprovider --device gpu tests/gpu"
-"""What `make test-gpu` runs."""
 
 IMPORT = "import sys; from trainmark.frameworks.registry import create_adapter; create_adapter(sys.argv[1], 1)"
 
@@ -171,7 +170,7 @@ def pip(*arguments: str) -> None:
 def refusal(has_pip: bool, results: Path) -> str | None:
     """Return why the tests can't run; None if they can.
 
-    has_pip: whether the interpreter can import pip. results: folder for gpu-results.*.
+    has_pip: whether the interpreter can import pip. results: folder for gpu-results-*.
     """
     if not has_pip:
         return f"{sys.executable} lacks pip, which installs the wheels: name another interpreter with PYTHON=... ./run"
@@ -263,10 +262,16 @@ def import_outcome(process: subprocess.Popen[str]) -> str:
 
 
 def run(bundle: Path, command: Sequence[str]) -> int:
-    """Run a command in a temporary copy of the repository, beside what the machine lacks. Return its exit status.
+    """Run parts of the GPU tests, or a command, in a temporary copy of the repository, beside what the machine lacks.
 
-    The files gpu-results.* that it leaves are copied to the folder $OUT, or else to the one `run` is called in.
+    The files gpu-results-* that it leaves are copied to the folder $OUT, or else to the one `run` is called in.
+
+    command: names of parts, or a command with its arguments; empty for all parts.
+
+    Returns the exit status.
     """
+    if PARTS.keys() >= {*command}:
+        command = ["python", "tests/gpu_parts.py", *command]
     results = Path(os.environ.get("OUT") or os.curdir).resolve()
     if sentence := refusal(importlib.util.find_spec("pip") is not None, results):
         sys.exit(sentence)
@@ -285,7 +290,7 @@ def run(bundle: Path, command: Sequence[str]) -> int:
         print(*framework_lines(repository / "workflow" / "scripts"), sep="\n", flush=True)
         signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C stops the command alone, which then writes its results
         status = subprocess.run(command, cwd=repository, check=False).returncode
-        for file in repository.glob("gpu-results.*"):
+        for file in repository.glob("gpu-results-*"):
             shutil.copy(file, results)
         return status
 
@@ -294,4 +299,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(Path(sys.argv[2]))
     else:
-        sys.exit(run(Path(__file__).resolve().parents[2], sys.argv[2:] or TESTS.split()))
+        sys.exit(run(Path(__file__).resolve().parents[2], sys.argv[2:]))

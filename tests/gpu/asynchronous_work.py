@@ -1,6 +1,6 @@
 """Enqueues long work on the GPU and stops the clock with and without a wait: does the clock check tell them apart?
 
-Called by test_gpu_frameworks.py with the name of a framework. Prints JSON.
+Called by test_gpu_measurements.py with the name of a framework and the rows of its square matrices. Prints JSON.
 """
 
 import json
@@ -16,8 +16,8 @@ from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
 from trainmark.training.clock_check import ClockCheck
 
-SIDE = 4096
-PRODUCTS = 60  # 137 GFLOP each: a second or so on a large GPU
+SIDE = int(sys.argv[2])
+PRODUCTS = 60
 NETWORK = chain("one", (1,), [("dense", "Dense", {"units": 1})])
 
 

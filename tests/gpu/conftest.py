@@ -1,17 +1,20 @@
 """Tests that need a GPU: make test-gpu. They run what can be imported, and need no network.
 
-What they measure is written to gpu-results.json and, as a table, gpu-results.md in the working directory.
+What the tests of a part measure is written to gpu-results-<part>.json and, as a table, gpu-results-<part>.md in the
+working directory.
 """
 
 import json
+import os
 import platform
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from gpu_bundle import installed
-from gpu_runs import missing_packages
+from gpu_bundle import installed as version_of
+from gpu_parts import PARTS, STAND_IN
+from gpu_runs import Runs, cpus_of_worker, installed, missing_packages
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine import nvml
@@ -19,7 +22,10 @@ from trainmark.machine.gpus import visible_gpus, where_looked
 
 PACKAGES = ("chainer", "keras", "tensorflow", "jax", "torch", "cupy-cuda12x", "cupy-cuda13x", "numpy", "snakemake")
 
-JSON, MARKDOWN = Path("gpu-results.json"), Path("gpu-results.md")
+
+def pytest_addoption(parser):
+    """The option by which gpu_parts.py says which part it runs."""
+    parser.addoption("--part", choices=PARTS, help="write the results of a part of the GPU tests")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -32,19 +38,24 @@ def gpu(request):
     return gpus[0]
 
 
-@pytest.fixture(params=known_frameworks())
+@pytest.fixture(params=installed())
 def framework(request):
     """Each framework that is installed."""
-    if missing := missing_packages(request.param):
-        pytest.skip(f"{request.param}: {', '.join(missing)} is not installed")
     return request.param
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """Runs in a folder of their own."""
+    return Runs(tmp_path_factory.mktemp("runs"))
 
 
 class Results:
     """Collects the outcome of each test and what it recorded by `record_property`, and writes both at the end."""
 
-    def __init__(self):
+    def __init__(self, part):
         self.tests = []
+        self.json, self.markdown = (Path(f"gpu-results-{part}.{kind}") for kind in ("json", "md"))
 
     def pytest_runtest_logreport(self, report):
         """Called for each phase of a test, also for tests of other workers."""
@@ -61,21 +72,22 @@ class Results:
             )
 
     def pytest_sessionfinish(self):
-        """Write the files, unless every test was skipped. Those of an earlier session go."""
-        for file in (JSON, MARKDOWN):
-            file.unlink(missing_ok=True)
+        """Add them to those of the part's earlier calls of pytest; write nothing if every test was skipped."""
         if all(test["outcome"] == "skipped" for test in self.tests):
             return
-        self.tests.sort(key=lambda test: test["test"])
-        results = {"machine": machine(), "tests": self.tests}
-        JSON.write_text(json.dumps(results, indent=1) + "\n")
-        MARKDOWN.write_text(as_markdown(results))
+        earlier = json.loads(self.json.read_text())["tests"] if self.json.exists() else []
+        results = {"machine": machine(), "tests": earlier + sorted(self.tests, key=lambda test: test["test"])}
+        self.json.write_text(json.dumps(results, indent=1) + "\n")
+        self.markdown.write_text(as_markdown(results))
 
     def pytest_terminal_summary(self, terminalreporter):
         """Print each reason for skipped tests once."""
         reasons = Counter(test["reason"] for test in self.tests if test["outcome"] == "skipped")
         for reason, count in reasons.items():
             terminalreporter.write_line(f"{count} skipped: {reason}")
+        for name in known_frameworks():
+            if missing := missing_packages(name):
+                terminalreporter.write_line(f"{name} is not tested: {', '.join(missing)} is not installed")
 
 
 def machine():
@@ -85,7 +97,7 @@ def machine():
         "state": nvml.state(visible_gpus()[0]),
         "python": platform.python_version(),
         "system": platform.platform(),
-        "versions": {package: version for package in PACKAGES if (version := installed(package))},
+        "versions": {package: version for package in PACKAGES if (version := version_of(package))},
     }
 
 
@@ -107,7 +119,19 @@ def as_markdown(results):
     return "\n".join(lines) + "\n"
 
 
+def pytest_collection_modifyitems(config, items):
+    """Let tests take ten times as long on stand-ins for a GPU. The list of gpu_parts.py has the limits on a GPU."""
+    if STAND_IN in os.environ and not config.option.collectonly:
+        for item in items:
+            if limit := item.get_closest_marker("gpu") and item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(10 * limit.args[0]), append=False)
+
+
 def pytest_configure(config):
-    """Collect results in the process that gathers the reports of all workers."""
-    if not hasattr(config, "workerinput") and config.getoption("--device") == "gpu":
-        config.pluginmanager.register(Results())
+    """Give a worker its CPUs; collect results in the process that gathers the reports of all workers."""
+    if config.getoption("--device") == "cpu":
+        return
+    if worker := getattr(config, "workerinput", None):
+        os.sched_setaffinity(0, cpus_of_worker(int(worker["workerid"].removeprefix("gw")), worker["workercount"]))
+    elif part := config.getoption("--part", None):
+        config.pluginmanager.register(Results(part))

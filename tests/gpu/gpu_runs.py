@@ -1,11 +1,14 @@
-"""Runs of train.py by hand, as a person at a prompt starts them, on small datasets made here."""
+"""What the GPU tests run: single runs of train.py, as a person at a prompt starts them, and a workflow."""
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
+from itertools import chain
 
 import numpy as np
+import yaml
 from harness import REPOSITORY, importing
 from harness import settings as settings_of
 
@@ -13,12 +16,19 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
 from trainmark.frameworks.registry import known_frameworks
+from trainmark.machine.cpus import allowed_cores
 from trainmark.records.record import read_record
 
 GPU_PACKAGES = {"chainer": ("cupy",)}
 """Packages that a framework needs on a GPU only. The others have other builds for it."""
 
 SETTINGS = settings_of()
+
+QUICKLY_COMPILED = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"
+"""Flags of XLA with which it tries no algorithms, and compiles in a half to a third of the time.
+
+With the first flag alone, XLA (JAX 0.11.2) refuses products of float64 that it would compute in Triton: it has no
+configuration for them without trying."""
 
 
 def missing_packages(framework):
@@ -30,6 +40,30 @@ def missing_packages(framework):
 def installed():
     """The frameworks that have all packages for the GPU."""
     return [name for name in known_frameworks() if not missing_packages(name)]
+
+
+def cpus_of_worker(number, workers):
+    """The CPUs of a worker of xdist. Each has cores of its own, unless there are fewer cores than workers.
+
+    Otherwise all would take the first ones, since each has a folder of locks of its own (tests/conftest.py).
+    """
+    cores = list(allowed_cores().values())
+    share = len(cores) // workers
+    return sorted(chain(*(cores[number * share :][:share] or cores)))
+
+
+def experiments(frameworks):
+    """Three experiments: the default one, the Julia benchmark's question (CPU or GPU?), and a tuned loop.
+
+    A GPU trains one run at a time: the last two are those of the first framework alone.
+    """
+    digits = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())["experiments"]["digits"]
+    both = {"devices": ["cpu", "gpu"]}
+    digits |= both | {"frameworks": frameworks, "epochs": [5], "repeats": 2}
+    one = {"datasets": ["digits"], "frameworks": frameworks[:1], "repeats": 1}
+    flux = one | both | {"recipes": ["mnist-mlp-flux"], "epochs": [10], "input": {"subtract_mean": True}}
+    tuned = one | {"recipes": ["mnist-mlp-keras"], "devices": ["gpu"], "loops": ["stock", "tuned"], "epochs": [3]}
+    return {"digits": digits, "flux": flux, "tuned": tuned}
 
 
 class Runs:

@@ -45,6 +45,14 @@ def create(name, threads):
         raise ImportError("libcuda.so is not there")
 """
 
+PARTS = """
+import sys
+
+PARTS = {"first": (), "second": ()}
+if __name__ == "__main__":
+    print("parts:", *sys.argv[1:])
+"""
+
 PRETENDING = """\
 #!/bin/sh
 # an interpreter that says it is Python 3.10
@@ -106,10 +114,6 @@ def test_each_large_package_that_is_missing_is_named_with_what_needs_it():
     ]
 
 
-def test_the_tests_are_those_of_make():
-    assert f"\t@$(RUN) {gpu_bundle.TESTS}\n" in (REPOSITORY / "Makefile").read_text()
-
-
 def test_no_pip_and_no_folder_for_results_are_refused(tmp_path):
     assert gpu_bundle.refusal(True, tmp_path) is None
     assert "lacks pip, which installs the wheels" in gpu_bundle.refusal(False, tmp_path)
@@ -130,6 +134,7 @@ def bundle(tmp_path):
     (copy / "frameworks" / "x_adapter.py").write_text(ADAPTER)
     (folder / "repository" / "tests").mkdir()
     shutil.copy(gpu_bundle.__file__, folder / "repository" / "tests")
+    (folder / "repository" / "tests" / "gpu_parts.py").write_text(PARTS)
     (folder / "wheels").mkdir()
     with zipfile.ZipFile(folder / "wheels" / "tiny-1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("tiny.py", "")
@@ -151,7 +156,7 @@ def run(bundle, folder, *command, before=(), **variables):
 
 
 def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and_status(bundle, tmp_path):
-    code = "import tiny; open('gpu-results.json', 'w').write(tiny.__file__); raise SystemExit(3)"
+    code = "import tiny; open('gpu-results-first.json', 'w').write(tiny.__file__); raise SystemExit(3)"
     done = run(bundle, tmp_path, "python", "-c", code)
     assert (done.returncode, done.stderr) == (3, "")
     assert f"trainmark 0123abc, Python {sys.version.split()[0]}; packages installed: 1" in done.stdout
@@ -160,17 +165,24 @@ def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and
         "lacking: not there, because no_such_package is not installed",
         "broken: can't be imported: ImportError: libcuda.so is not there",
     ]
-    assert not Path((tmp_path / "gpu-results.json").read_text()).exists()  # it was installed in a temporary folder
+    assert not Path(
+        (tmp_path / "gpu-results-first.json").read_text()
+    ).exists()  # it was installed in a temporary folder
     assert run(bundle, tmp_path, "python", "-c", code, OUT="/none").stderr == (
         "/none can't be written: name a folder with OUT=... ./run\n"
     )
 
 
+@pytest.mark.parametrize("parts", [(), ("second",), ("first", "second")])
+def test_run_takes_parts_by_name(bundle, tmp_path, parts):
+    assert " ".join(("parts:", *parts)) in run(bundle, tmp_path, *parts).stdout.splitlines()
+
+
 def test_results_of_interrupted_tests_are_kept(bundle, tmp_path):
     """As by `timeout --signal=INT 9m ./run`: the command below sends the signal in its place."""
-    interrupted = "trap 'sleep 1; echo half > gpu-results.md; exit 2' INT; kill -INT 0; wait"
+    interrupted = "trap 'sleep 1; echo half > gpu-results-first.md; exit 2' INT; kill -INT 0; wait"
     assert run(bundle, tmp_path, "sh", "-c", interrupted, before=["setsid", "--wait"]).returncode == 2
-    assert (tmp_path / "gpu-results.md").read_text() == "half\n"
+    assert (tmp_path / "gpu-results-first.md").read_text() == "half\n"
 
 
 def test_run_refuses_another_python(bundle, tmp_path):
