@@ -289,7 +289,10 @@ def run(bundle: Path, command: Sequence[str]) -> int:
         print(*version_lines(here, lock), *missing_lines(here), sep="\n")
         print(*framework_lines(repository / "workflow" / "scripts"), sep="\n", flush=True)
         signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C stops the command alone, which then writes its results
-        status = subprocess.run(command, cwd=repository, check=False).returncode
+        try:
+            status = subprocess.run(command, cwd=repository, check=False).returncode
+        except FileNotFoundError:
+            sys.exit(f"there is no part and no command {command[0]}; the parts are {', '.join(PARTS)}")
         for file in repository.glob("gpu-results-*"):
             shutil.copy(file, results)
         return status

@@ -178,6 +178,12 @@ def test_run_takes_parts_by_name(bundle, tmp_path, parts):
     assert " ".join(("parts:", *parts)) in run(bundle, tmp_path, *parts).stdout.splitlines()
 
 
+def test_run_refuses_what_is_no_part_and_no_command(bundle, tmp_path):
+    assert run(bundle, tmp_path, "third", "first").stderr == (
+        "there is no part and no command third; the parts are first, second\n"
+    )
+
+
 def test_results_of_interrupted_tests_are_kept(bundle, tmp_path):
     """As by `timeout --signal=INT 9m ./run`: the command below sends the signal in its place."""
     interrupted = "trap 'sleep 1; echo half > gpu-results-first.md; exit 2' INT; kill -INT 0; wait"

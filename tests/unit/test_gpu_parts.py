@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -81,6 +82,34 @@ def test_a_machine_has_a_worker_for_four_cpus():
     workers = [gpu_parts.options_of(call, count)[1] for count in (2, 4, 11, 16, 64)]
     assert workers == ["0", "0", "2", "4", "4"]
     assert gpu_parts.options_of(call, 16)[2:] == ["tests/gpu/test_a.py", "-k", "b"]
+
+
+WRITES_ITS_WORKER = """
+import time
+
+def test_it(worker_id):
+    time.sleep("workflow" in __name__)
+    with open("ran", "a") as file:
+        print(worker_id, __name__, file=file)
+"""
+
+
+def test_no_test_waits_behind_the_workflow(tmp_path):
+    """pytest-xdist hands each worker two tests; the one with the workflow gets no other."""
+    folder = tmp_path / "tests" / "gpu"
+    folder.mkdir(parents=True)
+    shutil.copy(REPOSITORY / "tests" / "conftest.py", tmp_path / "tests")
+    files = [folder / name for name in (gpu_parts.ALONE, *(f"test_{number}.py" for number in range(6)))]
+    for file in files:
+        file.write_text(WRITES_ITS_WORKER)
+    command = [sys.executable, "-m", "pytest", "-n", "3", "-p", "no:cacheprovider", *map(str, files)]
+    here = {name: text for name, text in os.environ.items() if "PYTEST" not in name}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=here | {"PYTHONPATH": str(REPOSITORY / "tests")}, capture_output=True, text=True
+    )
+    assert "7 passed" in done.stdout, done.stdout
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert [line for line in ran if line.startswith("gw0")] == ["gw0 test_gpu_workflow"]
 
 
 def test_the_workflow_has_the_jobs_that_its_time_is_for(tmp_path, monkeypatch):
