@@ -116,7 +116,6 @@ def run(part: str) -> int:
     """Run the tests of a part. Returns 0 if all passed, or the exit status of pytest."""
     for file in REPOSITORY.glob(f"gpu-results-{part}.*"):
         file.unlink()
-    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C stops pytest alone, which then writes its results
     status = 0
     for call in PARTS[part]:
         command = [sys.executable, "-m", "pytest", "-r", "fE", "--durations=20", "-p", "no:cacheprovider"]
@@ -151,6 +150,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - PARTS.keys():
         parser.error(f"there is no part {', '.join(sorted(unknown))}; allowed: {', '.join(PARTS)}")
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C stops pytest alone, which then writes its results
     if arguments.stand_in:
         with tempfile.TemporaryDirectory(prefix="trainmark-gpu-") as folder:
             again = [sys.executable, __file__, *arguments.parts, *(["--list"] if arguments.list else [])]

@@ -10,7 +10,7 @@ from contract.test_contract import COMPILED_WITH_XLA, SUITE, TRAINERS, run_suite
 from gpu_runs import QUICKLY_COMPILED, installed
 from harness import REPOSITORY, importing
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(40)]
 
 
 def contracts():
@@ -28,7 +28,6 @@ def test_it_fulfils_the_contract(framework, loop, record_property):
     record_property("tests passed", passed)
 
 
-@pytest.mark.timeout(40)
 def test_it_computes_in_float32(framework, tmp_path, record_property):
     out = tmp_path / "seen.json"
     command = [sys.executable, str(REPOSITORY / "workflow/scripts/check_gpu.py"), "--framework", framework]
