@@ -112,10 +112,16 @@ def work_lines(part: str) -> list[str]:
     return [*lines, f"{part}: at most {seconds // 60:.0f} min {seconds % 60:.0f} s on 16 CPUs"]
 
 
+def leave_interrupts_to_pytest() -> None:
+    """Let Ctrl-C stop pytest alone, which then writes its results. Collecting tests undoes this (tests/conftest.py)."""
+    signal.signal(signal.SIGINT, lambda *_: None)
+
+
 def run(part: str) -> int:
     """Run the tests of a part. Returns 0 if all passed, or the exit status of pytest."""
     for file in REPOSITORY.glob(f"gpu-results-{part}.*"):
         file.unlink()
+    leave_interrupts_to_pytest()
     status = 0
     for call in PARTS[part]:
         command = [sys.executable, "-m", "pytest", "-r", "fE", "--durations=20", "-p", "no:cacheprovider"]
@@ -150,10 +156,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - PARTS.keys():
         parser.error(f"there is no part {', '.join(sorted(unknown))}; allowed: {', '.join(PARTS)}")
-    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C stops pytest alone, which then writes its results
     if arguments.stand_in:
         with tempfile.TemporaryDirectory(prefix="trainmark-gpu-") as folder:
             again = [sys.executable, __file__, *arguments.parts, *(["--list"] if arguments.list else [])]
+            leave_interrupts_to_pytest()
             sys.exit(subprocess.run(again, env=stand_in(Path(folder)), check=False).returncode)
     status = 0
     for part in arguments.parts or PARTS:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -75,6 +76,24 @@ def test_workers_share_cores_that_are_too_few(monkeypatch):
     monkeypatch.setattr("gpu.gpu_runs.allowed_cores", lambda: {0: [0, 2], 1: [1, 3]})
     assert [cpus_of_worker(number, 4) for number in range(4)] == [[0, 1, 2, 3]] * 4
     assert [cpus_of_worker(number, 2) for number in range(2)] == [[0, 2], [1, 3]]
+
+
+def test_ctrl_c_stops_pytest_alone_and_the_calls_after_it(monkeypatch, tmp_path):
+    handlers = []
+
+    def interrupted(command, **_):
+        handlers.append(signal.getsignal(signal.SIGINT))
+        return subprocess.CompletedProcess(command, gpu_parts.INTERRUPTED)
+
+    monkeypatch.setattr(gpu_parts, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(gpu_parts.subprocess, "run", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # as tests/conftest.py leaves it
+    try:
+        assert gpu_parts.run("measurements") == gpu_parts.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(handlers) == 1
+    assert handlers[0] not in (signal.default_int_handler, signal.SIG_DFL, signal.SIG_IGN)
 
 
 def test_a_machine_has_a_worker_for_four_cpus():
