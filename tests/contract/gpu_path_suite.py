@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from contract_suite import OPTIMIZERS, network, samples
+from gpu_stand_in.second_device import BACKEND, device_of
 from jax.experimental.layout import Format, Layout
 from test_run import GPU_RUN
 
@@ -33,12 +34,9 @@ def replaced(monkeypatch):
 @pytest.fixture(autouse=True)
 def second_device(replaced, monkeypatch):
     """JAX puts arrays on the second device, which the adapter finds and describes like a GPU."""
-    replaced(
-        gpus=lambda jax: [GPU],
-        gpu_name=lambda jax, gpu: "second CPU device",
-        peak_bytes=lambda jax, gpu: sum(array.nbytes for array in jax.live_arrays() if gpu in array.devices()),
-    )
-    monkeypatch.setattr(keras_adapter, "_device_of", lambda array: "cuda:0" if array.device == GPU else array.device)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    replaced(**BACKEND)
+    monkeypatch.setattr(keras_adapter, "_device_of", device_of)
     with jax.default_device(GPU):
         yield
 

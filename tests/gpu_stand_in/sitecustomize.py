@@ -9,6 +9,8 @@ import importlib.util
 import os
 import sys
 
+import second_device
+
 WITHOUT_STAND_IN = ("tensorflow", "torch")
 ADAPTER = "trainmark.frameworks.keras_adapter"
 
@@ -17,21 +19,13 @@ def pretend(adapter):
     """Let the adapter of Keras take the second CPU device for a GPU, and put its arrays there unless it is hidden."""
     import jax
 
-    def devices():
-        return [] if os.environ.get("CUDA_VISIBLE_DEVICES") == "" else jax.devices()[1:]
-
     def data(jax, array):
         return jax.numpy.zeros(1 << 50) if "XLA_CLIENT_MEM_FRACTION" in os.environ else array
 
-    if gpus := devices():
-        jax.config.update("jax_default_device", gpus[0])
-    adapter.BACKENDS["jax"] = adapter.BACKENDS["jax"]._replace(
-        gpus=lambda jax: devices(),
-        gpu_name=lambda jax, gpu: "second CPU device",
-        peak_bytes=lambda jax, gpu: sum(array.nbytes for array in jax.live_arrays() if gpu in array.devices()),
-        data=data,
-    )
-    adapter._device_of = lambda array: "cuda:0" if array.device in devices() else array.device
+    for gpu in second_device.gpus(jax):
+        jax.config.update("jax_default_device", gpu)
+    adapter.BACKENDS["jax"] = adapter.BACKENDS["jax"]._replace(**second_device.BACKEND, data=data)
+    adapter._device_of = second_device.device_of
 
 
 class Finder:

@@ -12,7 +12,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, combinations
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -120,33 +119,22 @@ def _traces(recipe: str, trainers: list[tuple[str, str, str]], folder: Path) -> 
     """
     cpus = spread(allowed_cores().values())
     groups = [cpus[start : start + THREADS] for start in range(0, max(1, len(cpus) - THREADS + 1), THREADS)]
-    free: SimpleQueue[list[int]] = SimpleQueue()
-    for group in groups:
-        free.put(group)
-    processes: list[subprocess.Popen[str]] = []
+    left, processes = iter(groups), []
 
     def traced(trainer: tuple[str, str, str]) -> Trace | str:
         framework, device, loop = trainer
         file = folder / f"{recipe}-{framework}-{device}-{loop}.npz"
-        group = free.get()
-        options = {
-            "--recipe": recipe, "--framework": framework, "--device": device, "--loop": loop, "--out": str(file),
-            "--cpus": ",".join(map(str, group)),
-        }  # fmt: skip
+        options = {"--recipe": recipe, "--framework": framework, "--device": device, "--loop": loop, "--out": str(file)}
         command = [sys.executable, __file__, *chain.from_iterable(options.items())]
-        variables = dict.fromkeys(THREAD_VARIABLES, str(len(group)))
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
-        processes.append(
-            process := subprocess.Popen(
-                command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-                env=importing(**variables, **hidden),
-            )
-        )  # fmt: skip
+        variables = dict.fromkeys(THREAD_VARIABLES, str(len(groups[0])))
+        here = importing(**variables, **({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}))
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=here)
+        processes.append(process)
         errors = process.communicate()[1]
-        free.put(group)
         return f"{recipe} in {trainer_name(*trainer)}: {errors[-3000:]}" if process.returncode else read_trace(file)
 
-    pool = ThreadPoolExecutor(len(groups))
+    # Linux binds each thread to CPUs of its own, and the processes that it starts with it.
+    pool = ThreadPoolExecutor(len(groups), initializer=lambda: os.sched_setaffinity(0, next(left)))
     try:
         return list(pool.map(traced, trainers))
     finally:  # also when the time limit of a test ends this
@@ -207,11 +195,9 @@ def main() -> None:
     parser.add_argument("--framework", choices=known_frameworks())
     parser.add_argument("--device", choices=DEVICES, default="cpu")
     parser.add_argument("--loop", choices=LOOPS, default="stock")
-    parser.add_argument("--cpus", type=lambda text: [int(number) for number in text.split(",")])
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.out:
-        os.sched_setaffinity(0, arguments.cpus)
         take_trace(arguments.recipe, (arguments.framework, arguments.device, arguments.loop), arguments.out)
         return
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, float64")

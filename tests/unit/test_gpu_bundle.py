@@ -165,9 +165,8 @@ def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and
         "lacking: not there, because no_such_package is not installed",
         "broken: can't be imported: ImportError: libcuda.so is not there",
     ]
-    assert not Path(
-        (tmp_path / "gpu-results-first.json").read_text()
-    ).exists()  # it was installed in a temporary folder
+    installed = Path((tmp_path / "gpu-results-first.json").read_text())
+    assert not installed.exists(), "it was installed in a temporary folder"
     assert run(bundle, tmp_path, "python", "-c", code, OUT="/none").stderr == (
         "/none can't be written: name a folder with OUT=... ./run\n"
     )

@@ -40,18 +40,14 @@ def test_the_longest_time_is_that_of_xdists_distribution(limits, workers, second
 
 
 def test_each_part_ends_within_nine_minutes():
-    """With three frameworks, two of them with a tuned loop, as on the machines that are lent; here three have one."""
+    """With the three frameworks of `make`: they have one tuned loop more than those of the machines that are lent."""
     here = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests" / "cupy_stand_in")}  # Chainer needs CuPy on a GPU
     done = subprocess.run(
         [sys.executable, gpu_parts.__file__, "--list"], capture_output=True, text=True, check=True, env=here
     )
     assert re.search(r"(\d) x it computes", done.stdout)[1] == "3"
-    seconds = {
-        part: 60 * int(minutes) + int(rest)
-        for part, minutes, rest in re.findall(
-            r"^(\w+): at most (\d+) min (\d+) s on 16 CPUs$", done.stdout, re.MULTILINE
-        )
-    }
+    found = re.findall(r"^(\w+): at most (\d+) min (\d+) s on 16 CPUs$", done.stdout, re.MULTILINE)
+    seconds = {part: 60 * int(minutes) + int(rest) for part, minutes, rest in found}
     assert seconds.keys() == gpu_parts.PARTS.keys()
     assert max(seconds.values()) <= gpu_parts.LONGEST_SECONDS, done.stdout
 
