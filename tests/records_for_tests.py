@@ -15,6 +15,7 @@ from trainmark.plan.run import TRAINER, Run, trainer_name
 from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
 from trainmark.records.result import peak_shares, result
+from trainmark.records.step_losses import encode_step_losses
 from trainmark.tables.tables import GROUP, read_records, runs_table
 
 CODE = {"trainmark.training.run": "a" * 16, "trainmark.frameworks.adapter": "b" * 16}
@@ -46,7 +47,7 @@ SETTINGS = {
         "scale": 1 / 255, "subtract_mean": True, "crop": None, "mean_window": "same", "random_crop": False,
         "random_flip": False,
     },
-    "experiment": {"seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 2, "memory_limit_mib": None},
+    "experiment": {"seed": 1, "batch_size": "recipe", "input": {}, "memory_limit_mib": None},
 }  # fmt: skip
 
 RECIPE = {"optimizer": SETTINGS["optimizer"], "initializer": "glorot_uniform", "batch_size": 128}
@@ -142,7 +143,6 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "diverged": None,
         "out_of_memory": None,
         "curves": curves,
-        "step_losses": [2.3, 0.1 + 0.2],
         "initial_evaluation": None,
         "step_evaluations": [],
         "counted": {},
@@ -167,8 +167,11 @@ def _counted(record):
     """A record with what follows from its settings and curves; not what a test set in it."""
     with suppress(LookupError, TypeError):  # of a record that is broken otherwise
         samples, epochs = record["dataset"]["samples"]["train"], len(record["curves"])
-        steps = epochs * ceil(samples / record["settings"]["batch_size"])
+        of_epoch = ceil(samples / record["settings"]["batch_size"])
+        steps = epochs * of_epoch
         record["counted"] = {"samples": epochs * samples, "batches": steps, "updates": steps}
+        for entry in record["curves"]:
+            entry.setdefault("step_losses", encode_step_losses([float(entry["batch_loss"])] * of_epoch))
         if record["settings"]["dropout"] and not record["initial_evaluation"]:
             record["initial_evaluation"] = evaluated(2.25, 0.1)
     return record
@@ -193,6 +196,17 @@ def disturbed(**counts):
 def _times(epochs, seconds):
     phases = dict.fromkeys(PHASES, 0.125) | {"compilation": 0.5, "warm_up": seconds, "steady": (epochs - 1) * seconds}
     return {"phases_seconds": phases, "wall_seconds": sum(phases.values())}
+
+
+def losing(*epochs):
+    """Changes of a record: the losses of the first steps of its first epochs; those of the other steps are 0.5."""
+    sizes = [SETTINGS["batch_size"]] * 11 + [30]
+    changes = {}
+    for place, first in enumerate(epochs):
+        losses = [*first, *[0.5] * (len(sizes) - len(first))]
+        mean = sum(size * loss for size, loss in zip(sizes, losses, strict=True)) / sum(sizes)
+        changes |= {f"curves.{place}.step_losses": encode_step_losses(losses), f"curves.{place}.batch_loss": mean}
+    return changes
 
 
 ON_ONE_CPU = {"sessions.0.cpus": [0], "provenance.cpus": [0], "provenance.threads": 1}
@@ -234,7 +248,6 @@ def diverged(framework="chainer", repeat=1, *arguments, kind="nan", **options):
         "status": "diverged",
         "diverged": DIVERGED | {"kind": kind},
         "curves": curves,
-        "step_losses": [loss] * 2,
         "result": result(curves, 0.5, 1438),
         **_times(1, 0.25),
         "weights": None,
@@ -249,7 +262,6 @@ def out_of_memory(*arguments, **options):
         "status": "out_of_memory",
         "out_of_memory": dict(OUT_OF_MEMORY),
         "curves": [],
-        "step_losses": [],
         "result": result([], None, 1438),
         "weights": None,
     }

@@ -3,7 +3,7 @@
 import statistics
 from functools import partial
 from html.parser import HTMLParser
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from math import exp, log
 
 import pandas as pd
@@ -11,6 +11,7 @@ import pytest
 from harness import CPU_HOUR
 
 from trainmark.plan.run import TRAINER, trainer_in, trainer_name
+from trainmark.records.step_losses import step_losses
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.curves import reached_target
 from trainmark.tables.paired import paired_ratios
@@ -208,7 +209,7 @@ def _pairs(runs, records):
 
 
 def _agreement(statistic, pairs):
-    losses = [(first["step_losses"], second["step_losses"]) for first, second in pairs]
+    losses = [[[*chain(*map(step_losses, run["curves"]))][:100] for run in pair] for pair in pairs]
     worst = [
         max(abs(a - b) / max(abs(a), abs(b)) for a, b in zip(first, second, strict=True)) for first, second in losses
     ]

@@ -34,7 +34,7 @@ def trained(record: dict) -> dict:
         name: [{key: value for key, value in entry.items() if key not in timing} for entry in record[name]]
         for name in ("curves", "step_evaluations")
     }
-    return evaluated | {key: record[key] for key in ("run", "dataset", "status", "step_losses", "counted")}
+    return evaluated | {key: record[key] for key in ("run", "dataset", "status", "counted")}
 
 
 def compare(before: Path, after: Path) -> list[str]:
@@ -49,7 +49,7 @@ def compare(before: Path, after: Path) -> list[str]:
             one, other = map(np.load, files)
             assert one.files == other.files, f"{name}: other weights"
             assert all(np.array_equal(one[key], other[key]) for key in one.files), f"{name}: other weights"
-    lines = [f"{len(old)} runs: curves, step losses and weights are equal"]
+    lines = [f"{len(old)} runs: curves and weights are equal"]
     for name in ("runs.parquet", "curves.parquet", "summary.csv", "agreement.csv"):
         read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
         one, other = (read(results / "tables" / name) for results in (before, after))

@@ -56,7 +56,7 @@ class Early(ChainerAdapter):
 
 BUSY = "while True: pass"
 
-TWINS = {"recipes": ["mnist-mlp-flux"], "frameworks": ["twin-one", "twin-two"], "devices": ["cpu"], "step_losses": 1}
+TWINS = {"recipes": ["mnist-mlp-flux"], "frameworks": ["twin-one", "twin-two"], "devices": ["cpu"]}
 
 
 @pytest.fixture

@@ -28,7 +28,6 @@ EXPERIMENT = {
     "devices": ["cpu"],
     "epochs": [2],
     "repeats": 2,
-    "step_losses": 2,
 }
 RUNS = "results/runs/victim/mnist-mlp-flux/digits"
 ONE, OTHER = (f"{RUNS}/chainer/cpu/stock/epochs-2/repeat-{repeat}/record.json" for repeat in (1, 2))

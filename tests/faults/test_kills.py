@@ -139,7 +139,7 @@ def curves(record_file):
     record = read_record(record_file)
     times = ("seconds", "waiting_seconds", "part")
     entries = [{key: value for key, value in entry.items() if key not in times} for entry in record["curves"]]
-    return entries, record["step_losses"], record["status"]
+    return entries, record["status"]
 
 
 def test_every_kill_happened_where_it_was_meant_to(case, killed):

@@ -9,6 +9,7 @@ from harness import snakemake, write_config
 
 from trainmark.parity.certificate import read_certificate
 from trainmark.records.record import read_record
+from trainmark.records.step_losses import step_losses
 
 pytestmark = pytest.mark.faults  # whole workflows: minutes that make test has not
 
@@ -55,13 +56,13 @@ def test_runs_start_where_another_framework_ended(folder, framework, repeat):
     np.testing.assert_allclose(initial["loss"], last["loss"], rtol=1e-5)
     assert initial["accuracy"] == pytest.approx(last["accuracy"], abs=1.5 / 360) and last["accuracy"] > 0.5
     assert started["inputs"]["initial_weights_sha256"] == ended["weights"]["sha256"]
-    assert started["step_losses"][0] < ended["step_losses"][0] / 2
+    assert step_losses(started["curves"][0])[0] < step_losses(ended["curves"][0])[0] / 2
 
 
 def test_repeats_differ_in_the_order_of_their_batches_alone(folder):
     first, second = (record_of(folder, "warm", "chainer", repeat) for repeat in (1, 2))
     assert first["initial_evaluation"] == second["initial_evaluation"]
-    assert first["step_losses"] != second["step_losses"]
+    assert first["curves"][0]["step_losses"] != second["curves"][0]["step_losses"]
 
 
 def test_the_certificate_is_of_the_same_weights(folder):

@@ -72,7 +72,6 @@ def experiment(keys: str) -> str:
         ("epochs: [10.0]", "epochs[0]: found 10.0 (a number); …"),
         ("seed: 1.0", "seed: found 1.0 (a number); …"),
         ("batch_size: 64.0", "batch_size: found 64.0 (a number); …"),
-        ("step_losses: 5.0", "step_losses: found 5.0 (a number); …"),
         (f"epochs: [[{', '.join('1' * 40)}]]", f"epochs[0]: found [{'1, ' * 18}1...] (a list); …"),
         ("description: {a: [true, null], b c: 1.5}", "description: found {a: [true, null], 'b c': 1.5} (a mapping); …"),
         # --- unknown names
@@ -100,7 +99,6 @@ def experiment(keys: str) -> str:
         ("repeats: 0", "repeats: found 0 (a whole number); …"),
         ("repeats: 10001", "repeats: found 10001 (a whole number); …"),
         ("seed: -1", "seed: found -1 (a whole number); …"),
-        ("step_losses: -5", "step_losses: found -5 (a whole number); …"),
         ("input: {scale: 0}", "input.scale: found 0 (a whole number); …"),
         ("batch_size: 0", "batch_size: found 0 (a whole number); …"),
         ("batch_size: ful", "batch_size: found 'ful' (text); …; did you mean full?"),

@@ -10,6 +10,7 @@ from records_for_tests import changed, record, resealed, streamed, with_peak
 from trainmark.errors import RecordError
 from trainmark.records.consistency import contradictions
 from trainmark.records.record import read_record, write_record
+from trainmark.records.step_losses import encode_step_losses
 
 VALID = {
     "ok": record(epochs=4),
@@ -28,6 +29,7 @@ VALID = {
     "diverged from a stream": streamed(records_for_tests.diverged(), top5_accuracy=0.0, evaluation_steps=12),
     "the whole set a step": record(
         changes={"settings.experiment.batch_size": "full", "settings.batch_size": 1438}
+        | {f"curves.{place}.step_losses": encode_step_losses([0.5]) for place in (0, 1)}
     ),
     "out of memory in its last epoch": record(
         changes={
@@ -75,7 +77,7 @@ EDITED = {
     "warm-up called steady": ({"curves.0.part": "steady"}, "its warm_up epochs are not the first epochs of"),
     "a session hidden": ({"resumes": 1}, "its 1 sessions begin with the epochs [1], but its resumes are 1"),
     "seed": ({"settings.seed": 2}, "its seed is 2 in one place and 1 in another"),
-    "batch size": ({"settings.batch_size": 64, "step_losses": [1, 1]}, "its batch size is 64 in one place and 128"),
+    "batch size": ({"settings.batch_size": 64}, "its batch size is 64 in one place and 128"),
     "learning rate": ({"settings.optimizer.learning_rate": 0.1}, "its optimizer is"),
     "another rule": ({"settings.experiment.optimizer": {"rule": "sgd"}}, "its optimizer is"),
     "an unknown rule": ({"settings.experiment.optimizer": {"rule": "x"}}, "it has a value that no run can have"),
@@ -87,7 +89,12 @@ EDITED = {
         {"status": "out_of_memory", "out_of_memory": records_for_tests.OUT_OF_MEMORY},
         "but it names trained weights",
     ),
-    "a first step left out": ({"step_losses": [0.5]}, "it holds the losses of 1 first steps"),
+    "a step left out": (
+        {"curves.1.step_losses": encode_step_losses([0.5] * 11)},
+        "it has 11 step losses in epoch 2, but trained 12 steps",
+    ),
+    "another loss of an epoch": ({"curves.1.batch_loss": 0.4}, "in epoch 2 its batch_loss is 0.4, but its step losses"),
+    "step losses that are none": ({"curves.1.step_losses": "x"}, "it has a value that no run can have"),
     "a setting of no type": ({"settings.experiment.batch_size": ["x"]}, "it has a value that no run can have"),
     "a peak of a run that is not ok": (
         {"status": "diverged", "diverged": records_for_tests.DIVERGED, "weights": None}

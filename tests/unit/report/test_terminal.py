@@ -1,7 +1,16 @@
 """The summary in the terminal at the end of a workflow."""
 
 import pytest
-from records_for_tests import ON_ONE_CPU, certificates_of, diverged, out_of_memory, record, streamed, written_tables
+from records_for_tests import (
+    ON_ONE_CPU,
+    certificates_of,
+    diverged,
+    losing,
+    out_of_memory,
+    record,
+    streamed,
+    written_tables,
+)
 
 from trainmark.report.terminal import terminal_text
 from trainmark.tables.agreement import agreement_table
@@ -103,12 +112,9 @@ def test_a_pair_that_is_different_is_not_ranked(printed):
 
 
 def test_agreement_has_a_line_per_pair_of_trainers(printed):
-    text = printed(record("a", changes={"step_losses": [1.0, 1.0]}), record("b", changes={"step_losses": [1.0, 0.75]}))
-    assert "the losses of the first 2 steps" in text
+    text = printed(record("a", changes=losing([1.0, 1.0])), record("b", changes=losing([1.0, 0.75])))
+    assert "the losses of the first 24 steps" in text
     assert "  a on cpu and b on cpu: 2.50e-01 in the median, 2.50e-01 at most" in text
-    changes = {"step_losses": [1.0], "settings.experiment.step_losses": 1}
-    text = printed(*(record(name, changes=changes) for name in "ab"))
-    assert "the losses of the first step of two" in text
 
 
 def test_runs_that_waited_for_data_have_one_line(printed):

@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import pandas as pd
 import pytest
-from records_for_tests import certificates_of, diverged, out_of_memory, record, resealed, written_tables
+from records_for_tests import certificates_of, diverged, losing, out_of_memory, record, resealed, written_tables
 
 from trainmark.plan.run import trainer_name
 from trainmark.tables.agreement import agreement_table
@@ -252,7 +252,7 @@ def test_csv_of_nothing_can_be_read_again(tables_of, tmp_path):
 
 
 def stepped(framework, repeat, losses, **options):
-    return record(framework, repeat, changes={"step_losses": losses}, **options)
+    return record(framework, repeat, changes=losing(losses), **options)
 
 
 def test_agreement_compares_only_equal_settings(tables_of):
@@ -266,7 +266,7 @@ def test_agreement_compares_only_equal_settings(tables_of):
     )
     (row,) = agreement_table(by_path).to_dict("records")
     assert (row["first"], row["second"]) == ("a on cpu", "b on cpu")
-    assert (row["steps"], row["pairs"]) == (2, 2)
+    assert (row["steps"], row["pairs"]) == (24, 2)
     assert row["largest"] == 0.5
     assert row["median"] == pytest.approx(0.3)
     assert [one.split("/")[3][0] + one[-1] for one in row["run_ids"].split()] == ["a1", "b1", "a2", "b2"]

@@ -6,6 +6,7 @@ from records_for_tests import (
     diverged,
     evaluated,
     evaluation_entry,
+    losing,
     out_of_memory,
     record,
     written_tables,
@@ -45,23 +46,23 @@ def evaluation(*records, loss=0.0, accuracy=0.0, **changes):
     return {"framework": "other", "device": "cpu", "loop": "stock", "runs": entries}
 
 
-@pytest.mark.parametrize("loss", [2.3, 2.3 * (1 + 4e-7)])
+@pytest.mark.parametrize("loss", [0.5, 0.5 * (1 + 4e-7)])
 def test_runs_with_equal_first_losses_but_for_rounding_are_ranked(pairs, loss):
-    assert pairs(record("a"), record("b", changes={"step_losses": [loss, 0.9]})) == {}
+    assert pairs(record("a"), record("b", changes=losing([loss]))) == {}
 
 
 def test_another_first_loss_is_named_with_its_runs(pairs):
-    wrong = pairs(record("a"), record("b"), record("a", 2), record("b", 2, changes={"step_losses": [2.3001, 0.3]}))
+    wrong = pairs(record("a"), record("b"), record("a", 2), record("b", 2, changes=losing([0.50002174])))
     sentence = sentence_of(wrong)
     assert sentence.startswith("different: the first losses of the runs e/")
     assert "/a/cpu/stock/epochs-2/repeat-2 and " in sentence
     assert sentence.endswith(
-        "/b/cpu/stock/epochs-2/repeat-2 differ by 4.3e-05; equal trainings differ by 5e-07 at most"
+        "/b/cpu/stock/epochs-2/repeat-2 differ by 4.4e-05; equal trainings differ by 5e-07 at most"
     )
 
 
 def test_three_times_the_difference_in_the_certificate_is_allowed(pairs):
-    records = [record("a"), record("b", changes={"step_losses": [2.3 * (1 + 5e-6), 0.3]})]
+    records = [record("a"), record("b", changes=losing([0.5 * (1 + 5e-6)]))]
     assert pairs(*records)
     assert pairs(*records, certified=2e-6) == {}
 
@@ -69,7 +70,7 @@ def test_three_times_the_difference_in_the_certificate_is_allowed(pairs):
 def test_with_dropout_the_evaluation_before_training_counts_instead_of_the_first_loss(pairs):
     def of(name, first_loss, initial_loss):
         evaluation = evaluated(initial_loss, 0.1)
-        losses = {"step_losses": [first_loss, 0.3]}
+        losses = losing([first_loss])
         return record(name, changes={"settings.dropout": True, "initial_evaluation": evaluation} | losses)
 
     assert pairs(of("a", 2.3, 2.25), of("b", 2.4, 2.25)) == {}

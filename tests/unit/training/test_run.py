@@ -22,6 +22,7 @@ from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import Optimizer
 from trainmark.records.record import PHASES, read_record, write_record
+from trainmark.records.step_losses import step_losses
 from trainmark.training import peak as peak_module
 from trainmark.training import progress as progress_module
 from trainmark.training import run as run_module
@@ -139,7 +140,6 @@ def train(tmp_path, monkeypatch):
 
     def run_once(
         adapter,
-        step_losses=100,
         run=RUN,
         seed=1,
         code=CODE,
@@ -159,8 +159,8 @@ def train(tmp_path, monkeypatch):
         device_lock = DeviceLock((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
         checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
         job = Job(data, mean, device_lock, code, checkpoints, 0.0, {"position": 1, "of": 2}, weights, keep_weights)
-        limits = {"step_losses": step_losses, "memory_limit_mib": memory_limit_mib}
-        settings = harness.settings(seed=seed, batch_size=BATCH_SIZE, **limits, **changes)
+        changes |= {"seed": seed, "batch_size": BATCH_SIZE, "memory_limit_mib": memory_limit_mib}
+        settings = harness.settings(**changes)
         seen, resumed = [], []
 
         def epoch_done(entry):
@@ -185,9 +185,9 @@ GOOD = [[3.0, 2.0, 1.0]] * 3
 
 
 def test_a_finished_run(train):
-    record = train(FakeAdapter(GOOD), step_losses=4)
+    record = train(FakeAdapter(GOOD))
     assert (record["status"], record["diverged"], record["out_of_memory"]) == ("ok", None, None)
-    assert record["step_losses"] == [3.0, 2.0, 1.0, 3.0]
+    assert [list(step_losses(entry)) for entry in record["curves"]] == GOOD
     assert [(entry["epoch"], entry["part"]) for entry in record["curves"]] == [
         (1, "warm_up"),
         (2, "steady"),
@@ -470,7 +470,7 @@ def plain(record):
         {key: value for key, value in entry.items() if key not in ("seconds", "waiting_seconds", "part")}
         for entry in record["curves"]
     ]
-    return curves, record["step_losses"], record["status"], record["weights"]
+    return curves, record["status"], record["weights"]
 
 
 SCRIPT = [[3.0, 2.5, 2.0], [1.9, 1.8, 1.7], [1.6, 1.5, 1.4]]
@@ -525,7 +525,8 @@ PARTS = [[3.0], [2.0], [1.5], [1.0], [0.8], [0.6], [0.5], [0.4], [0.3]]
 def test_an_epoch_in_parts_is_evaluated_within(train):
     adapter = FakeAdapter(PARTS, evaluations=[0.9, 0.8, 0.7, 0.6] * 3)
     record = train(adapter, evaluation_steps=1)
-    assert record["step_losses"] == [loss for (loss,) in PARTS]
+    losses = [loss for entry in record["curves"] for loss in step_losses(entry)]
+    assert losses == pytest.approx([loss for (loss,) in PARTS])
     assert [(one["epoch"], one["step"]) for one in record["step_evaluations"]] == [
         (1, 1), (1, 2), (2, 4), (2, 5), (3, 7), (3, 8),
     ]  # fmt: skip
@@ -570,7 +571,7 @@ def test_a_run_killed_within_an_epoch_has_the_same_result(train, monkeypatch, ki
     assert within == [{**one, "training_seconds": 0} for one in twin["step_evaluations"]]
 
 
-@pytest.mark.parametrize("change", [{"seed": 2}, {"code": CODE | {"sha256": "1" * 16}}, {"step_losses": 5}])
+@pytest.mark.parametrize("change", [{"seed": 2}, {"code": CODE | {"sha256": "1" * 16}}, {"compilation_cache": True}])
 def test_a_checkpoint_of_other_settings_or_code_is_not_used(train, change, capsys):
     with pytest.raises(Killed):
         train(FakeAdapter(SCRIPT), kill_after=3)

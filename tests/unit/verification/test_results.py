@@ -34,7 +34,7 @@ CONFIG = {
         "e": {
             "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["chainer", "keras-jax"],
             "devices": ["cpu"], "loops": ["stock"], "epochs": [2], "repeats": 2,
-            "seed": 1, "batch_size": "recipe", "input": {}, "step_losses": 2, "memory_limit_mib": None,
+            "seed": 1, "batch_size": "recipe", "input": {}, "memory_limit_mib": None,
             "keep_weights": "needed", "description": "",
         }
     },
@@ -132,7 +132,7 @@ def test_an_unchanged_folder_has_no_problems(untouched):
 def test_code_and_config_of_runs_and_certificates_are_told(untouched):
     trained, certified = verify_results(untouched, data=False).facts
     assert trained.startswith(
-        "4 records of experiment e (seed: 1, batch_size: recipe, input: {}, step_losses: 2, memory_limit_mib: None), "
+        "4 records of experiment e (seed: 1, batch_size: recipe, input: {}, memory_limit_mib: None), "
         "by code that differs from this clone's (train, trainmark, trainmark.datasets and "
     )
     assert trained.endswith("more), outside git")
@@ -275,7 +275,7 @@ ATTACKS = {
     "a record cut off": (write(f"{ONE}/record.json", b'{"run": '), "is not a JSON file"),
     "a record of nested lists": (write(f"{ONE}/record.json", b"[" * 100_000), "is not a JSON file"),
     "a record that is none": (write(f"{ONE}/record.json", b"[]"), "is not a record of this version"),
-    "other versions of the schema": (edit({"schema_version": 7}), "schema_version: 8 was expected"),
+    "other versions of the schema": (edit({"schema_version": 7}), "schema_version: 9 was expected"),
     "another seed": (
         edit({"settings.seed": 2, "settings.experiment.seed": 2}),
         "was trained with seed: 2, but plan.json has seed: 1",

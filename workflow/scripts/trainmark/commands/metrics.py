@@ -217,6 +217,7 @@ def curves_of(
             "seconds": epoch_seconds,
             "waiting_seconds": None,
             "batch_loss": _loss(entry, "loss"),
+            "step_losses": None,
             "evaluations": {
                 "test": _evaluation(entry, "test_loss", "test_accuracy"),
                 "train": _evaluation(entry, "loss", "accuracy"),

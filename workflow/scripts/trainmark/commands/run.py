@@ -185,7 +185,6 @@ class CommandRun:
             "diverged": diverged,
             "out_of_memory": exceeded,
             "curves": curves,
-            "step_losses": [],
             "initial_evaluation": None,
             "step_evaluations": [],
             "counted": dict.fromkeys(("samples", "batches", "updates"), 0),

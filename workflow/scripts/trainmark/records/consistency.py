@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
-from math import ceil, inf, isclose
+from math import ceil, inf, isclose, isfinite
 
 from trainmark.machine.disturbance import disturbance
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.recipe import merged_constants
 from trainmark.records.inputs import has_valid_inputs
 from trainmark.records.result import command_result, part_steps, peak_shares, result
+from trainmark.records.step_losses import step_losses
 
 SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
 """Tolerances of `math.isclose` for two sums of the same times."""
@@ -177,10 +178,21 @@ def _steps(record: Mapping) -> Iterator[str]:
         yield f"its framework counted {record['counted']}, but its epochs have {counts}"
     if record["settings"]["dropout"] != (record["initial_evaluation"] is not None) and epochs:
         yield "it must have an evaluation before training if its network has dropout, and none otherwise"
-    recorded = len(record["step_losses"])
-    expected = min(record["settings"]["experiment"].get("step_losses", steps), steps)
-    if recorded != expected and _is_settled(record):
-        yield f"it holds the losses of {recorded} first steps, but should hold {expected}"
+
+
+def _step_losses(record: Mapping) -> Iterator[str]:
+    """Every step of an epoch has a loss, and their mean over the samples is the epoch's."""
+    samples, batch_size = record["dataset"]["samples"]["train"], record["settings"]["batch_size"]
+    for entry in record["curves"]:
+        losses, is_last = step_losses(entry), entry is record["curves"][-1]
+        expected = _steps_of_last_epoch(record) if is_last else _steps_of_epoch(record)
+        if len(losses) != expected:
+            yield f"it has {len(losses)} step losses in epoch {entry['epoch']}, but trained {expected} steps"
+            continue
+        short = max(0, len(losses) * batch_size - samples)  # samples that the last batch lacks
+        mean = (sum(losses) * batch_size - losses[-1] * short) / (len(losses) * batch_size - short)
+        if isfinite(mean) and not isclose(mean, float(entry["batch_loss"]), rel_tol=1e-5):
+            yield f"in epoch {entry['epoch']} its batch_loss is {entry['batch_loss']}, but its step losses give {mean}"
 
 
 def _steps_of_epoch(record: Mapping) -> int:
@@ -245,5 +257,5 @@ def _is_settled(record: Mapping) -> bool:
 
 OF_EVERY_RUN = (_inputs, _compilation_cache, _status, _epochs, _results, _phases, _machine)
 
-OF_TRAININGS = (_settings, _accuracies, _waiting, _step_evaluations, _steps, _peak)
+OF_TRAININGS = (_settings, _accuracies, _waiting, _step_evaluations, _steps, _step_losses, _peak)
 """Checks of what is known of trainings, but not of commands."""

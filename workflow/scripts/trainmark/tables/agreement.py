@@ -1,12 +1,16 @@
 """How far do the losses of the first steps of trainers differ, in runs with the same initial weights and batches?"""
 
-from itertools import combinations
+from itertools import chain, combinations, islice
 
 import pandas as pd
 
 from trainmark.plan.run import trainer_in, trainer_name
+from trainmark.records.step_losses import step_losses
 from trainmark.tables.statistics import largest_relative_difference, median_and_range
 from trainmark.tables.tables import GROUP
+
+FIRST_STEPS = 100
+"""Number of steps whose losses are compared."""
 
 
 def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
@@ -21,8 +25,8 @@ def agreement_table(records: dict[str, dict]) -> pd.DataFrame:
     trainers: dict[tuple, dict[str, dict[tuple, tuple[str, list[float]]]]] = {}
     for record in records.values():
         run = record["run"]
-        losses = [float(loss) for loss in record["step_losses"]]
-        if losses and record["status"] == "ok" and not record["settings"]["dropout"]:
+        if record["status"] == "ok" and not record["settings"]["dropout"]:
+            losses = list(islice(chain.from_iterable(map(step_losses, record["curves"])), FIRST_STEPS))
             group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
             trainer = trainer_name(*trainer_in(run))
             group.setdefault(trainer, {})[(run["epochs"], run["repeat"])] = (run["id"], losses)

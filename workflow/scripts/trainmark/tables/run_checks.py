@@ -11,6 +11,7 @@ from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees
 from trainmark.records.record import decode_loss
+from trainmark.records.step_losses import step_losses
 from trainmark.tables.formatting import named_runs
 from trainmark.tables.tables import GROUP
 
@@ -92,9 +93,9 @@ def _initial_losses(*records: Mapping) -> tuple[float, float] | None:
     """The losses of two runs before any update; None unless both runs are ok and have one."""
     initial = []
     for record in records:
-        dropout = record["settings"]["dropout"]
-        losses = [record["initial_evaluation"]["loss"]] if dropout else record["step_losses"]
-        initial += [float(loss) for loss in losses[:1] if record["status"] == "ok"]
+        if record["status"] == "ok":
+            untrained = record["initial_evaluation"]  # of networks with dropout
+            initial.append(float(untrained["loss"] if untrained else step_losses(record["curves"][0])[0]))
     return (initial[0], initial[1]) if len(initial) == 2 else None
 
 

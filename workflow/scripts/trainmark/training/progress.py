@@ -34,6 +34,7 @@ from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
 from trainmark.records.result import peak_shares, result
+from trainmark.records.step_losses import encode_step_losses
 from trainmark.training.checkpoints import identity_of
 from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
@@ -72,7 +73,6 @@ class Progress:
     """
 
     curves: list[dict] = field(default_factory=list)
-    step_losses: list[float | str] = field(default_factory=list)
     scored_texts: list[dict] = field(default_factory=list)
     steps: int = 0
     last_loss: float | None = None
@@ -118,7 +118,6 @@ class RunMeasurements:
         self._job = job
         self._run = {"id": run.id, **asdict(run), "workers": 1}
         self._settings = self._settings_in_record(recipe, settings)
-        self._max_step_losses: int = settings["step_losses"]
         self._class_names = manifest["class_names"]
         self._dataset = {
             "name": run.dataset,
@@ -243,14 +242,12 @@ class RunMeasurements:
 
         losses: loss of each step, (steps,). seconds, waiting_seconds: see `Unfinished`.
         """
-        progress, unfinished = self.progress, self.progress.unfinished
+        unfinished = self.progress.unfinished
         unfinished.losses += losses.tolist()
         unfinished.seconds += seconds
         if waiting_seconds is not None:
             unfinished.waiting_seconds = (unfinished.waiting_seconds or 0.0) + waiting_seconds
-        missing = self._max_step_losses - len(progress.step_losses)
-        progress.step_losses += [encode_loss(float(loss)) for loss in losses[: max(missing, 0)]]
-        progress.steps += len(losses)
+        self.progress.steps += len(losses)
 
     def add_step_evaluation(self, evaluation: Evaluation) -> None:
         """Add an evaluation of the test split within the current epoch."""
@@ -269,6 +266,7 @@ class RunMeasurements:
             "seconds": unfinished.seconds,
             "waiting_seconds": unfinished.waiting_seconds,
             "batch_loss": encode_loss(float(np.average(unfinished.losses, weights=weights))),
+            "step_losses": encode_step_losses(unfinished.losses),
             "evaluations": {split: encode_evaluation(evaluation) for split, evaluation in evaluations.items()},
         }
         progress.curves.append(entry)
@@ -335,7 +333,6 @@ class RunMeasurements:
             "diverged": diverged,
             "out_of_memory": out_of_memory,
             "curves": curves,
-            "step_losses": list(progress.step_losses),
             "initial_evaluation": progress.initial_evaluation,
             "step_evaluations": list(progress.step_evaluations),
             "counted": dict(progress.counted),
