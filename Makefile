@@ -21,7 +21,7 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-parity test-faults test-adversary \
   test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
-  bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs \
+  bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs bench-steps \
   bench-loops bench-own bench-narrow bench-start bench-cluster bench-matrices bench-workflow lock gpu-bundle prepare images
 
 ##@ For users
@@ -140,6 +140,9 @@ bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often v
 
 bench-epochs: $(VENV)/.installed-dev ## how close do correct trainings come to the certificate's limit? Some minutes
 	@$(BENCHMARK)/honest_epochs.py
+
+bench-steps: $(VENV)/.installed-dev ## are correct trainings refused for their step losses (LOAD=<processes> RESULTS=<folders>)? An hour
+	@$(BENCHMARK)/step_losses.py $(if $(LOAD),--load $(LOAD)) $(RESULTS)
 
 bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: half an hour (MNIST=<mirror>)
 	@$(BENCHMARK)/loops.py

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from itertools import chain, combinations_with_replacement
 from math import exp, log
 
+import numpy as np
 import pandas as pd
 import pytest
 from harness import CPU_HOUR
@@ -14,10 +15,11 @@ from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.records.step_losses import step_losses
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.curves import reached_target
+from trainmark.tables.epoch_checks import ordered_epochs
 from trainmark.tables.paired import paired_ratios
 from trainmark.tables.targets import targets_table
 
-AGREEMENT = {"steps", "pairs", "median", "largest"}
+AGREEMENT = {"steps", "pairs", "median", "largest", "ordered_epochs"}
 
 COMPARISON = {"pairs", "left_out", "ratio", "low", "high", "verdict"}
 
@@ -213,7 +215,16 @@ def _agreement(statistic, pairs):
     worst = [
         max(abs(a - b) / max(abs(a), abs(b)) for a, b in zip(first, second, strict=True)) for first, second in losses
     ]
+    if pairs[0][0]["settings"]["dropout"] and statistic in ("median", "largest"):
+        return None
+    longest = max(len(first["curves"]) for first, _ in pairs)
+    paired = [pair for pair in pairs if len(pair[0]["curves"]) == longest]
+    epochs = [
+        np.array([[step_losses(run["curves"][i]) for run in of] for of in zip(*paired, strict=True)])
+        for i in range(longest)
+    ]
     of_pairs = {"pairs": len(pairs), "steps": max(len(first) for first, _ in losses)}
+    of_pairs["ordered_epochs"] = ordered_epochs(epochs)
     return of_pairs.get(statistic) or {"median": statistics.median, "largest": max}[statistic](worst)
 
 

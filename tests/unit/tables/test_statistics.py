@@ -1,14 +1,12 @@
 """Medians, ranges and differences of two sequences; and the verdicts of simulated experiments."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 from records_for_tests import certificates_of
 
 from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.statistics import largest_relative_difference, median_and_range
+from trainmark.tables.statistics import median_and_range
 
 
 @pytest.mark.parametrize(
@@ -16,22 +14,6 @@ from trainmark.tables.statistics import largest_relative_difference, median_and_
 )
 def test_median_and_range(values, expected):
     assert median_and_range(values) == expected
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ([1.0, 2.0], [1.0, 2.0], (0.0, 2)),
-        ([1.0, 2.0], [1.0, 1.0, 5.0], (0.5, 2)),
-        ([0.0], [0.0], (0.0, 1)),
-        ([1.0], [-1.0], (2.0, 1)),
-        ([1.0], [math.nan], (math.inf, 1)),
-        ([math.inf], [math.inf], (math.inf, 1)),
-        ([], [1.0], (0.0, 0)),
-    ],
-)
-def test_largest_relative_difference(first, second, expected):
-    assert largest_relative_difference(first, second) == expected
 
 
 # --- verdicts of simulated experiments on a machine with slow moments -----------------------------------------------

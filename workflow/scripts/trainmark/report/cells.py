@@ -90,7 +90,8 @@ def agreement_cells(row: Mapping, numbers: Mapping[str, int]) -> list[Cell]:
     """The cells of a row of the table of agreement; their runs are listed pair by pair."""
     runs = _numbers(row["run_ids"], numbers)
     texts = {name: str(row[name]) for name in ("steps", "pairs")}
-    texts |= {name: f"{row[name]:.2e}" for name in ("median", "largest")}
+    texts |= {name: "own masks" if row[name] is None else f"{row[name]:.2e}" for name in ("median", "largest")}
+    texts["ordered_epochs"] = f"{row['ordered_epochs']} of {row['epochs']}"
     return [Cell(text, runs, "step_losses", name, row[name]) for name, text in texts.items()]
 
 

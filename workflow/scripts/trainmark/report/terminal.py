@@ -14,7 +14,7 @@ from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.tables import GROUP, METRICS, groups, select_group, shown_of_trainers
+from trainmark.tables.tables import GROUP, METRICS, groups, rows_of, select_group, shown_of_trainers
 from trainmark.tables.verdicts import format_comparison, format_verdict, not_ranked
 from trainmark.tables.waiting import waiting_sentences
 
@@ -119,12 +119,9 @@ def _refused(comparisons: pd.DataFrame, certificate: Mapping | None) -> list[str
 
 
 def _agreement(agreement: pd.DataFrame) -> str:
-    rows = [
-        f"  {row['first']} and {row['second']}: {row['median']:.2e} in the median, {row['largest']:.2e} at most"
-        for row in agreement.to_dict("records")
-    ]
-    steps = agreement["steps"].max()
-    first = "step" if steps == 1 else f"{steps} steps"
-    return "\n".join(
-        [f"Largest relative difference between the losses of the first {first} of two paired runs:", *rows]
-    )
+    lines = ["Losses of the steps of two paired runs (median, largest relative difference in the first steps):"]
+    for row in rows_of(agreement):
+        differences = "own masks" if row["median"] is None else f"{row['median']:.2e}, {row['largest']:.2e}"
+        shown = f"another order would show up to epoch {row['ordered_epochs']} of {row['epochs']}"
+        lines.append(f"  {row['first']} and {row['second']}: {differences}; {shown}")
+    return "\n".join(lines)

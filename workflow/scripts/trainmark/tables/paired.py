@@ -80,7 +80,7 @@ class PairedRatios:
             left_out = int(np.searchsorted(tail, level / 2, side="right"))
             low, high = (means[left_out - 1], means[-left_out]) if left_out else (-np.inf, np.inf)
         else:
-            half = _students_t().ppf(1 - level / 2, COSINES) * self._standard_error
+            half = students_t().ppf(1 - level / 2, COSINES) * self._standard_error
             low, high = _centre(self.logs) - half, _centre(self.logs) + half
         return float(np.exp(low)), float(np.exp(high))
 
@@ -93,13 +93,13 @@ class PairedRatios:
             return float(min(1, 2 * _rank_distribution(len(self.logs))[rank_sum]))
         if not self._standard_error:
             return 0.0 if self.ratio != 1 else 1.0
-        return float(2 * _students_t().sf(abs(_centre(self.logs)) / self._standard_error, COSINES))
+        return float(2 * students_t().sf(abs(_centre(self.logs)) / self._standard_error, COSINES))
 
     def detectable(self, level: float = LEVEL) -> float:
         """Return the smallest ratio above 1 that as many pairs with this spread show at a level, in POWER of cases."""
         low, high = self.interval(level)
         freedom = np.inf if self._is_ranked else COSINES
-        t = _students_t()
+        t = students_t()
         half = (np.log(high) - np.log(low)) / 2 if low else np.inf
         return float(np.exp(half * (1 + t.ppf(POWER, freedom) / t.ppf(1 - level / 2, freedom))))
 
@@ -141,7 +141,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in corrected]
 
 
-def _students_t() -> Any:
+def students_t() -> Any:
+    """Return Student's t distribution, of scipy."""
     from scipy.stats import t  # imported here because it takes half a second
 
     return t

@@ -12,7 +12,9 @@ from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees
 from trainmark.records.record import decode_loss
 from trainmark.records.step_losses import step_losses
+from trainmark.tables.epoch_checks import first_difference
 from trainmark.tables.formatting import named_runs
+from trainmark.tables.paired_runs import by_trainer, paired_runs
 from trainmark.tables.tables import GROUP
 
 FIRST_LOSS_ALLOWED = 5e-7
@@ -28,24 +30,23 @@ Pairs = dict[tuple[str, ...], str]
 def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluations: Iterable[Mapping]) -> Pairs:
     """For each pair of trainers whose runs show different trainings, a sentence that says why.
 
-    These pairs are not ranked, whatever their certificate says. Two checks are made. Before training, two runs of the
-    same repeat must have the same loss: that of the first batch or, with dropout, that of the test split. And another
-    trainer must compute from the kept weights of a run the loss and accuracy of its record.
+    These pairs are not ranked, whatever their certificate says. Three checks are made. Before training, two runs of the
+    same repeat must have the same loss: that of the first batch or, with dropout, that of the test split. Another
+    trainer must compute from the kept weights of a run the loss and accuracy of its record. And the losses of the steps
+    of each epoch must show the same training (epoch_checks).
     """
-    trainers: dict[tuple, dict[str, list[Mapping]]] = {}
-    for record in records.values():
-        run = record["run"]
-        if run["framework"] == FRAMEWORK:
-            continue
-        group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
-        group.setdefault(trainer_name(*trainer_in(run)), []).append(record)
+    trainings = [record for record in records.values() if record["run"]["framework"] != FRAMEWORK]
     wrong_runs = _wrong_evaluations({record["run"]["id"]: record for record in records.values()}, evaluations)
     sentences: Pairs = {}
-    for values, group in trainers.items():
+    for values, group in by_trainer(trainings).items():
         for first, second in combinations(group, 2):
             pair = pair_of(certificates.get(values), first, second)
             wrong = wrong_runs.get((values, first)) or wrong_runs.get((values, second))
-            sentence = _different_start(group[first], group[second], pair) or wrong
+            sentence = (
+                _different_start(group[first], group[second], pair)
+                or wrong
+                or _different_epoch(group[first], group[second])
+            )
             if sentence:
                 sentences[*values, first, second] = sentences[*values, second, first] = f"different: {sentence}"
     return sentences
@@ -86,6 +87,15 @@ def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping 
                 f"the {what} of the runs {record['run']['id']} and {other['run']['id']} differ by "
                 f"{difference:.1e}; equal trainings differ by {allowed:.0e} at most"
             )
+    return None
+
+
+def _different_epoch(first: list[Mapping], second: list[Mapping]) -> str | None:
+    """Name the first epoch in which the runs show different trainings; None if there is none."""
+    for paired in paired_runs(first, second):
+        if found := first_difference(paired.losses):
+            epochs = len(paired.losses)
+            return f"in epoch {found.epoch} of {epochs} their runs show different trainings: {found.words}"
     return None
 
 

@@ -10,21 +10,6 @@ def median_and_range(values: Sequence[float]) -> tuple[float, float, float]:
     return float(np.median(values)), float(np.min(values)), float(np.max(values))
 
 
-def largest_relative_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, int]:
-    """(largest |a - b| / max(|a|, |b|), number of pairs) over two sequences, cut to the length of the shorter one.
-
-    Two zeros differ by 0. If any value is not finite, the difference is infinite.
-    """
-    steps = min(len(first), len(second))
-    a, b = np.asarray(first[:steps], float), np.asarray(second[:steps], float)
-    if steps == 0:
-        return 0.0, 0
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        return float("inf"), steps
-    scale = np.maximum(np.abs(a), np.abs(b))
-    return float(np.max(np.abs(a - b) / np.where(scale == 0, 1, scale))), steps
-
-
 def trimmed_mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
     """(mean, standard deviation) without the smallest and the largest of at least 3 values; else (None, None).
 
