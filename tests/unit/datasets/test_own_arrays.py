@@ -137,7 +137,7 @@ def test_they_are_prepared_and_their_content_is_checked(tmp_path, read, form):
 def test_snakemake_is_told_of_the_files_in_a_folder_of_ones_own(tmp_path, monkeypatch, form, names):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "own").mkdir()
-    for name in ("train_images.npy", "x.npy", "a.npz", "t-ubyte.gz", "notes.txt"):
+    for name in ("train_images.npy", "x.npy", "a.npz", "t-ubyte.gz", "notes.txt", "._x.npy", "._a.npz", "._t-ubyte.gz"):
         (tmp_path / "own" / name).touch()
     catalogue = {"own": {"format": form, "folder": "~/own"}, "fetched": {"format": form, "files": []}}
     assert own_files("own", catalogue) == [str(tmp_path / "own" / name) for name in names]

@@ -72,8 +72,9 @@ def results(tmp_path):
 
     def write(changes=None, arrays=None, subtract_mean=True, framework="chainer"):
         folder = tmp_path / "results" / "datasets" / "photos" / "prepared"
-        draw_photograph(tmp_path / "own" / "a.png", 1)
-        lists = ImageLists(tmp_path / "own", {"train": [("a.png", 0)], "test": [("a.png", 0)]}, CLASSES)
+        for seed, name in enumerate("ab", start=1):
+            draw_photograph(tmp_path / "own" / f"{name}.png", seed)
+        lists = ImageLists(tmp_path / "own", {"train": [("a.png", 0)], "test": [("b.png", 0)]}, CLASSES)
         entry = {"title": "Photos", "format": "f"} | ({"image_shape": [3, 32, 32]} if arrays else {})
         manifest = prepare(folder, "photos", entry, arrays or lists, [], 1)
         mean = folder.parent / "mean.npy"
@@ -140,7 +141,9 @@ def test_the_classes_that_follow_come_on_the_same_line(results, tmp_path):
 
 def test_a_folder_stands_for_its_images_in_the_order_of_their_names(results, tmp_path):
     folder = tmp_path / "photos"
-    for number, name in enumerate(["b.JPG", "a.png", "d/2.jpeg", "c/1.jpg", ".d/hidden.jpg", "._a.png"]):
+    for number, name in enumerate(
+        ["b.JPG", "a.png", "d/2.jpeg", "c/1.jpg", ".d/hidden.jpg", "._a.png", "@eaDir/a.png/1.jpg"]
+    ):
         draw_photograph(folder / name, number)
     (folder / "notes.txt").write_text("no image")
     last = draw_photograph(tmp_path / "last.gif", 9)

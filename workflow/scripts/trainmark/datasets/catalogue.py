@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from trainmark.files.literals import read_literal
+from trainmark.files.system_files import is_added_by_system
 
 SPLITS = ("train", "test")
 
@@ -107,4 +108,8 @@ def own_files(name: str, catalogue: Mapping) -> list[str]:
     folder = Path(os.path.expanduser(entry["folder"]))
     pattern = known_formats()[entry["format"]].own_files
     lists = [folder / os.path.expanduser(file) for file in entry.get("lists", {}).values()]
-    return sorted(str(path) for path in (*(folder.glob(pattern) if pattern else ()), *lists) if path.is_file())
+    return sorted(
+        str(path)
+        for path in (*(folder.glob(pattern) if pattern else ()), *lists)
+        if path.is_file() and not is_added_by_system(path.name)
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainmark.errors import DataError, RecordError
+from trainmark.files.system_files import is_added_by_system
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import Recipe
@@ -132,8 +133,8 @@ def check_photographs(paths: Sequence[Path]) -> None:
 def photographs_in(paths: Sequence[Path]) -> Iterator[tuple[Path, str | None]]:
     """Yield each file to label with None, or a path that holds nothing to label with the reason, as a phrase.
 
-    A folder stands for the image files in it and in the folders below it, in the order of their names; hidden files and
-    links to folders are left out.
+    A folder stands for the image files in it and in the folders below it, in the order of their names; hidden files,
+    what systems add, and links to folders are left out.
     """
     for path in paths:
         yield from _photographs_below(path) if os.path.isdir(path) else [(path, None)]
@@ -143,7 +144,7 @@ def _photographs_below(top: Path) -> Iterator[tuple[Path, str | None]]:
     problems: list[OSError] = []
     is_empty = True
     for folder, inner, files in os.walk(top, onerror=problems.append):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        inner[:] = sorted(name for name in inner if not (name.startswith(".") or is_added_by_system(name)))
         for name in sorted(files):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
                 is_empty = False
