@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import tarfile
 from functools import partial
 
 import mirrors
@@ -106,6 +107,17 @@ def test_the_archives_end_to_end(folders, tmp_path):
     manifest = prepare(tmp_path / "prepared", "small", entry(folders), read(folders, entry(folders)), [], 2)
     assert manifest["samples"] == {"train": 6, "test": 4} and manifest["unreadable"] == []
     assert not list(folders.unpacked.rglob("*.tar")), "the class archives are not kept a second time"
+
+
+def test_archives_made_again_by_macos(folders):
+    """Its tar puts ._<name> beside each file."""
+    for name in (TRAIN, TEST):
+        with tarfile.open(folders.raw / name, "a") as archive:
+            for member in archive.getnames():
+                archive.addfile(tarfile.TarInfo(f"._{member}"))
+    dataset = read(folders, entry(folders))
+    assert [len(entries) for entries in dataset.splits.values()] == [6, 4] and dataset.class_names == WNIDS
+    assert len(dataset.passed_over) == 3 + 4
 
 
 def test_a_folder_of_classes(folders, tmp_path):

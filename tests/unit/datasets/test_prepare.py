@@ -272,6 +272,7 @@ def test_the_files_and_the_manifest_of_image_lists(lists, folder):
         "samples": {"train": 60, "test": 40},
         "root": str(lists.root),
         "lists": {split: hashlib.sha256((folder / f"{split}.txt").read_bytes()).hexdigest() for split in SPLITS},
+        "passed_over": 0,
         "unreadable": [],
         "content_sha256": manifest["content_sha256"],
         "sources": SOURCES,

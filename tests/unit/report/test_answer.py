@@ -10,7 +10,7 @@ import matplotlib.backends.backend_svg
 import pytest
 from records_for_tests import compiling, disturbed, diverged, out_of_memory, record, session, streamed
 from report_figures import Figures, check_figures, expected
-from report_page import Page, experiment
+from report_page import MANIFEST, Page, experiment
 
 from trainmark.config.load import load_config
 from trainmark.plan.matrix import expand_runs, with_devices
@@ -211,6 +211,12 @@ def test_differences_between_runs_have_a_warning(tmp_path):
     assert "(a: a 1.0 or a 2.0)" in words_of(first_screen(page))
     assert "e/x: training failed" in first_screen(page)
     assert page.summary["runs"]["missing"] == 1
+
+
+def test_what_is_found_while_a_dataset_is_prepared_is_on_the_page(tmp_path, monkeypatch):
+    monkeypatch.setitem(MANIFEST, "passed_over", 3)
+    page = Page(tmp_path, record("a", 1))
+    assert "3 files and folders that are hidden or that a system added are no part of it" in page.words
 
 
 def test_many_runs_are_counted_on_the_page_and_listed_in_the_summary(tmp_path):

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from trainmark.errors import DataError
 from trainmark.files.checksums import progress_bar
+from trainmark.files.system_files import is_added_by_system
 
 Members = Iterator[tuple[tarfile.TarInfo, IO[bytes]]]
 """Files and folders of an archive, each with its content, which must be read before the next member is requested."""
@@ -74,7 +75,7 @@ def _unpack(members: Members, folder: Path, part: Path, nested: bool = False, be
         target = folder / member.name
         if member.isdir():
             target.mkdir(parents=True, exist_ok=True)
-        elif nested and target.suffix == ".tar":
+        elif nested and target.suffix == ".tar" and not is_added_by_system(target.name):
             target.with_suffix("").mkdir(parents=True, exist_ok=True)
             _unpack(_of_tar(content, "r:"), folder, part, below=f"{member.name.removesuffix('.tar')}/")
         elif not (target.is_file() and target.stat().st_size == member.size):

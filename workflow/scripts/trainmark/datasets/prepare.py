@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import floor, prod
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainmark.console import say_when_long
+from trainmark.console import print_line, say_when_long
 from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS, STORED_SIDE
 from trainmark.datasets.images import lists as image_lists
@@ -176,9 +177,12 @@ def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
 
 
 def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, workers: int) -> dict:
-    """Write `<split>.txt`, and `unreadable.txt` next to the folder; return their part of the manifest."""
+    """Write `<split>.txt`, and unreadable.txt next to the folder; return their part of the manifest.
+
+    Snakemake deletes the folder itself where preparing fails.
+    """
     scanned = image_lists.scan(dataset.root, dataset.splits, workers, f"{name}: checking images")
-    unreadable_file = folder.parent / "unreadable.txt"  # Snakemake deletes the folder itself where preparing fails
+    unreadable_file = folder.parent / "unreadable.txt"
     write_text(unreadable_file, "".join("\t".join(image) + "\n" for image in scanned.unreadable))
     _check_unreadable(name, entry, dataset, scanned, unreadable_file)
     train, test = (np.array([label for _, label in scanned.splits[split]], np.int64) for split in SPLITS)
@@ -190,6 +194,7 @@ def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, w
         "samples": {split: len(scanned.splits[split]) for split in SPLITS},
         "root": _portable(dataset.root, folder),
         "lists": {split: sha256_of(prepared.list_file(folder, split)) for split in SPLITS},
+        "passed_over": len(dataset.passed_over),
         "unreadable": scanned.unreadable,
         "content_sha256": scanned.content_sha256,
     }
@@ -227,7 +232,13 @@ def _portable(root: Path, folder: Path) -> str:
 
 
 def read_dataset(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
-    """Read the dataset of a catalogue entry with the module of its format."""
+    """Read the dataset of a catalogue entry with the module of its format; say how many files were passed over."""
     form = importlib.import_module(f"trainmark.datasets.formats.{entry['format']}")
     dataset: Arrays | ImageLists = form.read(folders, entry)
+    if isinstance(dataset, ImageLists) and dataset.passed_over:
+        print_line(
+            f"{entry['title']}: passed over {len(dataset.passed_over)} files and folders that are hidden or that a "
+            f"system added, the first of them {dataset.root / dataset.passed_over[0]}",
+            sys.stderr,
+        )
     return dataset

@@ -42,11 +42,16 @@ class Arrays:
 
 @dataclass(frozen=True)
 class ImageLists:
-    """A dataset in image files. splits: by split, (path relative to `root`, label) of each image."""
+    """A dataset in image files.
+
+    splits: by split, (path relative to `root`, label) of each image. passed_over: paths relative to `root` of hidden
+    files and folders, and those that systems add, which are no part of it.
+    """
 
     root: Path
     splits: dict[str, list[tuple[str, int]]]
     class_names: list[str]
+    passed_over: list[str] = field(default_factory=list)
     kind: str = field(default="image_lists", init=False)
 
 

@@ -142,4 +142,4 @@ def _dataset(folder: Path) -> dict:
     manifest = read_manifest(folder / "prepared")
     picture = folder / "mean.png"
     encoded = None if manifest["kind"] == "tokens" else base64.b64encode(picture.read_bytes()).decode()
-    return {"unreadable": [], **manifest, "mean_picture": encoded}
+    return {"unreadable": [], "passed_over": 0, **manifest, "mean_picture": encoded}

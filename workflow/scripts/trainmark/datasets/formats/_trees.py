@@ -4,21 +4,32 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from unicodedata import normalize
 
 from trainmark.datasets.archives import unpack
 from trainmark.datasets.samples import Folders
 from trainmark.errors import DataError
 from trainmark.files.checksums import Checksum
+from trainmark.files.system_files import is_added_by_system
 from trainmark.files.whole import write_text
 
 TEST_FOLDERS = ("val", "test")
 """Names that the folder of test images may have."""
 
-SPLIT_NAME = re.compile(r"(train|val|valid|test)(ing|idation)?([-_ ]?(images?|set|data))?|eval(uation)?", re.IGNORECASE)
+SPLIT_NAME = re.compile(
+    r"(train|trn|val|valid|test|tst|dev|eval)(ing|idation|elopment|uation)?([-_ ]?(images?|set|data|split|\d+))?",
+    re.IGNORECASE,
+)
 """Names of folders that look like a split."""
 
-OF_WINDOWS = ("Thumbs.db", "desktop.ini")
-"""Files that Windows adds to folders of photographs."""
+Classes = dict[str, Path]
+"""The folder of each class, by its name in Unicode's normal form NFC and in the order of these names.
+
+macOS writes names in another form than Linux and Windows do.
+"""
+
+MOST_LISTED = 3
+"""Number of folders that a message names."""
 
 MARK = ".unpacked"
 """Suffix of a file with the checksum of an archive whose unpacking was started or finished."""
@@ -78,71 +89,115 @@ def is_divided(root: Path) -> bool:
         return True
     if splits:
         raise DataError(
-            f"{root} holds a folder {splits[0]}, which may be a class or a split; allowed: train beside val or test, "
-            "with a folder for each class in them, or folders of classes under other names"
+            f"{root} holds {_listed(splits)}, which may be classes or splits; rename folders: allowed are train beside "
+            "val or test, with a folder for each class in them, or folders of classes under other names"
         )
     return False
 
 
-def class_names_in(root: Path) -> list[str]:
-    """Names of the class folders in a folder that is not divided into splits. Raises DataError if they may be others.
-
-    Folders that hold no image themselves, and all the same folders, are the splits of a dataset or its years.
-    """
-    class_names = _names(root)
-    inner = [set(_names(root / name)) for name in class_names]
-    for name, folders in zip(class_names, inner, strict=True):
-        if "train" in folders and folders & set(TEST_FOLDERS):
-            raise DataError(f"{root} holds {name}, which holds train and val or test; give the entry `root: {name}`")
-    if len(class_names) < 2:
-        found = f"only the folder {class_names[0]}" if class_names else "no folder"
+def undivided_classes(root: Path) -> Classes:
+    """The class folders in a folder that is not divided into splits. Raises DataError if there are not two or more."""
+    classes = classes_in(root)
+    if len(classes) < 2:
+        found = f"only the folder {next(iter(classes))}" if classes else "no folder"
         raise DataError(
-            f"{root} holds {found}; it must hold a folder train and a folder val or test, with a folder for each class "
-            "in them, or a folder for each of two or more classes"
+            f"{root} holds {found}; `folder` or `root` must lead to a folder that holds train beside val or test, with "
+            "a folder for each class in them, or a folder for each of two or more classes"
         )
-    if set.intersection(*inner) and all(path.is_dir() for name in class_names for path in _visible(root / name)):
-        raise DataError(
-            f"{root}: {', '.join(class_names[:3])} all hold a folder {min(set.intersection(*inner))} and no image; "
-            "it is unclear which folders are classes; rename splits to train and val, or put images right into the "
-            "folder of their class"
-        )
-    return class_names
+    return classes
 
 
-def class_folders(root: Path) -> tuple[dict[str, Path], list[str]]:
-    """({"train", "test": folder}, class names) of a root that holds train/<class>/ and val/<class>/ (or test/).
+def divided_classes(root: Path) -> dict[str, Classes]:
+    """{"train", "test": class folders} of a root that holds train/<class>/ and val/<class>/ (or test/).
 
-    Classes are numbered in the order of their names. Raises DataError if a folder is missing, or if the test images
-    have a class without training images.
+    Raises DataError if a folder is missing, or if the test images have a class without training images.
     """
-    test = next((root / name for name in TEST_FOLDERS if (root / name).is_dir()), None)
-    if not (root / "train").is_dir() or test is None:
+    train, test = root / "train", next((root / name for name in TEST_FOLDERS if (root / name).is_dir()), None)
+    if not train.is_dir() or test is None:
         raise DataError(
             f"{root} must hold a folder train and a folder val or test, with a folder for each class in them"
         )
-    splits = {"train": root / "train", "test": test}
-    class_names, test_names = _names(splits["train"]), _names(test)
-    if not class_names:
-        raise DataError(f"{root / 'train'} holds no folder; each class of images needs one")
-    if unknown := sorted(set(test_names) - set(class_names)):
-        raise DataError(f"{test} has the class {unknown[0]}, which {root / 'train'} lacks; both need the same classes")
-    return splits, class_names
+    trained, tested = classes_in(train), classes_in(test)
+    if not trained:
+        raise DataError(f"{train} holds no folder; each class of images needs one")
+    _expect_distinct(root, {*trained, *tested})
+    if not set(trained) & set(tested):
+        found = _listed(list(tested)) if tested else "images" if visible(test) else "nothing"
+        raise DataError(
+            f"{test} holds {found}, and no folder of a class in {train}; move the test images into class folders, or "
+            "list them with their labels (format image_list), or take ImageNet's archives, of which one has the ground "
+            "truth (format ilsvrc2012)"
+        )
+    if unknown := sorted(set(tested) - set(trained)):
+        raise DataError(f"{test} has the class {unknown[0]}, which {train} lacks; both need the same classes")
+    return {"train": trained, "test": {name: tested.get(name, test / name) for name in trained}}
 
 
-def list_images(root: Path, split: Path, class_names: Iterable[str]) -> list[tuple[str, int]]:
-    """(path relative to `root`, label) of every file in the class folders of a split, in the order of their names.
+def classes_in(folder: Path) -> Classes:
+    """The folders in a folder, each a class. Raises DataError if two of their names are one."""
+    names = _names(folder)
+    _expect_distinct(folder, names)
+    return dict(sorted((normalize("NFC", name), folder / name) for name in names))
 
-    Hidden files and those that Windows adds are skipped, and links are followed. Raises DataError if a class has no
-    file, if a folder cannot be read or contains itself through a link, or if a file name cannot stand on a line of a
-    list.
+
+def _expect_distinct(where: Path, names: Iterable[str]) -> None:
+    """Raise DataError if two names are one, but for letter case, blanks at their ends or the form of their Unicode."""
+    seen: dict[str, str] = {}
+    for name in sorted(names):
+        if (other := seen.setdefault(_key(name), name)) != name:
+            same = normalize("NFC", name) == normalize("NFC", other)
+            what = "the form of their Unicode (NFC or NFD)" if same else "letter case or blanks"
+            raise DataError(
+                f"{where} has the classes {other} and {name}, whose names differ only in {what}; give each class one "
+                "name, in all its folders"
+            )
+
+
+def _key(name: str) -> str:
+    return normalize("NFC", name).lower().strip()
+
+
+def list_images(root: Path, classes: Classes, nested: bool = False) -> list[tuple[str, int]]:
+    """(path relative to `root`, label) of every file in class folders, in the order of their names.
+
+    nested: whether the images of a class may all lie in one folder of its folder. Hidden files and those that systems
+    add are skipped, and links are followed. Raises DataError if a class has no file, if its folder may hold classes or
+    splits itself, if a folder cannot be read or contains itself through a link, or if a file name cannot stand on a
+    line of a list.
     """
     entries = []
-    for label, name in enumerate(class_names):
-        files = list(_files_below(split / name)) if (split / name).is_dir() else []
+    class_names = {_key(name) for name in classes}
+    for label, folder in enumerate(classes.values()):
+        split = folder.parent
+        files = list(_files_below(folder)) if folder.is_dir() else []
         if not files:
-            raise DataError(f"{split / name} holds no image; every class needs some in {split.name}")
+            raise DataError(f"{folder} holds no image; every class needs some in {split.name}")
+        _expect_one_class(folder, {file.parent for file in files}, class_names, nested)
         entries += [(checked_name(path.relative_to(root).as_posix(), split), label) for path in files]
     return entries
+
+
+def _expect_one_class(folder: Path, parents: set[Path], class_names: set[str], nested: bool) -> None:
+    """Raise DataError if the folders in a class folder may be classes or splits. parents: those that hold its files."""
+    inner = sorted({name for parent in parents for name in parent.relative_to(folder).parts})
+    if named := [name for name in inner if _key(name) in class_names]:
+        found = f"{_listed(named)}, named like classes"
+    elif named := [name for name in inner if SPLIT_NAME.fullmatch(name)]:
+        found = f"{_listed(named)}, named like splits"
+    elif (Path(os.path.commonpath(parents)) if nested else folder) not in parents:
+        found = f"only {_listed(inner)} and no image"
+    else:
+        return
+    raise DataError(
+        f"{folder} holds {found}; it is unclear which folders are classes: let `folder` or `root` lead to the one that "
+        "holds them (or train and val), or put images right into the folder of their class"
+    )
+
+
+def _listed(names: list[str]) -> str:
+    """Name the first folders of a list."""
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"the folder{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_LISTED])}{more}"
 
 
 def checked_name(name: str, where: Path) -> str:
@@ -152,8 +207,28 @@ def checked_name(name: str, where: Path) -> str:
     return name
 
 
+def passed_over(root: Path, splits: Mapping[str, Iterable[tuple[str, int]]]) -> list[str]:
+    """What `list_images` skipped, relative to `root`: whatever lies beside its images and the folders above them."""
+    folders = {os.path.dirname(path) for entries in splits.values() for path, _ in entries}
+    folders = {str(above) for folder in folders for above in (Path(folder), *Path(folder).parents)}
+    skipped = (path for folder in sorted(folders) for path in (root / folder).iterdir() if _is_skipped(path.name))
+    return sorted(path.relative_to(root).as_posix() for path in skipped if not path.name.endswith(MARK))
+
+
+def visible(folder: Path) -> list[Path]:
+    """Files and folders in a folder in the order of their names, without hidden ones and those that systems add."""
+    try:
+        return sorted(path for path in folder.iterdir() if not _is_skipped(path.name))
+    except OSError as error:
+        raise DataError(f"{folder} can't be read ({error.strerror}); its images are needed") from error
+
+
+def _is_skipped(name: str) -> bool:
+    return name.startswith(".") or is_added_by_system(name)
+
+
 def _names(folder: Path) -> list[str]:
-    return [path.name for path in _visible(folder) if path.is_dir()]
+    return [path.name for path in visible(folder) if path.is_dir()]
 
 
 def _files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
@@ -161,16 +236,8 @@ def _files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
     real = folder.resolve()
     if real in above:
         raise DataError(f"{folder} is a link to {real}, which contains it; remove the link")
-    for path in _visible(folder):
+    for path in visible(folder):
         if path.is_dir():
             yield from _files_below(path, (*above, real))
         else:
             yield path
-
-
-def _visible(folder: Path) -> list[Path]:
-    """Files and folders in a folder in the order of their names, without hidden ones and those that Windows adds."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.name[0] != "." and path.name not in OF_WINDOWS)
-    except OSError as error:
-        raise DataError(f"{folder} can't be read ({error.strerror}); its images are needed") from error

@@ -11,7 +11,16 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from trainmark.datasets.formats._trees import checked_name, class_folders, list_images, own_folder, unpack_into
+from trainmark.datasets.formats._trees import (
+    checked_name,
+    classes_in,
+    divided_classes,
+    list_images,
+    own_folder,
+    passed_over,
+    unpack_into,
+    visible,
+)
 from trainmark.datasets.samples import Folders, ImageLists
 from trainmark.errors import DataError
 
@@ -24,8 +33,9 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     """List the training and validation images. Raises DataError for another layout."""
     if "folder" in entry:
         root = own_folder(entry)
-        splits, wnids = class_folders(root)
-        return ImageLists(root, {split: list_images(root, part, wnids) for split, part in splits.items()}, wnids)
+        parts = divided_classes(root)
+        lists = {split: list_images(root, classes, nested=True) for split, classes in parts.items()}
+        return ImageLists(root, lists, list(parts["train"]), passed_over(root, lists))
     files = {file["name"]: file for file in entry["files"]}
     if missing := [name for name in (TRAIN, TEST, KIT) if name not in files]:
         raise DataError(
@@ -35,9 +45,10 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     train = unpack_into(folders, files[TRAIN], "train", nested=True)
     test = unpack_into(folders, files[TEST], "val")
     kit = unpack_into(folders, files[KIT], "devkit") / "ILSVRC2012_devkit_t12" / "data"
-    wnids = sorted(path.name for path in train.iterdir() if path.is_dir())
-    lists = {"train": list_images(root, train, wnids), "test": _validation(root, test, kit, wnids)}
-    return ImageLists(root, lists, wnids)
+    classes = classes_in(train)
+    wnids = list(classes)
+    lists = {"train": list_images(root, classes), "test": _validation(root, test, kit, wnids)}
+    return ImageLists(root, lists, wnids, passed_over(root, lists))
 
 
 def _validation(root: Path, test: Path, kit: Path, wnids: list[str]) -> list[tuple[str, int]]:
@@ -45,7 +56,7 @@ def _validation(root: Path, test: Path, kit: Path, wnids: list[str]) -> list[tup
     wnid_of_id = _wnid_of_id(kit / "meta.mat")
     label_of_wnid = {wnid: label for label, wnid in enumerate(wnids)}
     truth = kit / "ILSVRC2012_validation_ground_truth.txt"
-    images = sorted(path for path in test.iterdir() if path.is_file())
+    images = [path for path in visible(test) if path.is_file()]
     try:
         labels = [label_of_wnid[wnid_of_id[int(line)]] for line in truth.read_text().split()]
     except (OSError, ValueError, KeyError) as error:

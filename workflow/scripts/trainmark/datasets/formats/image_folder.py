@@ -7,8 +7,17 @@ images, the test images are drawn: a share of each class (`test_share`), by a se
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from unicodedata import normalize
 
-from trainmark.datasets.formats._trees import class_folders, class_names_in, is_divided, list_images, top_folder
+from trainmark.datasets.formats._trees import (
+    Classes,
+    divided_classes,
+    is_divided,
+    list_images,
+    passed_over,
+    top_folder,
+    undivided_classes,
+)
 from trainmark.datasets.images.lists import ImageList
 from trainmark.datasets.samples import Folders, ImageLists
 from trainmark.errors import DataError
@@ -31,18 +40,19 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     root = top_folder(folders, entry) / entry.get("root", "")
     if is_divided(root):
         _expect_no_draw(root, entry)
-        parts, class_names = class_folders(root)
-        splits = {split: list_images(root, folder, class_names) for split, folder in parts.items()}
+        parts = divided_classes(root)
+        classes = parts["train"]
+        splits = {split: list_images(root, of_split, nested=True) for split, of_split in parts.items()}
     else:
-        class_names = class_names_in(root)
-        splits = _drawn(root, class_names, entry)
-    names = entry.get("class_names") or class_names
-    if len(names) != len(class_names):
+        classes = undivided_classes(root)
+        splits = _drawn(root, classes, entry)
+    names = entry.get("class_names") or list(classes)
+    if len(names) != len(classes):
         raise DataError(
-            f"{root} holds {len(class_names)} classes; the catalogue entry has {len(names)} class_names; give one for "
+            f"{root} holds {len(classes)} classes; the catalogue entry has {len(names)} class_names; give one for "
             "each folder, in the order of the folders' names"
         )
-    return ImageLists(root, splits, names)
+    return ImageLists(root, splits, names, passed_over(root, splits))
 
 
 def _expect_no_draw(root: Path, entry: Mapping) -> None:
@@ -54,22 +64,24 @@ def _expect_no_draw(root: Path, entry: Mapping) -> None:
         )
 
 
-def _drawn(root: Path, class_names: list[str], entry: Mapping) -> dict[str, ImageList]:
+def _drawn(root: Path, classes: Classes, entry: Mapping) -> dict[str, ImageList]:
     """Draw the test images of each class; the others are training images. Raises DataError for a class of one image.
 
     The images of a class are ranked by the SHA-256 of seed and path, and the first ones are taken: the draw is the same
     on every machine.
     """
     share, seed = entry.get("test_share", TEST_SHARE), entry.get("seed", SEED)
-    images = list_images(root, root, class_names)
+    images = list_images(root, classes)
     splits: dict[str, ImageList] = {"train": [], "test": []}
-    for label, name in enumerate(class_names):
+    for label, folder in enumerate(classes.values()):
         of_class = [image for image in images if image[1] == label]
         if len(of_class) == 1:
             raise DataError(
-                f"{root / name} holds one image; each class needs two or more, of which at least one is a test image"
+                f"{folder} holds one image; each class needs two or more, of which at least one is a test image"
             )
-        ranked = sorted(of_class, key=lambda image: hashlib.sha256(f"{seed} {image[0]}".encode()).digest())
+        ranked = sorted(
+            of_class, key=lambda image: hashlib.sha256(normalize("NFC", f"{seed} {image[0]}").encode()).digest()
+        )
         test = set(ranked[: min(max(1, round(share * len(ranked))), len(ranked) - 1)])
         for image in of_class:
             splits["test" if image in test else "train"].append(image)
