@@ -274,6 +274,7 @@ def test_the_files_and_the_manifest_of_image_lists(lists, folder):
         "lists": {split: hashlib.sha256((folder / f"{split}.txt").read_bytes()).hexdigest() for split in SPLITS},
         "passed_over": 0,
         "unreadable": [],
+        "identical": 0,
         "content_sha256": manifest["content_sha256"],
         "sources": SOURCES,
         "sha256": digest_of(manifest),
@@ -281,7 +282,17 @@ def test_the_files_and_the_manifest_of_image_lists(lists, folder):
     assert read_manifest(folder) == manifest
     for split in SPLITS:
         assert read_list(folder / f"{split}.txt") == lists.splits[split]
-    assert (folder.parent / "unreadable.txt").read_text() == ""
+    for name in ("unreadable", "identical"):
+        assert (folder.parent / f"{name}.txt").read_text() == ""
+
+
+def test_test_images_that_are_also_training_images(lists, folder, capsys):
+    for test, train in (("070", "003"), ("071", "004"), ("072", "090")):  # the last two are both test images
+        shutil.copyfile(lists.root / f"{train}.png", lists.root / f"{test}.png")
+    manifest = prepare(folder, "mine", OWN, lists, [], 2)
+    assert manifest["identical"] == 2 and manifest["samples"] == {"train": 60, "test": 40}
+    assert (folder.parent / "identical.txt").read_text() == "070.png\t003.png\n071.png\t004.png\n"
+    assert "mine: 2 of 40 test images are also training images" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -214,8 +214,11 @@ def test_differences_between_runs_have_a_warning(tmp_path):
 
 
 def test_what_is_found_while_a_dataset_is_prepared_is_on_the_page(tmp_path, monkeypatch):
-    monkeypatch.setitem(MANIFEST, "passed_over", 3)
+    for key in ("identical", "passed_over"):
+        monkeypatch.setitem(MANIFEST, key, 3)
     page = Page(tmp_path, record("a", 1))
+    assert [one["kind"] for one in page.summary["warnings"]] == ["images in both splits"]
+    assert "3 of 359 test images of digits are also training images." in words_of(first_screen(page))
     assert "3 files and folders that are hidden or that a system added are no part of it" in page.words
 
 

@@ -177,16 +177,20 @@ def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
 
 
 def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, workers: int) -> dict:
-    """Write `<split>.txt`, and unreadable.txt next to the folder; return their part of the manifest.
+    """Write `<split>.txt`, and unreadable.txt and identical.txt next to the folder; return their part of the manifest.
 
     Snakemake deletes the folder itself where preparing fails.
     """
     scanned = image_lists.scan(dataset.root, dataset.splits, workers, f"{name}: checking images")
-    unreadable_file = folder.parent / "unreadable.txt"
-    write_text(unreadable_file, "".join("\t".join(image) + "\n" for image in scanned.unreadable))
+    unreadable_file, identical_file = (folder.parent / f"{what}.txt" for what in ("unreadable", "identical"))
+    for file, images in ((unreadable_file, scanned.unreadable), (identical_file, scanned.identical)):
+        write_text(file, "".join("\t".join(image) + "\n" for image in images))
     _check_unreadable(name, entry, dataset, scanned, unreadable_file)
     train, test = (np.array([label for _, label in scanned.splits[split]], np.int64) for split in SPLITS)
     _check_tested_classes(name, dataset.class_names, train, test)  # once more: unreadable images are left out
+    if count := len(scanned.identical):
+        found = f"{count} of {len(test)} test images are also training images (same SHA-256)"
+        print_line(f"{name}: {found}; {identical_file} lists them", sys.stderr)
     for split in SPLITS:
         image_lists.write_list(prepared.list_file(folder, split), scanned.splits[split])
     return {
@@ -196,6 +200,7 @@ def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, w
         "lists": {split: sha256_of(prepared.list_file(folder, split)) for split in SPLITS},
         "passed_over": len(dataset.passed_over),
         "unreadable": scanned.unreadable,
+        "identical": len(scanned.identical),
         "content_sha256": scanned.content_sha256,
     }
 

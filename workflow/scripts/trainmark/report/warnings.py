@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from trainmark.datasets.prepared import read_manifest
 from trainmark.parity.compare import REFUSED
 from trainmark.recipes.command import DATASET
 from trainmark.tables.consistency import code_differences
@@ -50,6 +51,7 @@ def warnings(results: Results, plan: Mapping) -> list[Warned]:
         *_unlike_runs(results.runs),
         *_about_pairs(results),
         *_about_certificates(results),
+        *_about_datasets(results),
     ]
 
 
@@ -177,3 +179,16 @@ def _about_certificates(results: Results) -> Iterator[Warned]:
     if lines := [line for _, group in sections for line in evaluation_gaps(group)]:
         what = "Not all trained weights were evaluated by another trainer."
         yield Warned("not evaluated", what, f"Set keep_weights to needed, {AGAIN}.", details=tuple(lines))
+
+
+def _about_datasets(results: Results) -> Iterator[Warned]:
+    """Warnings on image files that are in both splits of a dataset."""
+    for name in sorted(set(results.runs["dataset"]) - {DATASET}):
+        manifest = read_manifest(results.folder / "datasets" / name / "prepared")
+        if count := manifest.get("identical", 0):
+            what = f"{count} of {manifest['samples']['test']} test images of {name} are also training images."
+            what_to_do = (
+                f"Remove those in datasets/{name}/identical.txt from one split, and run snakemake again with "
+                "--forcerun prepare_dataset."
+            )
+            yield Warned("images in both splits", what, what_to_do)

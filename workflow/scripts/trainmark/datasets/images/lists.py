@@ -55,11 +55,13 @@ class Scanned:
 
     splits: the images that can be decoded.
     unreadable: (split, path, reason) of each image that cannot.
+    identical: (path, path of a training image of the same SHA-256) of each such test image.
     content_sha256: SHA-256 over label and SHA-256 of each image that can be decoded, in the order of the lists.
     """
 
     splits: dict[str, ImageList]
     unreadable: list[tuple[str, str, str]]
+    identical: list[tuple[str, str]]
     content_sha256: str
 
 
@@ -71,6 +73,8 @@ def scan(root: Path, splits: Mapping[str, ImageList], workers: int, title: str =
     digest = hashlib.sha256()
     readable: dict[str, ImageList] = {}
     unreadable = []
+    trained: dict[str, str] = {}
+    identical = []
     for split, entries in splits.items():
         readable[split] = []
         checked = _check_images(root, entries, workers, title)
@@ -80,7 +84,11 @@ def scan(root: Path, splits: Mapping[str, ImageList], workers: int, title: str =
             else:
                 readable[split].append((path, label))
                 digest.update(f"{split} {label} {sha256}\n".encode())
-    return Scanned(readable, unreadable, digest.hexdigest())
+                if split == "train":
+                    trained[sha256] = path
+                elif sha256 in trained:
+                    identical.append((path, trained[sha256]))
+    return Scanned(readable, unreadable, identical, digest.hexdigest())
 
 
 def _check_images(root: Path, entries: ImageList, workers: int, title: str) -> Iterator[tuple[str, str | None]]:
