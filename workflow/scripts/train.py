@@ -1,7 +1,6 @@
 """Train one run, or resume it from its checkpoint, and write its record. Output of the framework goes to the log."""
 
 import argparse
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from trainmark.console import redirect_output
 from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
+from trainmark.machine.variables import seconds_in
 from trainmark.plan.dependencies import code_record, training_code
 from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
 from trainmark.plan.run import Run
@@ -36,7 +36,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
-        default=os.environ.get(CHECKPOINT_SECONDS_VARIABLE, "5"),
         help=f"minimum seconds between two checkpoints (default: ${CHECKPOINT_SECONDS_VARIABLE}, or 5)",
     )
     parser.add_argument(
@@ -76,6 +75,9 @@ def train(
     ) as device_lock:
         display.start()
         threads = chosen_threads(arguments.tuning, cpu_model(), device_lock.cpus)
+        checkpoint_seconds = arguments.checkpoint_seconds
+        if checkpoint_seconds is None:
+            checkpoint_seconds = seconds_in(CHECKPOINT_SECONDS_VARIABLE, 5)
         gpus.limit_threads(in_order_of_use(device_lock.cpus)[:threads])
         set_environment(run.framework, run.loop)
         with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported
@@ -88,7 +90,7 @@ def train(
             device_lock,
             code,
             process_exit.checkpoint_folder,
-            arguments.checkpoint_seconds,
+            checkpoint_seconds,
             order,
             arguments.out.with_name(FILE_NAME),
             writes_weights(experiment_of(run.experiment, plan), on_texts=recipe.input is None),

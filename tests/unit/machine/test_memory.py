@@ -97,8 +97,9 @@ def test_control_groups_limit_the_available_memory(tmp_path, monkeypatch, member
 def test_a_slurm_job_and_the_address_space_limit_the_available_memory(monkeypatch):
     monkeypatch.setenv("SLURM_MEM_PER_NODE", str(int(resident_mib()) + 50))
     assert 0 < available_mib() <= 51
-    monkeypatch.setenv("SLURM_MEM_PER_NODE", "0")  # the whole node
-    assert available_mib() > 100
+    for no_limit in ("0", "", "all of it"):  # 0: the whole node
+        monkeypatch.setenv("SLURM_MEM_PER_NODE", no_limit)
+        assert available_mib() > 100
     monkeypatch.setattr(resource, "getrlimit", lambda what: (psutil.Process().memory_info().vms + 20 * 2**20, -1))
     assert 0 < available_mib() <= 21
 

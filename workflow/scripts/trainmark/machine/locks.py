@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TextIO
 
@@ -20,6 +21,7 @@ from trainmark.console import LONG_SECONDS, Terminal, in_words, say_when_long
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine.cpus import allowed_cores, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
+from trainmark.machine.variables import seconds_in
 
 HOST_FOLDER = Path("/tmp")  # noqa: S108 (see _lock_folder)
 """Parent of the locks' folder. It is not TMPDIR, which batch systems set for each job: jobs would not share locks."""
@@ -93,7 +95,7 @@ def hold_device(
         needed = "a GPU" if gpus else f"{count} CPU{'s' if count > 1 else ''}"
         text = f"{title}: waiting for {needed}, held by other jobs"
         with say_when_long(text, stream, waiting_seconds), ExitStack() as queue:
-            end = time.monotonic() + float(os.environ.get(WAITING_VARIABLE, "inf"))
+            end = time.monotonic() + seconds_in(WAITING_VARIABLE, inf)
             first = folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock"
             while not _take(first, queue):
                 _wait(QUEUE_POLL_SECONDS, end, needed)
@@ -109,7 +111,7 @@ def _wait(seconds: float, end: float, needed: str) -> None:
     """Sleep. Raises BusyError after the time `end`. needed: what the process waits for."""
     if time.monotonic() > end:
         raise BusyError(
-            f"waited {in_words(float(os.environ[WAITING_VARIABLE]))} of the job's time limit for {needed} on "
+            f"waited {in_words(seconds_in(WAITING_VARIABLE, inf))} of the job's time limit for {needed} on "
             f"{platform.node()}, held by other jobs: the scheduler starts more jobs there than it has CPUs or "
             "GPUs for; let it bind jobs to CPUs (docs/clusters.md), and call snakemake again"
         )

@@ -12,6 +12,7 @@ from typing import Self
 import psutil
 
 from trainmark.machine.cpus import control_groups, read_kernel_file
+from trainmark.machine.variables import mib_in
 
 STATUS = Path("/proc/self/status")
 STATM = Path("/proc/self/statm")
@@ -58,7 +59,7 @@ def available_mib() -> float:
     used, rooms = psutil.Process().memory_info(), [float(psutil.virtual_memory().available)]
     if (address_space := resource.getrlimit(resource.RLIMIT_AS)[0]) != resource.RLIM_INFINITY:
         rooms.append(float(address_space - used.vms))
-    if job_mib := float(os.environ.get("SLURM_MEM_PER_NODE", "0")):
+    if job_mib := mib_in("SLURM_MEM_PER_NODE"):
         rooms.append(job_mib * 2**20 - used.rss)
     for folder in control_groups("memory"):
         for limit, usage in MEMORY_FILES:

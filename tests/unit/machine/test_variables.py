@@ -1,0 +1,28 @@
+"""Numbers in environment variables: units, empty texts and nonsense."""
+
+import pytest
+
+from trainmark.errors import ConfigError
+from trainmark.machine.variables import mib_in, seconds_in
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [("4096", 4096), ("4G", 4096), ("4gb", 4096), (" 512M ", 512), ("2048K", 2), ("1.5T", 1.5 * 2**20)]
+    + [(nothing, None) for nothing in ("", "0", "-1", "4X", "all", "nan", "4096,4096")],
+)
+def test_the_memory_of_a_job(monkeypatch, text, mib):
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", text)
+    assert mib_in("SLURM_MEM_PER_NODE") == mib
+
+
+def test_seconds(monkeypatch):
+    for text, seconds in [("0", 0), ("2.5", 2.5), ("", 5), (" ", 5)]:
+        monkeypatch.setenv("WAIT", text)
+        assert seconds_in("WAIT", 5) == seconds
+    for text in ("5s", "-1", "nan", "five"):
+        monkeypatch.setenv("WAIT", text)
+        with pytest.raises(ConfigError, match=f"WAIT in the environment is '{text}'; allowed: a number of seconds"):
+            seconds_in("WAIT", 5)
+    monkeypatch.delenv("WAIT")
+    assert seconds_in("WAIT", 5) == 5
