@@ -1,6 +1,6 @@
 import pytest
 
-from trainmark.files.system_files import is_added_by_system
+from trainmark.files.system_files import is_added_by_system, own_paths
 
 ADDED = (
     "@eaDir|@Recycle|__MACOSX|._1.jpg|.DS_Store|.AppleDouble|Icon\r|Thumbs.db|thumbs.db|Desktop.ini|$RECYCLE.BIN|"
@@ -18,3 +18,14 @@ def test_what_systems_add(name):
 @pytest.mark.parametrize("name", USERS.split("|"))
 def test_what_users_have(name):
     assert not is_added_by_system(name)
+
+
+def test_own_paths_are_those_beside_what_systems_add(tmp_path):
+    for name in ("b/x.json", "a/x.json", "a/._x.json", "@eaDir/x.json", "._a/x.json", "a/y.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [path.relative_to(tmp_path).as_posix() for path in own_paths(tmp_path, "**/*.json")] == [
+        "a/x.json",
+        "b/x.json",
+    ]
+    assert own_paths(tmp_path / "._a", "*.json"), "the folder itself is the user's choice"

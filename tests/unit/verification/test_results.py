@@ -129,6 +129,15 @@ def test_an_unchanged_folder_has_no_problems(untouched):
     }  # fmt: skip
 
 
+def test_what_a_mac_adds_to_a_copy_is_no_problem(folder, untouched):
+    for path in [*folder.rglob("*")]:
+        path.with_name(f"._{path.name}").write_bytes(b"\0\5\x16\7")
+        path.with_name(".DS_Store").write_bytes(b"\0")
+    found = verify_results(folder, data=True)
+    assert found.problems == []
+    assert found.counts == verify_results(untouched, data=True).counts
+
+
 def test_code_and_config_of_runs_and_certificates_are_told(untouched):
     trained, certified = verify_results(untouched, data=False).facts
     assert trained.startswith(

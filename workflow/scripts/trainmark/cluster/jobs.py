@@ -19,6 +19,7 @@ from trainmark.cluster.schedulers import RAW, Scheduler
 from trainmark.cluster.site import Site, unknown_name
 from trainmark.errors import CLUSTER_VARIABLE, ClusterError
 from trainmark.files.scratch import SCRATCH_VARIABLE
+from trainmark.files.system_files import own_paths
 from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, WAITING_VARIABLE
 from trainmark.plan.plan_file import plan_if_there
 from trainmark.plan.products import PLAN_FILE
@@ -116,7 +117,7 @@ def _short_digest(parts: Iterable[object]) -> str:
 def code_digest() -> str:
     """Return a digest of all code of the workflow."""
     scripts = Path(__file__).parents[2]
-    return _short_digest(hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(scripts.rglob("*.py")))
+    return _short_digest(hashlib.sha256(file.read_bytes()).hexdigest() for file in own_paths(scripts, "**/*.py"))
 
 
 def values_of(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:

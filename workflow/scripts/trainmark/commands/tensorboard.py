@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.errors import CommandError
+from trainmark.files.system_files import own_paths
 
 DT_FLOAT = 1
 
@@ -22,7 +23,7 @@ def read_scalars(path: Path) -> Iterator[tuple[float, int, str, float]]:
     A record that is not complete ends its file: the writer may have been stopped. Raises CommandError if there is no
     event file.
     """
-    files = [path] if path.is_file() else sorted(path.rglob("*tfevents*"))
+    files = [path] if path.is_file() else own_paths(path, "**/*tfevents*")
     if not files:
         raise CommandError(f"there is no event file (*tfevents*) in {path.name}")
     for file in files:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from trainmark.config.schema_check import Finding, raise_findings
 from trainmark.config.wording import format_value
+from trainmark.files.system_files import own_paths
 from trainmark.recipes.command import problems
 
 ENVIRONMENTS = Path(__file__).resolve().parents[4] / "envs"
@@ -28,7 +29,7 @@ def _findings(config: Mapping) -> Iterator[Finding]:
 
 
 def _no_environment(named: str | None) -> str | None:
-    names = [file.stem for file in sorted(ENVIRONMENTS.glob("*.yaml"))]
+    names = [file.stem for file in own_paths(ENVIRONMENTS, "*.yaml")]
     if not named or named in names or Path(named).is_dir() or (named.endswith(".yaml") and Path(named).is_file()):
         return None
     return (

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from trainmark.files.literals import read_literal
-from trainmark.files.system_files import is_added_by_system
+from trainmark.files.system_files import is_added_by_system, own_paths
 
 SPLITS = ("train", "test")
 
@@ -67,7 +67,7 @@ class Format:
 def known_formats() -> dict[str, Format]:
     """The formats that have a module in `formats`, by name."""
     formats = {}
-    for path in sorted((Path(__file__).parent / "formats").glob("[!_]*.py")):
+    for path in own_paths(Path(__file__).parent / "formats", "[!_]*.py"):
         table = read_literal(path, "FORMAT")
         formats[path.stem] = Format(
             path.stem, table["kind"], tuple(table["required"]), tuple(table["optional"]), table.get("own_files")

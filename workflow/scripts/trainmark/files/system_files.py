@@ -2,6 +2,7 @@
 
 import re
 from fnmatch import translate
+from pathlib import Path
 
 ADDED_BY = {
     "macOS": "._*/.DS_Store/.AppleDouble/.AppleDB/.AppleDesktop/.apdisk/.fseventsd/.LSOverride/.Spotlight-V100/"
@@ -23,3 +24,9 @@ _NAMES = re.compile(
 def is_added_by_system(name: str) -> bool:
     """Whether a file or folder of this name, one part of a path, was added by a system and not by the user."""
     return bool(_NAMES.match(name))
+
+
+def own_paths(folder: Path, pattern: str) -> list[Path]:
+    """Return what `folder.glob(pattern)` finds, sorted, without what systems added."""
+    found = sorted(folder.glob(pattern))
+    return [path for path in found if not any(map(is_added_by_system, path.relative_to(folder).parts))]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from trainmark.errors import DeviceError
 from trainmark.files.literals import read_literal
+from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING
@@ -94,7 +95,7 @@ def known_frameworks() -> dict[str, Framework]:
             tuple(TuningStep(step, **keys) for step, keys in _tuning(path).get(name, {}).items()),
             tuple(entry.get("unused_packages", [])),
         )
-        for path in sorted(FOLDER.glob("*_adapter.py"))
+        for path in own_paths(FOLDER, "*_adapter.py")
         for name, entry in read_literal(path, "FRAMEWORKS").items()
     }
 

@@ -9,6 +9,8 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TypeGuard
 
+from trainmark.files.system_files import own_paths
+
 SCRIPTS = Path(__file__).parents[2]
 """The folder of the project's own modules: the scripts and the library."""
 
@@ -106,7 +108,7 @@ def digests(*starts: str, scripts: Path = SCRIPTS) -> dict[str, str]:
             continue
         digest_of[module] = _source(module, files[module]).digest
         for pattern in DATA_FILES.get(module, ()):
-            for data_file in files[module].parent.glob(pattern):
+            for data_file in own_paths(files[module].parent, pattern):
                 digest_of[data_file.relative_to(scripts).as_posix()] = _file_digest(data_file)
     return digest_of
 
@@ -130,7 +132,7 @@ def _file_digest(path: Path) -> str:
 @cache
 def _files(scripts: Path) -> dict[str, Path]:
     """Return the file of every module in a folder, by the module's name. The file of a package is its __init__.py."""
-    return {_module_name(path.relative_to(scripts)): path for path in sorted(scripts.rglob("*.py"))}
+    return {_module_name(path.relative_to(scripts)): path for path in own_paths(scripts, "**/*.py")}
 
 
 def _module_name(path: Path) -> str:

@@ -13,6 +13,7 @@ from trainmark.config.references import REFERENCES
 from trainmark.datasets.prepared import ARRAY_KINDS, read_manifest, read_splits
 from trainmark.errors import DataError, TrainmarkError
 from trainmark.files.checksums import sha256_of
+from trainmark.files.system_files import own_paths
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.parity.certificate import read_certificate
 from trainmark.plan.code_digests import digests
@@ -90,9 +91,9 @@ def verify_results(folder: Path, data: bool) -> Verified:
     _check_campaign(verified, folder, planned, campaign)
     _check_datasets(verified, folder, campaign, data)
     certificates = _check_certificates(verified, folder, campaign)
-    for path in sorted((folder / "evaluations").rglob("*.json")):
+    for path in own_paths(folder / "evaluations", "**/*.json"):
         verified.check("cross-evaluation", path, _check_evaluation, path, campaign)
-    for path in sorted((folder / "tuning").rglob("*.json")):
+    for path in own_paths(folder / "tuning", "**/*.json"):
         verified.check("timed tuning", path, _check_tuning, path, folder / "tuning", campaign)
     if others := len(records) - len(campaign):
         verified.facts.append(
@@ -126,7 +127,7 @@ def _read_checked_plan(path: Path) -> dict:
 def _check_runs(verified: Verified, folder: Path, plan: dict | None) -> dict[str, dict]:
     """Check all records and their weights; return the readable records by run id, taken from the path of each."""
     records, removed = {}, 0
-    for path in sorted((folder / "runs").rglob("record.json")):
+    for path in own_paths(folder / "runs", "**/record.json"):
         run_id = path.parent.relative_to(folder / "runs").as_posix()
         if run_id.split("/")[RUN_FOLDER.count("/") + 1 :][:1] == ["work"]:  # a file that a command wrote
             continue
@@ -198,7 +199,7 @@ def _check_campaign(verified: Verified, folder: Path, planned: Iterable[str], ca
 
 
 def _check_datasets(verified: Verified, folder: Path, records: Mapping[str, dict], data: bool) -> None:
-    for path in sorted((folder / "datasets").glob("*/prepared")):
+    for path in own_paths(folder / "datasets", "*/prepared"):
         verified.check("dataset", path, _check_dataset, path, records, data)
 
 
@@ -218,7 +219,7 @@ def _check_dataset(folder: Path, records: Mapping[str, dict], data: bool) -> Non
 
 
 def _check_certificates(verified: Verified, folder: Path, records: Mapping[str, dict]) -> list[dict]:
-    paths = sorted((folder / "certificates").rglob("*.json"))
+    paths = own_paths(folder / "certificates", "**/*.json")
     checked = [
         verified.check("certificate", path, _check_certificate, path, folder / "certificates", records)
         for path in paths
@@ -258,7 +259,8 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
     if verified.problems:
         return
     drawn = {
-        path: verified.check("figure", path, _check_figure, path, folder) for path in (folder / "figures").rglob("*.*")
+        path: verified.check("figure", path, _check_figure, path, folder)
+        for path in own_paths(folder / "figures", "**/*.*")
     }
     if others := list(drawn.values()).count(False):
         verified.facts.append(f"not compared: {others} of {len(drawn)} figures, drawn by another version of matplotlib")
