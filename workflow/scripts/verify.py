@@ -5,11 +5,12 @@ The exit status is 0 if there is no problem, and 1 otherwise. Needs no config, n
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from trainmark.errors import run_command
-from trainmark.verification.results import verify_results
+from trainmark.machine.variables import unset_settings
 
 
 def main() -> None:
@@ -20,6 +21,9 @@ def main() -> None:
     )
     parser.add_argument("--data", action="store_true", help="also read the prepared arrays, which may be large")
     arguments = parser.parse_args()
+    unset_settings(os.environ)  # before matplotlib is imported, which reads MPLBACKEND
+    from trainmark.verification.results import verify_results
+
     result = verify_results(arguments.folder, arguments.data)
     counts = [
         f"{kind}: {count['checked']} checked, {count['wrong'] or 'none'} wrong" for kind, count in result.counts.items()

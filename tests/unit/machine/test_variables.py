@@ -3,7 +3,7 @@
 import pytest
 
 from trainmark.errors import ConfigError
-from trainmark.machine.variables import mib_in, seconds_in
+from trainmark.machine.variables import VARIABLES, mib_in, seconds_in, unset_settings, unset_settings_of_frameworks
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,18 @@ def test_seconds(monkeypatch):
             seconds_in("WAIT", 5)
     monkeypatch.delenv("WAIT")
     assert seconds_in("WAIT", 5) == 5
+
+
+def test_what_a_record_does_not_hold_does_not_decide_a_job():
+    kept = {
+        "JAX_PLATFORMS": "cpu",
+        "CHAINER_DTYPE": "float32",
+        "CUPY_CACHE_DIR": "/c",
+        "HOME": "/h",
+        "PYTHONPATH": "/p",
+    }
+    environment = kept | {"JAX_DEBUG_NANS": "1", "KERAS_HOME": "/k", "CHAINER_SEED": "1", "MPLBACKEND": "x"}
+    unset_settings_of_frameworks(environment)
+    unset_settings(environment)
+    assert environment == kept
+    assert {"JAX_PLATFORMS", "CHAINER_DTYPE"} < {*VARIABLES}

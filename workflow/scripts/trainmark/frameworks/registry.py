@@ -22,6 +22,7 @@ from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING
+from trainmark.machine.variables import unset_settings_of_frameworks
 
 if TYPE_CHECKING:
     from trainmark.frameworks.adapter import Adapter
@@ -151,6 +152,7 @@ def set_environment(name: str, loop: str, steps: Collection[str] | None = None) 
     """
     framework = known_frameworks()[name]
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING
+    unset_settings_of_frameworks(os.environ)
     os.environ.update(framework.environment | (framework.cpu_environment if hidden else {}))
     if loop == "tuned" and has_avx512():
         for step in framework.tuning:

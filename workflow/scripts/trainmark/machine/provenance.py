@@ -19,6 +19,7 @@ import threadpoolctl
 from trainmark.errors import IMAGE_VARIABLE
 from trainmark.machine.cpus import allowed_cpus, cpu_model
 from trainmark.machine.locks import DeviceLock
+from trainmark.machine.variables import VARIABLES
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
@@ -36,40 +37,6 @@ IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 """Variables with the path of the image, in a container of Apptainer or Singularity."""
 
 KUBERNETES_VARIABLE = "KUBERNETES_SERVICE_HOST"
-
-VARIABLES = (
-    # visible GPUs, their arithmetic, and how work is submitted to them
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE",
-    "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION",
-    "CUBLAS_EMULATION_STRATEGY", "CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT",
-    # threads of BLAS and OpenMP; choice of kernels in BLAS, oneDNN and numpy
-    "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "OMP_DYNAMIC", "GOMP_CPU_AFFINITY",
-    "KMP_AFFINITY", "KMP_BLOCKTIME", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS", "MKL_CBWR",
-    "NUMEXPR_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "NPY_DISABLE_CPU_FEATURES",
-    # TensorFlow and XLA
-    "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TF_XLA_FLAGS",
-    "TF_DETERMINISTIC_OPS", "TF_CUDNN_USE_AUTOTUNE", "TF_GPU_ALLOCATOR", "TF_FORCE_GPU_ALLOW_GROWTH",
-    "TF_GPU_THREAD_MODE", "TF_GPU_THREAD_COUNT", "XLA_FLAGS",
-    "XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION",
-    "XLA_PYTHON_CLIENT_ALLOCATOR",
-    # JAX; its cache of compiled programs shortens compilation
-    "JAX_PLATFORMS", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_DISABLE_JIT",
-    "JAX_DISABLE_MOST_OPTIMIZATIONS", "JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE",
-    # Keras and torch
-    "KERAS_BACKEND", "KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH", "KERAS_NNX_ENABLED", "KERAS_TORCH_DEVICE",
-    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
-    # Chainer and CuPy
-    "CHAINER_DTYPE", "CHAINER_CUDNN", "CHAINER_USE_CUDNN", "CHAINER_CUDNN_FAST_BATCH_NORMALIZATION",
-    "CHAINER_USE_IDEEP", "CHAINER_DEBUG", "CHAINER_TYPE_CHECK", "CHAINER_KEEP_GRAPH_ON_REPORT",
-    "CHAINER_LAZY_GRAD_SUM", "CUPY_ACCELERATORS", "CUPY_TF32", "CUPY_GPU_MEMORY_LIMIT",
-    # the process
-    "MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHONHASHSEED", "TRAINMARK_CHECKPOINT_SECONDS",
-)  # fmt: skip
-"""The environment variables that a record holds: those that change what a framework computes, or how.
-
-This is an allow-list because records are published, and an environment may hold keys and passwords under any name.
-"""
 
 PROJECT_FILE = Path(__file__).parents[4] / "pyproject.toml"
 

@@ -11,6 +11,7 @@ from typing import Any
 from trainmark.config.command_check import ENVIRONMENTS
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.errors import IMAGE_VARIABLE, DeploymentError
+from trainmark.machine.variables import unset_settings
 
 CONDA_FILE = ".yaml"
 
@@ -103,7 +104,7 @@ def methods_of(workflow: Any) -> set[str]:
 
 
 def isolate_jobs(workflow: Any) -> None:
-    """Keep packages of the user out of environments, and bind this clone into containers.
+    """Keep packages and settings of the user out of jobs, and bind this clone into containers.
 
     Raises DeploymentError if a workflow is to use conda and containers at once, and if Snakemake would keep its
     environments or images in a folder whose path it does not quote.
@@ -120,6 +121,7 @@ def isolate_jobs(workflow: Any) -> None:
                 f"--sdm {method}: Snakemake can't use the path {folder}, in which a shell would interpret a character; "
                 f"name a folder without blanks and quotes with --{method}-prefix"
             )
+    unset_settings(os.environ)
     if methods:
         os.environ["PYTHONNOUSERSITE"] = "1"
         os.environ.pop("PYTHONPATH", None)
