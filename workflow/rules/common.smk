@@ -240,7 +240,7 @@ def start():
 
     The import is here because its packages may be missing in a dry run, which needs only Snakemake.
     """
-    if HELD:  # already called: the workflow that uses this module also calls its onstart
+    if HELD or workflow.touch:  # already called: the workflow that uses this module also calls its onstart
         return
     from trainmark.plan.hooks import print_stale, start_workflow
 

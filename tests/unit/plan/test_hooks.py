@@ -1,4 +1,4 @@
-"""A call that fails: frameworks are checked first, nothing outdated stays, and the runs that are done have a report."""
+"""A call that fails: frameworks are checked first, and the runs that are done have a report."""
 
 import io
 from dataclasses import dataclass, field
@@ -90,24 +90,6 @@ def test_a_results_folder_that_can_not_be_written_to(campaign, make):
     make()
     with pytest.raises(DataError, match=r"the folder .*results can't be written to \(.*\); make it writable"):
         hooks.start_workflow(campaign, campaign.config, [], gpu_found=False, local=False, deployed=False)
-
-
-# --- what an earlier config left ------------------------------------------------------------------------------------
-
-
-def test_outdated_report_tables_and_figures_go_at_the_start(campaign):
-    own = campaign.figures[0]
-    other = own.replace("figures/e/", "figures/earlier/")
-    notes = own.replace("figures/e/", "figures/earlier/").rpartition("/")[0] + "/notes.txt"
-    kept = [own, notes, "results/runs/x/record.json", "results/tables/runs.parquet"]
-    for file in [*kept, other, "results/report/index.html"]:
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
-        Path(file).write_text("earlier")
-    jobs = [Job("report", output=("results/report/index.html",)), Job("train", output=("results/runs/x/record.json",))]
-    hooks.start_workflow(campaign, campaign.config, jobs, gpu_found=False, local=False, deployed=False).close()
-    assert all(Path(file).exists() for file in kept)
-    assert not Path(other).exists()
-    assert not Path("results/report/index.html").exists()
 
 
 # --- a call that fails ----------------------------------------------------------------------------------------------

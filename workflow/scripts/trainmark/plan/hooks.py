@@ -9,7 +9,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import product
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,15 +18,13 @@ from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
-from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
-from trainmark.plan.products import FIGURES, PLAN_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
+from trainmark.plan.products import PLAN_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
+
+PAGE = f"{RESULTS}/report/index.html"
 
 PATH_OPTIONS = {"-s", "--snakefile", "-d", "--directory", "--configfile", "--configfiles"}
 """Options of snakemake whose values are paths."""
-
-REMADE = ("collect_records", "plot_figure", "report")
-"""Rules whose outputs describe all runs of a config."""
 
 
 def start_workflow(
@@ -61,7 +58,6 @@ def start_workflow(
         )
     _check_writable(Path(RESULTS))
     write_plan_of(campaign, campaign.missing)
-    _remove_outdated(campaign, jobs)
     _remove_kept(campaign, jobs)
     # These are environment variables and not parameters, because they must not make a result stale.
     os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
@@ -89,19 +85,6 @@ def write_plan_of(campaign: Campaign, missing: Mapping[str, str]) -> None:
     """Write a campaign's plan. missing: the reason why a run has no record, by run id."""
     runs = [run.id for run in campaign.runs if run.id not in missing]
     write_plan(Path(PLAN_FILE), campaign.config, runs, campaign.order, campaign.attempts, missing)
-
-
-def _remove_outdated(campaign: Campaign, jobs: Iterable[Any]) -> None:
-    """Remove the report, tables and figures that this call will make again, and figures of other configs.
-
-    Without this, files of an earlier config would remain after a failed job and seem to belong to this one.
-    """
-    outdated = [file for job in jobs if job.rule.name in REMADE for file in job.output]
-    figures = {Path(file) for file in campaign.figures}
-    for name, kind in product(known_figures(), FIGURE_FORMATS):
-        outdated += [file for file in Path(FIGURES).glob(f"*/*/*/{name}.{kind}") if file not in figures]
-    for file in outdated:
-        Path(file).unlink(missing_ok=True)
 
 
 def _remove_kept(campaign: Campaign, jobs: Iterable[Any]) -> None:
@@ -149,13 +132,17 @@ def finish_without(
 ) -> None:
     """Make the tables and the report of the remaining runs, in another call of snakemake.
 
-    Nothing happens if no run is missing or none is left.
+    If no run is left, those of an earlier call stay, and a line says so.
 
     missing: the reason why a run has no record, by run id.
     snakefile, configfiles: absolute paths of those of this call. Snakemake has changed its working directory to that of
         --directory, so paths in its command line may lead nowhere now.
     """
     left = len(campaign.runs) - len(missing)
+    if missing and not left and Path(PAGE).exists():
+        print(
+            f"\nno run is done; {RESULTS}/tables and {RESULTS}/report are of an earlier call", file=stream, flush=True
+        )
     if not missing or not left:
         return
     print(
@@ -185,6 +172,6 @@ def print_results(campaign: Campaign, stream: TextIO) -> None:
         manifest = Path(prepared_folder(name)) / "manifest.json"
         if manifest.exists():
             print(described(json.loads(manifest.read_text())), file=stream)
-    summary, page = Path("results/tables/summary.txt"), Path("results/report/index.html")
+    summary, page = Path(f"{RESULTS}/tables/summary.txt"), Path(PAGE)
     if campaign.runs and summary.exists() and page.exists():
         print(f"\n{summary.read_text()}\nReport: {page.resolve()}", file=stream)

@@ -258,10 +258,14 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
         verified.check("table", tables / name, _check_table, table, tables / name)
     if verified.problems:
         return
+    figures = own_paths(folder / "figures", "**/*.*")
+    planned = {(folder / "figures").joinpath(*run_id.split("/")[:3]) for run_id in plan["runs"]}
+    earlier = [path for path in figures if _is_figure(path) and path.parent not in planned]
     drawn = {
-        path: verified.check("figure", path, _check_figure, path, folder)
-        for path in own_paths(folder / "figures", "**/*.*")
+        path: verified.check("figure", path, _check_figure, path, folder) for path in figures if path not in earlier
     }
+    if earlier:
+        verified.facts.append(f"{len(earlier)} figures are of no run in plan.json, and in no report")
     if others := list(drawn.values()).count(False):
         verified.facts.append(f"not compared: {others} of {len(drawn)} figures, drawn by another version of matplotlib")
     if not (folder / "datasets").is_dir():
@@ -282,13 +286,17 @@ def _check_figure(path: Path, folder: Path) -> bool:
 
     Raises DataError if it differs although this version of matplotlib drew it, or if it is no figure of trainmark.
     """
-    *group, name = path.relative_to(folder / "figures").with_suffix("").parts
-    if name not in known_figures() or path.suffix[1:] not in FIGURE_FORMATS:
+    if not _is_figure(path):
         raise DataError(f"{path} is not a figure of trainmark")
+    *group, name = path.relative_to(folder / "figures").with_suffix("").parts
     differs = figure_differs(name, group, folder / "tables", folder / "certificates", REFERENCES, path)
     if differs and drawn_by_this_matplotlib(path):
         raise DataError(f"{path} is not what this clone draws from the tables; delete it, and snakemake draws it again")
     return not differs
+
+
+def _is_figure(path: Path) -> bool:
+    return path.stem in known_figures() and path.suffix[1:] in FIGURE_FORMATS
 
 
 def _check_report(page: Path, summary: Path, folder: Path, plan: Mapping) -> None:
