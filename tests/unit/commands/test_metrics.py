@@ -7,7 +7,8 @@ import pytest
 from command_runs import PATTERN, command_with_defaults
 from records_for_tests import evaluated
 
-from trainmark.commands.metrics import curves_of, read_entries
+from trainmark.commands.curves import curves_of
+from trainmark.commands.metrics import lines_of, read_entries
 from trainmark.errors import CommandError
 
 
@@ -74,6 +75,70 @@ def test_csv_and_keras_csv_logger():
     assert seconds_of(own, text) == [2.0, 1.0]
 
 
+def csv_of(text, **columns):
+    """(losses, test losses) that are read of a CSV file or of JSON lines."""
+    form = "json-lines" if "{" in text else "csv"
+    metrics = metrics_with_defaults(format=form, file="log", columns=columns or {"epoch": "epoch", **LOSSES})
+    text = [(float(at), line) for at, line in enumerate(text.encode().splitlines(keepends=True), start=1)]
+    entries, _ = curves(metrics, text, end=20.0)
+    return [[entry["evaluations"][split]["loss"] for entry in entries] for split in ("train", "test")]
+
+
+LOSSES = {"loss": "loss", "test_loss": "val_loss"}
+
+READ_AS_ONE_TABLE = {
+    "blanks": "epoch , loss, val_loss\n1,  0.5 , 0.6\n 2, 0.4, 0.5 \n",
+    "rows of training and of test": "epoch,loss,val_loss\n1,0.5,\n1,,0.6\n2,0.4,\n2,,0.5\n",
+    "short rows": "epoch,loss,val_loss\n1,0.5\n1,,0.6\n2,0.4\n2,,0.5\n",
+    "Lightning": (
+        "epoch,loss,loss_step,step,val_loss\n0,,0.9,49,\n0,,,99,0.6\n0,0.5,,99,\n1,,0.8,149,\n1,,,199,0.5\n1,0.4,,199,\n"
+    ),
+    "training first, then test": "epoch,loss,val_loss\n1,0.5,\n2,0.4,\n1,,0.6\n2,,0.5\n",
+    "words for no value": "epoch,loss,val_loss\n1,0.5,NA\n1,None,0.6\n2,0.4,null\n2,n/a,0.5\n",
+    "byte order mark": "\ufeffepoch,loss,val_loss\n1,0.5,0.6\n2,0.4,0.5\n",
+    "semicolons": "epoch;loss;val_loss\n1;0.5;0.6\n2;0.4;0.5\n",
+    "tabs and Windows": "epoch\tloss\tval_loss\r\n1\t0.5\t0.6\r\n2\t0.4\t0.5\r\n",
+    "semicolons and a comma in a name": 'epoch;loss;val_loss;"a, b, c, d"\n1;0.5;0.6;7\n2;0.4;0.5;7\n',
+    "quotes": '"epoch", "loss", "val_loss"\n"1", "0.5" , "0.6"\n"2", "0.4", "0.5"\n',
+    "commas at the end": "epoch,loss,val_loss,\n1,0.5,0.6,\n2,0.4,0.5,,\n",
+    "lines without a value": " \n\nepoch,loss,val_loss\n\n1,0.5,0.6\n  \n,,\n2,0.4,0.5\n\n",
+    "header again": "epoch,loss,val_loss\n1,0.5,0.6\nepoch,loss,val_loss\n2,0.4,0.5\n",
+    "numbers with a point": "epoch,loss,val_loss\n0.0,0.5,0.6\n1.0,0.4,0.5\n",
+    "JSON, two lines an epoch": (
+        '{"epoch": 1, "loss": 0.5, "val_loss": null}\n{"epoch": 1, "val_loss": 0.6}\n'
+        '{"epoch": 2, "loss": 0.4},\n{"epoch": 2, "val_loss": "0.5"}\n'
+    ),
+    "JSON, blanks and a byte order mark": (
+        '\ufeff{" epoch": 1, "loss ": " 0.5", "val_loss": 0.6}\n{"epoch": 2, "loss": 0.4, "val_loss": 0.5}\r\n'
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("written", READ_AS_ONE_TABLE)
+def test_a_table_is_read_however_it_is_written(written):
+    assert csv_of(READ_AS_ONE_TABLE[written]) == [[0.5, 0.4], [0.6, 0.5]]
+
+
+def test_the_names_of_columns_may_have_blanks():
+    text = "epoch, loss\n1, 0.5\n2, 0.4\n"
+    assert csv_of(text, epoch="epoch ", loss=" loss")[0] == [0.5, 0.4]
+
+
+def test_an_epoch_ends_with_its_last_line():
+    text = chunks_of("epoch,loss,val_loss", "1,0.5,", "1,,0.6", "2,0.4,", "2,,0.5")
+    metrics = metrics_with_defaults(format="csv", file="log", columns={"epoch": "epoch", **LOSSES})
+    assert seconds_of(metrics, text) == [3.0, 2.0]
+
+
+def test_a_loss_that_is_not_finite_is_a_value_in_a_table():
+    assert csv_of("epoch,loss,val_loss\n1,0.5,\n1,,0.6\n2,inf,\n2,,NaN\n") == [[0.5, "Infinity"], [0.6, "NaN"]]
+
+
+def test_a_character_in_two_pieces_is_one():
+    before, after = "é\n".encode()[:1], "é\n".encode()[1:]
+    assert list(lines_of([(1.0, before), (2.0, after)])) == [(2.0, "é")]
+
+
 def test_json_lines_of_other_events_are_left_out():
     metrics = metrics_with_defaults(format="json-lines", columns={"loss": "l", "elapsed_seconds": "t"})
     rows = ['{"event": "start"}', "no JSON", '{"l": 2, "t": 3.5}', "[1]", '{"l": 1, "t": 5}']
@@ -123,6 +188,14 @@ def test_tensorboard(as_tensor, tmp_path):
 
 TIMED = metrics_with_defaults(format="regex", pattern=r"took (?P<seconds>\S+)")
 LOG = metrics_with_defaults(format="csv", file="log.csv", columns={"loss": "val_loss"})
+TABLE = metrics_with_defaults(format="csv", file="log.csv", columns={"epoch": "epoch", "loss": "loss"})
+JSON = metrics_with_defaults(format="json-lines", columns={"epoch": "epoch", "loss": "loss", "test_loss": "val"})
+
+
+def of_table(*rows, header="epoch,loss,lr", columns=None):
+    """A table of CSV for WRONG."""
+    return TABLE | {"columns": columns or TABLE["columns"]}, chunks_of(header, *rows)
+
 
 WRONG = {
     "no match": (REGEX, chunks_of("finished"), "its output has no line that matches the pattern"),
@@ -138,6 +211,22 @@ WRONG = {
     "too long": (TIMED, chunks_of("took 9.5", "took 9.5"), "its epochs 19.0 s, but the command ran for 10.0 s"),
     "buffered": (REGEX, chunks_of(line(1), line(2), every=0.0), "several epochs at the same moment"),
     "a field without end": (LOG, chunks_of("val_loss", "1" * 140_000), "is no CSV file: field larger than field limit"),
+    "twice": (*of_table("1,2,3", "1,1,3"), r"epoch 1 twice, with loss 2 and 1: .*the format regex can tell"),
+    "after a restart": (*of_table("1,2,3", "2,1,3", "epoch,loss,lr", "1,3,3"), r"epoch 1 twice, with loss 2 and 3"),
+    "twice in lines": (REGEX, chunks_of(line(1), line(1)), "its output has epoch 1 twice, with loss 0.5 and 0.5"),
+    "out of order": (*of_table("2,1,3", "1,2,3"), "has the epochs 2, 1, which do not follow each other"),
+    "decimal comma": (*of_table("1,0,5,0,1"), "has 5 values in the line '1,0,5,0,1', and its header has 3: a number"),
+    "decimal comma, semicolons": (*of_table("1;0,5;3", header="epoch;loss;lr"), "has '0,5' as loss, which is no"),
+    "lines without a number": (
+        *of_table("1,2,3", "1,,3", "2,1,3", "2,4,3", columns={"loss": "loss"}),
+        "has 3 epochs, and the run is of 2: .* name its column epoch in columns",
+    ),
+    "no value": (
+        *of_table("1,2,", "2,1,", columns={"loss": "loss", "accuracy": "lr"}),
+        "the file log.csv has no value of lr, which columns names as accuracy",
+    ),
+    "no value in JSON": (JSON, chunks_of('{"epoch": 1, "loss": 2}', '{"epoch": 2, "loss": 1}'), "has no value of val,"),
+    "column twice": (*of_table("1,2,3", header="epoch,loss,loss"), "the file log.csv has the column loss twice"),
     "no column": (LOG, chunks_of("epoch,loss", "1,2"), "lacks the column val_loss; it has epoch, loss"),
 }  # fmt: skip
 

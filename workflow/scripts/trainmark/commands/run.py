@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trainmark.commands.curves import curves_of
 from trainmark.commands.launch import environment_of, variables_of, words_of
-from trainmark.commands.metrics import curves_of, lines_of, read_entries
+from trainmark.commands.metrics import lines_of, read_entries
 from trainmark.commands.process import LARGEST_BYTES, CommandProcess, Ran, too_large
 from trainmark.errors import CommandError
 from trainmark.files.checksums import sha256_of

@@ -75,7 +75,8 @@ LINE_FORMATS = ("regex", "csv", "json-lines", "keras-csv-logger")
 
 def columns_of(metrics: Mapping) -> dict[str, str]:
     """Return the name of each metric that is read, by metric: those of the format, changed by the config."""
-    return {**(FORMATS[metrics["format"]].columns or {}), **metrics["columns"]}
+    named = {name: column.strip() for name, column in metrics["columns"].items()}
+    return {**(FORMATS[metrics["format"]].columns or {}), **named}
 
 
 def patterns_of(metrics: Mapping) -> list[str]:
