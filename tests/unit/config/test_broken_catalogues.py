@@ -154,7 +154,10 @@ ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
         (FILES + f"[{ARCHIVE.replace('a' * 32, '', 1)}]", f".files[0].sha256: found '{'a' * 32}' (text); …"),
         # --- paths that leave the folder
         *(
-            (f"{FOLDER}root: '{root}'", f".root: found '{root}' (text); …without ..")
+            (
+                f"{FOLDER}root: '{root}'",
+                f".root: found '{root}' (text); …without ..{'' if root else '; or leave the key out'}",
+            )
             for root in ("/data", "..", "../x", "a/../../x", "a/..", "")
         ),
         (FOLDER + r'root: "a\n/.."', r".root: found 'a\n/..' (text); …"),

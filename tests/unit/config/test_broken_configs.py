@@ -63,7 +63,7 @@ def experiment(keys: str) -> str:
         ("input: {scale: true}", "input.scale: found true (true or false); …"),
         ("input: {scale: 1/255}", "input.scale: found '1/255' (text); …"),
         ("description: 2017-01-31", "description: found 2017-01-31 (a date); …"),
-        ("seed: null", "seed: found nothing (null); …"),
+        ("seed: null", "seed: found nothing (null); …; or leave the key out"),
         ("input: {scale: .nan}", "input.scale: found .nan (no finite number); …"),
         ("input: {scale: .inf}", "input.scale: found .inf (no finite number); …"),
         ("input: {scale: -.inf}", "input.scale: found -.inf (no finite number); …"),
@@ -89,9 +89,13 @@ def experiment(keys: str) -> str:
         ("datasets: [digit]", "datasets[0]: found 'digit' (text); …; did you mean digits?"),
         ("datasets: [zebra]", "datasets[0]: found 'zebra' (text); …"),
         *(
-            (f"{key}s: {value}", f"{key}s: found {shown}; allowed: a list of {key} names")
+            (f"{key}s: {value}", f"{key}s: found {shown}; allowed: a list of {key} names{hint}")
             for key in ("recipe", "dataset", "framework")
-            for value, shown in [("[]", "an empty list"), ("x", "'x' (text)"), ("", "nothing (null)")]
+            for value, shown, hint in [
+                ("[]", "an empty list", "; or leave the key out"),
+                ("x", "'x' (text)", ""),
+                ("", "nothing (null)", "; or leave the key out"),
+            ]
         ),
         # --- numbers out of range
         ("epochs: [10, -1]", "epochs[1]: found -1 (a whole number); allowed: …1 or more"),
@@ -108,8 +112,8 @@ def experiment(keys: str) -> str:
         ("epochs: [10, 10]", "epochs: found 10 (a whole number) twice; …"),
         ("frameworks: [chainer, chainer]", "frameworks: found 'chainer' (text) twice; allowed: each value once"),
         ("devices: [cpu, cpu]", "devices: found 'cpu' (text) twice; …"),
-        ("epochs: []", "epochs: found an empty list; …"),
-        ("devices: []", "devices: found an empty list; …"),
+        ("epochs: []", "epochs: found an empty list; …; or leave the key out"),
+        ("devices: []", "devices: found an empty list; …; or leave the key out"),
         # --- devices
         ("devices: [cpu, tpu]", "devices[1]: found 'tpu' (text); allowed: cpu, gpu; did you mean gpu?"),
         ("devices: [auto]", "devices[0]: found 'auto' (text); …; write devices: auto, without a list"),
@@ -219,7 +223,7 @@ def test_an_experiment(keys, expected):
         ("__use_yte__: true\nexperiments: {e: {}}", "__use_yte__: unknown key; …"),
         ("5: 1\nexperiments: {e: {7: 1}}", "5: unknown key; …\nexperiments.e.7: unknown key; …"),
         ("mirror: 5\nexperiments: {e: {}}", "mirror: found 5 (a whole number); …"),
-        ("mirror: ''\nexperiments: {e: {}}", "mirror: found '' (text); …"),
+        ("mirror: ''\nexperiments: {e: {}}", "mirror: found '' (text); …; or leave the key out"),
         ("offline: 'yes'\nprepare: [mnist]", "offline: found 'yes' (text); …; write it without quotes"),
         ("offline: always\nprepare: [mnist]", "offline: found 'always' (text); …"),
         ("offline: 1\nprepare: [mnist]", "offline: found 1 (a whole number); …"),
@@ -235,7 +239,7 @@ def test_an_experiment(keys, expected):
         ("prepare: zebra", "prepare: found 'zebra' (text); …"),
         ("prepare: {mnist: {}}", "prepare: found {mnist: {}} (a mapping); …"),
         ("prepare:", "prepare: found nothing (null); …"),
-        ("prepare: [mnist]\nexperiments: {}", "experiments: found an empty mapping; …"),
+        ("prepare: [mnist]\nexperiments: {}", "experiments: found an empty mapping; …; or leave the key out"),
         ("prepare: [mnist]\ndatasets: [mnist]", "datasets: found ['mnist'] (a list); …"),
         # --- nothing to do
         ("", LACKS_BOTH),
@@ -299,7 +303,7 @@ def test_an_experiment(keys, expected):
         (
             "experiments: {a: {loops: [fast]}, b: {loops: []}, c: {loops: tuned}, d: {loops: [stock, stock]}}",
             "experiments.a.loops[0]: found 'fast' (text); allowed: stock, tuned\n"
-            "experiments.b.loops: found an empty list; allowed: a list of stock and tuned\n"
+            "experiments.b.loops: found an empty list; allowed: a list of stock and tuned; or leave the key out\n"
             "experiments.c.loops: found 'tuned' (text); allowed: a list of stock and tuned; write [tuned]\n"
             "experiments.d.loops: found 'stock' (text) twice; allowed: each value once",
         ),

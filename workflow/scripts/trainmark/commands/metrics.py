@@ -80,8 +80,8 @@ def _merged(metrics: Mapping, entries: Iterable[Entry]) -> list[Entry]:
             name = min(twice)
             raise CommandError(
                 f"{source_of(metrics)} has epoch {entry.values['epoch']:g} twice, with {name} {earlier[name]:g} "
-                f"and {entry.values[name]:g}: let the command write each epoch once; if the lines are of training and of "
-                "test, the format regex can tell them apart"
+                f"and {entry.values[name]:g}: let the command write each epoch once; if the lines are of training and "
+                "of test, the format regex can tell them apart"
             )
         merged[epoch] = Entry({**earlier, **entry.values}, entry.seen)
     return list(merged.values())

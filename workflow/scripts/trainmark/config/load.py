@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from trainmark.config.strict_yaml import read_yaml
+from trainmark.recipes.command import OF_RECIPES
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -72,8 +73,8 @@ def _defaults(schema: Mapping, kind: str) -> dict:
 
 def _without_recipes(experiment: Mapping) -> dict[str, list]:
     """Return empty lists of recipes, datasets and frameworks for an experiment that names commands instead."""
-    keys = ("recipes", "datasets", "frameworks")
-    return {key: [] for key in keys} if experiment.get("commands") and not set(keys) & set(experiment) else {}
+    alone = experiment.get("commands") and not set(OF_RECIPES) & set(experiment)
+    return {key: [] for key in OF_RECIPES} if alone else {}
 
 
 @cache

@@ -17,6 +17,7 @@ from trainmark.config.wording import KeyPath, as_yaml, dotted, format_value, nea
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.command import OF_RECIPES
 
 Error = Any
 """A jsonschema.ValidationError. In jsonschema's own types each of its attributes may be unset, hence Any."""
@@ -95,7 +96,8 @@ def _with_names(schema: Mapping, datasets: Iterable[str]) -> Mapping:
 def schema_findings(document: Mapping, schema: Mapping) -> Iterator[Finding]:
     """Yield a finding for each mistake that a JSON schema finds in a document."""
     for error in Validator(schema).iter_errors(document):
-        yield from (finding for finding in _sentences(error) if _stands_in(document, finding[0]))
+        hint = _may_be_left_out(error, document, schema)
+        yield from ((path, text + hint) for path, text in _sentences(error) if _stands_in(document, path))
 
 
 def _stands_in(document: object, path: Iterable[object]) -> bool:
@@ -214,6 +216,26 @@ def _other_form(value: object, schema: Mapping) -> str:
         if rule.is_valid(float(value)):
             return "; a number's exponent needs a point before it and a sign, as in 1.0e-3"
     return ""
+
+
+def _may_be_left_out(error: Error, document: object, schema: Mapping) -> str:
+    """Return a hint if the value is empty and the file would be as complete without its key, or an empty text."""
+    *parents, keyword, key = ["", "", *error.absolute_schema_path][:-1]
+    if error.instance not in (None, "", [], {}) or keyword != "properties" or error.validator == "required":
+        return ""
+    rules = reduce(lambda rule, part: _followed(schema, rule[part]), parents[2:], schema)
+    required = {name: rules[name] for name in ("required", "allOf", "anyOf", "oneOf") if name in rules}
+    siblings: Any = reduce(step, list(error.absolute_path)[:-1], document)
+    if not Validator(required).is_valid({name: value for name, value in siblings.items() if name != key}):
+        return ""
+    if key in OF_RECIPES and siblings.get("commands"):
+        return f"; for commands alone, leave out {', '.join(OF_RECIPES[:-1])} and {OF_RECIPES[-1]}"
+    return "; or leave the key out"
+
+
+def _followed(schema: Mapping, rule: Any) -> Any:
+    """Return the definition to which a rule refers, or the rule itself."""
+    return schema["$defs"][rule["$ref"].rpartition("/")[2]] if isinstance(rule, Mapping) and "$ref" in rule else rule
 
 
 def _without_quotes(text: str) -> object:

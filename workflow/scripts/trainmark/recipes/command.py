@@ -12,6 +12,9 @@ FRAMEWORK = "command"
 DATASET = "own_data"
 """The dataset of the runs of commands, which read their own data. No dataset can have this name."""
 
+OF_RECIPES = ("recipes", "datasets", "frameworks")
+"""Keys of an experiment that are empty, not at their defaults, if it names commands and none of these."""
+
 PLACEHOLDERS = ("epochs", "device_flag", "seed", "threads", "folder", "trainmark")
 """Names that a command and its variables may contain in braces (docs/commands.md describes each)."""
 
