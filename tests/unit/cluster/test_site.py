@@ -25,6 +25,13 @@ def test_a_whole_file(site):
     assert read_site(SLURM) == Site(options=options, runs_per_job=7, keep_code=True)
 
 
+def test_paths_may_be_in_the_home_folder(site, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "modules.sh").touch()
+    site("modules: ~/modules.sh\nscratch: ~/scratch\n")
+    assert read_site(SLURM) == Site(modules=f"{tmp_path}/modules.sh", scratch=f"{tmp_path}/scratch")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -35,6 +35,48 @@ WRONG = {
     "unknown placeholder": ({"command": "train {epoch}"}, "command: found {epoch}; allowed: {epochs}, {device_flag}"),
     "placeholder in a variable": ({"variables": {"A": "{gpu}"}}, "variables.A: found {gpu}; allowed: {epochs}"),
     "open quote": ({"command": "sh -c 'a"}, "command: its quotes can't be read (no closing quotation)"),
+    **{
+        f"of a shell: {line}": (
+            {"command": line},
+            f"command: found {shown}, and a command runs without a shell; allowed",
+        )
+        for line, shown in [
+            ("cd x && python t.py {epochs}", "cd, &&"),
+            ("FOO=1 python t.py", "FOO="),
+            ("{device_flag} FOO='a b' python t.py", "FOO="),
+            ("python t.py | tee log", "|"),
+            ("python t.py > log 2>&1", ">, 2>&1"),
+            ("python t.py < in", "<"),
+            ("python t.py &> log", "&>"),
+            ("python t.py &", "&"),
+            ("a; b || c", ";, ||"),
+            ("python t.py $(pwd)", "$("),
+            ("python t.py `pwd`", "`"),
+            ("python t.py $HOME/x ${HOME}", "$HOME, ${HOME}"),
+            ("~/bin/python ~me/t.py", "~/bin/python, ~me/t.py"),
+            ("source bin/activate", "source"),
+            ("python t.py data/*.csv", "*"),
+            ("python t.py # all", "#"),
+            ("python t.py \\\n -e 3", "a line break"),
+            ("python a.py\npython b.py", "a line break"),
+        ]
+    },
+    "what to write for a variable": (
+        {"command": "A=1 b"},
+        "command: found A=, and a command runs without a shell; allowed: the key variables, sh -c",
+    ),
+    "flag of a shell": (
+        {"command": "python t.py {device_flag}", "device_flag": {"cpu": "", "gpu": "| tee log"}},
+        "device_flag.gpu: found |, and a command",
+    ),
+    "open quote in a flag": (
+        {"command": "python t.py {device_flag}", "device_flag": {"cpu": "'", "gpu": ""}},
+        "device_flag.cpu: its quotes can't be read",
+    ),
+    "variable in a variable": (
+        {"variables": {"A": "${HOME}/x"}},
+        "variables.A: found ${HOME}, which no shell replaces",
+    ),
     "spaces alone": ({"command": "  "}, "command: found no word"),
     "two environments": ({"environment": "chainer", "container": "b.sif"}, "container: found both"),
     "no such environment": ({"environment": "chainr"}, "environment: found 'chainr' (text), which is not there"),
@@ -72,6 +114,28 @@ WRONG = {
     ),
     "file that leaves": (metrics(format="csv", file="../log", columns={"loss": "l"}), "metrics.file: found '../log'"),
 }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sh -c 'cd x && exec python t.py {epochs} > ${HOME}/log; `a` | $(b)'",
+        'sh -c "cd $x && exec python t.py"',
+        "python -c 'print(1 > 2, 3 * 4)'",
+        r"python t.py a\;b \$HOME 'it'\''s;'",
+        "python t.py --lr=1e-3 x=1 a~b#c foo$ 50% @x ! ? [1,2]",
+        "env FOO=1 ./cd",
+        "python t.py\n  --epochs {epochs}\n--x\n",
+    ],
+)
+def test_a_line_that_needs_no_shell_is_allowed(line):
+    assert load({"command": line, "variables": {"A": "a$; b | c"}})["commands"]["c"]["command"] == line
+
+
+def test_the_folder_of_an_environment_may_be_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x").mkdir()
+    assert load({"environment": "~/x"})["commands"]["c"]["environment"] == str(tmp_path / "x")
 
 
 @pytest.mark.parametrize("key", ["recipes", "datasets", "frameworks"])

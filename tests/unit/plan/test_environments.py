@@ -171,6 +171,8 @@ def test_the_image_of_a_command(images):
     images(f"data: {ADDRESS}\n")
     assert image_of_command(command("data"), "cpu", {"apptainer"}) == ADDRESS
     assert image_of_command(command("data"), "cpu", {"conda"}) is None
-    assert image_of_command(command(container="own.sif"), "cpu", {"apptainer"}) == "own.sif"
+    assert image_of_command(command(container="own.sif"), "cpu", {"apptainer"}) == os.path.abspath("own.sif")
+    assert image_of_command(command(container="~/own.sif"), "cpu", set()) == os.path.expanduser("~/own.sif")
+    assert image_of_command(command(container=ADDRESS), "cpu", set()) == ADDRESS
     with pytest.raises(DeploymentError, match="names no image of the environment report"):
         image_of_command(command("report"), "cpu", {"apptainer"})

@@ -53,7 +53,10 @@ def read_site(scheduler: Scheduler) -> Site:
     file = site_file()
     if not file.exists() and SITE_VARIABLE in os.environ:
         raise ClusterError(f"there is no file {file}, which {SITE_VARIABLE} names; write it, or unset the variable")
-    document = read_yaml(file) if file.exists() else {}
+    document: dict[str, Any] = {
+        key: os.path.expanduser(value) if isinstance(value, str) else value
+        for key, value in (read_yaml(file) if file.exists() else {}).items()
+    }
     mistakes = list(_mistakes(document, scheduler))
     if mistakes:
         raise ClusterError("\n".join(f"{file}: {mistake}" for mistake in mistakes))

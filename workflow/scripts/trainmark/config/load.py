@@ -1,5 +1,6 @@
 """Read a config and the dataset catalogue safely and strictly, with errors that say what to change."""
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -62,6 +63,7 @@ def with_defaults(config: Mapping, schema: Mapping) -> dict:
     for experiment in filled["experiments"].values():
         for name, command in experiment["commands"].items():
             command = deepcopy(_defaults(schema, "command")) | command
+            command["environment"] = command["environment"] and os.path.expanduser(command["environment"])
             command["metrics"] = {key: deepcopy(part["default"]) for key, part in metrics.items()} | command["metrics"]
             experiment["commands"][name] = command
     return filled

@@ -47,7 +47,7 @@ def image_of(name: str) -> str | None:
     reference = str((read_yaml(file) if file.exists() else {}).get(name, ""))
     if not reference:
         return None
-    image = reference if "://" in reference else str(ENVIRONMENTS / reference)
+    image = reference if "://" in reference else str(ENVIRONMENTS / os.path.expanduser(reference))
     if not IMAGE.fullmatch(image):
         raise DeploymentError(
             f"{file}: {name}: found {reference!r}, which may mean another image tomorrow; allowed, without blanks and "
@@ -95,7 +95,8 @@ def image_of_command(command: Mapping, device: str, methods: Collection[str]) ->
     if environment and "apptainer" in methods:
         return required_image(Path(environment).stem)
     image: str | None = command["container"]
-    return image
+    is_file = image and "://" not in image  # the command starts in a folder of its own
+    return os.path.abspath(os.path.expanduser(image)) if image and is_file else image
 
 
 def methods_of(workflow: Any) -> set[str]:

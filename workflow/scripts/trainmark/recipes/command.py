@@ -93,6 +93,34 @@ def metrics_file(metrics: Mapping) -> str | None:
     return metrics["file"] or FORMATS[metrics["format"]].file
 
 
+QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\[\s\S]|[^"\\])*\"""")
+"""What a command line quotes."""
+
+OF_A_SHELL = (
+    (r"^\s*(\w+=)", "the key variables"),
+    (r"^\s*(cd|source|\.|export|set|unset|alias|eval|exec|ulimit|umask|trap|if|for|while)(?=\s)", None),
+    (r"(&&|\|\||&>>?|[0-9]?>>?(?:&[0-9])?|[|;&<`*])", None),
+    (r"(\$\(|\$\{?\w+\}?)", None),
+    (r"(?:^|\s)(~[^\s]*)", "the whole path"),
+    (r"\s(#)", None),
+    (r"(\\\n|\n(?=[^\s-]))", "one line"),
+)
+"""What a command line means for a shell alone, outside quotes, and what to write instead."""
+
+VARIABLE = re.compile(r"\$\(|\$\{?[A-Za-z_]\w*\}?")
+
+
+def shell_problem(line: str) -> str | None:
+    """Return a sentence if a command line needs a shell."""
+    unquoted = QUOTED.sub("Q", line.strip())
+    found = {match: instead for pattern, instead in OF_A_SHELL for match in re.findall(pattern, unquoted)}
+    if not found:
+        return None
+    shown = ", ".join("a line break" if "\n" in match else match for match in found)
+    allowed = [*dict.fromkeys(filter(None, found.values())), "sh -c '...' around the line", "quotes around text"]
+    return f"found {shown}, and a command runs without a shell; allowed: {', '.join(allowed[:-1])}, or {allowed[-1]}"
+
+
 def filled(text: str, values: Mapping[str, object]) -> str:
     """Replace each placeholder in a text by its value. Other braces stay as they are."""
     return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), text)
@@ -101,22 +129,35 @@ def filled(text: str, values: Mapping[str, object]) -> str:
 def problems(command: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield (key path, sentence) for each mistake in a command that fits the schema, with defaults."""
     for path, text in [(("command",), command["command"]), *_variables(command)]:
-        unknown = [name for name in re.findall(r"\{(\w+)\}", text) if name not in PLACEHOLDERS]
+        unknown = [name for name in re.findall(r"(?<!\$)\{(\w+)\}", text) if name not in PLACEHOLDERS]
         if unknown:
             yield path, f"found {{{unknown[0]}}}; allowed: {', '.join(f'{{{name}}}' for name in PLACEHOLDERS)}"
-    try:
-        words = shlex.split(command["command"])
-    except ValueError as error:
-        yield ("command",), f"its quotes can't be read ({str(error).lower()}); allowed: a command line as in a shell"
-    else:
-        if not words:
-            yield ("command",), "found no word; allowed: a command line such as python -u train.py -e {epochs}"
+    flags = [(("command",), ""), *((("device_flag", device), flag) for device, flag in command["device_flag"].items())]
+    for path, text in flags:
+        if sentence := _line_problem(filled(command["command"], {"device_flag": text})):
+            yield path, sentence
+            break
+    for path, text in _variables(command):
+        if found := VARIABLE.search(text):
+            yield path, f"found {found[0]}, which no shell replaces here; allowed: a value, or sh -c '...' in command"
     if command["environment"] and command["container"]:
         yield ("container",), "found both environment and container; allowed: one of them"
     paths = [file["path"] for file in command["files"]]
     if twice := next((path for path in paths if paths.count(path) > 1), None):
         yield ("files",), f"found the path {twice} twice; allowed: each path once"
     yield from ((("metrics", *path), sentence) for path, sentence in _metrics_problems(command["metrics"]))
+
+
+def _line_problem(line: str) -> str | None:
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        return f"its quotes can't be read ({str(error).lower()}); allowed: a command line as in a shell"
+    return (
+        shell_problem(line)
+        if words
+        else "found no word; allowed: a command line such as python -u train.py -e {epochs}"
+    )
 
 
 def _variables(command: Mapping) -> list[tuple[tuple[str, ...], str]]:
