@@ -43,7 +43,7 @@ WRONG = {
         for line, shown in [
             ("cd x && python t.py {epochs}", "cd, &&"),
             ("FOO=1 python t.py", "FOO="),
-            ("{device_flag} FOO='a b' python t.py", "FOO="),
+            ("FOO='a b' python t.py", "FOO="),
             ("python t.py | tee log", "|"),
             ("python t.py > log 2>&1", ">, 2>&1"),
             ("python t.py < in", "<"),

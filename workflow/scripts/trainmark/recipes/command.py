@@ -132,9 +132,9 @@ def problems(command: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
         unknown = [name for name in re.findall(r"(?<!\$)\{(\w+)\}", text) if name not in PLACEHOLDERS]
         if unknown:
             yield path, f"found {{{unknown[0]}}}; allowed: {', '.join(f'{{{name}}}' for name in PLACEHOLDERS)}"
-    flags = [(("command",), ""), *((("device_flag", device), flag) for device, flag in command["device_flag"].items())]
-    for path, text in flags:
-        if sentence := _line_problem(filled(command["command"], {"device_flag": text})):
+    flags = [(("device_flag", device), {"device_flag": flag}) for device, flag in command["device_flag"].items()]
+    for path, flag in [(("command",), {}), *flags]:
+        if sentence := _line_problem(filled(command["command"], flag)):
             yield path, sentence
             break
     for path, text in _variables(command):
@@ -153,11 +153,9 @@ def _line_problem(line: str) -> str | None:
         words = shlex.split(line)
     except ValueError as error:
         return f"its quotes can't be read ({str(error).lower()}); allowed: a command line as in a shell"
-    return (
-        shell_problem(line)
-        if words
-        else "found no word; allowed: a command line such as python -u train.py -e {epochs}"
-    )
+    if not words:
+        return "found no word; allowed: a command line such as python -u train.py -e {epochs}"
+    return shell_problem(line)
 
 
 def _variables(command: Mapping) -> list[tuple[tuple[str, ...], str]]:
