@@ -183,6 +183,97 @@ def test_a_setting_becomes_todays(changes, expected):
     assert experiment_with(**changes).items() >= expected.items()
 
 
+BY_DATASET_DIR = """\
+resource: q_node
+node: 2
+time: 00:20:00
+arch: resnet50
+initmodels: /data/init_models
+epoch: 4
+batchsize: 64
+working_dir: $HOME/examples
+dataset_dir: /data/ILSVRC2012
+out: ./results
+"""
+BY_LISTS = """\
+nnodes: 2
+walltime: 05:30:00
+lr: 0.001
+damping: 0.005
+inv_alg: null
+nclasses: 1000
+train:      /data/labels/train008.txt
+train_root: /data/img_train
+val:        /data/labels/val008.txt
+val_root:   /data/img_val
+arch: resnet50
+epoch: 10
+batchsize: 32
+loadtype: development
+iterator: thread
+optimizer: momentum_sgd
+"""
+TRAINED = "arch: nin\nepoch: 1\nbatchsize: 1\n"
+LISTS = {"title": "Images of the lists of the original recipe", "format": "image_list"}
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "store"),
+    [
+        (
+            BY_DATASET_DIR,
+            {"folder": "/data/ILSVRC2012", "lists": ["/data/ILSVRC2012/train.txt", "/data/ILSVRC2012/val.txt"]},
+            "files",
+        ),
+        (
+            BY_LISTS,
+            {
+                "folder": "/data",
+                "lists": ["/data/labels/train008.txt", "/data/labels/val008.txt"],
+                "roots": ["img_train", "img_val"],
+            },
+            "memory",
+        ),
+        (
+            BY_LISTS.replace("img_val", "img_train"),
+            {"folder": "/data/img_train", "lists": ["/data/labels/train008.txt", "/data/labels/val008.txt"]},
+            "memory",
+        ),
+        (
+            BY_LISTS.replace("_root", "_folder").replace("train_folder: /data/img_train", "root: ~")
+            .replace("val_folder:   /data/img_val", "dataset: $DATA").replace("/data/labels/val008.txt", "null"),
+            {"folder": "/mine", "lists": ["/data/labels/train008.txt", "/mine/val.txt"]},
+            "memory",
+        ),
+    ],
+)  # fmt: skip
+def test_lists_of_images_become_a_dataset(text, entry, store, monkeypatch):
+    monkeypatch.setenv("DATA", "/mine")
+    document = imported(text).document
+    expected = {
+        key: dict(zip(("train", "test"), value, strict=True)) if isinstance(value, list) else value
+        for key, value in entry.items()
+    }
+    assert document["datasets"] == {"imagenet-lists": LISTS | expected}
+    assert document["experiments"]["imagenet"]["datasets"] == ["imagenet-lists"]
+    assert document["experiments"]["imagenet"]["loader"]["store"] == store
+
+
+def test_what_has_no_place_in_an_experiment_is_named_once():
+    by_folder = imported(BY_DATASET_DIR)
+    assert by_folder.site == {"options": {"all": {"group": None, "node_type": "q_node"}, "train": {"runtime": 20}}}
+    for key, words in [
+        ("resource", "another version of the original calls it so; read as nodetype"),
+        ("initmodels", "/data/init_models/resnet50.npz is a snapshot of Chainer"),
+        ("dataset_dir", "the original trained with rmsprop_warmup in the folder of that name"),
+        ("working_dir", "not imported, since they are of the original's job"),
+    ]:
+        assert sum(f": {key}: {words}" in report for report in by_folder.reports) == 1
+    of_k_fac = "config.yaml, line 3: lr, damping, inv_alg: not imported, since they are of K-FAC, which is not here; "
+    assert [report for report in imported(BY_LISTS).reports if report.startswith(of_k_fac)]
+    assert not [report for report in imported(BY_LISTS).reports if "classes without a seed" in report]
+
+
 def test_other_numbers_of_classes_get_an_entry():
     document = imported(with_values(nclasses=20)).document
     entry = {"title": "20 classes of ImageNet", "format": "class_subset", "of": "ilsvrc2012", "classes": 20, "seed": 1}
@@ -276,7 +367,7 @@ def test_a_full_imagenet_has_the_defects_of_none_of_its_parts():
         ({"optimizer": "adamw"}, "optimizer: found 'adamw' (text); …; did you mean adam?"),
         ({"optimizer": "kfac"}, "optimizer: found 'kfac' (text); allowed: momentum_sgd, adam, rmsprop_warmup, rmsprop"),
         ({"iterator": "multi"}, "iterator: found 'multi' (text); allowed: serial, thread, process"),
-        ({"loadtype": "development"}, "loadtype: found 'development' (text); allowed: original, custom"),
+        ({"loadtype": "archv"}, "loadtype: found 'archv' (text); allowed: original, io, custom, development"),
         (
             {"communicator": "nccl"},
             "communicator: found 'nccl' (text); allowed: pure_nccl, flat, naive and, …; did you mean pure_nccl?",
@@ -293,6 +384,10 @@ def test_a_full_imagenet_has_the_defects_of_none_of_its_parts():
         ({"test": "yes"}, "test: found 'yes' (text); allowed: true or null; write it without quotes"),
         ({"resume": 3}, "resume: found 3 (a whole number); allowed: a path, or null"),
         ({"batchsizes": 3}, "batchsizes: unknown key; …; did you mean batchsize?"),
+        (
+            {"foo": 1, "resume_from": None, "batchsizes": 3},
+            "foo: unknown key\nresume_from: unknown key\nbatchsizes: unknown key; …; did you mean batchsize?",
+        ),
         ({"arch": ...}, "top level: lacks the key arch; …"),
     ],
 )
@@ -316,6 +411,13 @@ def test_a_value_that_is_not_allowed_is_refused(name, changes, expected):
         ("c.yaml", "epoch: 1\nepoch: 2", "c.yaml, line 2: found the key 'epoch' twice (first in line 1)"),
         ("c.yaml", "arch: !!python/object/apply:os.system ['touch owned']", "c.yaml, line 1: found the tag !!python"),
         ("c.yaml", "mean: a\nmean.npy: b", "c.yaml, line 2: found both mean and mean.npy, which mean the same"),
+        ("c.yaml", "node: 1\nnnodes: 1", "c.yaml, line 1: found both nnodes and node, which mean the same"),
+        (
+            "c.yaml",
+            f"{TRAINED}train: a\nnclasses: 8",
+            "c.yaml: its images are not named; allowed: nclasses, dataset_dir",
+        ),
+        ("c.yaml", TRAINED, "c.yaml: its images are not named; allowed: nclasses, dataset_dir, or both train and val"),
         ("c.yaml", "nnodetype: q_node\nnodetype: q_node", "c.yaml, line 1: found both nodetype and nnodetype, which"),
     ],
 )

@@ -55,6 +55,14 @@ def test_images_start_at_the_root_and_lists_at_the_folder(root, folders, listed)
     assert dataset.root == root / "train" and dataset.splits["test"] == [("cat/a b.png", 0), ("dog/2.png", 1)]
 
 
+def test_the_lists_may_start_at_different_folders(root, folders, listed):
+    (root / "fit.txt").write_text("cat/a b.png 0\ndog/2.png 1\n")
+    (root / "check.txt").write_text("cat/1.png 0\ndog/1.png 1\n")
+    dataset = read(folders, {**listed, "roots": {"train": "train", "test": "val"}})
+    assert dataset.splits["train"] == [("train/cat/a b.png", 0), ("train/dog/2.png", 1)]
+    assert dataset.splits["test"] == [("val/cat/1.png", 0), ("val/dog/1.png", 1)]
+
+
 def test_lists_may_lie_elsewhere(root, folders, listed, tmp_path, monkeypatch):
     """As where the images are many people's, and each has lists of some classes."""
     monkeypatch.setenv("HOME", str(tmp_path))

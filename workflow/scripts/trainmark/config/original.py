@@ -5,9 +5,12 @@ reported besides: original_defects.py.
 """
 
 import json
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -15,10 +18,15 @@ from typing import Any
 import yaml
 
 from trainmark.config.load import load_config
-from trainmark.config.original_defects import GPUS, REMOVED, YES_OR_NO, UnquotedTime, defects
-from trainmark.config.schema_check import raise_findings, schema_findings
+from trainmark.config.original_defects import YES_OR_NO, UnquotedTime, defects
+from trainmark.config.original_keys import LIST_KEYS, MISSPELT, NOT_IMPORTED, OTHER_KEYS, SETTINGS, STORES
+from trainmark.config.schema_check import Finding, raise_findings, schema_findings
 from trainmark.config.strict_yaml import StrictLoader, as_mapping, parse_yaml, read_text
+from trainmark.datasets.catalogue import SPLITS
 from trainmark.errors import ConfigError
+
+SHIPPED_CLASSES = (8, 16, 32)
+"""Numbers of classes for which the catalogue has a choice of ImageNet's."""
 
 TIME_TAG = "!time"
 
@@ -34,68 +42,6 @@ class OriginalLoader(StrictLoader):
 
 
 OriginalLoader.add_constructor(TIME_TAG, lambda _, node: UnquotedTime(node.value))
-
-
-def _one_of(*values: str) -> dict:
-    return {"enum": list(values)}
-
-
-COUNT = {"type": "integer", "minimum": 1, "allowed": "a whole number, 1 or more"}
-TEXT = {"type": "string", "minLength": 1, "allowed": "text"}
-PATH = {"type": ["string", "null"], "minLength": 1, "allowed": "a path, or null"}
-TEXTS = {"type": ["object", "null"], "allowed": "a mapping of keys to values, or null"}
-SETTINGS: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["arch", "nclasses", "epoch", "batchsize"],
-    "properties": {
-        "nodetype": _one_of(*GPUS),
-        "nnodes": COUNT,
-        "walltime": {"type": "string", "pattern": r"^\d+:[0-5]?\d:[0-5]?\d$(?!\n)", "allowed": "hh:mm:ss"},
-        "jobname": TEXT,
-        "stdout": TEXT,
-        "stderr": TEXT,
-        "others": TEXTS,
-        "modules": {"type": ["string", "object", "null"], "allowed": "a file with `module load` lines, or a mapping"},
-        "vars": PATH,
-        "nclasses": {"type": "integer", "minimum": 2, "maximum": 1000, "allowed": "a whole number, 2 to 1000"},
-        "mean": PATH,
-        "arch": _one_of("alex", "googlenet", "googlenetbn", "nin", "resnet50"),
-        "epoch": COUNT,
-        "batchsize": COUNT,
-        "loaderjob": {"type": ["integer", "null"], "minimum": 1, "allowed": "a whole number, 1 or more, or null"},
-        "out": TEXT,
-        "resume": PATH,
-        "initmodel": PATH,
-        "test": {"type": ["boolean", "null"], "allowed": "true or null"},
-        "communicator": {
-            "enum": ["pure_nccl", "flat", "naive", *REMOVED],
-            "allowed": f"pure_nccl, flat, naive and, of before Chainer 7, {', '.join(REMOVED)}",
-        },
-        "loadtype": _one_of("original", "custom"),
-        "iterator": _one_of("serial", "thread", "process"),
-        "optimizer": _one_of("momentum_sgd", "adam", "rmsprop_warmup", "rmsprop"),
-    },
-}
-"""The settings of the original recipe (JSON Schema)."""
-
-OTHER_KEYS = {
-    "mean.npy": ("mean", "the original's documentation calls it mean.npy, and its program read mean"),
-    "nnodetype": ("nodetype", "the original's documentation calls it nnodetype, and its program read nodetype"),
-}
-"""Names of keys that the original's program did not read: the right name, and what is reported."""
-
-MISSPELT = {
-    ("iterator", "processes"): (
-        "process",
-        "there is no iterator processes, and the original took the serial one instead",
-    )
-}
-"""Values of the original's own samples that its program did not know: what was meant, and what is reported."""
-
-STORES = {"original": "files", "custom": "memory"}
-SHIPPED_CLASSES = (8, 16, 32)
-"""Numbers of classes for which the catalogue has a choice of ImageNet's."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +70,13 @@ def import_config(file: Path, name: str | None = None) -> Imported:
     found = as_mapping(_parsed(text, file, reports), file)
     where = {key: _where(file, text, key) for key in found}
     settings = _renamed(found, where, reports)
-    raise_findings(schema_findings(settings, SETTINGS), settings, {str(file): settings})
-    where = {key: where.get(key) or where[_other_name(key)] for key in settings}
+    findings = [*schema_findings(settings, SETTINGS), *_unknown_keys(settings)]
+    raise_findings(findings, settings, {str(file): settings})
     reports += [f"{where[key]}: {key}: {report}" for key, report in defects(settings)]
+    for reason, keys in NOT_IMPORTED.items():
+        if present := [key for key in settings if key in keys]:
+            why = reason.format(rule=settings.get("optimizer", "momentum_sgd"))
+            reports.append(f"{where[present[0]]}: {', '.join(present)}: not imported, since {why}")
     document = _document(settings, file, name or _name_of(settings))
     load_config([], document, "the imported experiment", fetches=False)
     return Imported(document, reports, _site(settings), settings.get("out"))
@@ -191,36 +141,41 @@ def _where(file: Path, text: str, key: object) -> str:
     return f"{file}, line {text.count(chr(10), 0, match.end()) + 1}" if match else str(file)
 
 
-def _renamed(found: Mapping[str, Any], where: Mapping[str, str], reports: list[str]) -> dict[str, Any]:
+def _renamed(found: Mapping[str, Any], where: dict[str, str], reports: list[str]) -> dict[str, Any]:
     """Return the settings under the names and in the spelling that the original's program knew; report the changes.
 
-    Raises ConfigError if a key stands there under both names.
+    where: file and line by key; the right names are added. Raises ConfigError if a key stands there under two names.
     """
     settings: dict[str, Any] = {}
     for key, value in found.items():
         right, report = OTHER_KEYS.get(key, (key, ""))
-        if right in settings or (right != key and right in found):
-            raise ConfigError(
-                f"{where[key]}: found both {right} and {_other_name(right)}, which mean the same; allowed: one"
-            )
+        same = [other for other in found if OTHER_KEYS.get(other, (other,))[0] == right and other != key]
+        if report and same:
+            raise ConfigError(f"{where[key]}: found both {same[0]} and {key}, which mean the same; allowed: one")
         if report:
             reports.append(f"{where[key]}: {key}: {report}; read as {right}")
-        settings[right] = value
+        settings[right], where[right] = value, where[key]
         if isinstance(value, str) and (right, value) in MISSPELT:
             settings[right], report = MISSPELT[right, value]
             reports.append(f"{where[key]}: {key}: {report}; read as {settings[right]}")
     return settings
 
 
-def _other_name(key: str) -> str:
-    return next(other for other, (right, _) in OTHER_KEYS.items() if right == key)
+def _unknown_keys(settings: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a finding for each key that no version of the original has; the last one says which keys are allowed."""
+    known = [*SETTINGS["properties"], *OTHER_KEYS]
+    unknown = [key for key in settings if key not in known and key not in chain(*NOT_IMPORTED.values())]
+    for key in unknown:
+        allowed = f"; allowed: {', '.join(known)}" if key == unknown[-1] else ""
+        near = get_close_matches(str(key), known, n=1, cutoff=0.85)  # a misspelling, and not another meaning
+        yield (key,), f"unknown key{allowed}{f'; did you mean {near[0]}?' if near else ''}"
 
 
 # --- what is written ----------------------------------------------------------------------------------------------
 
 
 def _document(settings: Mapping[str, Any], file: Path, name: str) -> dict:
-    dataset, datasets = _dataset(settings["nclasses"])
+    dataset, datasets = _lists(settings, file) or _classes(settings["nclasses"])
     rule = settings.get("optimizer", "momentum_sgd")
     loader = {
         "iterator": settings.get("iterator", "process"),
@@ -244,7 +199,34 @@ def _document(settings: Mapping[str, Any], file: Path, name: str) -> dict:
     return {"experiments": {name: experiment}, **({"datasets": datasets} if datasets else {})}
 
 
-def _dataset(classes: int) -> tuple[str, dict]:
+def _lists(settings: Mapping[str, Any], file: Path) -> tuple[str, dict] | None:
+    """Return the dataset of the file's own lists of images and its entry; None if it names a number of classes alone.
+
+    Raises ConfigError if it names neither, or only one list.
+    """
+    paths = {key: os.path.expanduser(os.path.expandvars(settings.get(key) or "")) for key in LIST_KEYS}
+    folder = paths["dataset_dir"]
+    lists = [paths[key] or (folder and f"{folder}/{key}.txt") for key in ("train", "val")]
+    if not all(lists):
+        if any(lists) or "nclasses" not in settings:
+            raise ConfigError(
+                f"{file}: its images are not named; allowed: nclasses, dataset_dir, or both train and val"
+            )
+        return None
+    roots = [paths[key] or paths["root"] or folder or "." for key in ("train_root", "val_root")]
+    top = roots[0] if roots[0] == roots[1] else os.path.commonpath([os.path.abspath(root) for root in roots])
+    entry = {
+        "title": "Images of the lists of the original recipe",
+        "format": "image_list",
+        "folder": top,
+        "lists": {split: os.path.abspath(path) for split, path in zip(SPLITS, lists, strict=True)},
+    }
+    if roots[0] != roots[1]:
+        entry["roots"] = {split: os.path.relpath(root, top) for split, root in zip(SPLITS, roots, strict=True)}
+    return "imagenet-lists", {"imagenet-lists": entry}
+
+
+def _classes(classes: int) -> tuple[str, dict]:
     """Return the dataset with so many classes of ImageNet, and its entry if the catalogue has none."""
     if classes == 1000:
         return "ilsvrc2012", {}

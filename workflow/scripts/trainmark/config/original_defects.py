@@ -37,8 +37,10 @@ def _base_60(text: str) -> int:
     return total
 
 
-def _on_classes(classes: int, _: Mapping) -> Iterator[str]:
-    if classes < 1000:
+def _on_classes(classes: int, settings: Mapping) -> Iterator[str]:
+    if settings.get("train") or settings.get("dataset_dir"):
+        yield "the classes are counted in the lists of images"
+    elif classes < 1000:
         yield f"the original's head had 1000 outputs whatever nclasses said; here it has {classes}"
         yield (
             f"the original drew its {classes} classes without a seed and kept their numbers; here they are drawn by a "
@@ -65,6 +67,20 @@ def _on_initmodel(path: str | None, _: Mapping) -> Iterator[str]:
         yield (
             f"{path} is a snapshot of Chainer, which is not read; initial_weights takes weights.npz of another run "
             "(keep_weights: true), and the runs begin with weights drawn from the seed"
+        )
+
+
+def _on_initmodels(folder: str | None, settings: Mapping) -> Iterator[str]:
+    yield from _on_initmodel(f"{folder}/{settings['arch']}.npz" if folder else None, settings)
+
+
+def _on_dataset_dir(folder: str | None, settings: Mapping) -> Iterator[str]:
+    if folder and not settings.get("root"):
+        yield "the paths in its train.txt and val.txt start there; the original's started where its program ran"
+    if folder and "optimizer" not in settings:
+        yield (
+            "the original trained with rmsprop_warmup in the folder of that name and with momentum_sgd elsewhere; the "
+            "runs train with momentum_sgd (with optimizer: {rule: rmsprop_warmup, legacy: true} as there)"
         )
 
 
@@ -126,6 +142,8 @@ REPORTS: dict[str, Any] = {
     "mean": _on_mean,
     "resume": _on_resume,
     "initmodel": _on_initmodel,
+    "initmodels": _on_initmodels,
+    "dataset_dir": _on_dataset_dir,
     "test": _on_test,
     "communicator": _on_communicator,
     "batchsize": _on_batch_size,

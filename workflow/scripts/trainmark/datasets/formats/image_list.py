@@ -1,7 +1,7 @@
 """Image files in lists of `<path> <label>` lines, one list for each split; of archives or the user's own.
 
-Labels count from 0 and have no gap. Paths start at `folder`, or at `root` below it, and so do the lists' own paths
-unless they are absolute.
+Labels count from 0 and have no gap. Paths start at `folder`, at `root` below it, or at the folder of their list in
+`roots` below that. The lists' own paths start at `folder` unless they are absolute.
 """
 
 import os
@@ -14,7 +14,7 @@ from trainmark.datasets.images.lists import ImageList, read_list
 from trainmark.datasets.samples import Folders, ImageLists, class_names_of
 from trainmark.errors import DataError
 
-FORMAT = {"kind": "image_lists", "required": ["files|folder", "lists"], "optional": ["root", "class_names"]}
+FORMAT = {"kind": "image_lists", "required": ["files|folder", "lists"], "optional": ["root", "roots", "class_names"]}
 
 
 def read(folders: Folders, entry: Mapping) -> ImageLists:
@@ -22,7 +22,11 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     top = top_folder(folders, entry)
     root = top / entry.get("root", "")
     files = {split: top / os.path.expanduser(entry["lists"][split]) for split in SPLITS}
-    splits = {split: read_list(file) for split, file in files.items()}
+    below = {split: entry.get("roots", {}).get(split, "") for split in SPLITS}
+    splits = {
+        split: [(os.path.join(below[split], name), label) for name, label in read_list(file)]
+        for split, file in files.items()
+    }
     for split, file in files.items():
         _check_paths(file, splits[split], root)
     _check_labels(files["train"], splits, entry)
