@@ -60,12 +60,29 @@ def flat(mode: str, colour, form: str, **options) -> bytes:
     return encoded(Image.new(mode, (60, 50), colour), form, **options)
 
 
+def chunk(kind: bytes, content: bytes, crc_error: int = 0) -> bytes:
+    """A part of a PNG."""
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content) ^ crc_error)
+
+
+def with_chunks(*chunks: bytes, after: int = 33, data: bytes = b"") -> bytes:
+    """A PNG with more chunks behind its header, or elsewhere."""
+    data = data or encoded(picture(300, 280), "PNG")
+    return data[:after] + b"".join(chunks) + data[after:]
+
+
+def unpacks_to(size: int) -> bytes:
+    """A compressed text, or colour profile, without its name."""
+    return b"k\0\0" + zlib.compress(bytes(size))
+
+
+def with_segment(data: bytes, marker: int, content: bytes) -> bytes:
+    """A JPEG with a segment put behind its first two bytes."""
+    return data[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(content) + 2) + content + data[2:]
+
+
 def png(width: int, height: int, depth: int, colour_type: int, data: bytes) -> bytes:
     """A PNG by hand: what it announces need not be there."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
     header = struct.pack(">2I5B", width, height, depth, colour_type, 0, 0, 0)
     chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + chunks
@@ -73,8 +90,7 @@ def png(width: int, height: int, depth: int, colour_type: int, data: bytes) -> b
 
 def with_exif(data: bytes, tiff: bytes) -> bytes:
     """A JPEG with an EXIF segment put behind its first two bytes."""
-    content = b"Exif\0\0" + tiff
-    return data[:2] + b"\xff\xe1" + struct.pack(">H", len(content) + 2) + content + data[2:]
+    return with_segment(data, 0xE1, b"Exif\0\0" + tiff)
 
 
 def exif_entry(kind: int, count: int, value: bytes, tag: int = ORIENTATION) -> bytes:
@@ -145,6 +161,8 @@ def pixel_error(data: bytes, reference: Image.Image) -> np.ndarray:
 
 PIXELS = "pixels of the smooth picture"
 CUT_OFF, NO_IMAGE = "cut off or damaged (", "not an image"
+TRUNCATED = "cut off or damaged (OSError: image file is truncated"
+NOT_READ = "{}, a format that is not read: convert it to JPEG or PNG"
 
 ODD_FILES = {
     "colour JPEG": (jpeg(), PIXELS),
@@ -161,12 +179,45 @@ ODD_FILES = {
     "JPEG with orientation 0": (with_exif(jpeg(), exif_entry(3, 1, b"\0\0")), PIXELS),
     "JPEG with orientation 99": (with_exif(jpeg(), exif_entry(3, 1, b"\x63\0")), PIXELS),
     "JPEG with a text for orientation": (with_exif(jpeg(), exif_entry(2, 4, b"six\0")), PIXELS),
+    "JPEG with JFIF cut off": (with_segment(jpeg(), 0xE0, b"JFIF\0"), PIXELS),
+    "JPEG with a profile cut off": (with_segment(jpeg(), 0xE2, b"ICC_PROFILE\0"), PIXELS),
+    "JPEG with Adobe's marker cut off": (with_segment(jpeg(), 0xEE, b"Adobe"), PIXELS),
+    "JPEG with MPF's table cut off": (with_segment(jpeg(), 0xE2, b"MPF\0II*\0"), PIXELS),
+    "JPEG with Photoshop's part cut off": (with_segment(jpeg(), 0xED, b"Photoshop 3.0\0008BIM\3\xed"), PIXELS),
+    "JPEG with bytes for a comment": (with_segment(jpeg(), 0xFE, b"\xff\xfe\0"), PIXELS),
+    "JPEG with a profile and pixels cut off": (with_segment(jpeg(), 0xE2, b"ICC_PROFILE\0")[:9000], TRUNCATED),
     "MPO, several JPEGs in one": (several_pictures(), PIXELS),
     "greyscale JPEG": (flat("L", 77, "JPEG"), (77, 77, 77)),
     "CMYK JPEG": (inverted_cmyk(), RED),
     "CMYK JPEG without Adobe's marker": (unmarked_cmyk(), RED),
     "CMYK JPEG as YCCK": (ycck(), RED),
+    "CMYK JPEG with a profile cut off": (with_segment(inverted_cmyk(), 0xE2, b"ICC_PROFILE\0"), RED),
     "RGB PNG": (encoded(picture(300, 280), "PNG"), PIXELS),
+    "PNG with a text of 3 MB": (with_chunks(chunk(b"zTXt", unpacks_to(3 << 20))), PIXELS),
+    "PNG with a text of 3 MB behind its pixels": (with_chunks(chunk(b"zTXt", unpacks_to(3 << 20)), after=-12), PIXELS),
+    "PNG with an international text of 3 MB": (
+        with_chunks(chunk(b"iTXt", b"k\0\1\0\0\0" + zlib.compress(bytes(3 << 20)))),
+        PIXELS,
+    ),
+    "PNG with 80 MB of texts": (with_chunks(*[chunk(b"zTXt", unpacks_to(1_000_000))] * 80), PIXELS),
+    "PNG with a profile of 3 MB": (with_chunks(chunk(b"iCCP", unpacks_to(3 << 20))), PIXELS),
+    "PNG with a profile packed in another way": (with_chunks(chunk(b"iCCP", b"k\0\5gg")), PIXELS),
+    "PNG with rubbish for EXIF": (with_chunks(chunk(b"eXIf", b"rubbish")), PIXELS),
+    "PNG with a gamma cut off": (with_chunks(chunk(b"gAMA", b"")), PIXELS),
+    "PNG with an animation cut off": (with_chunks(chunk(b"acTL", b"")), PIXELS),
+    "PNG with a frame and no animation": (with_chunks(chunk(b"fcTL", bytes(26))), PIXELS),
+    "PNG with a wrong checksum of a time": (with_chunks(chunk(b"tIME", bytes(7), 1)), PIXELS),
+    "PNG with garbage behind it": (encoded(picture(300, 280), "PNG") + b"garbage" * 999, PIXELS),
+    "PNG with a text of 3 MB, cut off": (with_chunks(chunk(b"zTXt", unpacks_to(3 << 20)))[:20_000], TRUNCATED),
+    "PNG with a wrong checksum of its size": (
+        with_chunks(chunk(b"IHDR", struct.pack(">2I5B", 9, 9, 8, 2, 0, 0, 0), 1), after=8),
+        CUT_OFF,
+    ),
+    "PNG with a transparent colour cut off": (with_chunks(chunk(b"tRNS", b"x")), CUT_OFF),
+    "palette PNG with a transparent colour and a text of 3 MB": (
+        with_chunks(chunk(b"zTXt", unpacks_to(3 << 20)), data=palette_with_a_hole()),
+        WHITE,
+    ),
     "RGBA PNG, nothing to see": (flat("RGBA", (9, 9, 9, 0), "PNG"), WHITE),
     "RGBA PNG, half to see": (flat("RGBA", (0, 0, 0, 128), "PNG"), (127, 127, 127)),
     "LA PNG, half to see": (flat("LA", (0, 128), "PNG"), (127, 127, 127)),
@@ -183,27 +234,40 @@ ODD_FILES = {
     "16-bit grey TIFF, middle": (grey_16(32768, "TIFF"), (127, 127, 127)),
     "RGB TIFF": (encoded(picture(300, 280), "TIFF"), PIXELS),
     "animated GIF": (animated(), RED),
+    "GIF with bytes for a comment": (animated().replace(b"!", b"!\xfe\2\xff\xfe\0!", 1), RED),
     "WEBP": (encoded(picture(300, 280), "WEBP", lossless=True), PIXELS),
+    "WEBP with rubbish for EXIF": (encoded(picture(300, 280), "WEBP", lossless=True, exif=b"rubbish"), PIXELS),
     "BMP": (encoded(picture(300, 280), "BMP"), PIXELS),
     "1 x 1": (encoded(Image.new("RGB", (1, 1), RED), "PNG"), RED),
     "1 x 3000": (encoded(Image.new("RGB", (1, 3000), RED), "JPEG", quality=100, subsampling=0), RED),
     "3000 x 1": (encoded(Image.new("RGB", (3000, 1), RED), "JPEG", quality=100, subsampling=0), RED),
     "nothing": (b"", "empty file"),
     "one byte": (b"\xff", NO_IMAGE),
-    "JPEG's first bytes": (b"\xff\xd8\xff\xe0", NO_IMAGE),
+    "JPEG's first bytes": (b"\xff\xd8\xff\xe0", "cut off or damaged (in its JPEG header)"),
     "random bytes": (np.random.default_rng(1).bytes(5000), NO_IMAGE),
-    "web page": (b"<!DOCTYPE html><html><body>404</body></html>", NO_IMAGE),
     "text": (b"this was to be a photograph\n", NO_IMAGE),
-    "SVG": (b'<svg xmlns="http://www.w3.org/2000/svg"/>', NO_IMAGE),
-    "PostScript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(/tmp/x) (w) file\nshowpage\n", NO_IMAGE),
-    "EPS": (encoded(picture(40, 30), "EPS"), NO_IMAGE),
-    "PDF": (encoded(picture(40, 30), "PDF"), NO_IMAGE),
-    "ICO, a format that is not opened": (encoded(picture(64, 64), "ICO"), NO_IMAGE),
+    "web page": (b"\xef\xbb\xbf\n<!DOCTYPE html><html><svg>404</svg></html>", "a web page, not an image: download"),
+    "pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS, "),
+    "pointer of git-annex": (b"/annex/objects/MD5E-s9--0.jpg\n", "a pointer of git-annex, not the image: run"),
+    "SVG": (b'<svg xmlns="http://www.w3.org/2000/svg"/>', NOT_READ.format("SVG")),
+    "SVG with a head": (b'<?xml version="1.0"?>\n<!-- mine -->\n<svg/>', NOT_READ.format("SVG")),
+    "PostScript": (b"%!PS-Adobe-3.0 EPSF-3.0\n(/tmp/x) (w) file\nshowpage\n", NOT_READ.format("PostScript")),
+    "EPS": (encoded(picture(40, 30), "EPS"), NOT_READ.format("PostScript")),
+    "PDF": (encoded(picture(40, 30), "PDF"), NOT_READ.format("PDF")),
+    "ICO": (encoded(picture(64, 64), "ICO"), NOT_READ.format("ICO")),
+    "AVIF": (b"\0\0\0\x20ftypmif1\0\0\0\0mif1avifmiaf", NOT_READ.format("AVIF")),
+    "HEIC": (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", NOT_READ.format("HEIC")),
+    "JPEG 2000": (b"\0\0\0\x0cjP  \r\n\x87\n\0\0\0\x14ftypjp2 ", NOT_READ.format("JPEG 2000")),
+    "JPEG 2000 without boxes": (b"\xff\x4f\xff\x51\0\x2f", NOT_READ.format("JPEG 2000")),
+    "JPEG XL": (b"\0\0\0\x0cJXL \r\n\x87\n", NOT_READ.format("JPEG XL")),
+    "JPEG XL without boxes": (b"\xff\x0a\xfa\x1f", NOT_READ.format("JPEG XL")),
+    "PSD": (b"8BPS\0\1" + bytes(20), NOT_READ.format("PSD")),
+    "PPM": (encoded(picture(40, 30), "PPM"), NOT_READ.format("Netpbm (PPM, PGM, PBM)")),
     "PNG of 60,000 x 60,000, announced": (png(60_000, 60_000, 8, 2, b"\0"), "more than 178,956,970 pixels"),
-    "PNG of 0 x 0": (png(0, 0, 8, 2, b"\0"), NO_IMAGE),
+    "PNG of 0 x 0": (png(0, 0, 8, 2, b"\0"), CUT_OFF),
     "PNG without pixels": (png(300, 280, 8, 2, b""), CUT_OFF),
     "PNG, cut off": (encoded(picture(300, 280), "PNG")[:20_000], CUT_OFF),
-    "PNG with its pixels under another name": (encoded(picture(9, 9), "PNG").replace(b"IDAT", b"IDAU"), NO_IMAGE),
+    "PNG with its pixels under another name": (encoded(picture(9, 9), "PNG").replace(b"IDAT", b"IDAU"), CUT_OFF),
     "PNG with damaged pixels": (with_flipped_bits(encoded(picture(300, 280), "PNG")), CUT_OFF),
     "GIF, cut off": (animated()[:40], CUT_OFF),
     "WEBP, cut off": (encoded(picture(300, 280), "WEBP")[:3000], CUT_OFF),
@@ -354,6 +418,20 @@ def test_a_bomb_costs_no_memory():
 
 
 # --- upright --------------------------------------------------------------------------------------------------------
+
+
+def test_damaged_metadata_cost_no_orientation():
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    turned = picture(300, 280).transpose(Image.Transpose.ROTATE_270)
+    text, xmp = chunk(b"zTXt", unpacks_to(3 << 20)), b'<x tiff:Orientation="6"/>'
+    for data in (
+        with_chunks(text, data=encoded(picture(300, 280), "PNG", exif=exif)),
+        with_chunks(text, chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp)),
+        with_segment(jpeg(exif=exif), 0xE2, b"ICC_PROFILE\0"),
+        with_segment(with_segment(jpeg(), 0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp), 0xE2, b"ICC_PROFILE\0"),
+    ):
+        assert pixel_error(data, turned).mean() < 1
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])

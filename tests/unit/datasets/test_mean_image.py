@@ -128,7 +128,7 @@ def test_an_array_dataset_has_its_mean_too(tmp_path):
 
 
 def test_a_file_that_is_damaged_by_now_is_named(paths, checkpoint):
-    paths[30].write_bytes(b"<html>")
+    paths[30].write_bytes(b"no image")
     with pytest.raises(DataError) as caught:
         mean_of_files(paths, 2, checkpoint)
     assert str(caught.value).startswith(f"{paths[30]}: not an image; it could be decoded when it was prepared: ")

@@ -16,9 +16,7 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from trainmark.datasets.catalogue import STORED_SIDE
-
-FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")
-"""Formats that may be opened, recognised by content and not by name. Some other readers of Pillow start programs."""
+from trainmark.datasets.images.file_kinds import READ, why_not_opened, without_metadata
 
 LARGEST_FILE_BYTES = 1 << 28
 """Largest file that is read. No photograph is larger, and every worker would need that much memory."""
@@ -74,13 +72,20 @@ def decode_stored(data: bytes) -> np.ndarray:
     _ignore_warnings()
     _opencv()  # before `try`: without OpenCV no image is damaged
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        return _decode(data)
+    except UnreadableImage:
+        return _decode(without_metadata(data))
+
+
+def _decode(data: bytes) -> np.ndarray:
+    try:
+        with Image.open(io.BytesIO(data), formats=tuple(READ)) as image:
             pixels = _decode_jpeg(data, image)
             return resize(_decode_any(image) if pixels is None else pixels)
     except UnreadableImage:
         raise
     except UnidentifiedImageError as error:
-        raise UnreadableImage("not an image") from error
+        raise UnreadableImage(why_not_opened(data)) from error
     except Image.DecompressionBombError as error:
         raise UnreadableImage(f"more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels") from error
     except Exception as error:  # decoders raise many types: SyntaxError, struct.error, KeyError, ...
@@ -113,6 +118,7 @@ def _decode_any(image: Image.Image) -> np.ndarray:
     """Decode any other image, uint8 (height, width, 3): turned upright, transparency on white, 16 bits reduced to 8."""
     if image.mode in ("I", "F"):
         raise UnreadableImage("32-bit samples, whose white level is unknown")
+    image.load()  # Pillow's getexif would do it, in `_turn`, where errors are ignored
     if (turn := _turn(image)) is not None:
         image = image.transpose(turn)
     if image.mode.startswith("I;16"):
@@ -124,8 +130,11 @@ def _decode_any(image: Image.Image) -> np.ndarray:
 
 
 def _turn(image: Image.Image) -> Image.Transpose | None:
-    """Operation that turns the image upright; None if it is upright."""
-    return UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    """Operation that turns the image upright; None if it is upright, or if its EXIF is damaged."""
+    try:
+        return UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # SyntaxError, struct.error, ...
+        return None
 
 
 def resize(pixels: np.ndarray, side: int = STORED_SIDE) -> np.ndarray:
