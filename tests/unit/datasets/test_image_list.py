@@ -63,6 +63,36 @@ def test_the_lists_may_start_at_different_folders(root, folders, listed):
     assert dataset.splits["test"] == [("val/cat/1.png", 0), ("val/dog/1.png", 1)]
 
 
+def link_elsewhere(root):
+    """{root}/link, which leads to a folder with an image beside `root`."""
+    (root.parent / "elsewhere").mkdir()
+    (root.parent / "elsewhere" / "1.png").write_bytes(b"image")
+    (root.parent / "1.png").write_bytes(b"image")
+    (root / "link").symlink_to(root.parent / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("path", "stored"),
+    [
+        ("{root}/train/cat/a b.png", "train/cat/a b.png"),
+        ("{root}/../alias/train/cat/a b.png", "train/cat/a b.png"),
+        ("../own/train/cat/a b.png", "train/cat/a b.png"),
+        ("train/dog/../cat/a b.png", "train/cat/a b.png"),
+        ("./train//cat/a b.png", "train/cat/a b.png"),
+        ("link/1.png", "link/1.png"),
+    ],
+    ids=["absolute", "absolute, through another name", "up and down", "up", "dots and slashes", "the user's link"],
+)
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_path_is_judged_by_where_it_leads(root, folders, listed, monkeypatch, path, stored, relative):
+    link_elsewhere(root)
+    (root.parent / "alias").symlink_to(root)
+    (root / "fit.txt").write_text(f"{path} 0\ntrain/dog/2.png 1\n".replace("{root}", str(root)))
+    monkeypatch.chdir(root.parent)
+    listed["folder"] = "own" if relative else str(root)
+    assert read(folders, listed).splits["train"] == [(stored, 0), ("train/dog/2.png", 1)]
+
+
 def test_lists_may_lie_elsewhere(root, folders, listed, tmp_path, monkeypatch):
     """As where the images are many people's, and each has lists of some classes."""
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -82,15 +112,44 @@ def test_snakemake_notices_a_list_that_changes(root, listed, tmp_path):
 
 WRONG = {
     "no label": ("train/cat/a b.png 0\ntrain/dog/2.png\n", "{list}, line 2: found 'train/dog/2.png'; a line is a path"),
-    "an empty line": ("train/cat/a b.png 0\n\n", "{list}, line 2: found ''; a line is a path, a space and a label"),
-    "a tab": ("train/cat/a b.png\t0\n", "{list}, line 1: found 'train/cat/a b.png\\t0'; a line is a path"),
+    "an empty line": ("train/cat/a b.png 0\n\n", "{list}, line 2: found ''; a line is a path, a space or tab and a"),
+    "a comment": ("# mine\n", "{list}, line 1: found '# mine'; a line is a path"),
     "a label that is no number": ("train/dog/2.png dog\n", "{list}, line 1: found 'train/dog/2.png dog'; a line is a"),
     "a label below zero": ("train/dog/2.png -1\n", "{list}, line 1: found 'train/dog/2.png -1'; a line is a path"),
     "an absolute path": (
         "train/cat/a b.png 0\n/etc/passwd 1\n",
         "{list}, line 2: /etc/passwd leads out of {root}; paths start there",
     ),
-    "the way up": ("../own/val/cat/1.png 0\n", "{list}, line 1: ../own/val/cat/1.png leads out of {root}; paths start"),
+    "the way up": (
+        "../1.png 0\n",
+        "{list}, line 1: ../1.png leads out of {root} to {root}/../1.png; paths start there",
+    ),
+    "an absolute path through a link": (
+        "{root}/link/1.png 0\n",
+        "{list}, line 1: {root}/link/1.png leads out of {root} to {root}/../elsewhere/1.png; paths start there",
+    ),
+    "the way up from a link": (
+        "link/../1.png 0\n",
+        "{list}, line 1: link/../1.png leads out of {root} to {root}/../1.png",
+    ),
+    "an absolute path of another machine": (
+        "/data/p/train/dog/2.png 0\n",
+        "{list}, line 1: /data/p/train/dog/2.png leads out of {root}; paths start there (train/dog/2.png is there",
+    ),
+    "an absolute path of Windows": (
+        "C:\\p\\train\\dog\\2.png 0\n",
+        "{list}, line 1: there is no image {root}/C:\\p\\train\\dog\\2.png; correct the line, or the `root` "
+        "of the entry (train/dog/2.png is there: write it so)",
+    ),
+    "two blanks before the label": (
+        "train/cat/a b.png  0\n",
+        "{list}, line 1: there is no image {root}/train/cat/a b.png ; correct the line, or the `root` of the entry "
+        "(train/cat/a b.png is there: write it so)",
+    ),
+    "two labels of an image": (
+        "train/cat/a b.png 0\ntrain/dog/2.png 1\n./train/cat/a b.png 1\n",
+        "{list}, line 3: train/cat/a b.png has the label 1, and 0 on a line above or in the other list; each",
+    ),
     "odd characters": (
         "a\x1b[31m.png 0\n",
         "{list}: the file name 'a\\x1b[31m.png' has characters that cannot stand in a list; rename it",
@@ -114,9 +173,14 @@ WRONG = {
 
 @pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG)
 def test_a_list_that_is_not_right(root, folders, listed, tmp_path, text, expected):
-    (root / "fit.txt").write_text(text)
+    link_elsewhere(root)
+    (root / "fit.txt").write_text(text.replace("{root}", str(root)))
     message = message_of(lambda: prepare(tmp_path / "p", "mine", listed, read(folders, listed), [], 1))
-    assert message.startswith(expected.replace("{list}", str(root / "fit.txt")).replace("{root}", str(root)))
+    assert message.startswith(
+        expected.replace("{list}", str(root / "fit.txt"))
+        .replace("{root}/..", str(tmp_path))
+        .replace("{root}", str(root))
+    )
 
 
 def test_a_list_that_is_not_there(root, folders, listed):

@@ -1,7 +1,7 @@
 """Image files in lists of `<path> <label>` lines, one list for each split; of archives or the user's own.
 
 Labels count from 0 and have no gap. Paths start at `folder`, at `root` below it, or at the folder of their list in
-`roots` below that. The lists' own paths start at `folder` unless they are absolute.
+`roots` below that, or are absolute and lead there. The lists' own paths start at `folder` unless they are absolute.
 """
 
 import os
@@ -22,28 +22,60 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     top = top_folder(folders, entry)
     root = top / entry.get("root", "")
     files = {split: top / os.path.expanduser(entry["lists"][split]) for split in SPLITS}
-    below = {split: entry.get("roots", {}).get(split, "") for split in SPLITS}
-    splits = {
-        split: [(os.path.join(below[split], name), label) for name, label in read_list(file)]
-        for split, file in files.items()
-    }
-    for split, file in files.items():
-        _check_paths(file, splits[split], root)
+    below = entry.get("roots", {})
+    splits = {split: _checked(file, below.get(split, ""), root) for split, file in files.items()}
+    _check_one_label(files, splits)
     _check_labels(files["train"], splits, entry)
     classes = 1 + max((label for entries in splits.values() for _, label in entries), default=-1)
     return ImageLists(root, splits, class_names_of({"classes": classes, **entry}))
 
 
-def _check_paths(file: Path, entries: ImageList, root: Path) -> None:
-    """Raise DataError if a path leads out of `root`, as one from another machine may, or if there is no such image."""
-    for number, (name, _) in enumerate(entries, 1):
-        checked_name(name, file)
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise DataError(f"{file}, line {number}: {name} leads out of {root}; paths start there")
-        if not os.path.isfile(root / name):
-            raise DataError(
-                f"{file}, line {number}: there is no image {root / name}; correct the line, or the `root` of the entry"
-            )
+def _checked(file: Path, below: str, root: Path) -> ImageList:
+    """The entries of a list, with paths relative to `root`. Raises DataError if one leads elsewhere or to no image.
+
+    below: where the list's paths start, below `root`.
+    """
+    return [
+        (_checked_path(os.path.join(below, checked_name(name, file)), root, f"{file}, line {number}"), label)
+        for number, (name, label) in enumerate(read_list(file), 1)
+    ]
+
+
+def _checked_path(name: str, root: Path, where: str) -> str:
+    """Judge an absolute path, and one with `..`, by where it really leads; other paths may follow the user's links."""
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts:
+        real, real_root = Path(os.path.realpath(root / path)), os.path.realpath(root)
+        if not real.is_relative_to(real_root):
+            leads = f"{name} leads out of {root}" + (f" to {real}" if real != path else "")
+            raise DataError(f"{where}: {leads}; paths start there{_meant(name, root)}")
+        path = real.relative_to(real_root)
+    if not os.path.isfile(root / path):
+        raise DataError(
+            f"{where}: there is no image {root / path}; correct the line, or the `root` of the entry"
+            f"{_meant(name, root)}"
+        )
+    return path.as_posix()
+
+
+def _meant(name: str, root: Path) -> str:
+    """What to write for a path with the folders or separators of another machine, or in quotes; nothing if unknown."""
+    parts = name.replace("\\", "/").strip(" \"'").split("/")
+    ends = ("/".join(parts[start:]) for start in range(len(parts)) if parts[start] not in ("", ".."))
+    found = next((end for end in ends if os.path.isfile(root / end)), None)
+    return f" ({found} is there: write it so)" if found else ""
+
+
+def _check_one_label(files: Mapping[str, Path], splits: Mapping[str, ImageList]) -> None:
+    """Raise DataError if an image has two labels. Twice the same label may be meant: it gives an image more weight."""
+    labels: dict[str, int] = {}
+    for split, entries in splits.items():
+        for number, (path, label) in enumerate(entries, 1):
+            if labels.setdefault(path, label) != label:
+                raise DataError(
+                    f"{files[split]}, line {number}: {path} has the label {label}, and {labels[path]} on a line above "
+                    "or in the other list; each image needs one label"
+                )
 
 
 def _check_labels(file: Path, splits: Mapping[str, ImageList], entry: Mapping) -> None:

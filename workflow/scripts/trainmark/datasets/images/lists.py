@@ -1,6 +1,7 @@
 """Lists of image files, with a `<path> <label>` on each line, and the check that every image can be decoded."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ ImageList = list[tuple[str, int]]
 LABEL_DIGITS = 6
 """Most digits of a label. The largest label decides the number of classes, and no dataset has a million."""
 
+ENTRY = re.compile(rf"(.*)[ \t]([0-9]{{1,{LABEL_DIGITS}}})[ \t]*")
+"""A line of a list. No path has a tab (`checked_name`)."""
+
 CHUNK = 16
 """Images that a worker takes at a time; handing them out then costs about a hundredth of decoding them."""
 
@@ -35,13 +39,13 @@ def read_list(path: Path) -> ImageList:
 
 
 def _entry(line: str, where: str) -> tuple[str, int]:
-    path, _, label = line.rpartition(" ")
-    if not path.strip() or not (label.isascii() and label.isdigit() and len(label) <= LABEL_DIGITS):
+    entry = ENTRY.fullmatch(line)
+    if not entry or not entry[1].strip():
         raise DataError(
-            f"{where}: found {line[:80]!r}; a line is a path, a space and a label, a whole number from 0 to "
+            f"{where}: found {line[:80]!r}; a line is a path, a space or tab and a label, a whole number from 0 to "
             f"{10**LABEL_DIGITS - 1}"
         )
-    return path, int(label)
+    return entry[1], int(entry[2])
 
 
 def write_list(path: Path, entries: ImageList) -> None:
