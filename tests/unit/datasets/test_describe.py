@@ -122,6 +122,27 @@ def test_channels_that_are_ambiguous(tmp_path, shape):
     )
 
 
+@pytest.mark.parametrize("as_files", [False, True])
+@pytest.mark.parametrize("form", ["npy", "npz"])
+def test_messages_name_no_temporary_file(tmp_path, form, as_files):
+    own = tmp_path / "own"
+    labels = {"train_labels": np.arange(7) % 3 + 1, "test_labels": np.arange(3) + 1}
+    write(own, form, arrays(4, 5) | labels)
+    before = f"{own}/own.npz: " if form == "npz" else f"{own}/"
+    paths = sorted(own.iterdir()) if as_files else [own]
+    assert message_of(describe, "mine", paths).startswith(
+        f"{before}train_labels.npy: the labels of both splits run from 1 to 3 and lack 0; "
+    )
+
+
+def test_messages_name_files_given_without_their_folder(tmp_path):
+    write(tmp_path, "npy", arrays(4, 5))
+    paths = [tmp_path / f"{name}.npy" for name in ("test_images", "test_labels", "train_images")]
+    assert message_of(describe, "mine", paths).startswith(
+        f"{paths[0]} and the other files: found neither train_labels nor y_train (.npy); needed"
+    )
+
+
 def test_data_that_are_not_right(tmp_path):
     write(tmp_path, "npy", arrays(4, 5) | {"train_labels": np.zeros(7, int)})
     assert "mine: these labels occur in the test split and never in training: 1, 2 (2 of 3" in (

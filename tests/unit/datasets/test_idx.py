@@ -27,14 +27,14 @@ def write(path, content: bytes):
 
 
 def small_dataset(seed: int = 0) -> dict:
-    """{split: (images, labels)} of 7 and 3 images of 4 x 5."""
+    """{split: (images, labels)} of 7 and 3 images of 4 x 5, each of another class."""
     generator = np.random.default_rng(seed)
     return {
         split: (
             generator.integers(0, 256, (samples, 4, 5), dtype=np.uint8),
-            generator.integers(0, 10, samples, dtype=np.uint8),
+            np.arange(first, first + samples, dtype=np.uint8),
         )
-        for split, samples in (("train", 7), ("test", 3))
+        for split, first, samples in (("train", 0, 7), ("test", 7, 3))
     }
 
 
@@ -206,3 +206,12 @@ def test_a_bomb_costs_no_memory(tmp_path):
     message = message_of(read, folders(tmp_path), ENTRY)
     assert message.endswith("unpacks to more than the 1164 bytes that its catalogue entry leaves room for")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+
+
+def test_labels_from_one(tmp_path):
+    """As EMNIST's letters have them."""
+    write_dataset(tmp_path, {split: (images, labels + 1) for split, (images, labels) in small_dataset().items()})
+    message = message_of(read, folders(tmp_path), {**ENTRY, "classes": 11})
+    assert message.startswith(
+        f"{tmp_path}/train-labels-idx1-ubyte.gz: the labels of both splits run from 1 to 10 and lack 0; "
+    )

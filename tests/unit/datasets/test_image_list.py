@@ -159,13 +159,13 @@ WRONG = {
         "{list}, line 2: there is no image {root}/train/dog/3.png; correct the line, or the `root` of the entry",
     ),
     "a folder in place of an image": ("train/dog 0\n", "{list}, line 1: there is no image {root}/train/dog; correct"),
-    "labels from one": (
+    "training labels from one": (
         "train/cat/a b.png 1\ntrain/dog/2.png 2\n",
-        "{list}: no line has the label 0; labels count from 0, and each of 0 to 2 needs a training image",
+        "mine: these labels occur in the test split and never in training: 0 (1 of 2 test samples)",
     ),
     "gaps between labels": (
         "train/cat/a b.png 0\ntrain/dog/2.png 3\n",
-        "{list}: no line has the label 1 (and 1 more); labels count from 0, and each of 0 to 3 needs a training image",
+        "{list}: the labels of both splits run from 0 to 3 and lack 2; labels count from 0, and each of",
     ),
     "an empty list": ("", "mine, train: found no sample; each split needs one or more"),
 }
@@ -191,8 +191,8 @@ def test_a_list_that_is_not_there(root, folders, listed):
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ({"classes": 4}, "no line has the label 2 (and 1 more); labels count from 0, and each of 0 to 3 needs"),
-        ({"class_names": ["a", "b", "c"]}, "no line has the label 2; labels count from 0, and each of 0 to 2 needs"),
+        ({"classes": 4}, "the labels of both splits run from 0 to 1 and lack 2 (and 1 more)"),
+        ({"class_names": ["a", "b", "c"]}, "the labels of both splits run from 0 to 1 and lack 2; labels count"),
     ],
 )
 def test_an_entry_with_more_classes_than_the_lists(root, folders, listed, keys, expected):

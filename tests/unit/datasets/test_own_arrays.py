@@ -58,8 +58,14 @@ def read(tmp_path, form):
 
 @pytest.fixture
 def place(tmp_path, form):
-    """The folder that messages name: that of the .npy files."""
-    return tmp_path / ("own" if form == "npy" else "unpacked/arrays")
+    """What messages name: the folder of the .npy files, or the .npz file."""
+    return str(tmp_path / ("own" if form == "npy" else "own/own.npz"))
+
+
+@pytest.fixture
+def before_name(place, form):
+    """What messages name before an array."""
+    return place + ("/" if form == "npy" else ": ")
 
 
 # --- what comes back ----------------------------------------------------------------------------------------------
@@ -153,20 +159,20 @@ def test_snakemake_is_told_of_the_files_in_a_folder_of_ones_own(tmp_path, monkey
 def test_an_array_that_is_missing(read, place, name, other):
     content = arrays(3, 4, 5)
     del content[name]
-    assert message_of(read, content) == f"{place} holds neither {name} nor {other} (.npy); {NEEDED}"
+    assert message_of(read, content) == f"{place}: found neither {name} nor {other} (.npy); {NEEDED}"
 
 
 def test_an_array_under_both_names(read, place):
     content = arrays(3, 4, 5)
     message = message_of(read, content | {"x_test": content["test_images"]})
-    assert message == f"{place} holds both test_images and x_test (.npy); {NEEDED}"
+    assert message == f"{place}: found both test_images and x_test (.npy); {NEEDED}"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint16", "bool"])
-def test_images_of_another_type(read, place, dtype):
+def test_images_of_another_type(read, before_name, dtype):
     content = arrays(3, 4, 5)
     assert message_of(read, content | {"train_images": content["train_images"].astype(dtype)}) == (
-        f"{place}/train_images.npy holds {dtype}; images must be uint8, with values from 0 to 255"
+        f"{before_name}train_images.npy holds {dtype}; images must be uint8, with values from 0 to 255"
     )
 
 
@@ -179,20 +185,38 @@ def test_images_of_another_type(read, place, dtype):
         (GREY, (3, 4, 5), "(samples, 1, 4, 5), (samples, 4, 5) or (samples, 4, 5, 1)"),
     ],
 )
-def test_images_of_another_shape(read, place, entry, shape, allowed):
+def test_images_of_another_shape(read, before_name, entry, shape, allowed):
     assert message_of(read, arrays(*shape), entry) == (
-        f"{place}/train_images.npy has the shape {(7, *shape)}; allowed for the image_shape {entry['image_shape']} of "
-        f"the dataset's entry: {allowed}"
+        f"{before_name}train_images.npy has the shape {(7, *shape)}; allowed for the image_shape "
+        f"{entry['image_shape']} of the dataset's entry: {allowed}"
     )
 
 
 @pytest.mark.parametrize(
     "labels", [np.zeros(7), np.zeros(7, bool), np.zeros((7, 3), int), np.int64(1), np.array(["a"] * 7)]
 )
-def test_labels_of_another_type_or_shape(read, place, labels):
+def test_labels_of_another_type_or_shape(read, before_name, labels):
     assert message_of(read, arrays(3, 4, 5) | {"train_labels": labels}) == (
-        f"{place}/train_labels.npy holds {labels.dtype} of shape {labels.shape}; labels must be integers of shape "
-        "(samples,)"
+        f"{before_name}train_labels.npy holds {labels.dtype} of shape {labels.shape}; labels must be integers from 0 "
+        "of shape (samples,): argmax(axis=1) of one-hot labels, numbers in place of names"
+    )
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "found"),
+    [
+        ([1, 2, 3, 1, 2, 3, 1], [1, 2, 3], "run from 1 to 3 and lack 0"),
+        ([1, 2, 2, 1, 2, 1, 1], [1, 2, 2], "run from 1 to 2 and lack 0"),
+        ([-1, 1, 1, -1, 1, 1, 1], [1, -1, 1], "run from -1 to 1 and lack 0 (and 1 more)"),
+        ([0, 2, 2, 0, 2, 2, 2], [0, 2, 2], "run from 0 to 2 and lack 1"),
+        ([0, 1, 1, 0, 1, 1, 1], [0, 1, 1], "run from 0 to 1 and lack 2"),
+    ],
+)
+def test_a_class_without_labels(read, before_name, train, test, found):
+    labels = {"train_labels": np.array(train), "test_labels": np.array(test)}
+    message = message_of(read, arrays(3, 4, 5) | labels)
+    assert message.startswith(
+        f"{before_name}train_labels.npy: the labels of both splits {found}; labels count from 0, "
     )
 
 
@@ -214,14 +238,14 @@ class Planted:
 
 
 @pytest.mark.parametrize("name", ["train_images", "train_labels"])
-def test_python_objects_are_never_unpickled(tmp_path, read, place, name):
+def test_python_objects_are_never_unpickled(tmp_path, read, before_name, name):
     planted = Planted(tmp_path / "planted")
     pickle.loads(pickle.dumps(planted)).close()
     assert planted.path.exists(), "it does write when it is unpickled"
     planted.path.unlink()
     message = message_of(read, arrays(3, 4, 5) | {name: np.array([planted] * 7)})
-    assert message.startswith(f"{place}/{name}.npy is not a complete .npy file of numbers (")
-    assert message.endswith("); write it again with numpy.save, without Python objects")
+    assert message.startswith(f"{before_name}{name}.npy is not a complete .npy file of numbers (")
+    assert message.endswith("); write it again with numpy, without Python objects")
     assert not planted.path.exists()
 
 

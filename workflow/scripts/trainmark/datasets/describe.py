@@ -9,7 +9,14 @@ import numpy as np
 
 from trainmark.datasets.catalogue import SPLITS, known_formats
 from trainmark.datasets.formats import idx, npz
-from trainmark.datasets.formats._arrays import array_files, file_names, labels_of, open_array, source_folder
+from trainmark.datasets.formats._arrays import (
+    array_files,
+    file_names,
+    labels_of,
+    named_in_messages,
+    open_array,
+    source_folder,
+)
 from trainmark.datasets.prepare import check_labels, labels_in, read_dataset
 from trainmark.datasets.samples import Folders
 from trainmark.errors import DataError
@@ -28,7 +35,7 @@ def describe(name: str, paths: Sequence[Path]) -> dict:
     The data are read as `prepare` reads them, image files excepted, which are not decoded. Raises DataError if no
     format fits or the data are not right.
     """
-    with TemporaryDirectory() as temporary:
+    with TemporaryDirectory() as temporary, named_in_messages(_own_names(paths, Path(temporary, "raw"))):
         folders = Folders(Path(temporary, "raw"), Path(temporary, "unpacked"))
         source = _source(paths, folders)
         form = _guess_format(paths, source)
@@ -57,6 +64,15 @@ def _source(paths: Sequence[Path], folders: Folders) -> dict:
     return {"files": [_file(path) for path in paths]}
 
 
+def _own_names(paths: Sequence[Path], raw: Path) -> dict[str, str]:
+    """What the user calls the files that `_source` linked into `raw`, and that folder itself."""
+    return {**{str(raw / path.name): str(path) for path in paths}, str(raw): _all(paths)}
+
+
+def _all(paths: Sequence[Path]) -> str:
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files"
+
+
 def _file(path: Path) -> dict:
     address = path.absolute().as_uri()
     return {"name": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path), "urls": [address]}
@@ -73,9 +89,8 @@ def _guess_format(paths: Sequence[Path], source: Mapping) -> str:
         return "image_folder"
     if len(fitting) != 1:
         found = f"holds files of several formats ({', '.join(fitting)})" if fitting else "fits no known format"
-        what = paths[0] if len(paths) == 1 else f"{paths[0]} and the other files"
         raise DataError(
-            f"{what}: {found}; allowed: four .npy files or one .npz file (arrays train_images, train_labels, "
+            f"{_all(paths)}: {found}; allowed: four .npy files or one .npz file (arrays train_images, train_labels, "
             "test_images and test_labels), four -ubyte.gz files as MNIST has them, or a folder with train/<class>/ and "
             "val/<class>/ or with <class>/; for other formats see docs/datasets.md"
         )
@@ -93,11 +108,14 @@ def _sizes(entry: Mapping, folders: Folders) -> dict:
 def _of_arrays(entry: Mapping, folders: Folders) -> tuple[dict[str, np.ndarray], list[int]]:
     """(labels by split, image shape) of .npy files, which an .npz file is unpacked into."""
     if entry["format"] == "npz":
-        folder = npz.unpack_arrays(folders, entry)
-        files = array_files(folder, [path.name for path in folder.iterdir()])
-    else:
-        folder = source_folder(folders, entry)
-        files = array_files(folder, file_names(folder, entry))
+        with npz.unpacked_arrays(folders, entry) as arrays:
+            return _of_npy(arrays, [path.name for path in arrays.iterdir()])
+    folder = source_folder(folders, entry)
+    return _of_npy(folder, file_names(folder, entry))
+
+
+def _of_npy(folder: Path, names: Sequence[str]) -> tuple[dict[str, np.ndarray], list[int]]:
+    files = array_files(folder, names)
     labels = {split: labels_of(label_file) for split, (_, label_file) in files.items()}
     return labels, _guess_image_shape(files["train"][0])
 

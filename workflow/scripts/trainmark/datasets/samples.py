@@ -1,6 +1,6 @@
 """What the reader of a format returns: the samples of a dataset, as arrays or as lists of image files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.datasets.tokens import Vocabulary
+from trainmark.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -58,3 +59,19 @@ class ImageLists:
 def class_names_of(entry: Mapping) -> list[str]:
     """Class names of an entry; the labels as text if it has none."""
     return entry.get("class_names") or [str(label) for label in range(entry["classes"])]
+
+
+def expect_each_class(where: Path, splits: Iterable[Iterable[int]], classes: int) -> None:
+    """Raise DataError if no split has the label of a class: labels start at 1, or are -1 and 1, or a class is lost.
+
+    where: the file of the training labels. splits: the labels of each split.
+    """
+    labels = {label for split in splits for label in split}
+    missing = sorted(set(range(classes)) - labels)
+    if labels and missing:
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise DataError(
+            f"{where}: the labels of both splits run from {min(labels)} to {max(labels)} and lack {missing[0]}{more}; "
+            f"labels count from 0, and each of 0 to {classes - 1} needs a training sample; renumber them in both "
+            "splits alike, or correct the number of classes in the entry"
+        )

@@ -1,12 +1,14 @@
 """Helpers of formats whose samples are arrays: npy, npz and idx."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 
 from trainmark.datasets.formats._trees import own_folder
-from trainmark.datasets.samples import Arrays, Folders, class_names_of
+from trainmark.datasets.samples import Arrays, Folders, class_names_of, expect_each_class
 from trainmark.errors import DataError
 
 NAMES = {
@@ -34,10 +36,11 @@ def read_arrays(folder: Path, names: Collection[str], entry: Mapping) -> Arrays:
     """Memory-map the images and labels of both splits from the .npy files in `folder`.
 
     names: the files in `folder` that belong to the dataset. Raises DataError if one of the four arrays is missing or
-    has a wrong type, shape or length.
+    has a wrong type, shape or length, or if a class has no label.
     """
     splits = {}
-    for split, (image_file, label_file) in array_files(folder, names).items():
+    files = array_files(folder, names)
+    for split, (image_file, label_file) in files.items():
         images = images_of(image_file, entry["image_shape"])
         labels = labels_of(label_file)
         if len(images) != len(labels):
@@ -46,6 +49,7 @@ def read_arrays(folder: Path, names: Collection[str], entry: Mapping) -> Arrays:
                 "each image needs one label"
             )
         splits[split] = (images, labels)
+    expect_each_class(files["train"][1], [labels.tolist() for _, labels in splits.values()], entry["classes"])
     return Arrays(splits, class_names_of(entry))
 
 
@@ -62,8 +66,17 @@ def _only_one(folder: Path, names: Collection[str], allowed: tuple[str, str]) ->
     if len(present) != 1:
         needed = ", ".join(" or ".join(pair) for pairs in NAMES.values() for pair in pairs)
         found = "neither {} nor {}" if not present else "both {} and {}"
-        raise DataError(f"{folder} holds {found.format(*allowed)} (.npy); needed, one of each pair: {needed}")
+        raise DataError(f"{folder}: found {found.format(*allowed)} (.npy); needed, one of each pair: {needed}")
     return folder / f"{present[0]}.npy"
+
+
+@contextmanager
+def named_in_messages(names: Mapping[str, str]) -> Iterator[None]:
+    """Call paths in messages of the body by other names: temporary ones mean nothing to the user."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(reduce(lambda text, pair: text.replace(*pair), names.items(), str(error))) from error
 
 
 def open_array(path: Path) -> np.ndarray:
@@ -73,8 +86,7 @@ def open_array(path: Path) -> np.ndarray:
     except Exception as error:  # numpy evaluates the header as a Python literal, which may raise many types
         why = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(
-            f"{path} is not a complete .npy file of numbers ({why}); write it again with numpy.save, without Python "
-            "objects"
+            f"{path} is not a complete .npy file of numbers ({why}); write it again with numpy, without Python objects"
         ) from error
 
 
@@ -108,6 +120,7 @@ def labels_of(path: Path) -> np.ndarray:
     labels = open_array(path)
     if labels.dtype.kind not in "iu" or labels.shape[1:] not in ((), (1,)) or not labels.ndim:
         raise DataError(
-            f"{path} holds {labels.dtype} of shape {labels.shape}; labels must be integers of shape (samples,)"
+            f"{path} holds {labels.dtype} of shape {labels.shape}; labels must be integers from 0 of shape (samples,): "
+            "argmax(axis=1) of one-hot labels, numbers in place of names"
         )
     return np.asarray(labels, np.int64).reshape(-1)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from trainmark.datasets.formats._arrays import source_folder
-from trainmark.datasets.samples import Arrays, Folders, class_names_of
+from trainmark.datasets.samples import Arrays, Folders, class_names_of, expect_each_class
 from trainmark.errors import DataError
 
 FORMAT = {
@@ -47,6 +47,7 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
                 "they must hold as many images (samples, height, width) as labels (samples)"
             )
         splits[split] = (images[:, np.newaxis], labels.astype(np.int64))
+    expect_each_class(folder / FILES["train"][1], [labels.tolist() for _, labels in splits.values()], entry["classes"])
     return Arrays(splits, class_names_of(entry))
 
 

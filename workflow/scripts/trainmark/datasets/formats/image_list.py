@@ -6,12 +6,13 @@ Labels count from 0 and have no gap. Paths start at `folder`, at `root` below it
 
 import os
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.formats._trees import checked_name, top_folder
 from trainmark.datasets.images.lists import ImageList, read_list
-from trainmark.datasets.samples import Folders, ImageLists, class_names_of
+from trainmark.datasets.samples import Folders, ImageLists, class_names_of, expect_each_class
 from trainmark.errors import DataError
 
 FORMAT = {"kind": "image_lists", "required": ["files|folder", "lists"], "optional": ["root", "roots", "class_names"]}
@@ -25,9 +26,10 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     below = entry.get("roots", {})
     splits = {split: _checked(file, below.get(split, ""), root) for split, file in files.items()}
     _check_one_label(files, splits)
-    _check_labels(files["train"], splits, entry)
-    classes = 1 + max((label for entries in splits.values() for _, label in entries), default=-1)
-    return ImageLists(root, splits, class_names_of({"classes": classes, **entry}))
+    labels = [[label for _, label in entries] for entries in splits.values()]
+    names = class_names_of({"classes": 1 + max(chain(*labels), default=-1), **entry})
+    expect_each_class(files["train"], labels, len(names))
+    return ImageLists(root, splits, names)
 
 
 def _checked(file: Path, below: str, root: Path) -> ImageList:
@@ -76,16 +78,3 @@ def _check_one_label(files: Mapping[str, Path], splits: Mapping[str, ImageList])
                     f"{files[split]}, line {number}: {path} has the label {label}, and {labels[path]} on a line above "
                     "or in the other list; each image needs one label"
                 )
-
-
-def _check_labels(file: Path, splits: Mapping[str, ImageList], entry: Mapping) -> None:
-    """Raise DataError if a label up to the largest has no training image: labels that start at 1, or a lost class."""
-    trained = {label for _, label in splits["train"]}
-    classes = entry.get("classes") or len(entry.get("class_names", [])) or 1 + max(trained, default=-1)
-    missing = sorted(set(range(classes)) - trained)
-    if trained and missing:
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        raise DataError(
-            f"{file}: no line has the label {missing[0]}{more}; labels count from 0, and each of 0 to {classes - 1} "
-            "needs a training image"
-        )

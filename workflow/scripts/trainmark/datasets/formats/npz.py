@@ -5,11 +5,12 @@ never unpickled.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from trainmark.datasets.archives import unpack
-from trainmark.datasets.formats._arrays import file_names, read_arrays, source_folder
+from trainmark.datasets.formats._arrays import file_names, named_in_messages, read_arrays, source_folder
 from trainmark.datasets.samples import Arrays, Folders
 from trainmark.errors import DataError
 
@@ -23,14 +24,16 @@ FORMAT = {
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
     """The arrays of the one .npz file of the entry. Raises DataError if they are not right."""
-    arrays = unpack_arrays(folders, entry)
-    return read_arrays(arrays, [path.name for path in arrays.iterdir()], entry)
+    with unpacked_arrays(folders, entry) as arrays:
+        return read_arrays(arrays, [path.name for path in arrays.iterdir()], entry)
 
 
-def unpack_arrays(folders: Folders, entry: Mapping) -> Path:
-    """Unpack the .npz file of an entry; return the folder of its .npy files. Raises DataError.
+@contextmanager
+def unpacked_arrays(folders: Folders, entry: Mapping) -> Iterator[Path]:
+    """Unpack the .npz file of an entry; yield the folder of its .npy files. Messages of the body name the .npz file.
 
     Arrays of an earlier .npz file are deleted first: `unpack` would keep files of the same size, whatever they hold.
+    Raises DataError.
     """
     folder = source_folder(folders, entry)
     files = [name for name in file_names(folder, entry) if name.endswith(".npz")]
@@ -39,4 +42,5 @@ def unpack_arrays(folders: Folders, entry: Mapping) -> Path:
     arrays = folders.unpacked / "arrays"
     shutil.rmtree(arrays, ignore_errors=True)
     unpack(folder / files[0], arrays)
-    return arrays
+    with named_in_messages({f"{arrays}/": f"{folder / files[0]}: ", f"{arrays}": f"{folder / files[0]}"}):
+        yield arrays
