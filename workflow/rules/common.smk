@@ -240,7 +240,10 @@ def start():
 
     The import is here because its packages may be missing in a dry run, which needs only Snakemake.
     """
-    if HELD or workflow.touch:  # already called: the workflow that uses this module also calls its onstart
+    if HELD:  # already called: the workflow that uses this module also calls its onstart
+        return
+    if workflow.touch:  # no job makes anything, so Snakemake must not remove temporary files either
+        workflow.storage_settings.notemp = True
         return
     from trainmark.plan.hooks import print_stale, start_workflow
 
@@ -278,7 +281,7 @@ def fail():
     """After the last job, if one failed, make the tables and the report of the runs that are done."""
     from trainmark.plan.hooks import finish_without, missing_runs
 
-    if not DISPLAY:
+    if not (DISPLAY and HELD):
         return
     DISPLAY.stop()
     scheduler, targets = workflow.scheduler, workflow.dag_settings

@@ -123,7 +123,11 @@ def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch
     first = campaign.runs[0].id
     hooks.finish_without(campaign, {first: "bad"}, "/a/Snakefile", ["/b/my.yaml"], shown := io.StringIO())
     assert calls == [
-        (["-m", "snakemake", "--cores", "2", "--snakefile", "/a/Snakefile", "--configfile", "/b/my.yaml"], "1")
+        (
+            ["-m", "snakemake", "--cores", "2", "--forcerun", "collect_records", "--snakefile", "/a/Snakefile"]
+            + ["--configfile", "/b/my.yaml"],
+            "1",
+        )
     ]
     assert shown.getvalue() == "\n3 of 4 runs are done; making the tables and the report of these\n"
     plan = read_plan(Path("results/plan.json"))

@@ -157,13 +157,15 @@ def test_a_kept_record_of_an_earlier_config_is_no_problem(folder):
 
 
 def test_what_cannot_be_compared_is_told(folder):
-    """A figure that another matplotlib drew, and a report whose datasets were not sent along."""
+    """A figure that another matplotlib drew, one of an earlier config, and a report whose datasets were not sent along."""
     figure = folder / FIGURES / "loss.png"
+    shutil.copytree(folder / FIGURES, folder / FIGURES.replace("/e/", "/earlier/"))
     figure.write_bytes(figure.read_bytes().replace(matplotlib.__version__.encode(), b"0.1"))
     shutil.rmtree(folder / "datasets")
     found = verify_results(folder, data=True)
     assert found.problems == []
-    assert found.facts[:2] == [
+    assert found.facts[:3] == [
+        f"{2 * len(known_figures())} figures are of no run in plan.json, and in no report",
         f"not compared: 1 of {2 * len(known_figures())} figures, drawn by another version of matplotlib",
         "the report was not compared: it also shows the datasets, and this folder has none",
     ]

@@ -200,9 +200,11 @@ class WorkflowDisplay(logging.Handler):
         if job.rule not in (*TRAINING_RULES, "certify"):
             return
         if job.rule in TRAINING_RULES:
+            record = RECORD_FILE.format_map(job.wildcards)
+            if self._to_train.pop(record, None) is None:
+                return  # its files were only touched (--touch)
             self._done += 1
-            self._to_train.pop(RECORD_FILE.format_map(job.wildcards), None)
-            Path(RECORD_FILE.format_map(job.wildcards)).with_suffix(".kept.json").unlink(missing_ok=True)
+            Path(record).with_suffix(".kept.json").unlink(missing_ok=True)
         with suppress(OSError, ValueError, LookupError, TypeError):  # readers of the file report what is wrong
             if job.rule == "certify":
                 self._print_certificate(job)

@@ -152,7 +152,9 @@ def finish_without(
     )
     write_plan_of(campaign, missing)
     paths = ["--snakefile", snakefile, *(["--configfile", *configfiles] if configfiles else [])]
-    command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *paths]
+    # Tables and report name the missing runs, so those of an earlier call are outdated even if their runs are the same.
+    again = ["--forcerun", "collect_records"]
+    command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *again, *paths]
     subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, check=False)
 
 

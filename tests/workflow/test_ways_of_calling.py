@@ -1,0 +1,136 @@
+"""Ways of calling snakemake that plan and run no job, or only some: no result is lost, and none changes without its job."""
+
+import hashlib
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from harness import TINY, path_with_stand_in, snakemake, write_config
+from snakemake.api import DAGApi, WorkflowApi
+
+CHANGED = {
+    **TINY,
+    "prices": {"currency": "CHF", "cpu_hour": 1},
+    "experiments": {"tiny": TINY["experiments"]["tiny"] | {"epochs": [1, 2]}},
+}
+"""An edited config: its tables, figures and report are outdated, runs are missing, and it lacks other experiments."""
+
+PLANNING = {
+    "archive": ["--archive", "own.tar"],
+    "cleanup_metadata": ["--cleanup-metadata", "results/summary.json"],
+    "cleanup_shadow": ["--cleanup-shadow"],
+    "conda_cleanup_envs": ["--conda-cleanup-envs"],
+    "conda_create_envs": ["--sdm", "conda", "--conda-create-envs-only"],
+    "conda_list_envs": ["--list-conda-envs"],
+    "container_cleanup_images": ["--container-cleanup-images"],
+    "containerize": ["--containerize"],
+    "create_report": ["--report", "own.zip"],
+    "delete_output": ["--delete-all-output", "--dry-run"],
+    "generate_unit_tests": ["--generate-unit-tests", "own"],
+    "lint": ["--lint"],
+    "list_changes": ["--list-changes", "params"],
+    "list_rules": ["--list-rules"],
+    "list_untracked": ["--list-untracked"],
+    "print_compilation": ["--print-compilation"],
+    "printd3dag": ["--d3dag"],
+    "printdag": ["--dag"],
+    "printfilegraph": ["--filegraph"],
+    "printrulegraph": ["--rulegraph"],
+    "summary": ["--detailed-summary"],
+    "unlock": ["--unlock"],
+}
+"""Options by the method of Snakemake's interface that they call."""
+
+WITHOUT_OPTION = {"dag", "execute_workflow", "export_to_cwl", "list_resources"}
+"""Methods that no option calls by themselves."""
+
+NOT_EXECUTING = {
+    "temporary output": ["--delete-temp-output"],
+    "dry run": ["--dry-run", "--forceall", "--rerun-incomplete"],
+    "dry run by its executor": ["--executor", "dryrun", "--forceall"],
+    "a batch": ["--batch", "collect_records=1/2", "--dry-run"],
+    "touch": ["--touch"],
+    "touch all": ["--touch", "--forceall"],
+    "touch by its executor": ["--executor", "touch", "--forceall"],
+    "touch a part": ["--touch", "--until", "train"],
+}
+
+TRACE = "traces/tiny/mnist-mlp-flux/digits/chainer/cpu/stock.npz"
+"""A temporary file, as a call leaves it that is killed."""
+
+MEAN = "results/datasets/digits/mean.npy"
+MEAN_ALONE = {
+    "until": ["--until", "compute_mean_image", "--forcerun", "compute_mean_image"],
+    "omit from": ["--omit-from", "trace_training", "train", "--forcerun", "compute_mean_image"],
+    "allowed rules": ["--allowed-rules", "compute_mean_image", "--forcerun", "compute_mean_image"],
+    "target": [MEAN, "--force", "--target-files-omit-workdir-adjustment"],
+    "target job": ["--target-jobs", "compute_mean_image:dataset=digits", "--force"],
+}
+"""Ways of calling that compute one mean image again, which comes out the same, and nothing else."""
+
+WAYS = PLANNING | NOT_EXECUTING | MEAN_ALONE
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """SHA-256 by path of all results but logs."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and "logs" not in path.relative_to(folder).parts
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tiny, tmp_path_factory):
+    """A copy of the finished experiment, whose config was then edited."""
+    folder = tmp_path_factory.mktemp("ways") / "finished"
+    shutil.copytree(tiny.folder, folder)
+    write_config(folder, CHANGED)
+    trace = folder / "results" / TRACE
+    trace.parent.mkdir(parents=True, exist_ok=True)
+    trace.touch()
+    kept = next((folder / "results" / "runs").rglob("record.json")).with_suffix(".kept.json")
+    kept.touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def changes(finished, tmp_path_factory):
+    """What each way of calling did to the results: {way: (paths that are gone, paths that changed)}."""
+    before = contents(finished / "results")
+
+    def call(way):
+        folder = finished.with_name(way.replace(" ", "-"))
+        shutil.copytree(finished, folder)
+        snakemake(folder, *WAYS[way], "--cores", "1", "--configfile", "experiment.yaml")
+        after = contents(folder / "results")
+        shutil.rmtree(folder)
+        return before.keys() - after.keys(), {name for name in before if after.get(name, before[name]) != before[name]}
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(WAYS, pool.map(call, WAYS), strict=True))
+
+
+def test_every_way_of_calling_is_here():
+    methods = {name for api in (DAGApi, WorkflowApi) for name in vars(api) if not name.startswith("_")}
+    assert methods == PLANNING.keys() | WITHOUT_OPTION
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_result_is_lost_or_changed(changes, way):
+    gone, changed = changes[way]
+    assert gone == ({TRACE} if way == "temporary output" else set())
+    assert changed <= ({"plan.json"} if way in MEAN_ALONE else set())
+
+
+def test_what_a_failed_call_was_to_make_again_stays_until_its_job_starts(finished):
+    """All runs are outdated, and every job fails."""
+    write_config(finished, {**TINY, "experiments": {"tiny": TINY["experiments"]["tiny"] | {"batch_size": 300}}})
+    before = contents(finished / "results")
+    path = path_with_stand_in(finished, "#!/bin/sh\nexit 1\n")
+    process = snakemake(finished, "--cores", "1", "--configfile", "experiment.yaml", PATH=path)
+    assert process.returncode == 1
+    after = contents(finished / "results")
+    assert len(before.keys() - after.keys()) == 1, "the record of the one job that started"
+    assert {name for name in after if after[name] != before.get(name)} == {"plan.json"}
