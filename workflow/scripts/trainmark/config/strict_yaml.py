@@ -35,6 +35,10 @@ MOST_BYTES = 1_000_000
 """The largest size of a file: PyYAML reads about half a megabyte per second."""
 
 
+OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+|[0-9_]+(:[0-9_]+)+(\.[0-9_]*)?)")
+"""Numbers that YAML 1.1 reads with base 8 (010 is 8) or 60 (1:30 is 90), which hardly anybody means."""
+
+
 LONG_TEXT = 1000
 """A text counts as one more value for every LONG_TEXT characters."""
 
@@ -69,10 +73,14 @@ class StrictLoader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
         """Explain text that looks like a date or a number but is not one (2017-13-45).
 
-        PyYAML lets Python's error through.
+        PyYAML lets Python's error through. A number in another base (010) is refused.
         """
         try:
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
+            if isinstance(value, int | float) and OTHER_BASE.fullmatch(node.value):
+                said = f"found {node.value}, which YAML reads as {value}"
+                raise _error(f"{said}; write a number without leading zeros or colons, and text in quotes", node)
+            return value
         except (ValueError, LookupError, AttributeError) as error:
             kind = node.tag.rpartition(":")[2]
             raise _error(f"found {node.value!r}, which is no {kind}; as text it needs quotes", node) from error
