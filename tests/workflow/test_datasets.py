@@ -3,11 +3,12 @@
 import io
 import json
 import re
+import subprocess
 
 import numpy as np
 import pytest
 import yaml
-from harness import snakemake, write_config
+from harness import environment, snakemake, snakemake_command, write_config
 from mirrors import on_mirror, put, reviews_on_mirror, tar
 from PIL import Image
 
@@ -112,6 +113,17 @@ def test_the_end_says_what_there_is(finished):
         "drawn: 8 training and 4 test samples in 4 classes: results/datasets/drawn/prepared",
         "listed: 12 training and 8 test samples in 4 classes: results/datasets/listed/prepared",
     ]
+
+
+def test_a_call_goes_on_when_the_pipe_that_it_prints_to_ends(tmp_path):
+    """As in `snakemake ... 2>&1 | head`."""
+    name = write_config(tmp_path, {"prepare": ["digits"]})
+    command = snakemake_command(tmp_path, "--cores", "1", "--configfile", name)
+    call = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment(), cwd=tmp_path)
+    call.stderr.readline()
+    call.stderr.close()
+    assert call.wait() == 0
+    assert manifest(tmp_path, "digits")
 
 
 def test_every_image_counts_the_same_wherever_it_comes_from(finished):

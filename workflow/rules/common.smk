@@ -20,6 +20,7 @@ sys.path.append(SCRIPTS)
 
 from trainmark.cluster.executor import PREVIEW_VARIABLE, cluster_of, prepare_executor, put_python_on_path
 from trainmark.config.load import default_config, load_config
+from trainmark.console import Terminal
 from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import products
@@ -47,6 +48,7 @@ def or_refuse(function, *arguments, **options):
         sys.exit(f"{heading}{error}")  # Snakemake would print lines of a traceback after a WorkflowError
 
 
+STDERR = Terminal(sys.stderr)  # writes on after its pipe has ended (snakemake ... 2>&1 | head)
 gc.disable()  # until start(): a plan has millions of objects, nearly all of which live on, and no cycles that matter
 put_python_on_path()
 or_refuse(isolate_jobs, workflow)
@@ -74,7 +76,7 @@ else:  # a job that reads the Snakefile again, e.g. on a cluster node, uses the 
 CAMPAIGN = Campaign(PLANNED, CATALOGUE, MISSING)
 if workflow.is_main_process:
     AGAIN = CONFIG["rerun_disturbed"] and not PARTIAL
-    CAMPAIGN.attempts, CAMPAIGN.repeated = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, sys.stderr)
+    CAMPAIGN.attempts, CAMPAIGN.repeated = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, STDERR)
     DISPLAY = None if MODULE else show_workflow(CAMPAIGN.order, workflow)
     skip_hidden_jobs(workflow)
     if PREVIEW_VARIABLE in os.environ:
@@ -263,7 +265,7 @@ def start():
         )
     )
     or_refuse(prepare_executor, workflow)
-    print_stale(STALE, sys.stderr)
+    print_stale(STALE, STDERR)
     if DISPLAY:
         DISPLAY.start(job.wildcards_dict for job in jobs if job.rule.name in products.TRAINING_RULES)
 
@@ -274,7 +276,7 @@ def finish():
 
     if DISPLAY:  # a module has none
         DISPLAY.stop()
-    print_results(CAMPAIGN, sys.stderr)
+    print_results(CAMPAIGN, STDERR)
 
 
 def fail():
@@ -292,7 +294,7 @@ def fail():
         HELD.pop().close()
         missing = missing_runs(CAMPAIGN, DISPLAY.failures, DISPLAY.not_trained())
         configfiles = list(map(str, workflow.overwrite_configfiles))
-        finish_without(CAMPAIGN, missing, workflow.main_snakefile, configfiles, sys.stderr)
+        finish_without(CAMPAIGN, missing, workflow.main_snakefile, configfiles, STDERR)
 
 
 def start_then(handler, log):

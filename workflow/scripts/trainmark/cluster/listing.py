@@ -12,6 +12,7 @@ from filelock import FileLock
 
 from trainmark.cluster.jobs import FOLDER
 from trainmark.cluster.schedulers import Listed, Scheduler
+from trainmark.console import Terminal
 from trainmark.errors import ClusterError, SilentError
 from trainmark.files.whole import write_text
 
@@ -110,4 +111,4 @@ def _kept_listing() -> Iterator[dict]:
 
 def say(message: str) -> None:
     """Print a line on the terminal of the workflow."""
-    print(message, file=sys.stderr, flush=True)
+    print(message, file=Terminal(sys.stderr), flush=True)

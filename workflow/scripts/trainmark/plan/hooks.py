@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
+from trainmark.console import Terminal
 from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
@@ -54,7 +55,7 @@ def start_workflow(
         print(
             f"devices: auto means the CPU alone here, since {platform.node()} has no GPU; to train on the cluster's, "
             "write devices: [cpu, gpu]",
-            file=sys.stderr,
+            file=Terminal(sys.stderr),
         )
     _check_writable(Path(RESULTS))
     write_plan_of(campaign, campaign.missing)
