@@ -1,4 +1,4 @@
-"""Ways of calling snakemake that plan and run no job, or only some: no result is lost, and none changes without its job."""
+"""Ways of calling snakemake that run no job, or only some: no result is lost, and none changes without its job."""
 
 import hashlib
 import shutil

@@ -247,12 +247,14 @@ def start():
     if workflow.touch:  # no job makes anything, so Snakemake must not remove temporary files either
         workflow.storage_settings.notemp = True
         return
+    from trainmark.plan.file_times import check_file_times
     from trainmark.plan.hooks import print_stale, start_workflow
 
     gc.freeze()
     gc.enable()
     jobs = list(workflow.dag.needrun_jobs())
     deployed = bool(methods_of(workflow))
+    or_refuse(check_file_times, jobs)
     HELD.append(
         or_refuse(
             start_workflow,

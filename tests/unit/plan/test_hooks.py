@@ -124,11 +124,13 @@ def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch
     hooks.finish_without(campaign, {first: "bad"}, "/a/Snakefile", ["/b/my.yaml"], shown := io.StringIO())
     assert calls == [
         (
-            ["-m", "snakemake", "--cores", "2", "--forcerun", "collect_records", "--snakefile", "/a/Snakefile"]
-            + ["--configfile", "/b/my.yaml"],
+            [
+                "-m", "snakemake", "--cores", "2", "--forcerun", "collect_records",
+                "--snakefile", "/a/Snakefile", "--configfile", "/b/my.yaml",
+            ],
             "1",
         )
-    ]
+    ]  # fmt: skip
     assert shown.getvalue() == "\n3 of 4 runs are done; making the tables and the report of these\n"
     plan = read_plan(Path("results/plan.json"))
     assert (len(plan["runs"]), len(plan["order"]), plan["missing"]) == (3, 4, {first: "bad"})

@@ -157,7 +157,7 @@ def test_a_kept_record_of_an_earlier_config_is_no_problem(folder):
 
 
 def test_what_cannot_be_compared_is_told(folder):
-    """A figure that another matplotlib drew, one of an earlier config, and a report whose datasets were not sent along."""
+    """A figure of another matplotlib, those of an earlier config, and a report whose datasets were not sent along."""
     figure = folder / FIGURES / "loss.png"
     shutil.copytree(folder / FIGURES, folder / FIGURES.replace("/e/", "/earlier/"))
     figure.write_bytes(figure.read_bytes().replace(matplotlib.__version__.encode(), b"0.1"))
