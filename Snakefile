@@ -1,10 +1,15 @@
 # trainmark: train the same network in several frameworks, measure it honestly, compare it honestly.
+import os
+
 from snakemake.utils import min_version
 
 min_version("9.0")
+# A link to this file leads to its clone. The address of a module's Snakefile is no path.
+LINKED = os.path.islink(workflow.snakefile)
+RULES = (os.path.dirname(os.path.realpath(workflow.snakefile)) + "/" if LINKED else "") + "workflow/rules"
 
 
-include: "workflow/rules/common.smk"
+include: f"{RULES}/common.smk"
 
 
 if not workflow.overwrite_configfiles:
@@ -23,11 +28,11 @@ rule all:
         datasets=CAMPAIGN.products,
 
 
-include: "workflow/rules/data.smk"
-include: "workflow/rules/certify.smk"
-include: "workflow/rules/train.smk"
-include: "workflow/rules/command.smk"
-include: "workflow/rules/report.smk"
+include: f"{RULES}/data.smk"
+include: f"{RULES}/certify.smk"
+include: f"{RULES}/train.smk"
+include: f"{RULES}/command.smk"
+include: f"{RULES}/report.smk"
 
 
 onstart:

@@ -11,7 +11,7 @@ import termios
 
 import harness
 import pytest
-from harness import REPOSITORY, environment, snakemake, write_config
+from harness import REPOSITORY, copy_of_repository, environment, snakemake, write_config
 
 BLOCKED = "numpy pandas pyarrow matplotlib sklearn PIL chainer keras tensorflow jax torch cupy tqdm filelock"
 
@@ -34,6 +34,21 @@ def test_dry_run_needs_nothing_but_snakemake(tmp_path):
         [sys.executable, "-c", "import numpy"], env=environment(PYTHONPATH=str(hook)), capture_output=True, check=False
     )
     assert blocked.returncode != 0
+
+
+@pytest.mark.parametrize("clone", [True, False], ids=["clone", "results"])
+def test_braces_in_a_path_are_one_sentence(tmp_path, clone):
+    folder = tmp_path / "a{b}"
+    folder.mkdir()
+    process = snakemake(copy_of_repository(folder) if clone else folder, "-n")
+    assert process.returncode == 1
+    assert process.printed.endswith(f"Snakemake takes braces in a path for a variable; rename the folder {folder}\n")
+
+
+def test_a_link_to_the_snakefile_leads_to_the_clone(tmp_path):
+    (tmp_path / "Snakefile").symlink_to(REPOSITORY / "Snakefile")
+    process = snakemake(tmp_path, "-n")
+    assert process.returncode == 0, process.printed
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "expected.yaml", "examples/imdb.yaml", "examples/imagenette-320.yaml"])

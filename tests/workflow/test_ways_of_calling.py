@@ -9,6 +9,8 @@ import pytest
 from harness import TINY, path_with_stand_in, snakemake, write_config
 from snakemake.api import DAGApi, WorkflowApi
 
+pytestmark = pytest.mark.faults
+
 CHANGED = {
     **TINY,
     "prices": {"currency": "CHF", "cpu_hour": 1},

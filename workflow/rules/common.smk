@@ -16,6 +16,9 @@ if not os.path.isdir(SCRIPTS):
         "trainmark's scripts are not on this machine: clone the repository, and give the module the path of the clone's"
         ' Snakefile (snakefile: "<clone>/Snakefile")'
     )
+for folder in (os.path.abspath(f"{SCRIPTS}/../.."), os.getcwd()):
+    if {*"{}"} & {*folder}:
+        sys.exit(f"Snakemake takes braces in a path for a variable; rename the folder {folder}")
 sys.path.append(SCRIPTS)
 
 from trainmark.cluster.executor import PREVIEW_VARIABLE, cluster_of, prepare_executor, put_python_on_path
