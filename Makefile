@@ -141,7 +141,7 @@ bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often v
 bench-epochs: $(VENV)/.installed-dev ## how close do correct trainings come to the certificate's limit? Some minutes
 	@$(BENCHMARK)/honest_epochs.py
 
-bench-steps: $(VENV)/.installed-dev ## are correct trainings refused for their step losses (LOAD=<processes> RESULTS=<folders>)? An hour
+bench-steps: $(VENV)/.installed-dev ## are correct trainings refused for their step losses (LOAD=<processes> RESULTS=<folders>)? Half an hour
 	@$(BENCHMARK)/step_losses.py $(if $(LOAD),--load $(LOAD)) $(RESULTS)
 
 bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: half an hour (MNIST=<mirror>)
