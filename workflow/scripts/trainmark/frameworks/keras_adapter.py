@@ -30,6 +30,7 @@ FRAMEWORKS = {
         "packages": ["tensorflow", "keras"],
         "environment": {
             "KERAS_BACKEND": "tensorflow",
+            "KERAS_HOME": "/dev/null",  # no keras.json of the user: with some of its settings no training runs
             "TF_CPP_MIN_LOG_LEVEL": "2",
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "NVIDIA_TF32_OVERRIDE": "0",
@@ -41,6 +42,7 @@ FRAMEWORKS = {
         "packages": ["jax", "keras"],
         "environment": {
             "KERAS_BACKEND": "jax",
+            "KERAS_HOME": "/dev/null",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             "NVIDIA_TF32_OVERRIDE": "0",
             "JAX_ENABLE_COMPILATION_CACHE": "false",  # a user's own; open_compilation_cache turns it on
@@ -51,7 +53,7 @@ FRAMEWORKS = {
     "keras-torch": {
         "set_up": "make torch",
         "packages": ["torch", "keras"],
-        "environment": {"KERAS_BACKEND": "torch", "NVIDIA_TF32_OVERRIDE": "0"},
+        "environment": {"KERAS_BACKEND": "torch", "KERAS_HOME": "/dev/null", "NVIDIA_TF32_OVERRIDE": "0"},
         "unused_packages": ["cv2", "matplotlib", "pandas", "requests", "scipy", "sklearn"],
     },
 }
