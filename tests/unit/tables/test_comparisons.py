@@ -11,7 +11,7 @@ from trainmark.tables.agreement import agreement_table
 from trainmark.tables.comparisons import comparisons_table, groups_to_certify, read_comparisons
 from trainmark.tables.formatting import format_ratio
 from trainmark.tables.paired import estimate, paired_ratios
-from trainmark.tables.tables import rows_of
+from trainmark.tables.tables import read_table, rows_of, select_group
 from trainmark.tables.verdicts import format_comparison, format_verdict, parity_note
 
 
@@ -239,6 +239,15 @@ def test_csv_can_be_read_again(tables_of, tmp_path):
     path = tmp_path / "comparisons.csv"
     path.write_text(table.to_csv(index=False))
     pd.testing.assert_frame_equal(read_comparisons(path), table)
+
+
+@pytest.mark.parametrize("name", ["2024", "007", "1e3", "nan", "null", "true"])
+def test_names_that_look_like_a_number_or_nothing_are_read_as_they_are(tables_of, tmp_path, name):
+    by_path, runs = tables_of(record("a", experiment=name), record("b", experiment=name))
+    path = tmp_path / "table.csv"
+    for table, read in ((certified_table(runs), read_comparisons), (agreement_table(by_path), read_table)):
+        path.write_text(table.to_csv(index=False))
+        assert len(select_group(read(path), (name, "mnist-mlp-flux", "digits"))) == len(table) > 0
 
 
 def test_csv_of_nothing_can_be_read_again(tables_of, tmp_path):

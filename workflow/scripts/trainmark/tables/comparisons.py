@@ -32,7 +32,7 @@ from trainmark.tables.comparability import (
 )
 from trainmark.tables.formatting import format_versions
 from trainmark.tables.paired import LEAST_PAIRS, LEVEL, estimate, holm, paired_ratios
-from trainmark.tables.tables import GROUP, groups
+from trainmark.tables.tables import GROUP, groups, read_table
 from trainmark.tables.waiting import SHARES, withheld_for_waiting
 
 COMPARED = ("training_seconds", "steady_epoch_seconds")
@@ -323,5 +323,4 @@ def _no_verdict(pairs: int, any_ok: bool, ranks: bool) -> str:
 
 def read_comparisons(path: Path) -> pd.DataFrame:
     """Read the table from its CSV file. An empty cell in a column of numbers becomes NaN."""
-    table = pd.read_csv(path, keep_default_na=False, na_values={column: [""] for column in NUMBERS})
-    return table.astype(dict.fromkeys(NUMBERS, "float64"))
+    return read_table(path, NUMBERS).astype(dict.fromkeys(NUMBERS, "float64"))

@@ -7,6 +7,7 @@ import pandas as pd
 
 from trainmark.parity.certificate import read_certificates
 from trainmark.tables.comparisons import Certificates, groups_to_certify, read_comparisons
+from trainmark.tables.tables import read_table
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ def read_results(folder: Path) -> Results:
         folder,
         runs,
         read_comparisons(tables / "comparisons.csv"),
-        pd.read_csv(tables / "agreement.csv"),
+        read_table(tables / "agreement.csv"),
         read_certificates(folder / "certificates", groups_to_certify(runs)),
-        pd.read_csv(tables / "break_even.csv"),
-        pd.read_csv(tables / "targets.csv"),
+        read_table(tables / "break_even.csv"),
+        read_table(tables / "targets.csv"),
     )

@@ -266,6 +266,15 @@ def longest_runs(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["epochs"] == runs.groupby([*GROUP, *TRAINER])["epochs"].transform("max")]
 
 
+def read_table(path: Path, numbers: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read a table from its CSV file. Names remain text, whatever they look like: "2024", "007", "nan".
+
+    numbers: the columns in which an empty cell is missing (NaN); None: all columns.
+    """
+    missing = [""] if numbers is None else {column: [""] for column in numbers}
+    return pd.read_csv(path, dtype=dict.fromkeys((*GROUP, *TRAINER), str), keep_default_na=False, na_values=missing)
+
+
 def select_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
     """Select the rows of one group. values: experiment, recipe and dataset, in the order of GROUP."""
     return table[(table[GROUP] == list(values)).all(axis=1)]

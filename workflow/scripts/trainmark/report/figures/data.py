@@ -10,7 +10,7 @@ import pandas as pd
 from trainmark.config.references import read_references
 from trainmark.parity.certificate import read_certificates
 from trainmark.tables.comparisons import groups_to_certify, read_comparisons
-from trainmark.tables.tables import longest_runs, select_group
+from trainmark.tables.tables import longest_runs, read_table, select_group
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ def read_data(group: Sequence[str], tables: Path, certificates: Path, references
         runs,
         curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan),
         select_group(read_comparisons(tables / "comparisons.csv"), group),
-        select_group(pd.read_csv(tables / "break_even.csv"), group),
-        select_group(pd.read_csv(tables / "targets.csv"), group),
-        select_group(pd.read_csv(tables / "speed_ups.csv"), group),
-        select_group(pd.read_csv(tables / "tuning.csv"), group),
+        select_group(read_table(tables / "break_even.csv"), group),
+        select_group(read_table(tables / "targets.csv"), group),
+        select_group(read_table(tables / "speed_ups.csv"), group),
+        select_group(read_table(tables / "tuning.csv"), group),
         next(iter(certified.values()), None),
         [one for one in read_references(references) if (one["recipe"], one["dataset"]) == (recipe, dataset)],
     )
