@@ -25,6 +25,7 @@ rule all:
         certificates=CAMPAIGN.certificates,
         evaluations=CAMPAIGN.evaluations,
         tables=TABLE_FILES if CAMPAIGN.runs else [],
+        figures=CAMPAIGN.figures,
         datasets=CAMPAIGN.products,
 
 

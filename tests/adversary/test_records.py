@@ -8,11 +8,12 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import numpy as np
 import pytest
 import yaml
-from harness import REPOSITORY, environment, snakemake, write_config
+from harness import REPOSITORY, environment, snakemake, snakemake_command, write_config
 from records_for_tests import changed
 
 from trainmark.files.checksums import sha256_of
@@ -129,6 +130,18 @@ def test_what_is_deleted_is_made_again(folder):
     assert planned(folder) == AFTER_RECORDS
     (folder / CERTIFICATE).unlink()
     assert planned(without_metadata(folder)) == {"trace_training": 2, "certify": 1, **AFTER_RECORDS}
+
+
+def test_a_deleted_figure_is_made_again_and_nobody_need_read_what_is_printed(folder):
+    """As with `| head`."""
+    figure = next((folder / "results/figures").glob("*/*/*/loss.svg"))
+    figure.unlink()
+    command = snakemake_command(folder, "--cores", "2", "--configfile", "experiment.yaml")
+    with subprocess.Popen(command, cwd=folder, env=environment(), stdout=PIPE, stderr=STDOUT) as process:
+        process.stdout.readline()
+        process.stdout.close()
+    assert process.returncode == 0
+    assert figure.exists() and planned(folder) == {}
 
 
 @pytest.mark.parametrize("change", [{"batch_size": 64}, {"input": {"subtract_mean": True}}])
