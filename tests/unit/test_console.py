@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import termios
@@ -81,6 +82,16 @@ def test_what_frameworks_print_goes_to_the_log(tmp_path):
     done = redirected(str(log))
     assert (done.stdout, done.stderr) == ("", "for the person\n")
     assert log.read_text() == "by print\nby descriptor 1\nby descriptor 2\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_the_log_takes_the_place_of_streams_that_were_closed(tmp_path, closed):
+    log = tmp_path / "x.log"
+    code = f"{REDIRECT}sys.stdout.flush(), sys.stderr.write('by stream\\n')"
+    command = shlex.join([sys.executable, "-c", code, str(log)])
+    folder = str(Path(console.__file__).parents[1])
+    assert subprocess.run(f"{command} {closed}", shell=True, env={"PYTHONPATH": folder}, check=False).returncode == 0
+    assert log.read_text() == "by print\nby descriptor 1\nby descriptor 2\nby stream\n"
 
 
 def test_a_log_begins_anew(tmp_path):

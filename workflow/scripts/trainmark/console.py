@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from pathlib import Path
 from typing import TextIO
 
@@ -21,10 +22,13 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class Terminal(io.TextIOBase):
-    """A stream to the terminal. Errors in writing are ignored, so that no job fails because a window was closed."""
+    """A stream to the terminal. Errors in writing are ignored, so that no job fails because a window was closed.
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    stream: None for a standard stream that was closed when Python was started (2>&-).
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream or open(os.devnull, "w")  # noqa: SIM115 (as long-lived as the other streams)
 
     def write(self, text: str) -> int:
         """See `TextIOBase.write`."""
@@ -74,12 +78,17 @@ def redirect_output(log: Path | None) -> Terminal:
     """
     if log is None:
         return Terminal(sys.stderr)
-    terminal = Terminal(os.fdopen(os.dup(2), "w", buffering=1))
+    # Numbers from 3 on, because those of streams that were closed when Python was started (>&-) are free.
+    terminal = Terminal(os.fdopen(fcntl(2, F_DUPFD_CLOEXEC, 3), "w", buffering=1) if sys.stderr else None)
     log.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    os.close(descriptor)
+    if descriptor > 2:
+        os.close(descriptor)
+    sys.stdout, sys.stderr = (
+        stream or os.fdopen(number, "w", buffering=1) for number, stream in ((1, sys.stdout), (2, sys.stderr))
+    )
     return terminal
 
 
