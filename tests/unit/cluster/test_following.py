@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ import pytest
 from trainmark.cluster import status as status_module
 from trainmark.cluster import submission
 from trainmark.cluster.listing import LISTING
-from trainmark.cluster.schedulers import GRID_ENGINE, SLURM
+from trainmark.cluster.schedulers import GRID_ENGINE, SLURM, user_name
 from trainmark.cluster.site import Site
 from trainmark.cluster.status import status
 from trainmark.cluster.submission import cancel, submit
@@ -401,3 +402,15 @@ def test_a_job_that_the_node_refused_is_taken_out_of_the_queue(grid_engine):
     assert status(external_id, GRID_ENGINE) == "failed"
     assert "REFUSED: the node could not start it" in LOG.read_text()
     assert calls("qdel") == ["qdel 17"]
+
+
+def test_a_user_without_a_name_is_listed_by_number(monkeypatch):
+    """As in a container that was started for another user."""
+
+    def unknown(number):
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert user_name() == str(os.getuid())

@@ -1,6 +1,7 @@
 """The schedulers: how each one submits, lists and cancels jobs, and what the states of its jobs mean."""
 
 import getpass
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,14 @@ ENDED = {
     "goes on from the last checkpoint",
 }
 """What the state in which a job ended means, and what to do."""
+
+
+def user_name() -> str:
+    """Return the name of the user; the number of one who has no name, as in a container (docker run --user)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _read_squeue(text: str) -> dict[str, Listed]:
@@ -160,7 +169,7 @@ SLURM = Scheduler(
         "slurm_extra": RAW,
     },
     defaults={"tasks": 1, "gpu_model": None, "jobname": "trainmark"},
-    listing=("squeue", f"--user={getpass.getuser()}", "--states=all", "--noheader", "--format=%i|%j|%T|%r"),
+    listing=("squeue", f"--user={user_name()}", "--states=all", "--noheader", "--format=%i|%j|%T|%r"),
     read_listing=_read_squeue,
     account=("sacct", "--allocations", "--noheader", "--parsable2", "--format=State", "--jobs"),
     read_account=_read_sacct,
@@ -189,7 +198,7 @@ GRID_ENGINE = Scheduler(
         "gpu_resource": "gpu",
         "jobname": "trainmark",
     },
-    listing=("qstat", "-u", getpass.getuser(), "-xml"),
+    listing=("qstat", "-u", user_name(), "-xml"),
     read_listing=_read_qstat,
     account=("qacct", "-j"),
     read_account=_read_qacct,
