@@ -79,11 +79,14 @@ ENDED = {
 
 
 def user_name() -> str:
-    """Return the name of the user; the number of one who has no name, as in a container (docker run --user)."""
+    """Return the name of the user. One who has none, as in a container (docker run --user), gets the number as name.
+
+    It is set as USER, because Snakemake and frameworks ask for the name, too, and fail without one.
+    """
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return str(os.getuid())
+        return os.environ.setdefault("USER", str(os.getuid()))
 
 
 def _read_squeue(text: str) -> dict[str, Listed]:
