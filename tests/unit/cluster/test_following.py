@@ -322,6 +322,16 @@ def test_a_job_that_vanished_is_lost_after_a_while(commands, monkeypatch):
     assert "LOST: Slurm no longer knows it" in LOG.read_text()
 
 
+def test_a_clock_that_is_set_back_hides_no_end(commands, monkeypatch):
+    real_time = time.time
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: real_time() + 86400)
+        external_id = submitted()
+        assert status(external_id, SLURM) == "running"
+    commands("squeue", f"echo '17|{name_of(external_id)}|FAILED|None'")
+    assert status(external_id, SLURM) == "failed"
+
+
 def test_a_job_whose_folder_was_deleted_is_found_again(commands, capsys):
     external_id = submitted()
     shutil.rmtree(".snakemake")

@@ -64,7 +64,7 @@ def recent_listing(scheduler: Scheduler, seconds: float = LISTING_SECONDS) -> tu
     """
     with _kept_listing() as kept:
         now = time.time()
-        if now - kept.get("time", 0) > seconds:
+        if abs(now - kept.get("time", 0)) > seconds:  # the clock may have been set back
             _renew(kept, now, scheduler)
     jobs = kept["jobs"]
     return kept["time"], None if jobs is None else {job_id: Listed(**job) for job_id, job in jobs.items()}

@@ -42,7 +42,7 @@ def status(external_id: str, scheduler: Scheduler) -> str:
     job = json.loads((folder / "job.json").read_text())
     listed_at, listed = recent_listing(scheduler)
     ended_at = (folder / "exit").stat().st_mtime if exit_status else job["time"]
-    if listed is None or listed_at < ended_at:
+    if listed is None or listed_at < ended_at <= time.time():  # not after the clock was set back
         return "running"
     entry = listed.get(job_id)
     if entry and entry.name != name:  # a controller that lost its state gives ids again
@@ -90,7 +90,7 @@ def _is_gone(folder: Path) -> bool:
     since = folder / "gone"
     if not since.exists():  # the time is written, because the clock of a file server may differ
         write_text(since, str(time.time()))
-    return time.time() - float(since.read_text()) > GONE_SECONDS
+    return abs(time.time() - float(since.read_text())) > GONE_SECONDS  # the clock may have been set back
 
 
 def _accounted(job_id: str, scheduler: Scheduler) -> str:
