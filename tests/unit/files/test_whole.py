@@ -1,10 +1,11 @@
 """File writes are atomic: the old file stays until the new one is on disk."""
 
+import errno
 import os
 
 import pytest
 
-from trainmark.files.whole import part_of, write_text, written_whole
+from trainmark.files.whole import part_of, sync, write_text, written_whole
 
 
 @pytest.fixture
@@ -42,6 +43,16 @@ def test_a_disk_that_fails_in_the_last_step_keeps_the_old_file(file, monkeypatch
         part.write_text("new")
     assert file.read_text() == "old"
     assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_file_system_that_cannot_sync_a_folder_stops_nothing(file, monkeypatch):
+    def fail(_):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    sync(file.parent)
+    with pytest.raises(OSError, match="Invalid argument"):
+        sync(file)
 
 
 def test_the_content_is_flushed_to_disk_before_the_rename(file, monkeypatch):

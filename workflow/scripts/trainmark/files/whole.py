@@ -43,9 +43,10 @@ def give_name(part: Path, path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Flush a file's content, or a folder's list of files, to disk (fsync)."""
+    """Flush a file's content, or a folder's list of files, to disk (fsync). Not every file system can sync a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with contextlib.suppress(*([OSError] if path.is_dir() else [])):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

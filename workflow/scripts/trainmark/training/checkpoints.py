@@ -65,8 +65,7 @@ def write_checkpoint(folder: Path, identity: str, checkpoint: Checkpoint) -> Pat
     except OSError:
         part.unlink(missing_ok=True)
         raise
-    with contextlib.suppress(OSError):  # not every file system can sync a folder
-        sync(folder)
+    sync(folder)
     earlier = [path for path in _files(folder, identity) if path != file]
     for outdated in earlier[MAX_CHECKPOINTS - 1 :]:
         outdated.unlink()
