@@ -5,8 +5,8 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 # A link to this file leads to its clone. The address of a module's Snakefile is no path.
-LINKED = os.path.islink(workflow.snakefile)
-RULES = (os.path.dirname(os.path.realpath(workflow.snakefile)) + "/" if LINKED else "") + "workflow/rules"
+CLONE = os.path.dirname(os.path.realpath(workflow.snakefile)) if os.path.islink(workflow.snakefile) else ""
+RULES = os.path.join(CLONE, "workflow/rules")
 
 
 include: f"{RULES}/common.smk"
