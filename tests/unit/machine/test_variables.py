@@ -36,7 +36,7 @@ def test_what_a_record_does_not_hold_does_not_decide_a_job():
         "HOME": "/h",
         "PYTHONPATH": "/p",
     }
-    environment = kept | {"JAX_DEBUG_NANS": "1", "KERAS_HOME": "/k", "CHAINER_SEED": "1", "MPLBACKEND": "x"}
+    environment = kept | {"JAX_DEBUG_NANS": "1", "KERAS_MAX_EPOCHS": "1", "CHAINER_SEED": "1", "MPLBACKEND": "x"}
     unset_settings_of_frameworks(environment)
     unset_settings(environment)
     assert environment == kept
