@@ -63,7 +63,7 @@ def test_shipped_configs_plan(tmp_path, name):
         (
             {"experiments": {"one": {"framworks": ["chainer"]}}},
             "experiment.yaml, line 3: experiments.one.framworks: unknown key; allowed: description, recipes, "
-            "datasets, frameworks, commands, devices, loops, epochs, repeats, seed, batch_size, step_losses, "
+            "datasets, frameworks, commands, devices, loops, epochs, repeats, seed, batch_size, "
             "memory_limit_mib, keep_weights, input, optimizer, learning_rate_schedule, loader, checkpoint_steps, "
             "evaluation_steps, evaluation_batch_size, time_tuning, compilation_cache, target_accuracy, baseline, "
             "initial_weights; did you mean frameworks?",
