@@ -87,6 +87,18 @@ def test_every_package_holds_a_docstring_and_nothing_else():
         assert isinstance(statement, ast.Expr), file
 
 
+def test_every_file_is_written_whole():
+    """The rest of one on a full disk leaves no room for the log that says so, and a broken report under its name."""
+    written = re.compile(r"(\S+)\.(?:write_text|write_bytes|to_parquet|savefig)\((\w*)")
+    found = {
+        f"{path.relative_to(SCRIPTS)}: {match[0]}"
+        for path in SCRIPTS.rglob("*.py")
+        for match in written.finditer(path.read_text(encoding="utf-8"))
+        if "part" not in match.groups() and "stream" not in match.groups()
+    }
+    assert not found
+
+
 def test_scripts_import_no_framework():
     for script in SCRIPTS.glob("*.py"):
         imported = re.findall(r"^\s*(?:from|import) (\w+)", script.read_text(), re.MULTILINE)

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from trainmark.errors import run_command
+from trainmark.files.whole import write_text
 from trainmark.plan.plan_file import read_plan
 from trainmark.report.page import render
 from trainmark.tables.results import read_results
@@ -20,8 +21,8 @@ def main() -> None:
     parser.add_argument("--summary", required=True, type=Path, help="output: summary.json")
     arguments = parser.parse_args()
     page, summary = render(read_results(arguments.results_folder), read_plan(arguments.plan))
-    arguments.out.write_text(page, encoding="utf-8")
-    arguments.summary.write_text(summary, encoding="utf-8")
+    write_text(arguments.out, page)
+    write_text(arguments.summary, summary)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pandas as pd
 
 from trainmark.files.checksums import sha256_of
+from trainmark.files.whole import write_text, written_whole
 from trainmark.parity.certificate import read_certificates
 from trainmark.plan.matrix import certified_groups
 from trainmark.plan.products import MANIFEST, evaluation_files, tuning_files
@@ -87,15 +88,15 @@ def collected(
 
 def write_tables(content: Mapping[str, Table], sources: Mapping[str, str], plan: Mapping, folder: Path) -> None:
     """Write the tables, and a manifest with the SHA-256 of their source files and of the tables themselves."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, table in content.items():
         if isinstance(table, str):
-            (folder / name).write_text(table)
+            write_text(folder / name, table)
         else:
-            table.to_parquet(folder / name, index=False)
+            with written_whole(folder / name) as part:
+                table.to_parquet(part, index=False)
     digests = {name: sha256_of(folder / name) for name in content}
     manifest = {"order": plan["order"], "made_of": dict(sources), "tables": digests}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
 
 def differing(table: Table, file: Path) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from trainmark.files.whole import written_whole
 from trainmark.tables.curves import WITHIN_EPOCH
 
 TAGS = {
@@ -43,8 +44,8 @@ def write_event_files(runs: pd.DataFrame, curves: pd.DataFrame, folder: Path) ->
     written = 0
     for run_id, rows in curves.groupby("id", sort=False):
         file = folder / str(run_id) / FILE
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(b"".join(_records(rows, float(started[run_id]))))
+        with written_whole(file) as part:
+            part.write_bytes(b"".join(_records(rows, float(started[run_id]))))
         written += 1
     return written
 

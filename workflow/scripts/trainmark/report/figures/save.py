@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 import matplotlib
 from matplotlib.figure import Figure
 
+from trainmark.files.whole import written_whole
 from trainmark.plan.figures import NOTHING_TO_SHOW, PREFIX
 from trainmark.report.figures import curves, parity, times
 from trainmark.report.figures.data import Data, read_data
@@ -60,9 +61,10 @@ def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
             figure, shows = draw_figure(name, data)
             description = None if shows else NOTHING_TO_SHOW
             metadata = {".svg": {"Date": None, "Description": description}, ".pdf": {"CreationDate": None}}
-            figure.savefig(file, metadata=metadata.get(file.suffix))
-            if file.suffix == ".svg":
-                file.write_text(_rounded(file.read_text(encoding="utf-8")), encoding="utf-8")
+            with written_whole(file) as part:
+                figure.savefig(part, format=file.suffix[1:], metadata=metadata.get(file.suffix))
+                if file.suffix == ".svg":
+                    part.write_text(_rounded(part.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _rounded(svg: str) -> str:
