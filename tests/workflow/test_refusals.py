@@ -45,6 +45,12 @@ def test_braces_in_a_path_are_one_sentence(tmp_path, clone):
     assert process.printed.endswith(f"Snakemake takes braces in a path for a variable; rename the folder {folder}\n")
 
 
+def test_a_call_without_hooks_is_refused(tmp_path):
+    process = snakemake(tmp_path, "-n", "--no-hooks")
+    assert process.returncode == 1
+    assert "\n--no-hooks leaves out trainmark's start, " in process.printed
+
+
 def test_a_link_to_the_snakefile_leads_to_the_clone(tmp_path):
     (tmp_path / "Snakefile").symlink_to(REPOSITORY / "Snakefile")
     process = snakemake(tmp_path, "-n")

@@ -98,6 +98,15 @@ def test_a_folder_and_a_file(tmp_path):
     )
 
 
+def test_files_of_one_name(tmp_path):
+    (tmp_path / "own").mkdir()
+    write(tmp_path, "npz", arrays(4, 5))
+    write(tmp_path / "own", "npz", arrays(4, 5))
+    assert message_of(describe, "mine", [tmp_path / "own.npz", tmp_path / "own" / "own.npz"]) == (
+        "several of the files are named own.npz; give each file once, under a name of its own"
+    )
+
+
 @pytest.mark.parametrize("as_files", [False, True])
 def test_files_of_no_known_format(tmp_path, as_files):
     (tmp_path / "notes.txt").touch()
@@ -141,6 +150,11 @@ def test_messages_name_files_given_without_their_folder(tmp_path):
     assert message_of(describe, "mine", paths).startswith(
         f"{paths[0]} and the other files: found neither train_labels nor y_train (.npy); needed"
     )
+
+
+def test_a_label_that_is_no_number_of_a_class(tmp_path):
+    write(tmp_path, "npy", arrays(4, 5) | {"train_labels": np.array([2**40, 0, 1, 2, 0, 1, 2])})
+    assert "run from 0 to 1099511627776 and lack 3 (and 1099511627772 more); " in message_of(describe, "mine", [tmp_path])
 
 
 def test_data_that_are_not_right(tmp_path):

@@ -273,6 +273,7 @@ ODD_FILES = {
     "WEBP, cut off": (encoded(picture(300, 280), "WEBP")[:3000], CUT_OFF),
     "BMP, cut off": (encoded(picture(300, 280), "BMP")[:3000], CUT_OFF),
     "TIFF, cut off": (encoded(picture(300, 280), "TIFF")[:3000], CUT_OFF),
+    "raw photograph": (encoded(picture(90, 70), "TIFF", tiffinfo={254: 1}), "a TIFF that begins with a thumbnail"),
     "TIFF of floats": (encoded(Image.new("F", (9, 9), 0.5), "TIFF"), "32-bit samples, whose white level is"),
 }
 

@@ -59,6 +59,9 @@ def _source(paths: Sequence[Path], folders: Folders) -> dict:
     if some := [path for path in paths if path.is_dir()]:
         raise DataError(f"{some[0]} is a folder; name one folder alone, or files alone")
     folders.raw.mkdir()
+    names = [path.name for path in paths]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"several of the files are named {twice[0]}; give each file once, under a name of its own")
     for path in paths:
         Path(folders.raw, path.name).symlink_to(path.absolute())
     return {"files": [_file(path) for path in paths]}

@@ -36,6 +36,10 @@ UPRIGHT = {
 Pillow's exif_transpose has the same table, but it also rewrites the other tags and fails if one of them is damaged.
 """
 
+NEW_SUBFILE_TYPE = 254
+REDUCED = 1
+"""TIFF's tag of what an image is in its file, and the bit for a smaller version of another one (TIFF 6.0, page 36)."""
+
 WHITE = (255, 255, 255, 255)
 
 LARGEST_BLURRED_SCALE = 4
@@ -118,6 +122,8 @@ def _decode_any(image: Image.Image) -> np.ndarray:
     """Decode any other image, uint8 (height, width, 3): turned upright, transparency on white, 16 bits reduced to 8."""
     if image.mode in ("I", "F"):
         raise UnreadableImage("32-bit samples, whose white level is unknown")
+    if image.format == "TIFF" and image.tag_v2.get(NEW_SUBFILE_TYPE, 0) & REDUCED:  # type: ignore[attr-defined]
+        raise UnreadableImage("a TIFF that begins with a thumbnail, as raw photographs (DNG) do: convert it to JPEG or PNG")
     image.load()  # Pillow's getexif would do it, in `_turn`, where errors are ignored
     if (turn := _turn(image)) is not None:
         image = image.transpose(turn)
