@@ -311,7 +311,9 @@ def start_then(handler, log):
 def start_first():
     """Make Snakemake call start() in a module too. By default it calls only that of the main Snakefile."""
     if workflow.is_main_process and workflow.execution_settings and workflow.execution_settings.no_hooks:
-        sys.exit("--no-hooks leaves out trainmark's start, which writes the plan and locks the results; call without it")
+        sys.exit(
+            "--no-hooks leaves out trainmark's start, which writes the plan and locks the results; call without it"
+        )
     if MODULE and getattr(workflow._onstart, "func", None) is not start_then:
         workflow._onstart = partial(start_then, workflow._onstart)
 

@@ -154,7 +154,8 @@ def test_messages_name_files_given_without_their_folder(tmp_path):
 
 def test_a_label_that_is_no_number_of_a_class(tmp_path):
     write(tmp_path, "npy", arrays(4, 5) | {"train_labels": np.array([2**40, 0, 1, 2, 0, 1, 2])})
-    assert "run from 0 to 1099511627776 and lack 3 (and 1099511627772 more); " in message_of(describe, "mine", [tmp_path])
+    message = message_of(describe, "mine", [tmp_path])
+    assert "run from 0 to 1099511627776 and lack 3 (and 1099511627772 more); " in message
 
 
 def test_data_that_are_not_right(tmp_path):

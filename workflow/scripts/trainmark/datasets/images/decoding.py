@@ -123,7 +123,7 @@ def _decode_any(image: Image.Image) -> np.ndarray:
     if image.mode in ("I", "F"):
         raise UnreadableImage("32-bit samples, whose white level is unknown")
     if image.format == "TIFF" and image.tag_v2.get(NEW_SUBFILE_TYPE, 0) & REDUCED:  # type: ignore[attr-defined]
-        raise UnreadableImage("a TIFF that begins with a thumbnail, as raw photographs (DNG) do: convert it to JPEG or PNG")
+        raise UnreadableImage("a TIFF that begins with a thumbnail, as raw photographs (DNG) do: convert it")
     image.load()  # Pillow's getexif would do it, in `_turn`, where errors are ignored
     if (turn := _turn(image)) is not None:
         image = image.transpose(turn)
