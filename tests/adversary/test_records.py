@@ -18,7 +18,6 @@ from records_for_tests import changed
 
 from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import sealed
-from trainmark.plan.figures import known_figures
 
 pytestmark = pytest.mark.adversary
 
@@ -33,9 +32,8 @@ EXPERIMENT = {
 RUNS = "results/runs/victim/mnist-mlp-flux/digits"
 ONE, OTHER = (f"{RUNS}/chainer/cpu/stock/epochs-2/repeat-{repeat}/record.json" for repeat in (1, 2))
 CERTIFICATE = "results/certificates/victim/mnist-mlp-flux/digits.json"
-FIGURES = len(known_figures())
 ALL_BUT_DATA = {
-    "train": 4, "trace_training": 2, "certify": 1, "evaluate_weights": 2, "collect_records": 1, "plot_figure": FIGURES,
+    "train": 4, "trace_training": 2, "certify": 1, "evaluate_weights": 2, "collect_records": 1, "plot_figures": 1,
     "report": 1,
 }  # fmt: skip
 
@@ -101,7 +99,7 @@ def test_an_honest_campaign_is_verified_and_nothing_is_to_be_done(finished, fold
     assert (found.returncode, found.stderr) == (0, "")
     assert "4 records of experiment victim (" in found.stdout and "by the code of this clone" in found.stdout
     assert planned(without_metadata(folder)) == {}, "without Snakemake's metadata neither"
-    tables_alone = {"collect_records": 1, "plot_figure": FIGURES, "report": 1}
+    tables_alone = {"collect_records": 1, "plot_figures": 1, "report": 1}
     assert planned(folder, config={"keep_weights": "needed"}) == {}, "no run is trained again for its weights"
     assert planned(folder, config={"keep_weights": False}) == tables_alone, "which hold no cross-evaluations then"
 
@@ -122,7 +120,7 @@ def test_a_deleted_record_is_trained_again(folder):
     assert verify(folder).returncode == 0
 
 
-AFTER_RECORDS = {"collect_records": 1, "plot_figure": FIGURES, "report": 1}
+AFTER_RECORDS = {"collect_records": 1, "plot_figures": 1, "report": 1}
 
 
 def test_what_is_deleted_is_made_again(folder):

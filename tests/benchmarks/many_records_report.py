@@ -23,11 +23,11 @@ from trainmark.config.load import load_config
 from trainmark.config.references import REFERENCES
 from trainmark.files.seal import sealed
 from trainmark.plan.campaign import Campaign
-from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import read_plan, write_plan
 from trainmark.report.collected import collected, write_tables
-from trainmark.report.figures.save import save_figure_of
+from trainmark.report.figures.data import read_data
+from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
 from trainmark.tables.results import read_results
 
@@ -80,14 +80,11 @@ def collect(folder: Path) -> None:
 
 
 def draw(folder: Path) -> None:
-    """Draw all figures, as the rule plot_figure does."""
+    """Draw all figures, as the rule plot_figures does."""
     sources = folder / "tables", folder / "certificates", REFERENCES
     for recipe in RECIPES:
-        figures = folder / "figures" / "many" / recipe / "digits"
-        figures.mkdir(parents=True)
-        for name in known_figures():
-            files = [figures / f"{name}.{kind}" for kind in ("svg", "png")]
-            save_figure_of(name, ("many", recipe, "digits"), *sources, files)
+        group = "many", recipe, "digits"
+        save_figures(read_data(group, *sources), folder.joinpath("figures", *group))
 
 
 def report(folder: Path) -> Path:

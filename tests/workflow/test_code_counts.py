@@ -154,8 +154,8 @@ def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited):
         (FORMAT, "prepare_dataset", "download_dataset"),
         (COMPARING, "certify", "train"),
         (REPORTING["tables/tables"], "collect_records", "certify"),
-        (REPORTING["report/figures/save"], "plot_figure", "collect_records"),
-        (REPORTING["report/page"], "report", "plot_figure"),
+        (REPORTING["report/figures/save"], "plot_figures", "collect_records"),
+        (REPORTING["report/page"], "report", "plot_figures"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

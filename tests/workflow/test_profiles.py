@@ -37,7 +37,7 @@ def test_each_kind_of_job_is_shown_with_its_submit_command(validate, profile):
     assert kinds == {
         "prepare_dataset", "compute_mean_image", "check_gpu on gpu", "train on cpu", "train on gpu",
         "trace_training on cpu", "trace_training on gpu", "certify", "evaluate_weights on cpu",
-        "evaluate_weights on gpu", "plot_figure", "report",
+        "evaluate_weights on gpu", "plot_figures", "report",
     }  # fmt: skip
     commands = [line for line in lines if line.startswith("  ")]
     assert len(commands) == len(kinds)

@@ -35,7 +35,7 @@ from trainmark.plan.environments import isolate_jobs, methods_of, required_image
 from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
-from trainmark.plan.products import EVALUATION_FILE, FIGURE_FILE, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
+from trainmark.plan.products import EVALUATION_FILE, FIGURE_FOLDER, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
 from trainmark.plan.products import TUNING_FILE
 from trainmark.plan.reruns import count_attempts
 from trainmark.plan.run import CERTIFICATE_FILE, LOOPS, RUN_FOLDER, RUN_OPTIONS
@@ -100,7 +100,6 @@ wildcard_constraints:
     loop="|".join(LOOPS),
     epochs="[0-9]+",
     repeat="[0-9]+",
-    figure="|".join(known_figures()),
 
 
 def by_wildcards(function):

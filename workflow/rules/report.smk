@@ -46,8 +46,8 @@ rule collect_records:
         " 2> {log:q}"
 
 
-rule plot_figure:
-    """Draw one figure of one experiment, recipe and dataset."""
+rule plot_figures:
+    """Draw all figures of one experiment, recipe and dataset."""
     input:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
@@ -59,26 +59,29 @@ rule plot_figure:
         certificate=CAMPAIGN.certificate,
         references=os.path.normpath(f"{SCRIPTS}/../../config/references.yaml"),
     output:
-        pdf=f"{FIGURE_FILE}pdf",
-        svg=report(
-            f"{FIGURE_FILE}svg",
-            category="Figures",
-            caption="../report/figure.rst",
-            labels={
-                "experiment": "{experiment}",
-                "recipe": "{recipe}",
-                "dataset": "{dataset}",
-                "figure": "{figure}",
-            },
-        ),
-        png=f"{FIGURE_FILE}png",
+        pdf=[f"{FIGURE_FOLDER}/{name}.pdf" for name in known_figures()],
+        svg=[
+            report(
+                f"{FIGURE_FOLDER}/{name}.svg",
+                category="Figures",
+                labels={
+                    "experiment": "{experiment}",
+                    "recipe": "{recipe}",
+                    "dataset": "{dataset}",
+                    "figure": name,
+                    "caption": caption,
+                },
+            )
+            for name, caption in known_figures().items()
+        ],
+        png=[f"{FIGURE_FOLDER}/{name}.png" for name in known_figures()],
     params:
         folder=subpath(input.runs, parent=True),
-        caption=lambda wildcards: known_figures()[wildcards.figure],
+        out=lambda wildcards, output: os.path.dirname(output.pdf[0]),
         code=digest("plot"),
         script=f"{SCRIPTS}/plot.py",
     log:
-        "results/logs/plot_figure/{experiment}/{recipe}/{dataset}/{figure}.log",
+        "results/logs/plot_figures/{experiment}/{recipe}/{dataset}.log",
     wildcard_constraints:
         dataset=f"[a-z0-9-]+|{command_recipe.DATASET}",
     conda:
@@ -90,10 +93,10 @@ rule plot_figure:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --figure {wildcards.figure} --tables-folder {params.folder:q}"
+        "python {params.script:q} --tables-folder {params.folder:q}"
         " --certificates-folder results/certificates --references {input.references:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
-        " --out {output:q} 2> {log:q}"
+        " --out-folder {params.out:q} 2> {log:q}"
 
 
 rule report:

@@ -27,7 +27,7 @@ from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
 from trainmark.plan.products import (
     CERTIFICATES,
     EVALUATIONS,
-    FIGURE_FILE,
+    FIGURE_FOLDER,
     RECORD_FILE,
     TRACE_FILE,
     TUNING_FILE,
@@ -150,7 +150,7 @@ class Campaign:
         """All figures of each experiment, recipe and dataset, in all formats."""
         groups = sorted({(run.experiment, run.recipe, run.dataset) for run in self.runs})
         return [
-            FIGURE_FILE.format(experiment=experiment, recipe=recipe, dataset=dataset, figure=figure) + kind
+            f"{FIGURE_FOLDER.format(experiment=experiment, recipe=recipe, dataset=dataset)}/{figure}.{kind}"
             for experiment, recipe, dataset in groups
             for figure in known_figures()
             for kind in FIGURE_FORMATS

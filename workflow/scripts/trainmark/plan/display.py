@@ -50,7 +50,7 @@ TITLES = {
     "run_command": "running {recipe} on {device}, {epochs} epochs, repeat {repeat}",
     "evaluate_weights": "cross-evaluating with {trainer} ({recipe} on {dataset})",
     "collect_records": "making the tables",
-    "plot_figure": "drawing {figure} ({recipe} on {dataset})",
+    "plot_figures": "drawing the figures ({recipe} on {dataset})",
     "report": "writing the report",
 }
 """What the jobs of each rule do. `trainer` is the name of a trainer, the other words are wildcards."""

@@ -30,8 +30,7 @@ Trainers = Mapping[tuple[str, str, str], Iterable[Trainer]]
 """The trainers of each (experiment, recipe, dataset)."""
 
 FIGURES = f"{RESULTS}/figures"
-FIGURE_FILE = f"{FIGURES}/" + "{experiment}/{recipe}/{dataset}/{figure}."
-"""Path of a figure without its format."""
+FIGURE_FOLDER = f"{FIGURES}/" + "{experiment}/{recipe}/{dataset}"
 
 TABLES = f"{RESULTS}/tables"
 MANIFEST = "manifest.json"

@@ -6,6 +6,7 @@ The folder may come from somebody else: its files are read, and none of them is 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from trainmark.records.evaluation import agrees, read_evaluation, read_evaluatio
 from trainmark.records.record import AGAIN
 from trainmark.records.tuning import read_tuning
 from trainmark.report.collected import Table, collected, differing
+from trainmark.report.figures.data import Data, read_data
 from trainmark.report.figures.save import drawn_by_this_matplotlib, figure_differs
 from trainmark.report.page import render
 from trainmark.tables.consistency import check_certificates, check_records, check_tunings
@@ -261,9 +263,8 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
     figures = own_paths(folder / "figures", "**/*.*")
     planned = {(folder / "figures").joinpath(*run_id.split("/")[:3]) for run_id in plan["runs"]}
     earlier = [path for path in figures if _is_figure(path) and path.parent not in planned]
-    drawn = {
-        path: verified.check("figure", path, _check_figure, path, folder) for path in figures if path not in earlier
-    }
+    read = cache(partial(_data_of_figures, folder))
+    drawn = {path: verified.check("figure", path, _check_figure, path, read) for path in figures if path not in earlier}
     if earlier:
         verified.facts.append(f"{len(earlier)} figures are of no run in plan.json, and in no report")
     if others := list(drawn.values()).count(False):
@@ -281,15 +282,21 @@ def _check_table(table: Table, file: Path) -> None:
         )
 
 
-def _check_figure(path: Path, folder: Path) -> bool:
+def _data_of_figures(folder: Path, group: Path) -> Data:
+    names = group.relative_to(folder / "figures").parts
+    return read_data(names, folder / "tables", folder / "certificates", REFERENCES)
+
+
+def _check_figure(path: Path, read: Callable[[Path], Data]) -> bool:
     """Whether the figure is as this clone draws it; False if it differs because another version of matplotlib drew it.
+
+    read: returns what the figures of a folder are drawn from.
 
     Raises DataError if it differs although this version of matplotlib drew it, or if it is no figure of trainmark.
     """
     if not _is_figure(path):
         raise DataError(f"{path} is not a figure of trainmark")
-    *group, name = path.relative_to(folder / "figures").with_suffix("").parts
-    differs = figure_differs(name, group, folder / "tables", folder / "certificates", REFERENCES, path)
+    differs = figure_differs(read(path.parent), path)
     if differs and drawn_by_this_matplotlib(path):
         raise DataError(f"{path} is not what this clone draws from the tables; delete it, and snakemake draws it again")
     return not differs

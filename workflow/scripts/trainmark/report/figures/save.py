@@ -1,7 +1,7 @@
 """Draws figures into files. The same tables give the same files, byte for byte, with the same version of matplotlib."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,9 +9,9 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from trainmark.files.whole import written_whole
-from trainmark.plan.figures import NOTHING_TO_SHOW, PREFIX
+from trainmark.plan.figures import FIGURE_FORMATS, NOTHING_TO_SHOW, PREFIX, known_figures
 from trainmark.report.figures import curves, parity, times
-from trainmark.report.figures.data import Data, read_data
+from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import reference_note
 from trainmark.report.figures.style import ONE_COLUMN, STYLE, add_note, new_figure
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
@@ -76,23 +76,17 @@ def _rounded(svg: str) -> str:
     return re.sub(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)', cut, re.sub(r"\n +<", "\n<", svg))
 
 
-def save_figure_of(
-    name: str, group: Sequence[str], tables: Path, certificates: Path, references: Path, files: Iterable[Path]
-) -> None:
-    """Draw a figure of a group from the tables and certificates in folders, into one file per format.
-
-    group: experiment, recipe and dataset. references: the file of published results.
-    """
-    save_figure(name, read_data(group, tables, certificates, references), files)
+def save_figures(data: Data, folder: Path) -> None:
+    """Draw all figures of a group into a folder, each in all formats."""
+    for name in known_figures():
+        save_figure(name, data, [folder / f"{name}.{kind}" for kind in FIGURE_FORMATS])
 
 
-def figure_differs(
-    name: str, group: Sequence[str], tables: Path, certificates: Path, references: Path, file: Path
-) -> bool:
-    """Whether the figure in a file differs from the one drawn now from the tables."""
+def figure_differs(data: Data, file: Path) -> bool:
+    """Whether the figure in a file differs from the one that is drawn now from the data."""
     with TemporaryDirectory() as folder:
         again = Path(folder, file.name)
-        save_figure_of(name, group, tables, certificates, references, [again])
+        save_figure(file.stem, data, [again])
         return again.read_bytes() != file.read_bytes()
 
 
