@@ -288,7 +288,7 @@ def with_peak(record, matrix_flops=2e11, sample_flops=10**6):
     """A record with these floating-point operations per second of its machine, and of the training of a sample."""
     peak = {
         "matrix_flops_per_second": matrix_flops, "memory_bytes_per_second": 2.5e10, "threads": 2, "dtype": "float32",
-        "training_flops_per_sample": sample_flops,
+        "measured": "2026-11-25T10:00:00.000+00:00", "training_flops_per_sample": sample_flops,
     }  # fmt: skip
     return changed(record, {"peak": peak | peak_shares(record["curves"], record["dataset"]["samples"]["train"], peak)})
 

@@ -158,7 +158,10 @@ def train(tmp_path, monkeypatch):
         )
         device_lock = DeviceLock((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
         checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
-        job = Job(data, mean, device_lock, code, checkpoints, 0.0, {"position": 1, "of": 2}, weights, keep_weights)
+        job = Job(
+            data, mean, device_lock, code, checkpoints, 0.0, {"position": 1, "of": 2}, weights, keep_weights,
+            peaks_folder=tmp_path / "peaks",
+        )  # fmt: skip
         changes |= {"seed": seed, "batch_size": BATCH_SIZE, "memory_limit_mib": memory_limit_mib}
         settings = harness.settings(**changes)
         seen, resumed = [], []

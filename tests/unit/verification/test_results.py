@@ -10,7 +10,16 @@ import matplotlib
 import numpy as np
 import pytest
 from harness import REPOSITORY
-from records_for_tests import certificate_of, changed, disturbed, evaluation_entry, record, resealed, timed_tuning
+from records_for_tests import (
+    certificate_of,
+    changed,
+    disturbed,
+    evaluation_entry,
+    record,
+    resealed,
+    timed_tuning,
+    with_peak,
+)
 
 from trainmark.config.references import REFERENCES
 from trainmark.datasets.catalogue import SPLITS
@@ -22,6 +31,7 @@ from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import write_plan
 from trainmark.records.evaluation import write_evaluation
+from trainmark.records.peaks import write_peak
 from trainmark.records.tuning import write_tuning
 from trainmark.report.collected import collected, write_tables
 from trainmark.report.figures.data import read_data
@@ -244,6 +254,13 @@ def edit_arrays(folder):
     write_json(folder / PREPARED / "manifest.json", sealed(manifest))
 
 
+def refer_to_another_peak(folder):
+    document = with_peak(json.loads((folder / ONE / "record.json").read_text()))
+    write_json(folder / ONE / "record.json", document)
+    kept = {"measured": document["peak"]["measured"], "matrix_flops_per_second": 1.0}
+    write_peak(folder / "peaks" / "a.json", {"host": document["provenance"]["host"]}, kept)
+
+
 def copy_and_remake(folder):
     """Copy a record over another, with its run's id, repeat and digests edited."""
     document = json.loads((folder / ONE / "record.json").read_text())
@@ -284,7 +301,7 @@ ATTACKS = {
     "a record cut off": (write(f"{ONE}/record.json", b'{"run": '), "is not a JSON file"),
     "a record of nested lists": (write(f"{ONE}/record.json", b"[" * 100_000), "is not a JSON file"),
     "a record that is none": (write(f"{ONE}/record.json", b"[]"), "is not a record of this version"),
-    "other versions of the schema": (edit({"schema_version": 7}), "schema_version: 9 was expected"),
+    "other versions of the schema": (edit({"schema_version": 7}), "schema_version: 10 was expected"),
     "another seed": (
         edit({"settings.seed": 2, "settings.experiment.seed": 2}),
         "was trained with seed: 2, but plan.json has seed: 1",
@@ -309,6 +326,8 @@ ATTACKS = {
         lambda folder: (remove_weights(folder), replace(f"{ONE}/evaluation.json", "0.75", "0.85")(folder)),
         "evaluation.json was changed after it was written",
     ),
+    "a peak": (write("peaks/a.json", b"{}"), "peaks/a.json is damaged or was changed"),
+    "a peak that the record refers to": (refer_to_another_peak, "is not the peak that the run e/mnist-mlp-flux/"),
     "a certificate's class": (
         edit({"pairs.0.parity": "bitwise"}, renewed=False, path=CERTIFICATE), "digits.json was changed after it was",
     ),

@@ -11,6 +11,7 @@ from trainmark.training.display import RunDisplay
 from trainmark.training.phases import PhaseTimes
 
 COMPILED_FOLDER = Path("results/compiled")
+PEAKS_FOLDER = Path("results/peaks")
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Job:
     call: time at which the workflow was started; None for a run started by hand.
     packed_folder: folder of the dataset's packed store, if the run reads its images from there.
     compiled_folder: folder of compiled programs, which runs share.
+    peaks_folder: folder of measured peaks, which runs share.
     tuned_threads: the number of threads that was chosen for a tuned loop; None: one for each CPU held.
     """
 
@@ -44,6 +46,7 @@ class Job:
     call: str | None = None
     packed_folder: Path | None = None
     compiled_folder: Path = COMPILED_FOLDER
+    peaks_folder: Path = PEAKS_FOLDER
     tuned_threads: int | None = None
 
     @property

@@ -5,16 +5,22 @@ and machine balance in current high performance computers): 3 arrays are read or
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
 from math import inf
+from pathlib import Path
 
 import numpy as np
 
-from trainmark.errors import MeasurementError
+from trainmark.errors import DataError, MeasurementError
 from trainmark.frameworks.adapter import Adapter
+from trainmark.machine.disturbance import disturbance
 from trainmark.machine.memory import available_mib, resident_mib
+from trainmark.machine.watch import Watch
 from trainmark.recipes.recipe import DTYPE
+from trainmark.records.peaks import peak_file, read_peak, write_peak
 
 SIDE, LARGEST_SIDE = 1024, 8192
 """Rows of the square matrices. They are doubled until a product takes LEAST_PRODUCT_SECONDS: 1024 is enough for a few
@@ -41,6 +47,31 @@ SECONDS = 0.1
 
 LEAST_REPEATS = 2
 """Least number of repeats, of which the fastest counts. The largest peak of all runs of a campaign is the machine's."""
+
+
+def shared_peak(folder: Path, conditions: Mapping, measure: Callable[[], dict]) -> dict:
+    """Return the peak that another run measured under the same conditions, or else what `measure` returns.
+
+    A new peak is kept for other runs if nothing disturbed it. A file that was changed is not used, and replaced.
+
+    folder: a JSON file for each set of conditions.
+    conditions: all that the peak depends on, as JSON, among them the held "cpus" and "gpu" (its UUID or None).
+    """
+    file = peak_file(folder, conditions)
+    with suppress(DataError):
+        kept = read_peak(file)
+        if kept["conditions"] == conditions:
+            return dict(kept["peak"])
+    watch = Watch(conditions["cpus"], conditions["gpu"])
+    watch.begin(1)
+    try:
+        peak = measure() | {"measured": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        disturbed = disturbance(watch.after(1, force=True), len(conditions["cpus"]))
+    finally:
+        watch.close()
+    if not disturbed:
+        write_peak(file, conditions, peak)
+    return peak
 
 
 def measure_peak(adapter: Adapter, device: str, threads: int, limit_mib: float | None) -> dict:

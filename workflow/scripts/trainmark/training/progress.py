@@ -280,6 +280,15 @@ class RunMeasurements:
         if self.architecture.takes_tokens:
             self.progress.scored_texts = score_first_texts(logits, labels, self._class_names)
 
+    def conditions_of_peak(self) -> dict:
+        """Return what the peak depends on: the machine as it was booted, what the run holds of it, and the software."""
+        session = describe_session(self.provenance, self._job.device_lock)
+        return {
+            **{key: session[key] for key in ("host", "boot_id", "cpu_model", "cpus", "gpu")},
+            **{key: self._run[key] for key in ("framework", "device")},
+            **{key: self.provenance[key] for key in ("threads", "versions", "variables")},
+        }
+
     def share_of(self, peak: dict) -> dict:
         """Add to a measured peak the share that the training reached, and return `peak` of the record.
 

@@ -25,7 +25,7 @@ from trainmark.training.clock_check import ClockCheck
 from trainmark.training.job import Job
 from trainmark.training.kept_weights import remove_weights, write_weights
 from trainmark.training.pace import PacedStream, StepCallback
-from trainmark.training.peak import measure_peak
+from trainmark.training.peak import measure_peak, shared_peak
 from trainmark.training.phases import PhaseTimes
 from trainmark.training.progress import RunMeasurements
 from trainmark.training.status import divergence
@@ -114,10 +114,14 @@ class Training:
 
     def _peak(self) -> dict | None:
         """Return `peak` of the record; None, with a line in the log, if it can't be measured."""
-        limit_mib, threads = self.settings["memory_limit_mib"], self.job.threads
+
+        def measure() -> dict:
+            return measure_peak(self._adapter, self.run.device, self.job.threads, self.settings["memory_limit_mib"])
+
         with self.phase_times.phase("peak"):
             try:
-                return self.measurements.share_of(measure_peak(self._adapter, self.run.device, threads, limit_mib))
+                conditions = self.measurements.conditions_of_peak()
+                return self.measurements.share_of(shared_peak(self.job.peaks_folder, conditions, measure))
             except Exception as error:  # whatever a framework raises: the training is done, and its record counts
                 print(f"the peak was not measured: {type(error).__name__}: {error}"[:500], flush=True)
         return None

@@ -26,6 +26,7 @@ from trainmark.plan.run import RUN_FOLDER
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees, read_evaluation, read_evaluation_of_removed
+from trainmark.records.peaks import read_peak
 from trainmark.records.record import AGAIN
 from trainmark.records.tuning import read_tuning
 from trainmark.report.collected import Table, collected, differing
@@ -97,6 +98,8 @@ def verify_results(folder: Path, data: bool) -> Verified:
         verified.check("cross-evaluation", path, _check_evaluation, path, campaign)
     for path in own_paths(folder / "tuning", "**/*.json"):
         verified.check("timed tuning", path, _check_tuning, path, folder / "tuning", campaign)
+    for path in own_paths(folder / "peaks", "*.json"):
+        verified.check("peak", path, _check_peak, path, campaign)
     if others := len(records) - len(campaign):
         verified.facts.append(
             f"{others} record{'s are' if others > 1 else ' is'} not of a run in plan.json, and in no table"
@@ -247,6 +250,15 @@ def _check_evaluation(path: Path, records: Mapping[str, dict]) -> None:
 
 def _check_tuning(path: Path, folder: Path, records: Mapping[str, dict]) -> None:
     check_tunings({path.relative_to(folder).as_posix(): read_tuning(path)}, records.values())
+
+
+def _check_peak(path: Path, records: Mapping[str, dict]) -> None:
+    kept, conditions = (read_peak(path)[key] for key in ("peak", "conditions"))
+    for run_id, record in records.items():
+        peak = record["peak"] or {}
+        refers = (peak.get("measured"), record["provenance"]["host"]) == (kept["measured"], conditions["host"])
+        if refers and not kept.items() <= peak.items():
+            raise DataError(f"{path} is not the peak that the run {run_id} refers to; delete the run's record")
 
 
 def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
