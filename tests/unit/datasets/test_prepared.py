@@ -63,8 +63,9 @@ def replace_array(folder: Path, name: str, array: np.ndarray) -> None:
     (folder / "manifest.json").write_text(json.dumps(sealed(manifest)))
 
 
-def test_an_array_that_was_edited_along_with_its_digest_is_refused(folder, splits):
-    replace_array(folder, "train_images", 255 - splits["train"][0])
+@pytest.mark.parametrize("edit", [lambda array: 255 - array, lambda array: array.view(np.int8)])
+def test_an_array_that_was_edited_along_with_its_digest_is_refused(folder, splits, edit):
+    replace_array(folder, "train_images", edit(splits["train"][0]))
     message = message_of(prepared.read_splits, folder)
     assert message == f"{folder}: the content_sha256 of the manifest is not that of the arrays; {again(folder)}"
 
@@ -141,14 +142,16 @@ def test_an_array_with_another_byte_is_refused(folder, name, place):
     content = bytearray((folder / name).read_bytes())
     content[place] ^= 1
     (folder / name).write_bytes(content)
-    assert message_of(prepared.read_split, folder, "test") == f"{folder / name} is damaged; {again(folder)}"
+    for reading in ((prepared.read_split, folder, "test"), (prepared.read_splits, folder)):
+        assert message_of(*reading) == f"{folder / name} is damaged; {again(folder)}"
 
 
 @pytest.mark.parametrize("length", [0, 10, 100])
 def test_an_array_cut_off_is_refused(folder, length):
     path = folder / "test_images.npy"
     path.write_bytes(path.read_bytes()[:length])
-    assert message_of(prepared.read_split, folder, "test") == f"{path} is damaged; {again(folder)}"
+    for reading in ((prepared.read_split, folder, "test"), (prepared.read_splits, folder)):
+        assert message_of(*reading) == f"{path} is damaged; {again(folder)}"
 
 
 class Gadget:

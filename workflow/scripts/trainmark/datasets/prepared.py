@@ -13,8 +13,8 @@ from trainmark.files.checksums import sha256_of
 from trainmark.files.scratch import staged
 from trainmark.files.seal import is_sealed
 
-ARRAY_KINDS = ("images", "tokens")
-"""Kinds of datasets whose inputs are one array for each split, such as train_images.npy."""
+ARRAY_KINDS = {"images": np.dtype(np.uint8), "tokens": np.dtype(np.int32)}
+"""Kinds of datasets whose inputs are one array for each split, such as train_images.npy, and its type."""
 
 VOCABULARY_FILE = "vocabulary.json"
 """File with the number of token ids and the words that have their own id, with their ranks."""
@@ -48,33 +48,52 @@ def read_split(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     Raises DataError if a file is not byte for byte the prepared one, or if the dataset consists of image files.
     """
     manifest = read_manifest(folder)
+    _expect_arrays(folder, manifest, split)
+    return _open_split(folder, manifest, split)
+
+
+def read_splits(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """(inputs, labels) by split, as `read_split` gives them.
+
+    Raises DataError if the arrays are not of the type and shape of the manifest, or do not have its content_sha256,
+    which records refer to. The SHA-256 of the files then tells which one is damaged: someone may have edited it along
+    with an array.
+    """
+    manifest = read_manifest(folder)
+    splits = {split: _open_split(folder, manifest, split) for split in SPLITS}
+    digest = hashlib.sha256()
+    for inputs, labels in splits.values():
+        for array in (inputs, labels):
+            digest.update(np.ascontiguousarray(array).data)
+    sample_shape = tuple(manifest["sample_shape"])
+    as_prepared = (ARRAY_KINDS[manifest["kind"]], sample_shape, np.dtype(np.int64))
+    differ = any((inputs.dtype, inputs.shape[1:], labels.dtype) != as_prepared for inputs, labels in splits.values())
+    if differ or digest.hexdigest() != manifest["content_sha256"]:
+        for split in SPLITS:
+            _expect_arrays(folder, manifest, split)
+        raise DataError(f"{folder}: the content_sha256 of the manifest is not that of the arrays; {_again(folder)}")
+    return splits
+
+
+def _described(folder: Path, manifest: dict, split: str) -> list[dict]:
     if manifest["kind"] not in ARRAY_KINDS:
         raise DataError(f"{folder} holds lists of image files; only a dataset of arrays can be read here")
-    inputs, labels = (
-        _read_array(folder, manifest["arrays"][f"{split}_{part}"]) for part in (manifest["kind"], "labels")
-    )
+    return [manifest["arrays"][f"{split}_{part}"] for part in (manifest["kind"], "labels")]
+
+
+def _expect_arrays(folder: Path, manifest: dict, split: str) -> None:
+    for described in _described(folder, manifest, split):
+        _expect_sha256(folder, staged(folder / described["file"], described["sha256"]), described["sha256"])
+
+
+def _open_split(folder: Path, manifest: dict, split: str) -> tuple[np.ndarray, np.ndarray]:
+    inputs, labels = (_open_array(folder, described) for described in _described(folder, manifest, split))
     if not len(inputs) == len(labels) == manifest["samples"][split]:
         raise DataError(
             f"{folder}, {split}: found {len(inputs)} samples, {len(labels)} labels, and {manifest['samples'][split]} "
             f"samples in the manifest; allowed: as many of each; {_again(folder)}"
         )
     return inputs, labels
-
-
-def read_splits(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """(inputs, labels) by split, as `read_split` gives them.
-
-    Also raises DataError if the arrays do not have the content_sha256 of the manifest, which records refer to: someone
-    may have edited an array and its entry in the manifest.
-    """
-    splits = {split: read_split(folder, split) for split in SPLITS}
-    digest = hashlib.sha256()
-    for inputs, labels in splits.values():
-        for array in (inputs, labels):
-            digest.update(np.ascontiguousarray(array).data)
-    if digest.hexdigest() != read_manifest(folder)["content_sha256"]:
-        raise DataError(f"{folder}: the content_sha256 of the manifest is not that of the arrays; {_again(folder)}")
-    return splits
 
 
 def read_vocabulary(folder: Path) -> Vocabulary | None:
@@ -90,12 +109,12 @@ def read_vocabulary(folder: Path) -> Vocabulary | None:
     return Vocabulary(**json.loads(path.read_text(encoding="utf-8")))
 
 
-def _read_array(folder: Path, described: dict) -> np.ndarray:
+def _open_array(folder: Path, described: dict) -> np.ndarray:
     path = staged(folder / described["file"], described["sha256"])
-    _expect_sha256(folder, path, described["sha256"])
     try:
         return np.lib.format.open_memmap(path, mode="r")  # refuses arrays that would have to be unpickled
-    except ValueError as error:
+    except (OSError, ValueError) as error:
+        _expect_sha256(folder, path, described["sha256"])
         raise DataError(f"{path} is not an array of numbers ({error}); {_again(folder)}") from error
 
 
