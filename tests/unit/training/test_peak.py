@@ -43,6 +43,11 @@ def test_a_peak_that_other_work_disturbed_is_measured_again(measured):
     assert measured()["matrix_flops_per_second"] == 2
 
 
+def test_a_peak_that_cannot_be_kept_is_that_of_its_run(measured):
+    measured.folder.write_text("no folder")
+    assert [measured()["matrix_flops_per_second"] for _ in range(2)] == [1, 2]
+
+
 @pytest.mark.parametrize("edit", ["edited", "cut off", "no object"])
 def test_a_file_that_was_changed_is_replaced(measured, edit):
     measured()

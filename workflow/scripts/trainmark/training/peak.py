@@ -70,7 +70,8 @@ def shared_peak(folder: Path, conditions: Mapping, measure: Callable[[], dict]) 
     finally:
         watch.close()
     if not disturbed:
-        write_peak(file, conditions, peak)
+        with suppress(OSError):  # a full disk: this run has its peak, and the next one measures again
+            write_peak(file, conditions, peak)
     return peak
 
 
