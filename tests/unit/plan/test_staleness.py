@@ -9,6 +9,7 @@ from records_for_tests import certificate_of, changed, record
 from test_campaign import campaign_of
 
 from trainmark.files.checksums import sha256_of
+from trainmark.plan.campaign import Campaign
 from trainmark.plan.products import MANIFEST, RECORD_FILE, TABLES
 from trainmark.plan.staleness import sha256_of_input
 from trainmark.recipes.catalogue import RECIPES
@@ -35,6 +36,19 @@ def campaign(tmp_path, monkeypatch):
 def write(path, document):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document))
+
+
+def asked_certificate(campaign, changes):
+    """The certificate that the campaign asks for in GROUP, with changes."""
+    certify, *code = campaign.certificate_code(CELL)
+    found = certificate_of(tuple(GROUP.values()), campaign.trainers(CELL), {})
+    asked = {
+        "settings.experiment": json.loads(campaign.certified_settings(CELL)),
+        "settings.recipe": json.loads(campaign.certified_recipe(CELL)),
+        "code": {"sha256": certify, "modules": {}},
+        **{f"trainers.{i}.code": {"sha256": sha256, "modules": {}} for i, sha256 in enumerate(code)},
+    }
+    return changed(found, asked | changes)
 
 
 def asked_record(campaign, changes=None):
@@ -108,17 +122,25 @@ def test_a_dataset_that_is_not_prepared_makes_nothing_stale(campaign, tmp_path):
 )
 def test_what_a_certificate_is_stale_of(campaign, tmp_path, changes, stale):
     write(tmp_path / PREPARED, {"content_sha256": "0" * 64})
-    certify, *code = campaign.certificate_code(CELL)
-    found = certificate_of(tuple(GROUP.values()), campaign.trainers(CELL), {})
-    asked = {
-        "settings.experiment": json.loads(campaign.certified_settings(CELL)),
-        "settings.recipe": json.loads(campaign.certified_recipe(CELL)),
-        "code": {"sha256": certify, "modules": {}},
-        **{f"trainers.{i}.code": {"sha256": sha256, "modules": {}} for i, sha256 in enumerate(code)},
-    }
-    write(tmp_path / campaign.certificates[0], changed(found, asked | changes))
+    write(tmp_path / campaign.certificates[0], asked_certificate(campaign, changes))
     assert campaign.stale_certificate(CELL, with_code=True) == stale
     assert campaign.stale_certificate(CELL, with_code=False) == [what for what in stale if what != "code"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_kept"), [({}, True), ({"trainers.0.code.sha256": "0" * 16}, False), (None, False)]
+)
+def test_a_certificate_is_kept_if_trainers_fail_after_it_was_made(campaign, tmp_path, changes, is_kept):
+    """Without one, or if it is outdated, the trainers that are left are certified: traces of the others may fail."""
+    frameworks = ["chainer", "keras-jax", "keras-tensorflow"]
+    planned = campaign_of(frameworks=frameworks)
+    if changes is not None:
+        write(tmp_path / planned.certificates[0], asked_certificate(planned, changes))
+    failed = {run.id: "no luck" for run in planned.runs if run.framework == "keras-jax"}
+    left = Campaign(planned.config, planned.catalogue, failed)
+    traced = [trace for trace in left.traces(CELL) if "keras-jax" in trace]
+    assert bool(traced) == is_kept
+    assert len(left.trainers(CELL)) == 2 and not left.stale_certificate(CELL, with_code=is_kept)
 
 
 def test_a_changed_file_of_initial_weights_makes_runs_and_certificates_stale(tmp_path, monkeypatch):

@@ -110,6 +110,7 @@ class Campaign:
         }
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
         self._trainers = certified_groups(self.runs)
+        self._planned_trainers = certified_groups(runs)
         self._trainings = [run for run in self.runs if run.framework != FRAMEWORK]
         self._computed: dict[tuple, Any] = {}
         self.attempts: dict[str, int] = {}
@@ -210,12 +211,14 @@ class Campaign:
 
         with_code: also compare the code.
         """
-        group = {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
-        path = Path(CERTIFICATES, CERTIFICATE_FILE.format(**group))
+        return self._certificate_changes(wildcards, self.certified_trainers(wildcards), with_code)
+
+    def _certificate_changes(self, wildcards: Wildcards, trainers: Sequence[Trainer], with_code: bool) -> list[str]:
+        group = _group_of(wildcards)
         expected = self._expected(wildcards, self.certified_settings, self.certified_recipe)
-        names = ["certify", *(trainer_name(*trainer) for trainer in self.trainers(wildcards))]
-        code = dict(zip(names, self.certificate_code(wildcards), strict=True)) if with_code else None
-        return certificate_changes(path, group, expected, code)
+        names = ["certify", *(trainer_name(*trainer) for trainer in trainers)]
+        code = dict(zip(names, _certificate_code(wildcards.recipe, trainers), strict=True)) if with_code else None
+        return certificate_changes(_certificate_of(wildcards), group, expected, code)
 
     def stale_tuning(self, wildcards: Wildcards, with_code: bool) -> list[str]:
         """Return what differs between a timed tuning and the config (`tuning_changes`).
@@ -331,15 +334,26 @@ class Campaign:
         return lambda wildcards: look_up(wildcards.dataset, self.catalogue)
 
     def trainers(self, wildcards: Wildcards) -> list[Trainer]:
-        """The trainers of a certificate, in the order of the config."""
+        """The trainers of a group, in the order of the config."""
         return self._trainers[wildcards.experiment, wildcards.recipe, wildcards.dataset]
+
+    def certified_trainers(self, wildcards: Wildcards) -> list[Trainer]:
+        """The trainers of a certificate, in the order of the config.
+
+        A certificate that was made before some trainers failed holds these, too. It is not made again.
+        """
+        with_runs = self.trainers(wildcards)
+        planned = self._planned_trainers[wildcards.experiment, wildcards.recipe, wildcards.dataset]
+        if planned == with_runs or not _certificate_of(wildcards).exists():
+            return with_runs
+        return with_runs if self._certificate_changes(wildcards, planned, True) else planned
 
     def traces(self, wildcards: Wildcards) -> list[str]:
         """The traces of all trainers of a certificate."""
-        group = {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
+        group = _group_of(wildcards)
         return [
             TRACE_FILE.format(**group, **dict(zip(TRAINER, trainer, strict=True)))
-            for trainer in self.trainers(wildcards)
+            for trainer in self.certified_trainers(wildcards)
         ]
 
     def evaluated(self, wildcards: Wildcards) -> list[str]:
@@ -376,9 +390,7 @@ class Campaign:
 
     def certificate_code(self, wildcards: Wildcards) -> list[str]:
         """Digests of the code that compares the traces of a group, and of the code that writes each of them."""
-        recipe = RECIPES[wildcards.recipe]
-        traced = [tracing_code(recipe, framework, loop) for framework, _, loop in self.trainers(wildcards)]
-        return [digest("certify"), *(digest(*starts) for starts in traced)]
+        return _certificate_code(wildcards.recipe, self.certified_trainers(wildcards))
 
     def preparing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that prepares a dataset."""
@@ -387,6 +399,19 @@ class Campaign:
     def report_code(self) -> str:
         """Digest of the code that writes the report."""
         return digest(*report_code(RECIPES[run.recipe] for run in self._trainings))
+
+
+def _group_of(wildcards: Wildcards) -> dict[str, str]:
+    return {key: getattr(wildcards, key) for key in ("experiment", "recipe", "dataset")}
+
+
+def _certificate_of(wildcards: Wildcards) -> Path:
+    return Path(CERTIFICATES, CERTIFICATE_FILE.format(**_group_of(wildcards)))
+
+
+def _certificate_code(recipe: str, trainers: Sequence[Trainer]) -> list[str]:
+    traced = [tracing_code(RECIPES[recipe], framework, loop) for framework, _, loop in trainers]
+    return [digest("certify"), *(digest(*starts) for starts in traced)]
 
 
 def option(name: str, files: str | Iterable[str] | None) -> str:
