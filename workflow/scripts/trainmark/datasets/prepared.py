@@ -89,6 +89,7 @@ def _expect_arrays(folder: Path, manifest: dict, split: str) -> None:
 def _open_split(folder: Path, manifest: dict, split: str) -> tuple[np.ndarray, np.ndarray]:
     inputs, labels = (_open_array(folder, described) for described in _described(folder, manifest, split))
     if not len(inputs) == len(labels) == manifest["samples"][split]:
+        _expect_arrays(folder, manifest, split)
         raise DataError(
             f"{folder}, {split}: found {len(inputs)} samples, {len(labels)} labels, and {manifest['samples'][split]} "
             f"samples in the manifest; allowed: as many of each; {_again(folder)}"
