@@ -74,12 +74,11 @@ def test_the_benchmark_of_large_matrices_prints_both_tables(tmp_path):
     )
     figure = r"[\d.]+ (?:s|MiB)(?: \([\d.]+ x\))?"
     assert re.fullmatch(
-        rf"(dry run of \d+ jobs, (trainmark|bare Snakefile): {figure}, CPU {figure}, peak {figure}\n){{2}}"
+        rf"(dry run of 54 jobs, (trainmark|bare Snakefile): {figure}, CPU {figure}, peak {figure}\n){{2}}"
         rf"nothing to do for 20 runs: {figure}, CPU {figure}, peak {figure}\n",
         shown,
     )
-    ours, bare = (row["jobs"] for row in json.loads((tmp_path / "f.json").read_text())[:2])
-    assert ours == bare > 40
+    assert [row["jobs"] for row in json.loads((tmp_path / "f.json").read_text())[:2]] == [54, 54]
 
 
 def test_the_benchmark_of_a_workflows_cost_prints_both_ratios(tmp_path):

@@ -774,6 +774,16 @@ def test_a_run_measures_its_peak_after_its_training(train, monkeypatch):
     assert record["sessions"][0]["held_seconds"][1] > time.monotonic() - 10
 
 
+def test_a_peak_depends_on_the_code_that_measures_it(train):
+    """Not on that of a network: all recipes of a framework share it."""
+    conditions = []
+    for module in ("train", "trainmark.networks.zoo.mnist", "trainmark.training.peak", "trainmark.frameworks.adapter"):
+        train(FakeAdapter(GOOD), code=CODE | {"modules": {module: "1" * 16}})
+        conditions.append(train.training.measurements.conditions_of_peak())
+    assert conditions[0] == conditions[1]
+    assert conditions[2]["code"] != conditions[3]["code"] != conditions[0]["code"] == {}
+
+
 def failing(operation, side, times):
     raise RuntimeError("no such product")
 
