@@ -13,9 +13,10 @@ from trainmark.parity.epoch_check import (
     LOSSES,
     SLOW_LOSSES,
     SLOW_UPDATE,
+    SPREAD_LOSSES,
+    SPREAD_UPDATE,
     TAIL_LOSSES,
     TAIL_UPDATE,
-    UPDATE,
     compare_epochs,
 )
 from trainmark.parity.trace import read_trace, write_trace
@@ -36,11 +37,18 @@ SAMPLES, BATCH_SIZE = 38, 4  # ten steps, the last one of two samples
 FEEDS = certified_feeds(SAMPLES, BATCH_SIZE, (1, 1), 1000)
 
 
+@pytest.fixture
+def short(monkeypatch):
+    """Treat these epochs as short ones."""
+    monkeypatch.setattr(whole_epochs, "LONG_TRAINING_STEPS", 100)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def long():
-    """Treat these epochs as long ones, so that they are also trained at the small learning rate."""
+    """Treat these epochs as long ones, which are trained whole at the small learning rate."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(whole_epochs, "LONG_TRAINING_STEPS", 20)
+        patch.setattr(whole_epochs, "SPREAD_BATCHES", 4)
         yield
 
 
@@ -89,8 +97,22 @@ def test_each_epoch_has_its_rates_and_at_the_small_rate_a_thousandth_of_its_lear
 
     train_epochs(Watched(), replace(fake_epochs(), feeds=feeds, tail=last_two_batches(feeds[0])), "cpu")
     slow = [(("learning_rate", pytest.approx(1e-4 / epoch)), ("momentum", 0.3)) for epoch in (1, 2, 3)]
-    assert seen[1:5] == [*rates, rates[0]]  # after the compilation; the last is that of the last two batches
-    assert seen[-3:] == slow
+    assert seen[1:9] == 2 * [*rates, rates[0]]  # after the compilation; the last is that of the last two batches
+    assert seen[9:] == 3 * slow
+
+
+def test_long_epochs_are_trained_whole_once_and_otherwise_batches_spread_over_them():
+    seen = []
+
+    class Watched(FakeAdapter):
+        def train_epoch(self, feed):
+            seen.append((feed.steps, bool(feed.rates)))
+            return super().train_epoch(feed)
+
+    trace = train_epochs(Watched(), fake_epochs(), "cpu")
+    own, slow = [(4, False), (10, False), (10, False)], [(4, True), (10, True), (10, True)]
+    assert seen[1:] == 2 * [*own, (2, False)] + 2 * slow + 3 * [(10, True)]
+    assert len(trace.slow.whole.losses) == 30
 
 
 def test_after_a_long_epoch_some_batches_of_the_second_are_trained_with_its_last():
@@ -187,6 +209,11 @@ class HalfTrained(Wrong):
         return np.concatenate([losses, self.untrained(self.part(feed, half, feed.steps), true)])
 
 
+class HalfOfLongEpochs(HalfTrained):
+    def wrong(self, feed, true):
+        return super().wrong(feed, true) if feed.steps == 10 and self.epochs > 2 else true(feed)
+
+
 class Reshuffling(Wrong):
     def wrong(self, feed, true):
         order = np.random.default_rng(self.epochs).permutation(feed.order) if self.epochs % 4 > 1 else feed.order
@@ -203,19 +230,22 @@ class Unstable(Wrong):
 @pytest.mark.parametrize(
     ("kind", "quantities"),
     [
-        (LastBatchUntrained, [LOSSES, TAIL_UPDATE, UPDATE, SLOW_UPDATE]),
-        (HalfTrained, [LOSSES, UPDATE, SLOW_UPDATE]),
-        (Reshuffling, [LOSSES, SLOW_LOSSES]),
-        (Unstable, [LOSSES, TAIL_LOSSES, SLOW_LOSSES]),
+        (LastBatchUntrained, [SPREAD_LOSSES, TAIL_UPDATE, SPREAD_UPDATE, SLOW_UPDATE]),
+        (HalfTrained, [SPREAD_LOSSES, SPREAD_UPDATE, SLOW_UPDATE]),
+        (HalfOfLongEpochs, [SLOW_UPDATE]),
+        (Reshuffling, [SPREAD_LOSSES, SLOW_LOSSES]),
+        (Unstable, [SPREAD_LOSSES, TAIL_LOSSES, SLOW_LOSSES]),
     ],
 )
 def test_a_wrong_epoch_is_found(right, kind, quantities):
     assert set(quantities) <= set(exceeded(right, trained(kind=kind)))
 
 
-def test_the_first_wrong_step_is_named(right):
+def test_the_first_wrong_step_is_named(short):
     found = next(
-        one for one in compare_epochs(right, trained(kind=LastBatchUntrained), PARAMETERS) if one.what == LOSSES
+        one
+        for one in compare_epochs(trained(name="a"), trained(kind=LastBatchUntrained), PARAMETERS)
+        if one.what == LOSSES
     )
     assert found.step == 11, "the loss after the first update that is missing"
 
@@ -224,7 +254,7 @@ def test_steps_are_compared_until_neither_loss_is_finite():
     nan = spoiling("loss", "loss", float("nan"), step=4, dtype="float32")
     assert exceeded(trained(nan, name="a"), trained(nan)) == []
     found = compare_epochs(trained(name="a"), trained(nan), PARAMETERS)
-    assert next(one.difference for one in found if one.what == LOSSES) == float("inf")
+    assert next(one.difference for one in found if one.what == SPREAD_LOSSES) == float("inf")
 
 
 def test_wrong_counts_are_reported():
@@ -236,7 +266,7 @@ def test_wrong_counts_are_reported():
     assert trained().wrong_counts is None
 
 
-def test_a_difference_in_whole_epochs_is_named_and_the_trace_file_stores_it(tmp_path):
+def test_a_difference_in_whole_epochs_is_named_and_the_trace_file_stores_it(tmp_path, short):
     kinds = {"a": FakeAdapter, "b": HalfTrained}
     traces = []
     for name, kind in kinds.items():

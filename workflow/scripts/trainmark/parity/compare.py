@@ -18,6 +18,7 @@ from trainmark.parity.epoch_check import (
     LOSSES,
     SLOW_LOSSES,
     SLOW_UPDATE,
+    SPREAD_UPDATE,
     UPDATE,
     EpochDifference,
     compare_epochs,
@@ -112,7 +113,7 @@ class Pair:
         if self.epochs is None:
             return None
         differences = {one.what: one.difference for one in self.epochs}
-        if UPDATE not in differences:
+        if not differences.keys() & {UPDATE, SPREAD_UPDATE}:
             return dict.fromkeys(DRIFTS, float("inf"))
         return {
             name: next(differences[what] for what in quantities if what in differences)

@@ -3,8 +3,8 @@
 Rounding alone makes two trainers differ, and training amplifies the difference. How much is measured: each trainer also
 trains a perturbed copy of itself. If two trainers differ by more than ALLOWED_RATIO times the difference that both have
 from their own copies, they do not train the same. A long training can amplify rounding without limit, so that an error
-would be hidden; at a small fraction of the learning rate it amplifies nothing. Long epochs are therefore also trained
-at such a rate.
+would be hidden; at a small fraction of the learning rate it amplifies nothing. Long epochs are therefore trained whole
+at such a rate, and at the recipe's rate only batches spread over them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ Keras on JAX differed by 3e-2 in the second step, and Chainer and its copy by 2e
 """
 
 SLOW_RATE = 1e-3
-"""Factor on the learning rate of long epochs that are trained a second time.
+"""Factor on the learning rate at which long epochs are trained whole.
 
 In 600 steps on MNIST, Adam amplifies rounding to a third of a loss; at this rate to 3e-7.
 """
@@ -38,6 +38,7 @@ In 600 steps on MNIST, Adam amplifies rounding to a third of a loss; at this rat
 AT_SLOW_RATE = f"at 1/{1 / SLOW_RATE:.0f} of the learning rate"
 
 EVALUATION, LOSSES, UPDATE = "evaluation before training", "whole epochs", "weight update over whole epochs"
+SPREAD_LOSSES, SPREAD_UPDATE = "batches spread over the epochs", "weight update over batches spread over the epochs"
 TAIL_LOSSES, TAIL_UPDATE = "the last two batches", "weight update over the last two batches"
 SLOW_LOSSES, SLOW_UPDATE = (f"{what} {AT_SLOW_RATE}" for what in (LOSSES, UPDATE))
 """The quantities that are compared."""
@@ -48,6 +49,8 @@ ALWAYS_ALLOWED = {
     TAIL_LOSSES: 1e-4,
     TAIL_UPDATE: 5e-3,
     UPDATE: 5e-3,
+    SPREAD_LOSSES: 5e-3,
+    SPREAD_UPDATE: 5e-3,
     SLOW_LOSSES: 1e-4,
     SLOW_UPDATE: 5e-3,
 }
@@ -94,18 +97,27 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class ResultWithCopy:
-    """The result of a training and that of its perturbed copy."""
+    """The result of a training and that of its perturbed copy.
+
+    whole: result of the whole epochs, if the other two are of batches spread over them.
+    """
 
     own: TrainingResult
     copy: TrainingResult
+    whole: TrainingResult | None = None
+
+    @property
+    def compared(self) -> TrainingResult:
+        """The result that is compared with another trainer's."""
+        return self.whole or self.own
 
 
 @dataclass(frozen=True)
 class EpochTrace:
     """What one trainer showed while it trained whole epochs.
 
-    full: results at the recipe's learning rate.
-    slow: results at SLOW_RATE times that rate; None if the epochs are short.
+    full: results at the recipe's learning rate; of long epochs only batches spread over them.
+    slow: results of long epochs at SLOW_RATE times that rate; None if they are short.
     steps: number of steps of each epoch.
     wrong_counts: phrase about the first epoch with wrong counts (see `EpochFeed.wrong_counts`); None if all are right.
     """
@@ -120,7 +132,7 @@ class EpochTrace:
 class EpochDifference:
     """The difference between two trainers in one quantity.
 
-    what: the quantity: EVALUATION, LOSSES, UPDATE, TAIL_LOSSES, TAIL_UPDATE, SLOW_LOSSES or SLOW_UPDATE.
+    what: the quantity, a key of ALWAYS_ALLOWED.
     difference: the relative difference.
     allowed: the largest difference that is allowed.
     step: of losses the step, from 1; otherwise None.
@@ -150,12 +162,13 @@ def compare_epochs(first: EpochTrace, second: EpochTrace, parameters: Sequence[s
         because they hardly move there and running statistics would dominate.
     """
     one, other = first.full, second.full
-    differences = [_compare_sketches(EVALUATION, one, other, "logits"), _compare_losses(LOSSES, one, other, "losses")]
+    losses, update = (SPREAD_LOSSES, SPREAD_UPDATE) if first.slow else (LOSSES, UPDATE)
+    differences = [_compare_sketches(EVALUATION, one, other, "logits"), _compare_losses(losses, one, other, "losses")]
     if len(one.own.tail_losses):
         differences.append(_compare_losses(TAIL_LOSSES, one, other, "tail_losses"))
         differences.append(_compare_sketches(TAIL_UPDATE, one, other, "tail_weight_change"))
     if np.isfinite(one.own.losses).all() or np.isfinite(other.own.losses).all():
-        differences.append(_compare_sketches(UPDATE, one, other, "weight_change"))
+        differences.append(_compare_sketches(update, one, other, "weight_change"))
     if first.slow and second.slow:
         differences.append(_compare_losses(SLOW_LOSSES, first.slow, second.slow, "losses"))
         differences.append(_compare_sketches(SLOW_UPDATE, first.slow, second.slow, "weight_change", parameters))
@@ -163,10 +176,10 @@ def compare_epochs(first: EpochTrace, second: EpochTrace, parameters: Sequence[s
 
 
 def _compare_losses(what: str, one: ResultWithCopy, other: ResultWithCopy, key: str) -> EpochDifference:
-    losses, other_losses = getattr(one.own, key), getattr(other.own, key)
+    losses, other_losses = getattr(one.compared, key), getattr(other.compared, key)
     steps = _finite_steps(losses, other_losses)
     differences = _loss_differences(losses, other_losses)[:steps]
-    from_copy = np.minimum(*(_differences_from_copy(result)[:steps] for result in (one, other)))
+    from_copy = np.minimum(*(_differences_from_copy(result, steps) for result in (one, other)))
     allowed = np.maximum(ALWAYS_ALLOWED[what], ALLOWED_RATIO * from_copy)
     if not steps:
         return EpochDifference(what, 0.0, ALWAYS_ALLOWED[what], 1)
@@ -175,14 +188,14 @@ def _compare_losses(what: str, one: ResultWithCopy, other: ResultWithCopy, key: 
     return EpochDifference(what, float(differences[step]), float(allowed[step]), step + 1)
 
 
-def _differences_from_copy(result: ResultWithCopy) -> np.ndarray:
-    """Return by step the largest difference from the perturbed copy up to LOOKAHEAD_STEPS later, over the whole epochs.
+def _differences_from_copy(result: ResultWithCopy, steps: int) -> np.ndarray:
+    """Return by step the largest difference from the perturbed copy up to LOOKAHEAD_STEPS later.
 
-    The whole epochs' losses serve for the last two batches too: those are also trained from the initial weights, so
-    their first steps are as sensitive.
+    The copy's losses serve for whole epochs and for the last two batches too: those are also trained from the initial
+    weights, so after as many steps they are as sensitive. Steps that the copy did not take have its largest difference.
     """
     largest = np.maximum.accumulate(_loss_differences(result.own.losses, result.copy.losses))
-    return largest[np.minimum(np.arange(len(largest)) + LOOKAHEAD_STEPS, len(largest) - 1)]
+    return largest[np.minimum(np.arange(steps) + LOOKAHEAD_STEPS, len(largest) - 1)]
 
 
 def _loss_differences(losses: np.ndarray, other_losses: np.ndarray) -> np.ndarray:
@@ -203,10 +216,10 @@ def _compare_sketches(
     what: str, one: ResultWithCopy, other: ResultWithCopy, key: str, names: Sequence[str] = ()
 ) -> EpochDifference:
     """Compare the named arrays together, or all of them. The layer of the array that differs most is named."""
-    own, other_own = getattr(one.own, key), getattr(other.own, key)
-    names = names or list(own.shapes)
+    values, other_values = getattr(one.compared, key), getattr(other.compared, key)
+    names = names or list(values.shapes)
     from_copy = min(getattr(result.own, key).difference(getattr(result.copy, key), names) for result in (one, other))
-    furthest = max(names, key=lambda name: own.difference(other_own, [name]))
+    furthest = max(names, key=lambda name: values.difference(other_values, [name]))
     layer = None if key == "logits" else furthest.rpartition(".")[0]
     allowed = max(ALWAYS_ALLOWED[what], ALLOWED_RATIO * from_copy)
-    return EpochDifference(what, own.difference(other_own, names), allowed, layer=layer)
+    return EpochDifference(what, values.difference(other_values, names), allowed, layer=layer)

@@ -17,12 +17,12 @@ from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingRes
 from trainmark.parity.sketches import Sketches
 from trainmark.plan.run import STOCK, TRAINER, trainer_in, trainer_name
 
-FORMAT = 8
+FORMAT = 9
 """Version of the file format; files of any other version are refused."""
 
 SINGLE_SKETCHES = ("initial_weights", "activations", "epoch_weights", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
-RATES, RESULTS = ("full", "slow"), ("own", "copy")
+RESULTS = tuple(product(("full", "slow"), ("own", "copy", "whole")))
 ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 
 
@@ -134,15 +134,19 @@ def write_trace(trace: Trace, path: Path) -> None:
         "float32_ops": trace.float32_ops,
         "checks": trace.checks,
         "epochs": trace.epochs and {"steps": trace.epochs.steps, "wrong_counts": trace.epochs.wrong_counts},
-        "rates": [rate for rate in RATES if getattr(trace.epochs, rate, None)],
+        "results": [key for key in RESULTS if _result_of(trace.epochs, *key)],
         "stages": stages,
     }
-    for rate, name in product(header["rates"], RESULTS):
-        result: TrainingResult = getattr(getattr(trace.epochs, rate), name)
-        arrays |= {f"epochs/{rate}/{name}/{key}": array for key, array in result.to_arrays().items()}
+    for rate, name in RESULTS:
+        if result := _result_of(trace.epochs, rate, name):
+            arrays |= {f"epochs/{rate}/{name}/{key}": array for key, array in result.to_arrays().items()}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with written_whole(path) as temporary:
         write_arrays(temporary, arrays)
+
+
+def _result_of(epochs: EpochTrace | None, rate: str, name: str) -> TrainingResult | None:
+    return getattr(getattr(epochs, rate, None), name, None)
 
 
 def _pack_stage(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict:
@@ -188,12 +192,11 @@ def read_trace(path: Path) -> Trace:
 
 
 def _unpack_epochs(header: Mapping, arrays: Mapping[str, np.ndarray]) -> EpochTrace:
-    results = {
-        rate: ResultWithCopy(
-            *(TrainingResult.from_arrays(_ArraysWithPrefix(arrays, f"epochs/{rate}/{name}/")) for name in RESULTS)
-        )
-        for rate in header["rates"]
-    }
+    by_rate: dict[str, dict[str, TrainingResult]] = {}
+    for rate, name in header["results"]:
+        values = _ArraysWithPrefix(arrays, f"epochs/{rate}/{name}/")
+        by_rate.setdefault(rate, {})[name] = TrainingResult.from_arrays(values)
+    results = {rate: ResultWithCopy(**named) for rate, named in by_rate.items()}
     steps, wrong_counts = tuple(header["epochs"]["steps"]), header["epochs"]["wrong_counts"]
     return EpochTrace(results["full"], results.get("slow"), steps, wrong_counts)
 

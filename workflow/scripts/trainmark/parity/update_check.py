@@ -4,10 +4,13 @@ Two trainers that are compared with each other diverge sooner or later if the tr
 does not depend on that, because each step is judged by its own gradients.
 """
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 import numpy as np
 
 from trainmark.networks.graph import Architecture
-from trainmark.parity.sketches import array_difference
+from trainmark.parity.sketches import Distance, blocks
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.update_rules import UPDATE_RULES, State
@@ -27,7 +30,7 @@ class UpdateCheck:
         for parameter in architecture.parameters():
             self._layers.setdefault(parameter.layer, []).append(parameter.name)
         self._weights = weights
-        self._states: dict[str, State] = {name: {} for names in self._layers.values() for name in names}
+        self._states: defaultdict[tuple[str, int], State] = defaultdict(dict)
         self._step = 0
 
     def check_step(self, gradients: Weights, weights: Weights) -> tuple[str, float]:
@@ -38,14 +41,19 @@ class UpdateCheck:
         """
         self._step += 1
         with np.errstate(invalid="ignore", over="ignore"):  # a training that diverges is not the rule's fault
-            expected = {
-                name: self._rule(
-                    self._weights[name].astype(np.float64), gradients[name].astype(np.float64), state, self._step,
-                    **self._constants,
-                )
-                for name, state in self._states.items()
-                if name in self._weights and name in gradients
-            }  # fmt: skip
-            differences = {layer: array_difference(expected, weights, names) for layer, names in self._layers.items()}
+            differences = {layer: self._difference(names, gradients, weights) for layer, names in self._layers.items()}
         self._weights = weights
         return max(differences.items(), key=lambda item: item[1])
+
+    def _difference(self, names: Sequence[str], gradients: Weights, weights: Weights) -> float:
+        """Apply the rule to the arrays of a layer; return its relative difference, infinite if arrays do not fit."""
+        total = Distance()
+        for name in names:
+            arrays = [source.get(name) for source in (self._weights, gradients, weights)]
+            if len({None if array is None else array.shape for array in arrays} | {None}) != 2:
+                return float("inf")
+            for block, parts in enumerate(zip(*map(blocks, arrays), strict=True)):
+                before, gradient, after = (part.astype(np.float64, copy=False) for part in parts)
+                state = self._states[name, block]
+                total.add(self._rule(before, gradient, state, self._step, **self._constants), after)
+        return total.relative()

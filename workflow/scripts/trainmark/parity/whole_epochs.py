@@ -1,7 +1,8 @@
 """Whole epochs, trained as runs train them: full batches of the real data, the short last one included, in float32.
 
-Each trainer also trains a perturbed copy of itself. If the epochs are long, both are trained a second time at a small
-fraction of the learning rate. epoch_check compares the results of two trainers.
+Each trainer also trains a perturbed copy of itself. Of long epochs, both train only batches spread over them, at the
+recipe's learning rate and at a small fraction of it. The epochs themselves are trained at that fraction, without a
+copy. epoch_check compares the results of two trainers.
 
 Dropout is off, because each framework draws its own masks; adapter_check tests those.
 """
@@ -37,13 +38,18 @@ MAX_TEST_SAMPLES = 10_000
 """Maximum number of test samples to evaluate."""
 
 LONG_TRAINING_STEPS = 100
-"""If the epochs together have more steps than this, they are also trained at the small learning rate."""
+"""If the epochs together have more steps than this, they are trained at the small learning rate."""
+
+SPREAD_BATCHES = 30
+"""Number of batches, spread over a long first epoch, to train at the recipe's learning rate."""
 
 COPY_CHANGE = 1e-5
 """Relative change of each initial weight of a perturbed copy, up or down at random."""
 
 COPY_SEED = 4
 
+
+State = dict[str, np.ndarray]
 
 Splits = Mapping[str, tuple[np.ndarray | Stream, np.ndarray]]
 """(network inputs, labels) by split."""
@@ -140,26 +146,33 @@ def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochF
 
 
 def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> EpochTrace:
-    """Train the epochs as a run does and return what the trainer showed; long ones also at the small learning rate."""
+    """Train the epochs as a run does and return what the trainer showed."""
+    state = _built(adapter, epochs, device)
     steps = tuple(feed.steps for feed in epochs.feeds)
-    full, wrong_counts = _train_with_copy(adapter, epochs, device)
-    slow = None
-    if sum(steps) > LONG_TRAINING_STEPS:
-        slow_optimizer = replace(epochs.optimizer, learning_rate=SLOW_RATE * epochs.optimizer.learning_rate)
-        slow_feeds = tuple(replace(feed, rates=_slow_rates(feed.rates)) for feed in epochs.feeds)
-        train_only = {"train": epochs.splits["train"]}  # the initial weights were evaluated already
-        slow_epochs = replace(epochs, optimizer=slow_optimizer, feeds=slow_feeds, splits=train_only, tail=None)
-        slow, _ = _train_with_copy(adapter, slow_epochs, device)
-    return EpochTrace(full, slow, steps, wrong_counts)
+    if sum(steps) <= LONG_TRAINING_STEPS:
+        full, wrong_counts = _train_with_copy(adapter, epochs, state)
+        return EpochTrace(full, None, steps, wrong_counts)
+    first, *others = epochs.feeds
+    spread = replace(epochs, feeds=(spread_batches(first, SPREAD_BATCHES), *others))
+    full, _ = _train_with_copy(adapter, spread, state)
+    slow, _ = _train_with_copy(adapter, _at_slow_rate(spread), state)
+    whole, wrong_counts = _train(adapter, _at_slow_rate(epochs), state, epochs.weights)
+    return EpochTrace(full, replace(slow, whole=whole), steps, wrong_counts)
 
 
-def _slow_rates(rates: Rates) -> Rates:
-    """Return the constants of an epoch at the small learning rate."""
-    return tuple((name, SLOW_RATE * value if name == "learning_rate" else value) for name, value in rates)
+def _at_slow_rate(epochs: CertifiedEpochs) -> CertifiedEpochs:
+    """Return the epochs at the small learning rate, without what was trained and evaluated at the recipe's."""
+
+    def slow_rates(feed: EpochFeed) -> Rates:
+        rates = {"learning_rate": epochs.optimizer.learning_rate} | dict(feed.rates)
+        return tuple((rates | {"learning_rate": SLOW_RATE * rates["learning_rate"]}).items())
+
+    feeds = tuple(replace(feed, rates=slow_rates(feed)) for feed in epochs.feeds)
+    return replace(epochs, feeds=feeds, splits={"train": epochs.splits["train"]}, tail=None)
 
 
-def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> tuple[ResultWithCopy, str | None]:
-    """Return (the results of the training and of its perturbed copy, the training's wrong counts or None)."""
+def _built(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> State:
+    """Build the network as for a run, and return its state."""
     architecture = epochs.architecture.without_dropout()
     adapter.build(
         architecture=architecture, weights=epochs.weights, optimizer=epochs.optimizer, device=device, dtype=DTYPE
@@ -169,6 +182,11 @@ def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> 
         adapter.load(split=split, inputs=inputs, labels=labels)
     state = adapter.state()
     adapter.compile(epochs.feeds[0])
+    return state
+
+
+def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, state: State) -> tuple[ResultWithCopy, str | None]:
+    """Return (the results of the training and of its perturbed copy, the training's wrong counts or None)."""
     own, wrong_counts = _train(adapter, epochs, state, epochs.weights)
     copy, _ = _train(adapter, epochs, state, perturb(epochs.weights))
     return ResultWithCopy(own, copy), wrong_counts
@@ -187,7 +205,7 @@ def perturb(weights: Weights, change: float = COPY_CHANGE, seed: int = COPY_SEED
 
 
 def _train(
-    adapter: Adapter, epochs: CertifiedEpochs, state: dict, weights: Weights
+    adapter: Adapter, epochs: CertifiedEpochs, state: State, weights: Weights
 ) -> tuple[TrainingResult, str | None]:
     """Return (the result, a phrase about the first epoch with wrong counts or None)."""
     adapter.set_state(state)
