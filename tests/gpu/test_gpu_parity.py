@@ -39,5 +39,5 @@ def test_every_two_trainers_train_the_same_network(recipe, tmp_path, monkeypatch
     for pair, _ in pairs:
         drift = f" (float32 epochs: {max(pair.drift.values()):.1e})" if pair.drift else ""
         record_property(f"{pair.first} and {pair.second}", f"{pair.sentence}{drift}")
-    certify_networks.assert_certified(pairs)
+    certify_networks.assert_certified(recipe, pairs)
     assert failures == [], "\n".join(failures)

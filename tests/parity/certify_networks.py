@@ -20,7 +20,7 @@ from harness import importing
 from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.machine.cpus import allowed_cores, spread
 from trainmark.machine.gpus import DEVICES, THREAD_VARIABLES
-from trainmark.parity.certified_steps import CERTIFIED_STEPS, CertifiedTraining, trace
+from trainmark.parity.certified_steps import CertifiedTraining, certified_step_count, trace
 from trainmark.parity.certified_training import CERTIFIED_SAMPLES
 from trainmark.parity.compare import Pair, compare
 from trainmark.parity.sentences import EQUAL
@@ -44,9 +44,10 @@ def architecture_of(recipe):
 
 
 def training_of(recipe) -> CertifiedTraining:
-    """Ten batches of the recipe's inputs and sixteen test samples."""
+    """Batches of the recipe's inputs and sixteen test samples."""
     architecture = architecture_of(recipe)
-    samples = CERTIFIED_SAMPLES * CERTIFIED_STEPS
+    steps = certified_step_count(architecture)
+    samples = CERTIFIED_SAMPLES * steps
     generator = np.random.default_rng(7)
     splits = {
         split: draw_samples(architecture, count, generator) for split, count in (("train", samples), ("test", 16))
@@ -59,7 +60,7 @@ def training_of(recipe) -> CertifiedTraining:
         weights=weights,
         optimizer=recipe.optimizer,
         splits=splits,
-        batches=np.arange(samples).reshape(CERTIFIED_STEPS, CERTIFIED_SAMPLES),
+        batches=np.arange(samples).reshape(steps, CERTIFIED_SAMPLES),
         seed=(1, 1),
         epochs=CertifiedEpochs(
             architecture, weights, recipe.optimizer, in_float32, feeds[:EPOCHS], last_two_batches(feeds[0])
@@ -167,11 +168,11 @@ def is_certified(pair: Pair, float32_ops: set[str]) -> bool:
     return of_one_step in EQUAL and not pair.reasons and any(one.op in float32_ops for one in pair.causes[:1])
 
 
-def assert_certified(pairs: list[Compared]) -> None:
+def assert_certified(recipe: str, pairs: list[Compared]) -> None:
     """All pairs have the expected class, over all steps, with updates that follow the rules."""
     for pair, float32_ops in pairs:
         assert is_certified(pair, float32_ops), pair.sentence
-        assert pair.stages["network"]["steps"] == CERTIFIED_STEPS
+        assert pair.stages["network"]["steps"] == certified_step_count(architecture_of(RECIPES[recipe]))
         assert max(stage["updates"] for stage in pair.stages.values()) < 1e-9
 
 

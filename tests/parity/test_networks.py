@@ -14,4 +14,4 @@ def test_every_two_frameworks_train_the_same_network(recipe, tmp_path):
     assert failures == []
     assert len(pairs) >= 15
     print("\n".join(certify_networks.table_lines(recipe, pairs)))
-    certify_networks.assert_certified(pairs)
+    certify_networks.assert_certified(recipe, pairs)

@@ -28,6 +28,7 @@ CONFIG = {
             "epochs": [1, 2],
             "repeats": 1,
             "baseline": "twin tuned on cpu",
+            "time_tuning": True,
         }
     }
 }

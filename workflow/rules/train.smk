@@ -44,6 +44,7 @@ rule time_tuning:
         packed=CAMPAIGN.packed_option,
         recipe=CAMPAIGN.recipe,
         code=CAMPAIGN.timing_code,
+        plan=PLAN_FILE,
         script=f"{SCRIPTS}/time_tuning.py",
     log:
         "results/logs/time_tuning/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.log",
@@ -61,7 +62,8 @@ rule time_tuning:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
         " --framework {wildcards.framework} --device {wildcards.device} --loop {wildcards.loop}"
-        " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.tuning:q}"
+        " --settings {params.settings:q} --plan {params.plan:q} --threads {threads} --log {log:q}"
+        " --out {output.tuning:q}"
 
 
 rule train:

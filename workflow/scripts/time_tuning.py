@@ -1,4 +1,7 @@
-"""Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads."""
+"""Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads.
+
+A timing of the same training on this machine, in another experiment of these results, is taken over.
+"""
 
 import argparse
 import platform
@@ -7,17 +10,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainmark.console import Terminal, redirect_output
+from trainmark.console import Terminal, print_line, redirect_output
 from trainmark.errors import MeasurementError, failing_in_one_sentence
 from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.machine.locks import hold_device
+from trainmark.machine.provenance import digest_of_packages, installed_packages
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import recipe_values, timing_code
+from trainmark.plan.plan_file import experiment_of, plan_if_there
+from trainmark.plan.products import TUNING
 from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.records.tuning import write_tuning
+from trainmark.records.tuning import taken_over, write_tuning
 from trainmark.training.arguments import parse_with_trainer
 
 
@@ -26,6 +32,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--experiment", required=True, help="name of the experiment")
     parser.add_argument("--dataset", required=True, help="name of the dataset")
+    parser.add_argument("--plan", type=Path, help="plan.json of the workflow; without it the runs set no limit of time")
     parser.add_argument("--out", required=True, type=Path, help="output: the timed tuning")
     return parse_with_trainer(parser)
 
@@ -36,7 +43,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
     code = digest(*timing_code(recipe, framework))  # computed before any wait, during which the code may be edited
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         # imported here because numpy makes its threads when it is imported
-        from trainmark.training.tuning import Timed, time_tuning, trainer
+        from trainmark.training.tuning import PlannedRuns, Timed, time_tuning, trainer
         from trainmark.training.turns import Trainee
 
         started, begin, cpus = datetime.now(UTC), time.monotonic(), in_order_of_use(device_lock.cpus)
@@ -57,27 +64,41 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
             name = f"{framework} with {', '.join(steps) or 'the stock loop'}, {threads} threads"
             return Trainee(name, trainer, timed, steps, threads)
 
-        try:
-            measured = time_tuning(timed, start, len(cpus))
-        except MeasurementError as error:
-            hint = "the timing needs the memory of two runs; time_tuning: false in the experiment leaves it out"
-            raise MeasurementError(f"{error}; {hint}") from error
-        machine = {"host": platform.node(), "cpu_model": cpu_model(), "cpus": len(cpus), "gpu": device_lock.gpu}
-    inputs = {
-        "settings": dict(arguments.settings),
-        "recipe": recipe_values(recipe),
-        "dataset_sha256": timed.manifest["content_sha256"],
-        "code": code,
-    }
-    tuning = {
-        **{key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)},
-        "inputs": inputs,
-        "machine": machine,
-        "started": started.isoformat(timespec="seconds"),
-        "wall_seconds": time.monotonic() - begin,
-        **measured,
-    }
-    write_tuning(tuning, arguments.out)
+        def announce(text: str) -> None:
+            print_line(f"{title}: {text}", terminal)
+
+        experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
+        runs = None
+        if experiment and arguments.settings["time_tuning"] == "auto":
+            repeats, epochs = experiment["repeats"], experiment["epochs"]
+            runs = PlannedRuns(repeats * len(epochs), repeats * sum(epochs))
+        machine = {
+            "host": platform.node(),
+            "cpu_model": cpu_model(),
+            "cpus": len(cpus),
+            "gpu": device_lock.gpu,
+            "packages_sha256": digest_of_packages(installed_packages())["packages_sha256"],
+        }
+        inputs = {
+            "settings": dict(arguments.settings),
+            "recipe": recipe_values(recipe),
+            "dataset_sha256": timed.manifest["content_sha256"],
+            "code": code,
+        }
+        names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)}
+        others = arguments.out.parents[len(Path(TUNING).parts) - 1].glob(TUNING.format_map(names | {"experiment": "*"}))
+        tuning = taken_over(others, {"inputs": inputs, "machine": machine})
+        if tuning:
+            announce(f"the same as in the experiment {tuning['experiment']}, which timed it")
+        else:
+            try:
+                measured = time_tuning(timed, start, len(cpus), runs, announce)
+            except MeasurementError as error:
+                hint = "the timing needs the memory of two runs; time_tuning: false in the experiment leaves it out"
+                raise MeasurementError(f"{error}; {hint}") from error
+            times = {"started": started.isoformat(timespec="seconds"), "wall_seconds": time.monotonic() - begin}
+            tuning = {"inputs": inputs, "machine": machine, **times, **measured}
+    write_tuning(tuning | names, arguments.out)
 
 
 def main() -> None:

@@ -348,12 +348,12 @@ def test_metadata_that_is_no_text(tmp_path, monkeypatch):
     (tmp_path / "a-1.dist-info" / "METADATA").write_bytes(b"Name: a\nVersion: 1\nAuthor: Andr\xe9\n")
     right = install(tmp_path, "b-1.dist-info", "Name: b\nVersion: 1\n")
     monkeypatch.setattr(provenance, "distributions", lambda: iter([wrong, right]))
-    assert provenance._packages() == {"b": "1"}
+    assert provenance.installed_packages() == {"b": "1"}
 
 
 def test_the_installed_packages():
     """Searching for two lines gives the same as the standard library's parser."""
-    packages = provenance._packages()
+    packages = provenance.installed_packages()
     assert {"numpy", "psutil", "pytest", "filelock"} <= set(packages)
     for name in ("numpy", "psutil", "pytest", "filelock", "threadpoolctl"):
         assert packages[name] == distribution(name).version

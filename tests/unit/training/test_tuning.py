@@ -1,6 +1,7 @@
 """Each step is timed beside those before it; the number of threads is the one that is faster in every round."""
 
 import json
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,15 @@ from trainmark.config.load import load_config
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan.campaign import Campaign
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.training.tuning import LONGEST_EPOCH_SECONDS, ROUNDS, Timed, _turn, time_tuning, trainer
+from trainmark.training.tuning import (
+    LONGEST_EPOCH_SECONDS,
+    ROUNDS,
+    Cost,
+    PlannedRuns,
+    Timed,
+    time_tuning,
+    trainer,
+)
 
 MANIFEST = {"kind": "images", "sample_shape": [1, 8, 8], "classes": 10, "samples": {"train": 250, "test": 8}}
 
@@ -52,7 +61,7 @@ class Pretended:
         self.closed += 1
 
 
-def measured(timed, seconds_of, threads=4):
+def measured(timed, seconds_of, threads=4, **limits):
     """(What is measured, the trainees that were started)."""
     trainees = []
 
@@ -61,7 +70,7 @@ def measured(timed, seconds_of, threads=4):
         trainees.append(Pretended(seconds_of, tuple(steps), count))
         return trainees[-1]
 
-    return time_tuning(timed, start, threads), trainees
+    return time_tuning(timed, start, threads, **limits), trainees
 
 
 def by_steps(steps, threads, turn):
@@ -116,19 +125,36 @@ def test_steps_without_an_effect_are_left_out(timed):
 
 
 @pytest.mark.parametrize(
-    ("epoch_seconds", "turn"),
+    ("epoch_seconds", "runs_seconds", "turn"),
     [
-        (0.3, (4, None)),  # several short epochs
-        (LONGEST_EPOCH_SECONDS, (1, None)),
-        (80.0, (1, 8)),  # as many steps of 500 as take a second, doubled from 1
+        (0.3, math.inf, (4, None)),  # several short epochs
+        (LONGEST_EPOCH_SECONDS, math.inf, (1, None)),
+        (80.0, math.inf, (1, 6)),  # as many steps of 500 as take a second
+        (0.3, 4 * (2 + 13 * 0.7), (2, None)),
+        (4.0, 4 * (2 + 13 * 0.5), (1, 62)),
+        (0.2, 1.0, (1, None)),  # too short runs: the shortest turn
+        (80.0, 1.0, (1, 1)),
     ],
 )
-def test_a_turn_is_some_epochs_or_a_part_of_one(epoch_seconds, turn):
-    steps = 500
-    stock = SimpleNamespace(
-        take_turn=lambda epochs, part: epochs * (1 if part is None else part / steps) * epoch_seconds
-    )
-    assert _turn(stock, steps) == turn
+def test_a_turn_is_some_epochs_or_a_part_of_one(epoch_seconds, runs_seconds, turn):
+    runs = None if runs_seconds == math.inf else PlannedRuns(0, runs_seconds / epoch_seconds)
+    cost = Cost(comparisons=4, start_seconds=2.0, epoch_seconds=epoch_seconds, epoch_steps=500, runs=runs)
+    assert cost.turn == turn
+    if runs_seconds > 1:
+        assert cost.seconds(turn) <= runs_seconds
+
+
+@pytest.mark.parametrize(
+    ("epochs", "text"), [(30, "left out: it would take"), (60, "takes about"), (1000, "takes about")]
+)
+def test_a_timing_takes_no_longer_than_its_runs(timed, epochs, text):
+    said = []
+    limits = {"runs": PlannedRuns(4, epochs), "announce": said.append}
+    tuning, trainees = measured(timed(), lambda steps, threads, turn: 1.0, **limits)
+    seconds = sum(count * (1 if part is None else part / 3) for one in trainees for count, part in one.turns[-13:])
+    assert said[0].startswith(text) and "4 runs" in said[0]
+    assert (tuning["steps"] == []) == bool(tuning["left_out"]) == text.startswith("left out")
+    assert seconds < epochs * 1.0
 
 
 def test_a_trainer_trains_the_parts_of_a_turn(timed, monkeypatch):

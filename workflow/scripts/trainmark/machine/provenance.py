@@ -163,7 +163,7 @@ def _git(*arguments: str, folder: Path) -> str | None:
 
 def _environment() -> dict:
     """Return what the packages are installed in, their number, and a digest of their names and versions."""
-    return _installation() | digest_of_packages(_packages())
+    return _installation() | digest_of_packages(installed_packages())
 
 
 def digest_of_packages(packages: Mapping[str, str]) -> dict:
@@ -208,7 +208,7 @@ def _image() -> tuple[str | None, str | None]:
     return short_name.split("@")[0] or None, digest[1] if digest else None
 
 
-def _packages() -> dict[str, str]:
+def installed_packages() -> dict[str, str]:
     """Return the version of every installed package by name. Of two with one name, the one that is imported counts.
 
     Only the lines Name and Version of the metadata are searched; parsing all of it takes ten times as long. Metadata

@@ -19,6 +19,7 @@ from trainmark.parity.trace import Failure, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
 from trainmark.parity.whole_epochs import (
     CertifiedEpochs,
+    is_large,
     perturb,
     random_signs,
     train_epochs,
@@ -27,7 +28,9 @@ from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
 
-CERTIFIED_STEPS = 10
+CERTIFIED_STEPS, LARGE_NETWORK_STEPS = 10, 5
+"""Number of certified steps, and of those of a large network (see `whole_epochs.is_large`)."""
+
 EPOCH_STEPS = 2
 """Number of initial steps that are also taken as one epoch.
 
@@ -118,6 +121,11 @@ float32 copy: `float32` from perturbed initial weights.
 Successive stages with the same dtype and optimizer share one build of the network. Masks cannot be removed once set, so
 `masks` is the last stage of its build.
 """
+
+
+def certified_step_count(architecture: Architecture) -> int:
+    """Return the number of certified steps of a network."""
+    return LARGE_NETWORK_STEPS if is_large(architecture) else CERTIFIED_STEPS
 
 
 def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage] = STAGES) -> Trace:

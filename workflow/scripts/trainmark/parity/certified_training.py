@@ -1,6 +1,6 @@
 """The certified training of a recipe: the steps and epochs that every trainer repeats, and the samples they need."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -12,7 +12,7 @@ from trainmark.datasets import prepared
 from trainmark.frameworks.adapter import evaluation_batch_size
 from trainmark.loading.streams import open_streams
 from trainmark.networks.graph import Architecture
-from trainmark.parity.certified_steps import CERTIFIED_STEPS, CertifiedTraining
+from trainmark.parity.certified_steps import CertifiedTraining, certified_step_count
 from trainmark.parity.whole_epochs import (
     MAX_TEST_SAMPLES,
     CertifiedEpochs,
@@ -118,8 +118,8 @@ class Chosen(Stream):
         self._stream.close()
 
 
-def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...]) -> np.ndarray:
-    """Return the sample indices of the certified steps: (CERTIFIED_STEPS, samples of a step).
+def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...], steps: int) -> np.ndarray:
+    """Return the sample indices of the certified steps: (steps, samples of a step).
 
     Each step takes the first CERTIFIED_SAMPLES samples of one of the run's first batches. A batch with fewer samples
     than the others is left out. If the first epoch has too few batches, those of the next epochs follow.
@@ -131,9 +131,9 @@ def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...
         order = np.arange(samples) if feed.order is None else feed.order
         starts = range(0, samples, feed.batch_size)
         batches += [order[start : start + size] for start in starts if start + size <= samples]
-        if len(batches) >= CERTIFIED_STEPS:
+        if len(batches) >= steps:
             break
-    return np.stack(batches[:CERTIFIED_STEPS])
+    return np.stack(batches[:steps])
 
 
 def certified_training(
@@ -161,7 +161,10 @@ def certified_training(
     inputs = Inputs(dataset_folder, mean_file, transform, settings["loader"], cpus, packed_folder, augmentation_seed)
     optimizer, step_samples = merged_optimizer(recipe, settings), min(batch_size or samples["train"], samples["train"])
     rates = partial(epoch_rates, optimizer, settings["learning_rate_schedule"], step_samples)
-    batches = certified_batches(samples["train"], batch_size, seeds)
+    trained_shape = seen_shape(transform, manifest["sample_shape"])
+    run_architecture = recipe.architecture(trained_shape, manifest["classes"])
+    steps = certified_step_count(run_architecture)
+    batches = certified_batches(samples["train"], batch_size, seeds, steps)
     train_indices, positions = np.unique(batches, return_inverse=True)
     test_indices = _spread(samples["test"], CERTIFIED_SAMPLES)
     splits = {}
@@ -169,11 +172,11 @@ def certified_training(
         images, labels = inputs.arrays(split, chosen, "float64")
         splits[split] = _crop_centre(images, recipe.certified_side), labels
     architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
-    trained_shape = seen_shape(transform, manifest["sample_shape"])
-    run_architecture = recipe.architecture(trained_shape, manifest["classes"])
     run_weights = initial_weights_of(settings, run_architecture, recipe.initializer, seeds)
-    feeds = partial(certified_feeds, samples["train"], batch_size, seeds, rates=rates)
-    epochs = _certified_epochs(run_architecture, run_weights, optimizer.with_rates(rates(1)), samples, feeds, inputs)
+    limit = max_samples(run_architecture, step_samples)
+    feeds = certified_feeds(samples["train"], batch_size, seeds, limit, rates)
+    tested = _spread(samples["test"], min(limit, MAX_TEST_SAMPLES))
+    epochs = _certified_epochs(run_architecture, run_weights, optimizer.with_rates(rates(1)), feeds, tested, inputs)
     description = {
         "seed": settings["seed"],
         "architecture": architecture.name,
@@ -184,7 +187,7 @@ def certified_training(
         "input_shape": list(architecture.input_shape),
         "trained_input_shape": list(trained_shape),
         "dataset_sha256": manifest["content_sha256"],
-        "steps": CERTIFIED_STEPS,
+        "steps": steps,
         "batch_size": int(batches.shape[1]),
         "evaluation_samples": len(test_indices),
         "epochs": _describe_feeds(epochs.feeds),
@@ -215,20 +218,17 @@ def _certified_epochs(
     architecture: Architecture,
     weights: Weights,
     optimizer: Optimizer,
-    samples: Mapping[str, int],
-    feeds_of: Callable[..., tuple[EpochFeed, ...]],
+    feeds: tuple[EpochFeed, ...],
+    test_indices: np.ndarray,
     inputs: Inputs,
 ) -> CertifiedEpochs:
     """Return the whole epochs of a recipe.
 
     optimizer: with the constants of the first epoch.
-    samples: number of samples by split.
-    feeds_of: (max_samples) -> the feeds of the epochs.
+    feeds: the epochs.
+    test_indices: the test samples to evaluate.
     """
-    limit = max_samples(architecture)
-    feeds = feeds_of(max_samples=limit)
     tail = last_two_batches(feeds[0])
-    test_indices = _spread(samples["test"], min(limit, MAX_TEST_SAMPLES))
     all_feeds = (*feeds, tail) if tail else feeds
     splits: Splits
     if inputs.are_streamed:

@@ -31,6 +31,15 @@ SECOND_EPOCH_BATCHES = 8
 MAX_VALUES = 10**10
 """Maximum number of layer output values in an epoch. Of a larger epoch, batches spread over it are trained."""
 
+LARGE_NETWORK_PARAMETERS = 5_000_000
+"""A network with more parameters is large: a few of its steps take as long as an epoch of others."""
+
+LARGE_NETWORK_BATCHES = 10
+"""Maximum number of batches to train of an epoch of a large network, spread over it.
+
+Two correct trainings of such networks part within a few steps, so that more of them show nothing more.
+"""
+
 MIN_BATCHES = 4
 """Minimum number of batches to train of an epoch that is too large, whatever their size."""
 
@@ -126,9 +135,18 @@ def certified_feeds(
     return first, spread_batches(feed(2), min(SECOND_EPOCH_BATCHES, first.steps))
 
 
-def max_samples(architecture: Architecture) -> int:
-    """Return how many samples have MAX_VALUES layer output values in this network."""
-    return max(1, MAX_VALUES // sum(prod(shape) for shape in architecture.shapes().values()))
+def is_large(architecture: Architecture) -> bool:
+    """Return whether a network is so large that fewer steps of it are certified."""
+    return architecture.parameter_count() > LARGE_NETWORK_PARAMETERS
+
+
+def max_samples(architecture: Architecture, batch_size: int) -> int:
+    """Return how many samples of an epoch are trained: those with MAX_VALUES layer output values in this network.
+
+    Of a large network no more than LARGE_NETWORK_BATCHES batches.
+    """
+    samples = max(1, MAX_VALUES // sum(prod(shape) for shape in architecture.shapes().values()))
+    return min(samples, LARGE_NETWORK_BATCHES * batch_size) if is_large(architecture) else samples
 
 
 def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochFeed, ...]]:

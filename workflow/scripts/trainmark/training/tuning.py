@@ -1,7 +1,8 @@
 """Times each step from a framework's stock loop to its tuned loop, and chooses the number of threads of the tuned loop.
 
 A process trains with the first steps and another one with one step more, in turn. No more than two are there at a time,
-because each holds the data.
+because each holds the data. A timing takes no longer than the runs that it is for: its turns are shortened, and if that
+is not enough, nothing is timed.
 """
 
 import time
@@ -9,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
+from trainmark.console import in_words
 from trainmark.datasets import prepared
 from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.frameworks.tuning import TuningStep
@@ -44,6 +46,9 @@ TURN_SECONDS = 1.0
 
 LONGEST_EPOCH_SECONDS = 4.0
 """A turn is a whole epoch if the epoch of the stock loop takes at most this long; otherwise it is a part of one."""
+
+LEAST_TURN_SECONDS = 0.25
+"""Turns are shortened down to this, so that a timing takes no longer than the runs that it is for."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,54 @@ class Timed:
         return [step for step in framework.tuning if step.name in taken and not (step.resident and self.streamed)]
 
 
+@dataclass(frozen=True)
+class PlannedRuns:
+    """The runs that a timing is for: their number, and the number of epochs of all of them."""
+
+    count: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a timing costs, beside the runs that it is for.
+
+    comparisons: how many processes are compared with the one before.
+    start_seconds: time until a process has compiled its first step.
+    epoch_seconds, epoch_steps: of an epoch of the stock loop.
+    runs: the runs that must take longer than the timing; None if it may take as long as it needs.
+    """
+
+    comparisons: int
+    start_seconds: float
+    epoch_seconds: float
+    epoch_steps: int
+    runs: PlannedRuns | None
+
+    @property
+    def runs_seconds(self) -> float:
+        """Time that the runs take; infinite if there is no limit."""
+        if self.runs is None:
+            return inf
+        return self.runs.count * self.start_seconds + self.runs.epochs * self.epoch_seconds
+
+    def seconds(self, turn: tuple[int, int | None]) -> float:
+        """Time that the timing takes with such turns: a warm-up and those of both processes."""
+        epochs, steps = turn
+        turn_seconds = epochs * self.epoch_seconds * (1 if steps is None else steps / self.epoch_steps)
+        return self.comparisons * (self.start_seconds + (2 * ROUNDS + 1) * turn_seconds)
+
+    @property
+    def turn(self) -> tuple[int, int | None]:
+        """(number of epochs, steps of each or None for all) of a turn: as long as the runs allow, and not longer."""
+        allowed = (self.runs_seconds / max(1, self.comparisons) - self.start_seconds) / (2 * ROUNDS + 1)
+        wanted = max(LEAST_TURN_SECONDS, min(TURN_SECONDS, allowed))
+        if self.epoch_seconds <= max(wanted, min(LONGEST_EPOCH_SECONDS, allowed)):
+            epochs = ceil(wanted / self.epoch_seconds)
+            return max(1, epochs - (epochs * self.epoch_seconds > max(wanted, allowed))), None
+        return 1, max(1, int(wanted / self.epoch_seconds * self.epoch_steps))
+
+
 def trainer(timed: Timed, steps: Sequence[str], threads: int) -> Train:
     """Return a function (number of epochs, steps of each or None for all) that trains and returns its seconds.
 
@@ -146,12 +199,20 @@ def trainer(timed: Timed, steps: Sequence[str], threads: int) -> Train:
     return train
 
 
-def time_tuning(timed: Timed, start: Callable[[Sequence[str], int], Trainee], threads: int) -> dict[str, Any]:
+def time_tuning(
+    timed: Timed,
+    start: Callable[[Sequence[str], int], Trainee],
+    threads: int,
+    runs: PlannedRuns | None = None,
+    announce: Callable[[str], object] = lambda text: None,
+) -> dict[str, Any]:
     """Time each step of the tuning beside those before it; return the measured part of the file (records/tuning.py).
 
     start: starts a process that trains with steps of the tuning and a number of threads.
     threads: number of CPUs that are held. On the CPU, half of it is tried too, then a quarter, and so on; not for
         streamed images, which need the other CPUs to be loaded.
+    runs: if the timing would take longer than these runs, however short its turns, nothing is timed.
+    announce: takes a phrase on what is timed and for how long, or why nothing is.
 
     Raises MeasurementError if a process fails.
     """
@@ -164,8 +225,17 @@ def time_tuning(timed: Timed, start: Callable[[Sequence[str], int], Trainee], th
             running.callback(trainee.close)
             return trainee
 
+        begin = time.monotonic()
         before = started([], threads)
-        turn = _turn(before, timed.feed(1).steps)
+        comparisons = len(steps) + (threads // least_threads).bit_length() - 1
+        cost = _cost(before, begin, comparisons, timed.feed(1).steps, runs)
+        turn, left_out = cost.turn, None
+        announce(_announcement(cost))
+        if cost.seconds(turn) > cost.runs_seconds:
+            left_out = {"seconds": cost.seconds(turn), "runs_seconds": cost.runs_seconds}
+            steps, least_threads = [], threads
+        else:
+            before.take_turn(*turn)  # a warm-up
 
         def compared(after: Trainee) -> dict[str, list[float]]:
             after.take_turn(*turn)  # a warm-up
@@ -194,19 +264,29 @@ def time_tuning(timed: Timed, start: Callable[[Sequence[str], int], Trainee], th
         "epoch_samples": timed.samples,
         "steps": measured,
         "threads": threads,
+        "left_out": left_out,
     }
 
 
-def _turn(stock: Trainee, epoch_steps: int) -> tuple[int, int | None]:
-    """Return (number of epochs, steps of each or None for all) of a turn, which depends on the speed of the stock loop.
+def _cost(stock: Trainee, begin: float, comparisons: int, epoch_steps: int, runs: PlannedRuns | None) -> Cost:
+    """Measure the speed of the stock loop, and how long its process took to start.
 
-    epoch_steps: number of steps in an epoch.
+    begin: when the process was started (time.monotonic).
     """
-    steps = 1
-    while (seconds := stock.take_turn(1, steps)) < TURN_SECONDS and steps < epoch_steps:
+    steps, seconds = 1, stock.take_turn(1, 1)
+    start_seconds = time.monotonic() - begin - seconds
+    while seconds < TURN_SECONDS and steps < epoch_steps:
         steps = min(2 * steps, epoch_steps)
-    epoch_seconds = seconds * epoch_steps / steps
-    if epoch_seconds <= LONGEST_EPOCH_SECONDS:
-        stock.take_turn(1, None)  # a warm-up
-        return ceil(TURN_SECONDS / epoch_seconds), None
-    return 1, steps
+        seconds = stock.take_turn(1, steps)
+    return Cost(comparisons, start_seconds, seconds * epoch_steps / steps, epoch_steps, runs)
+
+
+def _announcement(cost: Cost) -> str:
+    """Return how long a timing takes, or why it is left out."""
+    seconds = in_words(cost.seconds(cost.turn))
+    if cost.runs is None:
+        return f"takes about {seconds}"
+    beside = f"{cost.runs.count} runs, which take about {in_words(cost.runs_seconds)}"
+    if cost.seconds(cost.turn) <= cost.runs_seconds:
+        return f"takes about {seconds}, for {beside}"
+    return f"left out: it would take {seconds}, for {beside}; time_tuning: true times it in any case"
