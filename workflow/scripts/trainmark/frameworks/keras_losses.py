@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -50,9 +51,11 @@ class StepLosses(keras.metrics.Metric):
     def __init__(self, steps: int, auxiliary_weights: tuple[float, ...]) -> None:
         super().__init__(name="step_losses")
         self._steps, self._auxiliary_weights = steps, auxiliary_weights
-        self.losses = self.add_variable(shape=(steps,), initializer="zeros", dtype=keras.config.floatx(), name="losses")
+        self.losses = self.add_variable(
+            shape=(steps,), initializer=np.zeros, dtype=keras.config.floatx(), name="losses"
+        )
         self.step, self.samples = (  # "int" is int64 on TensorFlow, which keeps int32 variables off the GPU
-            self.add_variable(shape=(), initializer="zeros", dtype="int", name=name) for name in ("step", "samples")
+            self.add_variable(shape=(), initializer=np.zeros, dtype="int", name=name) for name in ("step", "samples")
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:

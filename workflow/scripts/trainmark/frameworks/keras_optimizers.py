@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from trainmark.recipes.recipe import Rates
@@ -124,6 +125,16 @@ OPTIMIZERS = {
 }
 
 
+class _StartsFromNumpy(keras.optimizers.Optimizer):
+    """A mixin for one of OPTIMIZERS whose variables start from numpy's zeros: on JAX, Keras's own are compiled."""
+
+    def add_variable_from_reference(self, reference_variable: Any, name: Any = None, initializer: Any = "zeros") -> Any:
+        """Add a variable of the shape of another one."""
+        return super().add_variable_from_reference(
+            reference_variable, name, np.zeros if initializer == "zeros" else initializer
+        )
+
+
 class _StoresGradients(keras.optimizers.Optimizer):
     """A mixin for one of OPTIMIZERS that stores the gradients of the last step."""
 
@@ -144,10 +155,9 @@ def create_optimizer(rule: str, stores_gradients: bool, **constants: float) -> k
 
     stores_gradients: whether `last_gradients` of the optimizer contains the gradients of the last step.
     """
+    mixins = (*([_StoresGradients] if stores_gradients else []), _StartsFromNumpy)
     optimizer = OPTIMIZERS[rule]
-    if stores_gradients:
-        optimizer = type(optimizer.__name__, (_StoresGradients, optimizer), {})
-    return optimizer(**constants)
+    return type(optimizer.__name__, (*mixins, optimizer), {})(**constants)
 
 
 def set_rates(optimizer: keras.optimizers.Optimizer, rates: Rates) -> None:

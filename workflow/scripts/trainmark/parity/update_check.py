@@ -49,8 +49,8 @@ class UpdateCheck:
         """Apply the rule to the arrays of a layer; return its relative difference, infinite if arrays do not fit."""
         total = Distance()
         for name in names:
-            arrays = [source.get(name) for source in (self._weights, gradients, weights)]
-            if len({None if array is None else array.shape for array in arrays} | {None}) != 2:
+            arrays = [source[name] for source in (self._weights, gradients, weights) if name in source]
+            if len(arrays) < 3 or len({array.shape for array in arrays}) > 1:
                 return float("inf")
             for block, parts in enumerate(zip(*map(blocks, arrays), strict=True)):
                 before, gradient, after = (part.astype(np.float64, copy=False) for part in parts)
