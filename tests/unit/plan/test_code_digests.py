@@ -51,6 +51,47 @@ def digest_of(project):
     return lambda text: digest("lib.unused", scripts=project({"lib/unused.py": text}))
 
 
+# --- what the planning process wrote down ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """A function that forgets what was parsed in this process, as a job does not know it."""
+    monkeypatch.chdir(tmp_path)
+    caches = (code_digests._parsed, code_digests._source, code_digests.digest, modules_of)
+
+    def forget():
+        for function in caches:
+            function.cache_clear()
+
+    forget()
+    yield forget
+    monkeypatch.undo()
+    forget()
+
+
+def test_a_job_parses_only_what_has_changed_since_the_plan(planned, project, monkeypatch):
+    folder, parsed, true = project({}), [], code_digests._parse
+    monkeypatch.setattr(code_digests, "_parse", lambda module, *rest: parsed.append(module) or true(module, *rest))
+    before = digests("train", scripts=folder)
+    assert sorted(parsed) == sorted(OF_TRAIN)
+    code_digests.write_parsed()
+    planned()
+    (folder / "lib" / "outside.py").write_text("NUMBER = 2\n")
+    parsed.clear()
+    after = digests("train", scripts=folder)
+    assert parsed == ["lib.outside"]
+    assert {module for module in before if before[module] != after[module]} == {"lib.outside"}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"a": 1}', '{"a": [[], 1, 2]}'])
+def test_what_can_not_be_read_is_parsed_again(planned, project, content):
+    code_digests.write_parsed()
+    code_digests.PARSED_FILE.write_text(content)
+    planned()
+    assert modules_of("train", scripts=project({})) == OF_TRAIN
+
+
 # --- modules ------------------------------------------------------------------------------------------------------
 
 

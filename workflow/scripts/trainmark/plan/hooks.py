@@ -18,6 +18,7 @@ from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
 from trainmark.plan.campaign import Campaign
+from trainmark.plan.code_digests import write_parsed
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
 from trainmark.plan.products import PLAN_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
@@ -59,6 +60,7 @@ def start_workflow(
         )
     _check_writable(Path(RESULTS))
     write_plan_of(campaign, campaign.missing)
+    write_parsed()
     _remove_kept(campaign, jobs)
     # These are environment variables and not parameters, because they must not make a result stale.
     os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
