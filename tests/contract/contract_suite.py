@@ -119,6 +119,14 @@ def feed(order, batch_size, dropout_seed=1):
     return EpochFeed(np.asarray(order), batch_size, len(order), dropout_seed)
 
 
+def pytest_generate_tests(metafunc):
+    """Test with every rule; in Keras's tuned loops, which update with the optimizers of its stock loop, with two."""
+    if "rule" in metafunc.fixturenames:
+        option = metafunc.config.getoption
+        shared = option("--framework").startswith("keras-") and option("--loop") == "tuned"
+        metafunc.parametrize("rule", ["adam", "rmsprop_warmup"] if shared else OPTIMIZERS)
+
+
 @pytest.fixture(scope="session")
 def framework(request):
     return request.config.getoption("--framework")
@@ -250,7 +258,6 @@ def test_evaluation_equals_numpy(built, dtype):
 
 
 @both_dtypes
-@pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_losses_and_weights_after_steps_equal_the_reference(built, dtype, rule):
     """Three steps of unequal size, in an order other than the stored one."""
     adapter, _, reference, images, labels = built(dtype, rule)
@@ -442,7 +449,6 @@ RATES = {rule: [(("learning_rate", rate),) for rate in (0.02, 0.005)] for rule i
 """Rates of two epochs, by rule."""
 
 
-@pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_the_rates_of_a_feed_are_the_constants_of_its_epoch(built, rule):
     """The training is that of numpy with the same constants in each epoch."""
     adapter, _, reference, images, labels = built("float64", rule, fresh=True)  # its rates may not be in its state
@@ -458,7 +464,6 @@ def test_the_rates_of_a_feed_are_the_constants_of_its_epoch(built, rule):
         np.testing.assert_allclose(array, reference.weights[name], err_msg=name, **near)
 
 
-@pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_rates_equal_to_the_constants_change_nothing(built, rule):
     """To the last bit: neither the state nor the compiled step is another one."""
     constants = OPTIMIZERS[rule].as_dict()
@@ -496,7 +501,6 @@ def test_rmsprop_warmup_equals_100_epochs_by_hand(create, legacy):
     np.testing.assert_allclose(losses, expected, rtol=1e-10 if exact else 1e-3)
 
 
-@pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_training_is_deterministic_and_resumes_to_the_last_bit(built, rule, tmp_path):
     """Also after compiling, with dropout, and whatever rates an adapter had before: what matters is in the state."""
     order = np.random.default_rng(3).permutation(10)
@@ -745,7 +749,6 @@ def test_a_steps_loss_and_gradients_match_their_definitions(observed):
         np.testing.assert_allclose(found, (high - low) / 2e-6, rtol=1e-4, atol=1e-7, err_msg=name)
 
 
-@pytest.mark.parametrize("rule", OPTIMIZERS)
 def test_updates_follow_the_rule(observed, rule):
     """Over three steps, with the adapter's own gradients."""
     adapter, architecture, _, _, weights, _ = observed(rule)

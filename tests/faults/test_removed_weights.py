@@ -23,8 +23,12 @@ EXPERIMENT = {
 EVALUATION = "results/evaluations/e/mnist-mlp-flux/digits/chainer/cpu/stock.json"
 
 
-@pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGTERM"])
-def test_the_next_call_removes_the_rest(tmp_path, monkeypatch, signal_name):
+WITHOUT_DOCSTRINGS = {"PYTHONOPTIMIZE": "2", "PYTHONMALLOC": "debug", "PYTHONDONTWRITEBYTECODE": ""}
+"""Settings of a user with which assertions and docstrings are gone; the modules are compiled once."""
+
+
+@pytest.mark.parametrize(("signal_name", "variables"), [("SIGKILL", {}), ("SIGTERM", WITHOUT_DOCSTRINGS)])
+def test_the_next_call_removes_the_rest(tmp_path, monkeypatch, signal_name, variables):
     (tmp_path / "kills").mkdir()
     monkeypatch.setenv("KILLS", str(tmp_path / "kills"))
     python = tmp_path / "bin" / "python"
@@ -36,7 +40,8 @@ def test_the_next_call_removes_the_rest(tmp_path, monkeypatch, signal_name):
     name = write_config(tmp_path, {"experiments": {"e": EXPERIMENT}})
 
     def call(*arguments):
-        return snakemake(tmp_path, "--cores", "2", "--configfile", name, *arguments, PATH=path)
+        settings = variables | {"PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")}
+        return snakemake(tmp_path, "--cores", "2", "--configfile", name, *arguments, PATH=path, **settings)
 
     killed = call()
     assert killed.returncode != 0
