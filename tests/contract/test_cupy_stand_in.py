@@ -47,6 +47,7 @@ def failures(stand_in):
     return json.loads(done.stdout)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("fault", gpu_faults.FAULTS)
 def test_a_fault_in_the_gpu_path_is_found(failures, fault):
     expected = gpu_faults.FAULTS[fault][-1]

@@ -10,7 +10,14 @@ from train_by_hand import prepare_images, train
 from trainmark.frameworks.registry import known_frameworks
 
 TRAINERS = [
-    pytest.param(name, loop, marks=pytest.mark.skipif(bool(framework.missing_packages()), reason="not installed"))
+    pytest.param(
+        name,
+        loop,
+        marks=[
+            pytest.mark.skipif(bool(framework.missing_packages()), reason="not installed"),
+            *([pytest.mark.faults] if loop == "tuned" else []),  # only for their time
+        ],
+    )
     for name, framework in known_frameworks().items()
     for loop in framework.loops
 ]
@@ -55,7 +62,7 @@ def test_a_training_loads_no_package_that_it_does_not_use(folder, tmp_path, fram
 
 
 @pytest.mark.skipif(bool(known_frameworks()["keras-jax"].missing_packages()), reason="not installed")
-@pytest.mark.parametrize("loop", ["stock", "tuned"])
+@pytest.mark.parametrize("loop", ["stock", pytest.param("tuned", marks=pytest.mark.faults)])
 def test_a_program_from_the_cache_trains_the_same_bits(folder, tmp_path, loop):
     """The weights are equal with a fresh program, with one from the cache, and after every entry was damaged."""
     for name in ("images", "mean.npy"):

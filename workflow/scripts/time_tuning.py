@@ -6,7 +6,7 @@ A timing of the same training on this machine, in another experiment of these re
 import argparse
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,6 +41,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
     """Lock the device as for a run, time the steps, and write the result."""
     recipe, framework = RECIPES[arguments.recipe], arguments.framework
     code = digest(*timing_code(recipe, framework))  # computed before any wait, during which the code may be edited
+    names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)}
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         # imported here because numpy makes its threads when it is imported
         from trainmark.training.tuning import PlannedRuns, Timed, time_tuning, trainer
@@ -56,6 +57,21 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
             arguments.mean,
             arguments.packed,
         )
+        same = {
+            "inputs": {
+                "settings": dict(arguments.settings),
+                "recipe": recipe_values(recipe),
+                "dataset_sha256": timed.manifest["content_sha256"],
+                "code": code,
+            },
+            "machine": {
+                "host": platform.node(),
+                "cpu_model": cpu_model(),
+                "cpus": len(cpus),
+                "gpu": device_lock.gpu,
+                "packages_sha256": digest_of_packages(installed_packages())["packages_sha256"],
+            },
+        }
 
         def start(steps: Sequence[str], threads: int) -> Trainee:
             # Processes inherit CPUs and environment variables. A variable that one step sets, all later ones have, too.
@@ -67,38 +83,32 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
         def announce(text: str) -> None:
             print_line(f"{title}: {text}", terminal)
 
-        experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
-        runs = None
-        if experiment and arguments.settings["time_tuning"] == "auto":
-            repeats, epochs = experiment["repeats"], experiment["epochs"]
-            runs = PlannedRuns(repeats * len(epochs), repeats * sum(epochs))
-        machine = {
-            "host": platform.node(),
-            "cpu_model": cpu_model(),
-            "cpus": len(cpus),
-            "gpu": device_lock.gpu,
-            "packages_sha256": digest_of_packages(installed_packages())["packages_sha256"],
-        }
-        inputs = {
-            "settings": dict(arguments.settings),
-            "recipe": recipe_values(recipe),
-            "dataset_sha256": timed.manifest["content_sha256"],
-            "code": code,
-        }
-        names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)}
-        others = arguments.out.parents[len(Path(TUNING).parts) - 1].glob(TUNING.format_map(names | {"experiment": "*"}))
-        tuning = taken_over(others, {"inputs": inputs, "machine": machine})
-        if tuning:
-            announce(f"the same as in the experiment {tuning['experiment']}, which timed it")
+        if tuning := taken_over(timings_of_others(arguments.out, names), same):
+            announce(f"the experiment {tuning['experiment']} has the same training, and its timing is taken over")
         else:
+            planned = planned_runs(arguments)
             try:
-                measured = time_tuning(timed, start, len(cpus), runs, announce)
+                tuning = time_tuning(timed, start, len(cpus), planned and PlannedRuns(*planned), announce)
             except MeasurementError as error:
                 hint = "the timing needs the memory of two runs; time_tuning: false in the experiment leaves it out"
                 raise MeasurementError(f"{error}; {hint}") from error
-            times = {"started": started.isoformat(timespec="seconds"), "wall_seconds": time.monotonic() - begin}
-            tuning = {"inputs": inputs, "machine": machine, **times, **measured}
-    write_tuning(tuning | names, arguments.out)
+            tuning |= {"started": started.isoformat(timespec="seconds"), "wall_seconds": time.monotonic() - begin}
+    write_tuning(tuning | same | names, arguments.out)
+
+
+def timings_of_others(out: Path, names: Mapping[str, str]) -> list[Path]:
+    """Return the timed tunings of this training in all experiments. out: path of this one."""
+    depth = len(Path(TUNING).parts)
+    return sorted(out.absolute().parents[depth - 1].glob(TUNING.format_map({**names, "experiment": "*"})))
+
+
+def planned_runs(arguments: argparse.Namespace) -> tuple[int, int] | None:
+    """Return the numbers of runs and of epochs that the timing is for; None if it is not limited by them."""
+    experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
+    if not experiment or arguments.settings["time_tuning"] != "auto":
+        return None
+    repeats, epochs = experiment["repeats"], experiment["epochs"]
+    return repeats * len(epochs), repeats * sum(epochs)
 
 
 def main() -> None:
