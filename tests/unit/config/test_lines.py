@@ -33,24 +33,17 @@ def test_each_wrong_value_has_its_line_and_the_name_that_is_meant():
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "line"),
-    [
-        (("experiments", "first", "epochs"), 3),  # a key that is missing: where its mapping begins
-        (("experiments", "first", "frameworks", 0), 4),
-        (("experiments", "first", "frameworks", 9), 4),
-        (("experiments", "first", "frameworks", "x"), 4),
-        (("experiments", "first", "seed"), 3),  # from a merge
-        (("prepare",), None),
-        ((), None),
-    ],
-)
-def test_the_line_of_a_key(path, line):
-    assert line_of(Path(write(TEXT)), path) == line
-
-
-def test_a_value_of_the_command_line_has_no_line():
-    assert message_of(write("prepare: [digits]"), overrides={"prepare": 3}).startswith("--config: prepare: found 3")
+def test_the_line_of_a_key():
+    lines = {
+        ("experiments", "first", "epochs"): 3,  # a key that is missing: where its mapping begins
+        ("experiments", "first", "frameworks", 0): 4,
+        ("experiments", "first", "frameworks", 9): 4,
+        ("experiments", "first", "frameworks", "x"): 4,
+        ("experiments", "first", "seed"): 3,  # from a merge
+        ("prepare",): None,
+    }
+    file = Path(write(TEXT))
+    assert {path: line_of(file, path) for path in lines} == lines
 
 
 # --- sizes --------------------------------------------------------------------------------------------------------
@@ -87,21 +80,17 @@ def test_a_pipe_is_refused_and_not_waited_for():
     assert message_of("pipe.yaml") == "pipe.yaml: found no file, but a device or a pipe; allowed: a file"
 
 
-@pytest.mark.parametrize(
-    ("value", "read"),
-    [("true", True), ("TRUE", True), ("yes", True), ("off", False), (True, True), ("null", "found nothing")],
-)
+@pytest.mark.parametrize(("value", "read"), [("TRUE", True), ("off", False), (True, True), ("null", None)])
 def test_a_value_of_the_command_line_is_read_as_yaml(value, read):
     overrides = {"prepare": ["digits"], "offline": value}
-    if isinstance(read, str):
-        assert read in message_of(overrides=overrides)
+    if read is None:
+        assert "found nothing" in message_of(overrides=overrides)
     else:
         assert load_config([], overrides)[0]["offline"] is read
 
 
 def test_numbers_in_an_experiment_of_the_command_line():
-    """Snakemake leaves all within a list or a mapping as text."""
+    """Snakemake leaves all within a list or a mapping as text. Such a value has no line."""
     config, _ = load_config([], {"experiments": {"e": {"epochs": ["1", "2"], "description": ""}}})
     assert config["experiments"]["e"]["epochs"] == [1, 2]
-    refused = message_of(overrides={"prepare": ["digits"], "offline": 1})
-    assert refused == "--config: offline: found 1 (a whole number); allowed: true or false"
+    assert message_of(write("prepare: [digits]"), overrides={"prepare": "3"}).startswith("--config: prepare: found 3")

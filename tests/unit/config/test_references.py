@@ -65,15 +65,6 @@ def test_a_wrong_entry_is_refused(tmp_path, change, found):
     assert str(file) in str(raised.value)
 
 
-def test_a_double_key_and_a_missing_file_are_refused(tmp_path):
-    file = tmp_path / "references.yaml"
-    with pytest.raises(ConfigError, match="no such file"):
-        read_references(file)
-    file.write_text("references: []\nreferences: []\n")
-    with pytest.raises(ConfigError, match="twice"):
-        read_references(file)
-
-
 def test_the_schema_is_a_schema_and_the_file_is_where_it_says():
     jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA_FILE.read_text()))
     assert REFERENCES == REPOSITORY / "config" / "references.yaml"
