@@ -50,7 +50,7 @@ def test_a_right_catalogue_passes_and_leaves_the_schema_as_it_is(schema):
         ({"class_names": ["a", "b"]}, ".class_names: found 2 names; …10"),
         (
             {"files": [FILE, FILE | {"sha256": "1" * 64}]},
-            ".files[1].name: found 'a.gz' (text) twice; allowed: each file name once",
+            ".files[1].name: found 'a.gz' (text) twice; …each file name once",
         ),
         ({"files": []}, ".files: found an empty list; …"),
         ({"clases": 3}, ".clases: unknown key; …; did you mean classes?"),
@@ -118,29 +118,20 @@ ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
         (REVIEWS + f"[{ARCHIVE}]", ": lacks the key sequence_length; …\n: lacks the key vocabulary_size; …5 or more"),
         ("title: T, format: image_folder", ": lacks the key files or folder; allowed: one of them, or both"),
         # --- the keys of its format
-        (
-            FOLDER + "vocabulary_size: 10",
-            ".vocabulary_size: unknown key; allowed: title, format, classes, class_names, samples, folder, root, "
-            "test_share, seed, packed, unreadable_share, files",
-        ),
+        (FOLDER + "vocabulary_size: 10", ".vocabulary_size: unknown key; allowed: title, format, …, files"),
         (FOLDER + "unreadable_shares: 1", ".unreadable_shares: unknown key; …; did you mean unreadable_share?"),
         ("title: T, format: 5", ".format: found 5 (a whole number); …"),
         # --- values
         (FOLDER + "unreadable_share: 2", ".unreadable_share: found 2 (a whole number); …"),
         (FOLDER + "class_names: [cat, dog, cat]", ".class_names: found 'cat' (text) twice; …"),
-        (
-            FOLDER + "class_names: [yes, no]",
-            ".class_names[0]: found true (true or false); …\n.class_names[1]: found false (true or false); …",
-        ),
+        (FOLDER + "class_names: [a, no]", ".class_names[1]: found false (true or false); …"),
         (FOLDER + r'class_names: [a, "b\nc"]', r".class_names[1]: found 'b\nc' (text); …one line"),
         # --- paths that leave the folder
         *(
-            (
-                f"{FOLDER}root: '{root}'",
-                f".root: found '{root}' (text); …without ..{'' if root else '; or leave the key out'}",
-            )
-            for root in ("/data", "../x", "a/../../x", "a/..", "")
+            (f"{FOLDER}root: {root}", f".root: found '{root}' (text); …without ..")
+            for root in ("/data", "../x", "a/..")
         ),
+        (FOLDER + "root: ''", ".root: found '' (text); …without ..; or leave the key out"),
         (FOLDER + r'root: "a\n/.."', r".root: found 'a\n/..' (text); …"),
         # --- lists, and test images that are drawn
         (LISTED, ": lacks the key lists; …"),
@@ -152,10 +143,7 @@ ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
         # --- keys that don't fit one another
         (FOLDER + "classes: 2, class_names: [a, b, c]", ".class_names: found 3 names; …as classes, 2"),
         # --- choices of classes
-        (
-            SUBSET + "of: imagenete, classes: 2",
-            ".of: found 'imagenete' (text), which is no dataset; allowed: digits, …; did you mean imagenette?",
-        ),
+        (SUBSET + "of: imagenete, classes: 2", ".of: found 'imagenete' (text), which is no dataset; …; …imagenette?"),
         (
             SUBSET + "of: mini-imagenet-8, classes: 2",
             ".of: found 'mini-imagenet-8' (text), which is a choice of classes itself; allowed: digits, mnist, "
@@ -213,11 +201,7 @@ def test_what_is_wrong_with_the_config_itself_comes_before_its_datasets():
     ("earlier", "later", "expected"),
     [
         (f"mine: {{{FOLDER}}}", "mine: {classes: 1}", "b.yaml: datasets.mine.classes: found 1 (a whole number); …"),
-        (
-            f"mine: {{{FOLDER}vocabulary_size: 9}}",
-            "mine: {classes: 3}",
-            "a.yaml: datasets.mine.vocabulary_size: unknown key; …",
-        ),
+        (f"mine: {{{FOLDER}lists: 9}}", "mine: {classes: 3}", "a.yaml: datasets.mine.lists: unknown key; …"),
         (
             "fashion-mnist: {classes: 9}",
             "fashion-mnist: {title: T}",
@@ -227,11 +211,6 @@ def test_what_is_wrong_with_the_config_itself_comes_before_its_datasets():
             f"mine: {{{FOLDER}class_names: [a, b, c]}}",
             "mine: {classes: 2}",
             "a.yaml: datasets.mine.class_names: found 3 names; …classes, 2",
-        ),
-        (
-            "ilsvrc2012: {classes: 31}",
-            "ilsvrc2012: {folder: f}",
-            "a.yaml: datasets.ilsvrc2012.classes: found 31; …32 or more, since mini-imagenet-32…",
         ),
         (
             f"mine: {{{FOLDER}}}, mnist: {{title: T}}",
@@ -244,9 +223,3 @@ def test_the_file_that_is_blamed(earlier, later, expected):
     write(f"prepare: [digits]\ndatasets: {{{earlier}}}\n", "a.yaml")
     write(f"datasets: {{{later}}}\n", "b.yaml")
     assert_says(message_of("a.yaml", "b.yaml"), expected, "")
-
-
-def test_an_entry_on_the_command_line_is_blamed_on_it():
-    write("prepare: [mnist]\ndatasets: {mnist: {title: T}}\n", "a.yaml")
-    message = message_of("a.yaml", overrides={"datasets": {"mnist": {"samples": {"train": 0}}}})
-    assert_says(message, "datasets.mnist.samples.train: found 0 (a whole number); …", "--config: ")

@@ -158,10 +158,6 @@ def test_each_defect_of_the_sample_is_reported_with_its_line():
         *(({"arch": arch}, {"recipes": [f"imagenet-{arch}"]}) for arch in ("alex", "nin", "googlenet", "googlenetbn")),
         *(({"nclasses": n}, {"datasets": [f"mini-imagenet-{n}"]}) for n in (8, 20)),
         ({"nclasses": 1000}, {"datasets": ["ilsvrc2012"]}),
-        (
-            {"loadtype": "custom", "iterator": "thread"},
-            {"loader": {"iterator": "thread", "jobs": 8, "store": "memory"}},
-        ),
         ({"loaderjob": None, "iterator": "serial"}, {"loader": {"iterator": "serial", "jobs": None, "store": "files"}}),
         ({"optimizer": "rmsprop"}, {"optimizer": {"rule": "rmsprop"}}),
         ({"optimizer": "rmsprop_warmup"}, {"optimizer": {"rule": "rmsprop_warmup", "legacy": True}}),
@@ -174,16 +170,8 @@ def test_a_setting_becomes_todays(changes, expected):
 
 
 BY_DATASET_DIR = """\
-resource: q_node
-node: 2
-time: 00:20:00
-arch: resnet50
-initmodels: /data/init_models
-epoch: 4
-batchsize: 64
-working_dir: $HOME/examples
-dataset_dir: /data/ILSVRC2012
-out: ./results
+{resource: q_node, node: 2, time: "00:20:00", arch: resnet50, initmodels: /data/init_models, epoch: 4, batchsize: 64,
+ working_dir: $HOME/examples, dataset_dir: /data/ILSVRC2012, out: ./results}
 """
 BY_LISTS = """\
 nnodes: 2
@@ -200,45 +188,32 @@ arch: resnet50
 epoch: 10
 batchsize: 32
 loadtype: development
-iterator: thread
-optimizer: momentum_sgd
 """
 TRAINED = "arch: nin\nepoch: 1\nbatchsize: 1\n"
+ILSVRC = "/data/ILSVRC2012"
 OWN_LISTS = {"train": "/data/labels/train008.txt", "test": "/data/labels/val008.txt"}
 
 
 @pytest.mark.parametrize(
-    ("text", "entry", "store"),
+    ("text", "entry"),
     [
-        (
-            BY_DATASET_DIR,
-            {
-                "folder": "/data/ILSVRC2012",
-                "lists": {"train": "/data/ILSVRC2012/train.txt", "test": "/data/ILSVRC2012/val.txt"},
-            },
-            "files",
-        ),
-        (
-            BY_LISTS,
-            {"folder": "/data", "lists": OWN_LISTS, "roots": {"train": "img_train", "test": "img_val"}},
-            "memory",
-        ),
-        (BY_LISTS.replace("img_val", "img_train"), {"folder": "/data/img_train", "lists": OWN_LISTS}, "memory"),
+        (BY_DATASET_DIR, {"folder": ILSVRC, "lists": {"train": f"{ILSVRC}/train.txt", "test": f"{ILSVRC}/val.txt"}}),
+        (BY_LISTS, {"folder": "/data", "lists": OWN_LISTS, "roots": {"train": "img_train", "test": "img_val"}}),
+        (BY_LISTS.replace("img_val", "img_train"), {"folder": "/data/img_train", "lists": OWN_LISTS}),
         (
             BY_LISTS.replace("_root", "_folder").replace("train_folder: /data/img_train", "root: ~")
             .replace("val_folder:   /data/img_val", "dataset: $DATA").replace("/data/labels/val008.txt", "null"),
             {"folder": "/mine", "lists": OWN_LISTS | {"test": "/mine/val.txt"}},
-            "memory",
         ),
     ],
 )  # fmt: skip
-def test_lists_of_images_become_a_dataset(text, entry, store, monkeypatch):
+def test_lists_of_images_become_a_dataset(text, entry, monkeypatch):
     monkeypatch.setenv("DATA", "/mine")
     document = imported(text).document
     own = {"title": "Images of the lists of the original recipe", "format": "image_list"}
     assert document["datasets"] == {"imagenet-lists": own | entry}
     assert document["experiments"]["imagenet"]["datasets"] == ["imagenet-lists"]
-    assert document["experiments"]["imagenet"]["loader"]["store"] == store
+    assert document["experiments"]["imagenet"]["loader"]["store"] == ("memory" if "loadtype" in text else "files")
 
 
 def test_what_has_no_place_in_an_experiment_is_named_once():

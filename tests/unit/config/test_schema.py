@@ -25,16 +25,13 @@ ENTRY = SCHEMA["$defs"]["catalogue"]["additionalProperties"]["properties"]
 
 def keys() -> dict[str, dict]:
     """Every key of a config by its path: top level, experiment, input. Those of a dataset's entry have no default."""
+    inner = {f"experiments.*.{key}": EXPERIMENT[key] for key in ("input", "optimizer", "learning_rate_schedule")}
+    inner["experiments.*.commands.*.metrics"] = COMMAND["metrics"]
     return {
         **SCHEMA["properties"],
         **{f"experiments.*.{key}": part for key, part in EXPERIMENT.items()},
-        **{
-            f"experiments.*.{key}.{inner}": part
-            for key in ("input", "optimizer", "learning_rate_schedule")
-            for inner, part in EXPERIMENT[key]["properties"].items()
-        },
         **{f"experiments.*.commands.*.{key}": part for key, part in COMMAND.items()},
-        **{f"experiments.*.commands.*.metrics.{key}": part for key, part in COMMAND["metrics"]["properties"].items()},
+        **{f"{path}.{key}": part for path, outer in inner.items() for key, part in outer["properties"].items()},
     }
 
 
@@ -92,9 +89,9 @@ def test_what_is_refused_is_told_what_is_allowed(path, part):
 
 def test_unknown_keys_are_refused_at_every_level():
     entry = SCHEMA["$defs"]["catalogue"]["additionalProperties"]
-    parts = [entry, ENTRY["samples"], ENTRY["lists"], ENTRY["files"]["items"]]
-    for part in (SCHEMA, SCHEMA["$defs"]["experiment"], EXPERIMENT["input"], *parts):
-        assert part["additionalProperties"] is False
+    entries = [entry, ENTRY["samples"], ENTRY["lists"], ENTRY["files"]["items"]]
+    parts = [SCHEMA, SCHEMA["$defs"]["experiment"], EXPERIMENT["input"], *entries]
+    assert not any(part["additionalProperties"] for part in parts)
 
 
 def test_the_defaults_of_input_are_those_of_the_library():
@@ -107,9 +104,8 @@ def test_the_rules_and_constants_of_an_optimizer_are_those_of_the_library():
     assert keys["rule"]["enum"] == list(DEFAULT_CONSTANTS)
     assert set(keys) - {"rule"} == {name for constants in DEFAULT_CONSTANTS.values() for name in constants}
     for constants in DEFAULT_CONSTANTS.values():
-        assert {key: keys[key]["default"] for key in constants if key != "learning_rate"} == {
-            key: value for key, value in constants.items() if key != "learning_rate"
-        }
+        others = {key: value for key, value in constants.items() if key != "learning_rate"}
+        assert {key: keys[key]["default"] for key in others} == others
     assert EXPERIMENT["learning_rate_schedule"]["properties"]["factor"]["default"] == DEFAULT_FACTOR
 
 
