@@ -148,21 +148,22 @@ def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited):
     assert found == ({"report": 1, "all": 1}, [])
 
 
-@pytest.mark.parametrize(
-    ("change", "rule", "not_before"),
-    [
-        (FORMAT, "prepare_dataset", "download_dataset"),
-        (COMPARING, "certify", "train"),
-        (REPORTING["tables/tables"], "collect_records", "certify"),
-        (REPORTING["report/figures/save"], "plot_figures", "collect_records"),
-        (REPORTING["report/page"], "report", "plot_figures"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_an_edit_re_runs_its_rule_and_what_comes_after_it(edited, change, rule, not_before):
-    counts, _ = edited(change)
-    assert rule in counts
-    assert not_before not in counts
+OF_RULES = {
+    "datasets/digits/prepared": FORMAT,
+    "certificates/edited/mnist-mlp-flux/digits.json": COMPARING,
+    "tables/summary.csv": REPORTING["tables/tables"],
+    "figures/edited/mnist-mlp-flux/digits/loss.svg": REPORTING["report/figures/save"],
+    "report/index.html": REPORTING["report/page"],
+}
+
+
+def test_each_rule_has_its_code_as_a_parameter(edited, finished):
+    """Which edits are of which code: below."""
+    edited(*OF_RULES.values())
+    process = snakemake(finished, "--list-changes", "params", "--configfile", "experiment.yaml")
+    changed = process.stdout.split()
+    assert {f"results/{file}" for file in OF_RULES} <= set(changed), process.printed
+    assert "results/datasets/digits/mean.npy" not in changed
 
 
 # --- the digests by themselves ------------------------------------------------------------------------------------

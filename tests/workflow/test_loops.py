@@ -149,15 +149,3 @@ def test_an_edit_of_the_tuned_loop_makes_no_run_of_the_stock_loop_stale(finished
     assert dry.returncode == 0, dry.printed[-3000:]
     planned = re.findall(r"^rule train:.*?wildcards: [^\n]*loop=(\w+)", dry.stdout, re.MULTILINE | re.DOTALL)
     assert sorted(set(planned)) == loops
-
-
-def test_a_framework_without_a_tuned_loop_is_refused_before_any_job(tmp_path):
-    experiment = CONFIG["experiments"]["loops"] | {"frameworks": ["chainer", "keras-torch"], "baseline": None}
-    name = write_config(tmp_path, {"experiments": {"loops": experiment}})
-    refused = snakemake(tmp_path, "--cores", "2", "--configfile", name)
-    assert refused.returncode == 1
-    assert (
-        "loops[1]: found 'tuned' (text), but there is no tuned loop for keras-torch; allowed: stock" in refused.printed
-    )
-    assert "Traceback" not in refused.printed
-    assert not (tmp_path / "results").exists()

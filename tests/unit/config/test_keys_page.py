@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from trainmark.config.load import default_config
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -24,6 +26,14 @@ def test_keys_page_is_up_to_date():
 def test_validate_counts_runs(file, runs):
     # CUDA_VISIBLE_DEVICES is empty in the tests: auto means the CPU.
     assert validate(file).stdout.splitlines()[-1] == f"{runs} runs in all"
+
+
+def test_the_default_config_is_the_folders_or_else_the_clones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert default_config() == REPOSITORY / "config" / "config.yaml"
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").touch()
+    assert default_config() == Path("config", "config.yaml")
 
 
 def test_validate_names_the_datasets_to_prepare():

@@ -14,6 +14,8 @@ import yaml
 from trainmark.config.load import REPOSITORY, load_config, merge, plain, read_yaml
 from trainmark.datasets.catalogue import known_formats
 from trainmark.errors import ConfigError
+from trainmark.plan.campaign import Campaign
+from trainmark.plan.matrix import with_devices
 from trainmark.recipes.recipe import DEFAULT_CONSTANTS, InputTransform
 from trainmark.recipes.schedules import DEFAULT_FACTOR
 
@@ -129,7 +131,7 @@ def test_an_experiment_of_defaults_alone_loads():
 @pytest.mark.parametrize("file", shipped(), ids=lambda file: file.name)
 def test_every_shipped_config_loads(file):
     """What an input leaves out comes from the recipe, not from the schema."""
-    config, _ = load_config([file])
+    config, catalogue = load_config([file])
     given = yaml.safe_load(file.read_text())
     assert list(config["experiments"]) == list(given.get("experiments", {}))
     assert (config["prepare"], config["datasets"]) == (given.get("prepare", []), given.get("datasets", {}))
@@ -138,6 +140,8 @@ def test_every_shipped_config_loads(file):
         for key, part in EXPERIMENT.items():
             if key != "commands":  # whose own keys are filled, too
                 assert experiment[key] == given["experiments"][name].get(key, part["default"])
+    campaign = Campaign(with_devices(config, gpu_found=True), catalogue)
+    assert campaign.products and len(campaign.records) == len(campaign.order)
 
 
 def test_loading_changes_nothing_that_it_was_given():
