@@ -58,10 +58,7 @@ def test_without_a_report_make_says_what_to_do():
     assert "python3 workflow/scripts/open_report.py" in make("-n", "report").stdout
     script = subprocess.run([*OPEN_REPORT, "/nowhere"], env=environment(), capture_output=True, text=True, check=False)
     assert script.returncode == 1
-    assert script.stderr == (
-        "DataError: /nowhere/report/index.html: there is no report yet; "
-        "run make (or snakemake --cores 4), which writes it\n"
-    )
+    assert script.stderr.startswith("DataError: /nowhere/report/index.html: there is no report yet; run make (or ")
 
 
 def test_with_a_display_the_report_is_opened_in_the_browser(report):

@@ -83,11 +83,7 @@ NO_RESULT = {
         "learning_rate, variable.dtype) / ops",
     ),
     "terminal": (f"{LIBRARY}/training/display.py", "stopped by {signal_name}", "was stopped by {signal_name}"),
-    "a source": (
-        f"{LIBRARY}/recipes/catalogue.py",
-        'source="keras examples/mnist',
-        'source="the keras examples/mnist',
-    ),
+    "a source": (f"{LIBRARY}/recipes/catalogue.py", 'source="keras examples/mnist', 'source="the keras examples/mnist'),
     "another recipe": (f"{LIBRARY}/recipes/catalogue.py", "batch_size=128", "batch_size=64"),
     "another format": (
         f"{LIBRARY}/datasets/formats/idx.py",
@@ -105,11 +101,7 @@ ADAPTER = (f"{ADAPTERS}/chainer_adapter.py", "return np.concatenate(logits)", "r
 CERTIFIED_STEPS = (f"{LIBRARY}/parity/certified_training.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7")
 COMPARING = (f"{LIBRARY}/parity/compare.py", '"rounding": 1e-9', '"rounding": 1e-10')
 LOOP = (f"{LIBRARY}/training/run.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04")
-ARGUMENTS = (
-    f"{LIBRARY}/training/arguments.py",
-    '"--threads", type=int, default=1',
-    '"--threads", type=int, default=2',
-)
+ARGUMENTS = (f"{LIBRARY}/training/arguments.py", '"--threads", type=int, default=1', '"--threads", type=int, default=2')
 FORMAT = (f"{LIBRARY}/datasets/formats/digits.py", "import numpy as np", "import math\n\nimport numpy as np")
 REPORTING = {
     module: (

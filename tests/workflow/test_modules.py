@@ -7,13 +7,7 @@ import pytest
 import yaml
 from harness import REPOSITORY, copy_of_repository, environment, snakemake
 
-ONE_RUN = {
-    "recipes": ["mnist-mlp-flux"],
-    "frameworks": ["keras-jax"],
-    "devices": ["cpu"],
-    "epochs": [1],
-    "repeats": 1,
-}
+ONE_RUN = {"recipes": ["mnist-mlp-flux"], "frameworks": ["keras-jax"], "devices": ["cpu"], "epochs": [1], "repeats": 1}
 CONFIG = {"experiments": {"one": ONE_RUN}}
 RECORD = "results/runs/one/mnist-mlp-flux/digits/keras-jax/cpu/stock/epochs-1/repeat-1/record.json"
 MODULE = """\

@@ -33,10 +33,7 @@ def test_a_mirror_that_files_may_be_fetched_from(monkeypatch, tmp_path, mirror):
     ("mirror", "found"),
     [
         ("nowhere", "found nowhere, which is not an existing folder in {folder}"),
-        (
-            "ftp://user:pw@example.org/data?sig=key",
-            "found ftp://example.org/data, an address with an unknown scheme",
-        ),
+        ("ftp://user:pw@example.org/data?sig=key", "found ftp://example.org/data, an address with an unknown scheme"),
     ],
 )
 def test_a_mirror_that_is_none(monkeypatch, mirror, found):

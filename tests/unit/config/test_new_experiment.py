@@ -16,13 +16,9 @@ from trainmark.config.load import load_config, shipped_files
 SCRIPT = str(REPOSITORY / "workflow" / "scripts" / "new_experiment.py")
 OPTIONS = "--name quick --recipes mnist-mlp-flux --frameworks keras-jax,chainer --devices cpu --epochs 1 20 --repeats 1"
 EXPERIMENT = {
-    "recipes": ["mnist-mlp-flux"],
-    "datasets": ["digits"],
-    "frameworks": ["keras-jax", "chainer"],
-    "devices": ["cpu"],
-    "epochs": [1, 20],
-    "repeats": 1,
-}
+    "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["keras-jax", "chainer"], "devices": ["cpu"],
+    "epochs": [1, 20], "repeats": 1,
+}  # fmt: skip
 
 
 def run(folder, *options):
@@ -79,11 +75,6 @@ def test_in_the_clone_the_commands_are_short(tmp_path):
     assert start == f"  snakemake --cores 4 --resources gpu=1 --configfile {tmp_path}/my.yaml"
 
 
-def test_the_defaults_are_the_schemas(tmp_path):
-    run(tmp_path, "--name", "e")
-    assert load_config([tmp_path / "e.yaml"]) == load_config([], {"experiments": {"e": {}}})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -106,20 +97,16 @@ def test_what_it_refuses(tmp_path, options, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_exists_is_kept(tmp_path):
-    (tmp_path / "mine.yaml").write_text("mine")
-    done = run(tmp_path, "--out", "mine.yaml")
-    assert done.returncode == 1
-    assert done.stderr == "ConfigError: mine.yaml: not written (File exists); choose another file name\n"
-    assert (tmp_path / "mine.yaml").read_text() == "mine"
-
-
-def test_enter_takes_the_defaults(tmp_path):
+def test_enter_takes_the_defaults_which_are_the_schemas_and_a_file_that_exists_is_kept(tmp_path):
     done = answer(tmp_path, *[""] * 8)
     assert done.returncode == 0, done.stderr
     assert "my-experiment.yaml is written." in done.stdout
-    run(tmp_path, "--out", "by-options.yaml")
-    assert (tmp_path / "my-experiment.yaml").read_text() == (tmp_path / "by-options.yaml").read_text()
+    file = tmp_path / "my-experiment.yaml"
+    assert load_config([file]) == load_config([], {"experiments": {"my-experiment": {}}})
+    file.write_text("mine")
+    done = run(tmp_path, "--out", "my-experiment.yaml")
+    assert done.stderr == "ConfigError: my-experiment.yaml: not written (File exists); choose another file name\n"
+    assert (done.returncode, file.read_text()) == (1, "mine")
 
 
 def test_a_wrong_answer_is_asked_for_again_and_the_others_are_kept(tmp_path):

@@ -10,26 +10,19 @@ from trainmark.recipes.recipe import DEFAULT_CONSTANTS
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
-ADAM = "recipes: [mnist-mlp-chainer], datasets: [digits]"
-OPEN = "a number above 0 and below 1"
-
 
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
         # --- rules and constants that are unknown
-        (
-            "optimizer: {rule: momentum-sgd}",
-            "optimizer.rule: found 'momentum-sgd' (text); allowed: sgd, momentum_sgd, adam, rmsprop, rmsprop_warmup; "
-            "did you mean momentum_sgd?",
-        ),
+        ("optimizer: {rule: momentum-sgd}", "optimizer.rule: found 'momentum-sgd' …; …; did you mean momentum_sgd?"),
         ("optimizer: {rule: lars}", "optimizer.rule: found 'lars' (text); …"),
         ("optimizer: adam", "optimizer: found 'adam' (text); allowed: a mapping of rule, learning_rate, momentum, …"),
         ("optimizer: {beta1: 0.9}", "optimizer.beta1: unknown key; …; did you mean beta_1?"),
         # --- values
         ("optimizer: {learning_rate: 0}", "optimizer.learning_rate: found 0 (a whole number); …a number above 0"),
-        ("optimizer: {rule: momentum_sgd, momentum: 1}", f"optimizer.momentum: found 1 …; allowed: {OPEN}"),
-        ("optimizer: {rule: momentum_sgd, momentum: 0}", f"optimizer.momentum: found 0 …; allowed: {OPEN}"),
+        ("optimizer: {rule: momentum_sgd, momentum: 1}", "optimizer.momentum: found 1 …; …above 0 and below 1"),
+        ("optimizer: {rule: momentum_sgd, momentum: 0}", "optimizer.momentum: found 0 …; …above 0 and below 1"),
         ("optimizer: {rule: adam, epsilon: 0.0}", "optimizer.epsilon: found 0.0 (a number); allowed: …1.0e-30 or more"),
         # --- constants that the rule does not have
         (
@@ -38,34 +31,18 @@ OPEN = "a number above 0 and below 1"
             "beta_1, beta_2, epsilon, or another rule",
         ),
         (
-            f"{ADAM}, optimizer: {{rho: 0.9}}",
-            "optimizer.rho: …the rule adam of the recipe mnist-mlp-chainer has no rho; …beta_1, beta_2, epsilon, or …",
-        ),
-        ("optimizer: {rule: momentum_sgd, legacy: true}", "optimizer.legacy: …momentum_sgd has no legacy; …"),
-        (
             "recipes: [mnist-mlp-flux, mnist-mlp-keras], optimizer: {beta_1: 0.5}",  # the second has RMSprop
             "optimizer.beta_1: …rmsprop of the recipe mnist-mlp-keras has no beta_1; …learning_rate, rho, epsilon, …",
         ),
         # --- schedules
-        (
-            "learning_rate_schedule: {milestone: [30]}",
-            "learning_rate_schedule.milestone: unknown key; allowed: milestones, factor, scale_with_batch, "
-            "warmup_epochs; did you mean milestones?",
-        ),
-        (
-            "learning_rate_schedule: {milestones: [0, 30]}",
-            "learning_rate_schedule.milestones[0]: found 0 …; …1 or more",
-        ),
-        ("learning_rate_schedule: {milestones: [30, 30]}", "learning_rate_schedule.milestones: found 30 …twice; …"),
+        ("learning_rate_schedule: {factors: 1}", "learning_rate_schedule.factors: unknown key; …; …mean factor?"),
+        ("learning_rate_schedule: {milestones: [0, 9]}", "learning_rate_schedule.milestones[0]: found 0 …; …1 or more"),
+        ("learning_rate_schedule: {milestones: [9, 9]}", "learning_rate_schedule.milestones: found 9 …twice; …"),
         (
             "learning_rate_schedule: {milestones: 2.5}",
-            "learning_rate_schedule.milestones: found 2.5 …; allowed: a whole number, 1 or more, or a list of them",
+            "learning_rate_schedule.milestones: found 2.5 …; …a list of them",
         ),
-        (
-            "learning_rate_schedule: {factor: 0.5}",
-            "learning_rate_schedule.factor: found 0.5 (a number), but there are no milestones; allowed: no factor, or "
-            "milestones with it",
-        ),
+        ("learning_rate_schedule: {factor: 0.5}", "learning_rate_schedule.factor: found 0.5 …no milestones; …"),
         (
             "learning_rate_schedule: {warmup_epochs: 5}",
             "learning_rate_schedule.warmup_epochs: found 5 …, but the rate is not scaled; …scale_with_batch: true",
@@ -76,8 +53,7 @@ OPEN = "a number above 0 and below 1"
         ),
         (
             "optimizer: {rule: rmsprop_warmup}, learning_rate_schedule: {milestones: [30]}",
-            "learning_rate_schedule: found {milestones: [30]} (a mapping), but the rule rmsprop_warmup has a schedule "
-            "of its own; allowed: no learning_rate_schedule, or another rule",
+            "learning_rate_schedule: found {milestones: [30]} (a mapping), but the rule …; …",
         ),
     ],
 )

@@ -62,12 +62,6 @@ def test_a_changed_entry_is_changed_in_that_config_alone():
     assert load("prepare: [mnist]\n")[1] == shipped_catalogue(), "what a caller does to its copy"
 
 
-def test_a_list_of_files_takes_the_place_of_a_list_whole():
-    file = f"{{name: b.tgz, md5: {'b' * 32}, bytes: 5, urls: ['file:///data/b.tgz']}}"
-    _, catalogue = load(f"prepare: [imagenette]\ndatasets: {{imagenette: {{files: [{file}]}}}}\n")
-    assert [file["name"] for file in catalogue["imagenette"]["files"]] == ["b.tgz"]
-
-
 IMAGE_FILES = ("image_lists", (3, 256, 256))
 
 
