@@ -167,11 +167,8 @@ def test_a_logger_plugin_keeps_its_place(monkeypatch):
 def test_the_sentence_of_a_log(text, sentence):
     Path("job.log").write_text(text)
     assert last_error(Path("job.log")) == sentence
-
-
-def test_a_log_that_is_missing_or_no_text():
     Path("job.log").write_bytes(b"\xff\x00\nOSError: x\n" + b"\xff" * 10)
-    assert last_error(Path("job.log")).startswith("OSError: x")
+    assert last_error(Path("job.log")).startswith("OSError: x"), "a log that is no text"
     assert last_error(Path("missing")) == last_error(None) == ""
 
 
