@@ -166,12 +166,8 @@ def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and
     assert not installed.exists(), "it was installed in a temporary folder"
 
 
-@pytest.mark.parametrize("parts", [(), ("first", "second")])
-def test_run_takes_parts_by_name(bundle, tmp_path, parts):
-    assert " ".join(("parts:", *parts)) in run(bundle, tmp_path, *parts).stdout.splitlines()
-
-
-def test_run_refuses_what_is_no_part_and_no_command(bundle, tmp_path):
+def test_run_takes_parts_by_name_and_refuses_what_is_none_and_no_command(bundle, tmp_path):
+    assert "parts: first second" in run(bundle, tmp_path, "first", "second").stdout.splitlines()
     assert run(bundle, tmp_path, "third", "first").stderr == (
         "there is no part and no command third; the parts are first, second\n"
     )

@@ -109,9 +109,18 @@ def recorded(folder, program, **options):
     return read_record(folder / "record.json")
 
 
-def test_the_record_of_a_command(tmp_path):
-    program = "report(1, 0.5, 0.8, 0.3); report(2, 0.25, 0.9, 0.3); report(3, 0.2, 0.95, 0.3)\nopen('model', 'w')"
-    record = recorded(tmp_path, program, epochs=3)
+def test_the_record_of_a_command_with_placeholders_and_variables(tmp_path):
+    folder = tmp_path / "with a blank"
+    folder.mkdir()
+    program = (
+        "report(1, 0.5, 0.8, 0.3); report(2, 0.25, 0.9, 0.3); report(3, 0.2, 0.95, 0.3)\nopen('model', 'w')\n"
+        "print(sys.argv[1:], os.environ['HERE'] == os.getcwd(), os.environ['SEED'])"
+    )
+    command = "python {folder}/program.py -e {epochs} {device_flag} -t {threads} '{a: 1}' \"two words\""
+    record = recorded(
+        folder, program, epochs=3, settings=SETTINGS | {"seed": 7}, command=command,
+        device_flag={"cpu": "-g -1", "gpu": "-g 0"}, variables={"HERE": "{folder}", "SEED": "{seed}"},
+    )  # fmt: skip
     assert record["status"] == "ok" and record["run"]["framework"] == "command"
     assert [entry["batch_loss"] for entry in record["curves"]] == [0.5, 0.25, 0.2]
     assert record["result"]["test_accuracy"] == 0.95 and record["result"]["test_loss"] is None
@@ -120,20 +129,9 @@ def test_the_record_of_a_command(tmp_path):
     assert record["curves"][0]["seconds"] > record["curves"][1]["seconds"]  # it holds the start of Python, too
     assert record["provenance"]["environment"]["kind"] == "venv"
     assert record["provenance"]["versions"]["numpy"]
-    assert os.listdir(tmp_path / "work") == ["model"]  # what the command wrote stays, the fetched files do not
-
-
-def test_placeholders_and_variables(tmp_path):
-    tmp_path = tmp_path / "with a blank"
-    tmp_path.mkdir()
-    program = "print(sys.argv[1:], os.environ['HERE'] == os.getcwd(), os.environ['SEED']); report(1)"
-    command = "python {folder}/program.py -e {epochs} {device_flag} -t {threads} '{a: 1}' \"two words\""
-    recorded(
-        tmp_path, program, epochs=1, settings=SETTINGS | {"seed": 7},
-        command=command, device_flag={"cpu": "-g -1", "gpu": "-g 0"}, variables={"HERE": "{folder}", "SEED": "{seed}"},
-    )  # fmt: skip
-    words = "['-e', '1', '-g', '-1', '-t', '1', '{a: 1}', 'two words'] True 7"
-    assert words in (tmp_path / "log").read_text()
+    assert os.listdir(folder / "work") == ["model"]  # what the command wrote stays, the fetched files do not
+    words = "['-e', '3', '-g', '-1', '-t', '1', '{a: 1}', 'two words'] True 7"
+    assert words in (folder / "log").read_text()
 
 
 APPTAINER = """#!/bin/sh

@@ -61,6 +61,8 @@ def test_progress_bars_and_colours_do_not_hide_a_line():
     ]
     metrics = metrics_with_defaults(format="regex", pattern=r"och 1 loss (?P<loss>\S+)")
     assert seconds_of(metrics, text, epochs=1) == [3.0]
+    before, after = "é\n".encode()[:1], "é\n".encode()[1:]
+    assert list(lines_of([(1.0, before), (2.0, after)])) == [(2.0, "é")], "a character in two pieces is one"
 
 
 def test_csv_and_keras_csv_logger():
@@ -116,11 +118,6 @@ def test_an_epoch_ends_with_its_last_line():
 
 def test_a_loss_that_is_not_finite_is_a_value_in_a_table():
     assert csv_of("epoch,loss,val_loss\n1,0.5,\n1,,0.6\n2,inf,\n2,,NaN\n") == [[0.5, "Infinity"], [0.6, "NaN"]]
-
-
-def test_a_character_in_two_pieces_is_one():
-    before, after = "é\n".encode()[:1], "é\n".encode()[1:]
-    assert list(lines_of([(1.0, before), (2.0, after)])) == [(2.0, "é")]
 
 
 def test_json_lines_of_other_events_are_left_out():

@@ -77,19 +77,14 @@ def runs_of(*files: Path) -> list:
     return expand_runs(with_devices(load_config(files)[0], gpu_found=False))
 
 
-def test_the_imagenet_config_has_every_network_and_number_of_classes_of_the_original():
+def test_the_imagenet_config_and_the_file_that_it_shows_for_other_photographs(tmp_path):
     runs = runs_of(CONFIGS / "imagenet.yaml")
     assert {run.recipe for run in runs} == {name for name in RECIPES if name.startswith("imagenet-")}
     assert {run.dataset for run in runs} == {"ilsvrc2012", *(f"mini-imagenet-{n}" for n in (8, 16, 32))}
     assert {run.epochs for run in runs} == {90}
-
-
-def test_the_file_that_the_imagenet_config_shows_points_it_at_other_photographs(tmp_path):
-    text = (CONFIGS / "imagenet.yaml").read_text()
-    (shown,) = re.findall(r"^# small.yaml:\n((?:#   .*\n)+)", text, re.MULTILINE)
-    small = tmp_path / "small.yaml"
-    small.write_text(re.sub("^#   ", "", shown, flags=re.MULTILINE))
-    runs = runs_of(CONFIGS / "imagenet.yaml", small)
+    (shown,) = re.findall(r"^# small.yaml:\n((?:#   .*\n)+)", (CONFIGS / "imagenet.yaml").read_text(), re.MULTILINE)
+    (tmp_path / "small.yaml").write_text(re.sub("^#   ", "", shown, flags=re.MULTILINE))
+    runs = runs_of(CONFIGS / "imagenet.yaml", tmp_path / "small.yaml")
     assert len(runs) == 15 and {(run.dataset, run.epochs) for run in runs} == {("mine", 2)}
 
 

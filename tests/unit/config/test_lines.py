@@ -46,13 +46,10 @@ def test_the_line_of_a_key():
     assert {path: line_of(file, path) for path in lines} == lines
 
 
-def test_a_file_of_100_mb_is_refused_at_once():
+def test_a_file_of_100_mb_is_refused_at_once_and_a_pipe_is_not_waited_for():
     with open("large.yaml", "wb") as file:
         file.truncate(100_000_000)
     assert message_of("large.yaml") == "large.yaml: found 100,000,000 bytes; allowed: at most 1,000,000"
-
-
-def test_a_pipe_is_refused_and_not_waited_for():
     os.mkfifo("pipe.yaml")
     assert message_of("pipe.yaml") == "pipe.yaml: found no file, but a device or a pipe; allowed: a file"
 

@@ -43,16 +43,11 @@ def test_a_mirror_that_is_none(monkeypatch, mirror, found):
     assert refusal(EXPERIMENTS) == f"TRAINMARK_MIRROR: {expected}"
 
 
-def test_the_environment_does_not_count_where_the_config_names_a_mirror(monkeypatch):
+def test_what_does_not_count(monkeypatch):
+    """The environment beside a config that names a mirror, or if it is empty; and all where nothing is fetched."""
     monkeypatch.setenv("TRAINMARK_MIRROR", "nowhere")
     Path("m").mkdir()
     assert load(f"mirror: m\n{EXPERIMENTS}")["mirror"] == "m"
-
-
-def test_no_mirror(monkeypatch):
+    assert load(f"mirror: nowhere\n{EXPERIMENTS}", fetches=False)["mirror"] == "nowhere"
     monkeypatch.setenv("TRAINMARK_MIRROR", "")
     assert load(EXPERIMENTS)["mirror"] is None
-
-
-def test_a_machine_that_fetches_nothing_may_lack_the_folder():
-    assert load(f"mirror: nowhere\n{EXPERIMENTS}", fetches=False)["mirror"] == "nowhere"

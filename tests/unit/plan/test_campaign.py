@@ -31,15 +31,12 @@ def test_files():
     assert campaign_of(frameworks=["chainer"]).certificates == [], "one trainer has nobody to be compared with"
 
 
-def test_packed_images_are_an_input_and_an_option_where_the_loader_asks_for_them():
+def test_packed_images_are_an_option_where_the_loader_asks_for_them():
     photographs = {"recipes": ["imagenet-nin"], "datasets": ["imagenette-160"]}
     group = wildcards(recipe="imagenet-nin", dataset="imagenette-160")
-    files = campaign_of(**photographs)
-    assert files.packed_images(group) == [] and files.packed_option(group) == ""
+    assert campaign_of(**photographs).packed_option(group) == ""
     mapped = campaign_of(**photographs, loader={"store": "mapped"})
-    folder = "results/datasets/imagenette-160/packed"
-    assert mapped.packed_images(group) == [f"{folder}/train.npy", f"{folder}/test.npy"]
-    assert mapped.packed_option(group) == f"--packed {folder}"
+    assert mapped.packed_option(group) == "--packed results/datasets/imagenette-160/packed"
 
 
 def test_a_settings_place_in_the_schema_says_what_it_makes_stale():

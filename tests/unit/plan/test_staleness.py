@@ -167,21 +167,15 @@ def tables(campaign, tmp_path):
     return manifest
 
 
-def test_tables_of_these_records_are_kept_and_others_made_anew(campaign, tables):
+def test_tables_are_made_anew_for_other_runs_edited_records_and_an_edited_or_deleted_table(campaign, tables, tmp_path):
     assert campaign.stale_tables(CELL, with_code=True) == []
     assert campaign_of(repeats=1).stale_tables(CELL, with_code=True) == ["runs", "records"]
     assert campaign_of(seed=5).stale_tables(CELL, with_code=True) == ["runs"], "another order"
-
-
-def test_tables_of_an_edited_record_are_made_anew(campaign, tables, tmp_path):
-    """Though the digest in it is as it was."""
-    path = tmp_path / campaign.records[0]
-    path.write_text(path.read_text().replace('"accuracy": 0.75', '"accuracy": 0.5'))
+    path, table = tmp_path / campaign.records[0], tmp_path / TABLES / "summary.csv"
+    text = path.read_text()
+    path.write_text(text.replace('"accuracy": 0.75', '"accuracy": 0.5'))  # the digest in it is as it was
     assert campaign.stale_tables(CELL, with_code=True) == ["records"]
-
-
-def test_an_edited_or_deleted_table_is_made_anew(campaign, tables, tmp_path):
-    table = tmp_path / TABLES / "summary.csv"
+    path.write_text(text)
     table.write_text("a,c\n")
     assert campaign.stale_tables(CELL, with_code=True) == ["content"]
     table.unlink()

@@ -56,12 +56,14 @@ def test_glorot_uniform_moments():
 
 
 def test_every_recipe_names_an_initializer():
-    assert {recipe.initializer for recipe in RECIPES.values()} <= set(KERNEL_INITIALIZERS)
-    assert RECIPES["mnist-mlp-chainer"].initializer == "lecun_normal"
-    assert RECIPES["mnist-mlp-keras"].initializer == "glorot_uniform"
-    assert RECIPES["imdb-cnn"].initializer == "glorot_uniform"
-    he_normal = [name for name, recipe in RECIPES.items() if recipe.initializer == "he_normal"]
-    assert he_normal == ["imagenet-nin"]
+    found = {name: recipe.initializer for name, recipe in RECIPES.items()}
+    assert set(found.values()) <= set(KERNEL_INITIALIZERS)
+    assert found["mnist-mlp-chainer"] == "lecun_normal"
+    assert found["mnist-mlp-keras"] == found["imdb-cnn"] == "glorot_uniform"
+    assert [name for name in found if found[name] == "he_normal"] == ["imagenet-nin"]
+    networks = [recipe.architecture(recipe.input_shape, 10) for recipe in RECIPES.values()]
+    roles = {parameter.role for network in networks for parameter in network.arrays()}
+    assert roles == {"kernel", *OTHER_INITIALIZERS}, "every role of an array has one"
 
 
 def test_resnets_dense_layer_is_initialized_like_chainers_linear():
@@ -105,12 +107,6 @@ def test_embeddings_are_drawn_as_keras_draws_them():
     assert array.shape == (400, 30)
     assert 0.0499 < np.abs(array).max() <= 0.05
     assert array.std() == pytest.approx(0.1 / np.sqrt(12), rel=0.02)
-
-
-def test_every_role_of_an_array_has_an_initializer():
-    networks = [recipe.architecture(recipe.input_shape, 10) for recipe in RECIPES.values()]
-    roles = {parameter.role for network in networks for parameter in network.arrays()}
-    assert roles == {"kernel", *OTHER_INITIALIZERS}
 
 
 # --- batches ------------------------------------------------------------------------------------------------------
