@@ -10,30 +10,19 @@ from trainmark.config.load import load_config
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
-def exponential(item: str, levels: int = 30) -> str:
-    """A document whose keys each hold the one before ten times."""
-    lines = ["a0: &a0 [x, x]" if item == "list" else "a0: &a0 {x: 1}"]
-    for level in range(1, levels):
-        before = [f"*a{level - 1}"] * 10
-        held = {
-            "list": f"[{', '.join(before)}]",
-            "mapping": f"{{{', '.join(f'k{i}: {name}' for i, name in enumerate(before))}}}",
-            "merge": f"{{<<: [{', '.join(before)}]}}",
-        }[item]
-        lines.append(f"a{level}: &a{level} {held}")
-    return "\n".join(lines)
+EXPONENTIAL = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30))]
+MERGED = ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 30))]
 
 
 @pytest.mark.parametrize(
     "bomb",
     [
-        exponential("list"),
-        exponential("mapping"),
-        exponential("merge"),
+        "\n".join(EXPONENTIAL),
+        "\n".join(MERGED),
         f"a: &a [{', '.join(['x'] * 2000)}]\nb: [{', '.join(['*a'] * 2000)}]",
         f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]",
     ],
-    ids=["exponential lists", "exponential mappings", "exponential merges", "quadratic", "long texts"],
+    ids=["exponential lists", "exponential merges", "quadratic", "long texts"],
 )
 def test_a_bomb_is_refused_in_a_sentence_and_at_once(bomb):
     start = time.monotonic()
