@@ -55,9 +55,13 @@ def test_a_settings_place_in_the_schema_says_what_it_makes_stale():
 
 
 def test_whether_the_tuning_is_timed_makes_no_run_of_the_stock_loop_stale():
-    timed, not_timed = campaign_of(), campaign_of(time_tuning=False)
+    loops = {"loops": ["stock", "tuned"]}
+    timed, not_timed = campaign_of(**loops), campaign_of(**loops, time_tuning=False)
+    tuned = next(run for run in timed.runs if trainer_in(vars(run)) == ("chainer", "cpu", "tuned"))
     assert timed.settings(wildcards()) == not_timed.settings(wildcards())
-    assert timed.settings(wildcards(loop="tuned")) != not_timed.settings(wildcards(loop="tuned"))
+    assert timed.settings(tuned) != not_timed.settings(tuned)
+    assert "--tuning results/tuning/small/mnist-mlp-flux/digits/chainer/cpu/tuned.json" in timed.training_options(tuned)
+    assert not_timed.tunings == [] and "--tuning" not in not_timed.training_options(tuned)
 
 
 def test_settings_and_recipes_are_documents():
