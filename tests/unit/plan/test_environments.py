@@ -31,11 +31,11 @@ def images(tmp_path, monkeypatch):
     return (tmp_path / environments.IMAGES).write_text
 
 
-@pytest.mark.parametrize("reference", [ADDRESS, FILE])
-def test_an_image_with_a_digest_is_taken(images, tmp_path, reference):
-    images(f"data: {reference}\n")
-    assert image_of("data") == (reference if reference == ADDRESS else str(tmp_path / FILE))
-    assert image_of("report") is None
+def test_an_image_with_a_digest_is_taken(images, tmp_path):
+    with pytest.raises(DeploymentError, match="names no image of the environment data; make images builds it"):
+        required_image("data")
+    images(f"data: {ADDRESS}\nreport: {FILE}\n")
+    assert (image_of("data"), image_of("report"), image_of("other")) == (ADDRESS, str(tmp_path / FILE), None)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,6 @@ def test_what_is_refused(images, reference, message):
     images(f"data: {reference}\n")
     with pytest.raises(DeploymentError, match=message):
         image_of("data")
-
-
-def test_an_environment_without_image_is_refused(images):
-    with pytest.raises(DeploymentError, match="names no image of the environment data; make images builds it"):
-        required_image("data")
 
 
 def test_a_job_knows_the_image_that_snakemake_pulled(images, monkeypatch):
