@@ -6,22 +6,20 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from itertools import chain
 
 import gpu_parts
 import pytest
 from gpu.gpu_runs import cpus_of_worker, experiments
-from harness import FRAMEWORKS, REPOSITORY, Wildcards
+from harness import FRAMEWORKS, REPOSITORY, pretended_nvidia_smi, snakemake, write_config
 from parity.certify_networks import is_certified, table_lines
 
-from trainmark.config.load import load_config
 from trainmark.machine import cpus
 from trainmark.machine.locks import hold_device
 from trainmark.parity.compare import NOT_CERTIFIED, Pair
 from trainmark.parity.sentences import Location
-from trainmark.plan.campaign import Campaign
-from trainmark.plan.matrix import with_devices
 
 
 @pytest.mark.parametrize(
@@ -128,14 +126,16 @@ def test_no_test_waits_behind_the_workflow(tmp_path):
     assert [name for worker, name in ran if worker == busy] == ["test_gpu_workflow"]
 
 
-def test_the_workflow_has_the_jobs_that_its_time_is_for():
-    config, catalogue = load_config([], {"experiments": experiments(FRAMEWORKS)})
-    campaign = Campaign(with_devices(config, gpu_found=True), catalogue)
-    groups = {(run.experiment, run.recipe, run.dataset): Wildcards(vars(run)) for run in campaign.runs}
-    traced = [len(campaign.traces(group)) for group in groups.values() if campaign.certificate(group)]
-    assert (len(campaign.records), sum(traced), len(traced)) == (16, 10, 3)
-    assert len(campaign.certificates) == 3 and len(campaign.tunings) == 1
-    assert len({run.framework for run in campaign.runs if run.device == "gpu"}) == 3
+def test_the_workflow_has_the_jobs_that_its_time_is_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    commands = pretended_nvidia_smi(tmp_path / "bin", ["GPU-0a"])
+    name = write_config(tmp_path, {"experiments": experiments(FRAMEWORKS)})
+    path = f"{os.path.dirname(sys.executable)}{os.pathsep}{commands}{os.pathsep}{os.environ['PATH']}"
+    planned = snakemake(tmp_path, "--dry-run", "--configfile", name, PATH=path)
+    assert planned.returncode == 0, planned.printed
+    jobs = Counter(dict(re.findall(r"^(\w+) +(\d+)$", planned.stdout, re.MULTILINE)))
+    expected = {"train": "16", "trace_training": "10", "check_gpu": "3", "time_tuning": "1", "certify": "3"}
+    assert {rule: jobs[rule] for rule in expected} == expected
 
 
 # --- which pairs ask for which class ------------------------------------------------------------------------------
