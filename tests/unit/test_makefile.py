@@ -36,22 +36,15 @@ def test_help_lists_every_target_and_first_what_users_need():
     assert {"all", *listed} - {""} == set(re.findall(r"^([a-z][a-z-]*):(?!=)", text, re.MULTILINE))
 
 
-def test_setting_up_says_how_much_space_it_takes():
-    """Only what make would print: -B, as if nothing were installed."""
+def test_setting_up_says_how_much_space_it_takes_and_torch_is_none_of_the_gpu_builds():
+    """Only what make would print: -B, as if nothing were installed; -o, as if all were."""
     assert "requirements.txt: once, a few minutes, 3.1 GB" in make("-n", "-B", "all", "GPU=").stdout
     assert "requirements-gpu.txt: once, a few minutes, 8.8 GB" in make("-n", "-B", "all", "GPU=GPU 0").stdout
-
-
-def test_environments_are_made_ahead_for_a_config():
-    """tests/workflow/test_conda.py runs this call."""
+    done = make("torch", "GPU=GPU 0: NVIDIA H200", "-o", ".venv/.installed")
+    assert done.returncode != 0 and "call snakemake --sdm conda" in done.stdout
+    # tests/workflow/test_conda.py runs this call
     command = make("-n", "prepare", "CONFIG=my.yaml", "-o", ".venv/.installed").stdout
     assert "snakemake --sdm conda --conda-create-envs-only --cores 1 --configfile my.yaml" in command
-
-
-def test_torch_is_not_installed_beside_the_gpu_builds():
-    done = make("torch", "GPU=GPU 0: NVIDIA H200", "-o", ".venv/.installed")
-    assert done.returncode != 0
-    assert "call snakemake --sdm conda" in done.stdout
 
 
 def test_without_a_report_make_says_what_to_do():
