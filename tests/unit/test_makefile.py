@@ -42,7 +42,7 @@ def test_setting_up_says_how_much_space_it_takes_and_torch_is_none_of_the_gpu_bu
     assert "requirements-gpu.txt: once, a few minutes, 8.8 GB" in make("-n", "-B", "all", "GPU=GPU 0").stdout
     done = make("torch", "GPU=GPU 0: NVIDIA H200", "-o", ".venv/.installed")
     assert done.returncode != 0 and "call snakemake --sdm conda" in done.stdout
-    # tests/workflow/test_conda.py runs this call
+    # tests/environments/test_conda.py runs this call
     command = make("-n", "prepare", "CONFIG=my.yaml", "-o", ".venv/.installed").stdout
     assert "snakemake --sdm conda --conda-create-envs-only --cores 1 --configfile my.yaml" in command
 
