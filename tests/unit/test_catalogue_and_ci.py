@@ -3,7 +3,6 @@
 import os
 import re
 
-import pytest
 import yaml
 
 from trainmark.config.load import REPOSITORY, load_config
@@ -18,16 +17,15 @@ CONTENT_TABLE = re.findall(r"^\| `([^`]+)` \|", CONFIG_README.read_text(), re.MU
 # --- the workflow catalogue: what its README asks of repositories with standardized usage ----------------------------
 
 
-def test_the_readme_names_what_the_catalogue_searches_for():
+def test_the_catalogue_finds_what_it_searches_for_and_where_it_looks():
     text = (REPOSITORY / "README.md").read_text().lower()
     assert "snakemake" in text and "workflow" in text
-
-
-def test_the_catalogues_settings():
     usage = yaml.safe_load(CATALOGUE_FILE.read_text())["usage"]
     assert set(usage) == {"mandatory-flags", "software-stack-deployment", "report"}
     assert set(usage["mandatory-flags"]) == {"desc", "flags"}
     assert usage["software-stack-deployment"] == {"conda": True} and usage["report"] is True
+    assert (REPOSITORY / "workflow" / "Snakefile").is_file()
+    assert {path.suffix for path in (REPOSITORY / "workflow" / "rules").iterdir()} == {".smk"}
 
 
 def test_every_rule_has_the_conda_environment_that_the_settings_promise():
@@ -37,17 +35,9 @@ def test_every_rule_has_the_conda_environment_that_the_settings_promise():
     assert "report(" in rules
 
 
-def test_the_main_snakefile_and_its_rules_are_where_the_catalogue_looks():
-    assert (REPOSITORY / "workflow" / "Snakefile").is_file()
-    assert {path.suffix for path in (REPOSITORY / "workflow" / "rules").iterdir()} == {".smk"}
-
-
-@pytest.mark.parametrize("target", [*LINKS, *CONTENT_TABLE])
-def test_what_config_readme_names_is_there(target):
-    assert (CONFIG_README.parent / target).exists()
-
-
-def test_config_readme_names_every_file_beside_it():
+def test_config_readme_names_every_file_beside_it_and_no_other():
+    for target in [*LINKS, *CONTENT_TABLE]:
+        assert (CONFIG_README.parent / target).exists(), target
     beside = {path.name for path in CONFIG_README.parent.iterdir()} - {"README.md"}
     assert beside == {name.rstrip("/") for name in CONTENT_TABLE if not name.startswith("..")}
 
@@ -69,23 +59,14 @@ def test_the_test_config_is_small_and_needs_no_download():
 # --- CI ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def ci():
-    return yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text())
-
-
-def test_ci_runs_the_repositorys_own_script_on_the_supported_versions(ci):
+def test_ci_runs_the_repositorys_own_script_on_the_supported_versions_and_may_only_read():
+    ci = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text())
     (job,) = ci["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
     assert os.access(REPOSITORY / ".ci" / "run", os.X_OK)
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12"]
     assert "(3, 11) <= sys.version_info[:2] <= (3, 12)" in (REPOSITORY / "Makefile").read_text()
-
-
-def test_ci_may_only_read_and_its_actions_are_pinned(ci):
-    assert ci["permissions"] == {"contents": "read"}
-    (job,) = ci["jobs"].values()
-    assert "permissions" not in job
+    assert ci["permissions"] == {"contents": "read"} and "permissions" not in job
     actions = [step["uses"] for step in job["steps"] if "uses" in step]
     assert len(actions) == 2
-    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", action) for action in actions)
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", action) for action in actions), "they are pinned"

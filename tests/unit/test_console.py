@@ -69,58 +69,47 @@ print("for the person", file=terminal)
 """
 
 
-def redirected(*arguments: str) -> subprocess.CompletedProcess:
-    folder = str(Path(console.__file__).parents[1])
-    return subprocess.run(
-        [sys.executable, "-c", REDIRECT, *arguments],
-        env={"PYTHONPATH": folder}, check=True, capture_output=True, text=True,
-    )  # fmt: skip
+TO_THE_LOG = "by print\nby descriptor 1\nby descriptor 2\n"
+HERE = {"PYTHONPATH": str(Path(console.__file__).parents[1]), "PYTHONIOENCODING": "utf-8"}
 
 
-def test_what_frameworks_print_goes_to_the_log(tmp_path):
+def python(code: str, *arguments: str, closed: str = "") -> tuple[str, str]:
+    """(output, errors) of a Python that runs code, perhaps without some streams."""
+    command = shlex.join([sys.executable, "-c", code, *arguments])
+    done = subprocess.run(
+        f"{command} {closed}", shell=True, env=HERE, capture_output=True, encoding="utf-8", check=False
+    )
+    return done.stdout, done.stderr
+
+
+def test_what_frameworks_print_goes_to_the_log_which_begins_anew(tmp_path):
     log = tmp_path / "deep" / "x.log"
-    done = redirected(str(log))
-    assert (done.stdout, done.stderr) == ("", "for the person\n")
-    assert log.read_text() == "by print\nby descriptor 1\nby descriptor 2\n"
-
-
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_the_log_takes_the_place_of_streams_that_were_closed(tmp_path, closed):
-    log = tmp_path / "x.log"
-    code = f"{REDIRECT}sys.stdout.flush(), sys.stderr.write('by stream\\n')"
-    command = shlex.join([sys.executable, "-c", code, str(log)])
-    folder = str(Path(console.__file__).parents[1])
-    assert subprocess.run(f"{command} {closed}", shell=True, env={"PYTHONPATH": folder}, check=False).returncode == 0
-    assert log.read_text() == "by print\nby descriptor 1\nby descriptor 2\nby stream\n"
-
-
-def test_a_log_begins_anew(tmp_path):
-    log = tmp_path / "x.log"
+    log.parent.mkdir()
     log.write_text("an older and much longer log\n" * 50)
-    redirected(str(log))
-    assert log.read_text() == "by print\nby descriptor 1\nby descriptor 2\n"
+    assert python(REDIRECT, str(log)) == ("", "for the person\n")
+    assert log.read_text() == TO_THE_LOG
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_the_log_takes_the_place_of_streams_that_were_closed(tmp_path, closed):
+    log = tmp_path / "x" / "x.log"
+    python(f"{REDIRECT}sys.stdout.flush(), sys.stderr.write('by stream\\n')", str(log), closed=closed)
+    assert log.read_text() == f"{TO_THE_LOG}by stream\n"
 
 
 def test_without_a_log_nothing_moves():
-    done = redirected()
-    assert done.stdout == "by print\nby descriptor 1\n"
-    assert done.stderr == "by descriptor 2\nfor the person\n"
+    assert python(REDIRECT) == ("by print\nby descriptor 1\n", "by descriptor 2\nfor the person\n")
 
 
 def test_keep_log_copies_errors_and_adds_the_traceback(tmp_path, capsys):
+    """Names that are no UTF-8 do not keep it from that."""
     log = tmp_path / "folder" / "log"
     with pytest.raises(DataError), keep_log(log):
         print("half way", file=sys.stderr)
-        raise DataError("no such file")
-    assert capsys.readouterr().err == "half way\n"
-    assert log.read_text().startswith("half way\nTraceback")
-    assert log.read_text().endswith("DataError: no such file\n")
-
-
-def test_keep_log_writes_names_that_are_no_utf_8(tmp_path):
-    with pytest.raises(DataError), keep_log(tmp_path / "log"):
         raise DataError("caf\udce9 holds no image")
-    assert (tmp_path / "log").read_text(encoding="utf-8").endswith("DataError: caf\\udce9 holds no image\n")
+    assert capsys.readouterr().err == "half way\n"
+    assert log.read_text(encoding="utf-8").startswith("half way\nTraceback")
+    assert log.read_text(encoding="utf-8").endswith("DataError: caf\\udce9 holds no image\n")
 
 
 @pytest.mark.parametrize("watched", [True, False])
@@ -146,10 +135,7 @@ def test_only_a_commands_own_output_is_seen():
         "    sys.stderr.write('by a library')\n"
         "print('after'); sys.exit('an error')\n"
     )
-    folder = str(Path(console.__file__).parents[1])
-    here = {"PYTHONPATH": folder, "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run([sys.executable, "-c", code], env=here, capture_output=True, encoding="utf-8", check=False)
-    assert (done.stdout, done.stderr) == ("before\ndéjà vu\nafter\n", "a sentence\nan error\n")
+    assert python(code) == ("before\ndéjà vu\nafter\n", "a sentence\nan error\n")
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [(0.02, 3), (60, 0)])
@@ -161,8 +147,7 @@ def test_a_long_wait_is_said_again_and_again_and_for_how_long(seconds, lines):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (52, "52 s"), (89, "89 s"), (150, "2 min"), (12000, "3 h 20 min")],
+    ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (150, "2 min"), (12000, "3 h 20 min")]
 )
 def test_durations(seconds, text):
     assert in_words(seconds) == text

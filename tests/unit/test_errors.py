@@ -11,40 +11,42 @@ from trainmark import errors
 from trainmark.errors import ConfigError, DataError, DeviceError, RecordError, TrainmarkError, run_command
 
 
-@pytest.mark.parametrize("kind", [TrainmarkError, ConfigError, DataError, DeviceError, RecordError])
-def test_a_sentence_and_status_1(kind):
-    def main():
-        raise kind("the file x is missing")
-
-    with pytest.raises(SystemExit) as caught:
-        run_command(main)
-    assert caught.value.code == f"{kind.__name__}: the file x is missing"
-
-
-def test_a_command_that_works():
-    called = []
-    assert run_command(lambda: called.append(1)) is None
-    assert called == [1]
-
-
-@pytest.mark.parametrize("error", [ValueError("x"), KeyError("x"), OSError("x")])
-def test_any_other_error_is_left_alone(error):
+def raising(error):
     def main():
         raise error
 
-    with pytest.raises(type(error)) as caught:
-        run_command(main)
-    assert caught.value is error
+    return main
 
 
-@pytest.mark.parametrize(("name", "where"), [("a/b.json", " (a/b.json)"), (None, "")])
-def test_a_full_disk_is_one_sentence(name, where):
-    def main():
-        raise OSError(errno.ENOSPC, "No space left on device", name)
+def full_disk(name):
+    return OSError(errno.ENOSPC, "No space left on device", name)
 
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        *(
+            (kind("the file x is missing"), f"{kind.__name__}: the file x is missing")
+            for kind in (DataError, ConfigError)
+        ),
+        (full_disk("a/b.json"), "the disk is full (a/b.json): No space left on device; make room, and run it again"),
+        (full_disk(None), "the disk is full: No space left on device; make room, and run it again"),
+    ],
+)
+def test_a_sentence_and_status_1(error, sentence):
     with pytest.raises(SystemExit) as caught:
-        run_command(main)
-    assert caught.value.code == f"the disk is full{where}: No space left on device; make room, and run it again"
+        run_command(raising(error))
+    assert caught.value.code == sentence
+
+
+def test_a_command_that_works_and_any_other_error_are_left_alone():
+    called = []
+    assert run_command(lambda: called.append(1)) is None
+    assert called == [1]
+    for error in (ValueError("x"), OSError("x")):
+        with pytest.raises(type(error)) as caught:
+            run_command(raising(error))
+        assert caught.value is error
 
 
 @pytest.mark.parametrize(

@@ -107,14 +107,11 @@ def test_the_table_shows_the_frameworks_and_what_differs_from_the_lock():
     }  # fmt: skip
 
 
-def test_each_large_package_that_is_missing_is_named_with_what_needs_it():
+def test_what_is_missing_and_what_can_not_be_are_told(tmp_path):
     assert gpu_bundle.missing_lines(gpu_bundle.LARGE) == []
     assert gpu_bundle.missing_lines(gpu_bundle.LARGE.keys() - {"pandas"}) == [
         "pandas is not there, and too large for this folder: tests that need tables and reports skip"
     ]
-
-
-def test_no_pip_and_no_folder_for_results_are_refused(tmp_path):
     assert gpu_bundle.refusal(True, tmp_path) is None
     assert "lacks pip, which installs the wheels" in gpu_bundle.refusal(False, tmp_path)
     assert f"{tmp_path}/none can't be written: name a folder with OUT=" in gpu_bundle.refusal(True, tmp_path / "none")
@@ -167,20 +164,15 @@ def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and
     ]
     installed = Path((tmp_path / "gpu-results-first.json").read_text())
     assert not installed.exists(), "it was installed in a temporary folder"
-    assert run(bundle, tmp_path, "python", "-c", code, OUT="/none").stderr == (
-        "/none can't be written: name a folder with OUT=... ./run\n"
-    )
 
 
-@pytest.mark.parametrize("parts", [(), ("second",), ("first", "second")])
-def test_run_takes_parts_by_name(bundle, tmp_path, parts):
-    assert " ".join(("parts:", *parts)) in run(bundle, tmp_path, *parts).stdout.splitlines()
-
-
-def test_run_refuses_what_is_no_part_and_no_command(bundle, tmp_path):
+def test_run_takes_parts_by_name_and_refuses_what_is_none_and_no_command(bundle, tmp_path):
+    assert "parts: first second" in run(bundle, tmp_path, "first", "second").stdout.splitlines()
     assert run(bundle, tmp_path, "third", "first").stderr == (
         "there is no part and no command third; the parts are first, second\n"
     )
+    done = run(bundle, tmp_path, "python", "-c", "", OUT="/none")
+    assert done.stderr == "/none can't be written: name a folder with OUT=... ./run\n"
 
 
 def test_results_of_interrupted_tests_are_kept(bundle, tmp_path):

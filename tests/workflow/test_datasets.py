@@ -257,36 +257,9 @@ def test_too_many_unreadable_images(tmp_path):
     assert "own: 12 training and 8 test samples in 4 classes, 2 left out as unreadable" in process.printed
 
 
-def test_offline_names_what_is_missing(tmp_path):
-    settings = {"offline": True, "prepare": ["imdb"]}
-    printed = failed(tmp_path, settings)
-    for name in ("aclImdb_v1.tar.gz", "imdb_word_index.json"):
-        assert f"results/datasets/imdb/raw/{name}" in printed
-    assert "offline" in printed
-
-
 def test_a_file_that_no_place_has(tmp_path):
+    """What else is refused when a dataset is fetched or prepared: tests/unit/datasets."""
     settings = config(tmp_path) | {"prepare": ["archived"], "offline": False}
     (tmp_path / "mirror" / "archived" / "animals.tgz").unlink()
     printed = failed(tmp_path, settings)
     assert "animals.tgz of the dataset archived could not be downloaded from its only source (" in printed
-
-
-def test_a_mirror_that_is_not_there(tmp_path):
-    settings = config(tmp_path) | {"mirror": str(tmp_path / "nowhere")}
-    printed = failed(tmp_path, settings)
-    assert re.search(r"experiment.yaml, line \d+: mirror: found .*nowhere, which is not an existing folder; ", printed)
-    assert not (tmp_path / "results").exists()
-
-
-def test_a_hostile_archive(tmp_path):
-    settings = config(tmp_path) | {"prepare": ["archived"]}
-    hostile = tar({"animals/train/cat/1.JPEG": photograph(1), "../../../../escaped": b"x"})
-    settings["datasets"]["archived"]["files"] = [on_mirror(tmp_path, "archived", "animals.tgz", hostile)]
-    assert "its member '../../../../escaped' begins at a root or drive, or has '..'" in failed(tmp_path, settings)
-    assert not list(tmp_path.rglob("escaped"))
-
-
-def test_a_folder_that_is_not_there(tmp_path):
-    settings = {"prepare": ["image-folder"]}
-    assert "images, the `folder` of Images of your own, does not exist or cannot be read" in failed(tmp_path, settings)

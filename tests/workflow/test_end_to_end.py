@@ -169,11 +169,7 @@ def test_censored_runs_are_shown_as_such(page, tiny):
     rows = list(csv.DictReader((tiny.results / "tables" / "summary.csv").open()))
     censored = {row["experiment"]: row for row in rows if row["experiment"] != "tiny"}
     shown = {name: (row["test_loss_median"], row["diverged"], row["out_of_memory"]) for name, row in censored.items()}
-    assert shown == {
-        "diverging-nan": ("", "1", "0"),
-        "diverging-inf": ("", "1", "0"),
-        "out-of-memory": ("", "0", "1"),
-    }
+    assert shown == {"diverging-nan": ("", "1", "0"), "diverging-inf": ("", "1", "0"), "out-of-memory": ("", "0", "1")}
     text = (tiny.results / "tables" / "summary.txt").read_text()
     assert "1 of 1 diverged" in text
     assert "1 of 1 out of memory" in text

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -84,11 +83,11 @@ def test_the_report_shows_the_scores(finished):
     assert "16 test\ntexts of 400 token ids in 2 classes" in page
 
 
-@pytest.mark.parametrize("way", ["file", "standard input", "-"])
+@pytest.mark.parametrize("way", ["file", "-"])
 def test_predict_answers_every_line_and_says_nothing_else(finished, tmp_path, way):
     (tmp_path / "reviews.txt").write_text(REVIEWS)
-    arguments = {"file": [tmp_path / "reviews.txt"], "standard input": [], "-": ["-"]}[way]
-    done = predict(run_folder(finished), *arguments, input=None if way == "file" else REVIEWS)
+    argument = tmp_path / "reviews.txt" if way == "file" else "-"
+    done = predict(run_folder(finished), argument, input=None if way == "file" else REVIEWS)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"negative\t\d\.\d{4}\n(negative|positive)\t\d\.\d{4}\npositive\t\d\.\d{4}\n", done.stdout)
 
@@ -144,19 +143,9 @@ def test_predict_says_what_is_missing_while_a_run_holds_every_cpu(finished, tmp_
         assert waiting.result().stdout.count("\n") == 1
 
 
-def test_predict_refuses_in_one_sentence(finished, tmp_path):
-    shutil.copytree(run_folder(finished), tmp_path / "apart")
-    (tmp_path / "apart" / "weights.npz").write_bytes(b"x")
-    dataset = ["--dataset-folder", finished / "results/datasets/texts/prepared"]
-    refused = {
-        "RecordError: ": [tmp_path / "nowhere"],
-        "has no trained weights": [run_folder(finished, "forgotten", 1)],
-        "is damaged or of another run": [tmp_path / "apart", *dataset],
-        "does not exist; name its prepared folder with --dataset-folder": [tmp_path / "apart"],
-        "line 2: not UTF-8 text": [run_folder(finished)],
-    }
-    for words, arguments in refused.items():
-        done = predict(*arguments, input=b"good\nd\xe9j\xe0\n", text=False)
-        message = done.stderr.decode()
-        assert (done.returncode, done.stdout, message.count("\n")) == (1, b"", 1), message
-        assert words in message
+def test_predict_refuses_in_one_sentence(finished):
+    """Which sentences there are: tests/unit/prediction."""
+    done = predict(run_folder(finished), input=b"good\nd\xe9j\xe0\n", text=False)
+    message = done.stderr.decode()
+    assert (done.returncode, done.stdout, message.count("\n")) == (1, b"", 1), message
+    assert "line 2: not UTF-8 text" in message

@@ -51,10 +51,6 @@ def test_a_site_file_with_a_mistake_is_refused_before_anything_is_planned(valida
     assert "config/site.yaml: options.all: Slurm has no value acount; allowed: " in refused.stderr
 
 
-def test_an_unknown_profile_is_refused(validate):
-    assert "there is no cluster profile lsf; allowed: slurm, gridengine, tsubame" in validate("lsf").stderr
-
-
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_profile_has_the_settings_of_the_default_one(profile):
     default, own = (

@@ -57,56 +57,22 @@ def test_a_link_to_the_snakefile_leads_to_the_clone(tmp_path):
     assert process.returncode == 0, process.printed
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "expected.yaml", "examples/imdb.yaml", "examples/imagenette-320.yaml"])
-def test_shipped_configs_plan(tmp_path, name):
-    dry = snakemake(tmp_path, "-n", "--configfile", str(REPOSITORY / "config" / name))
-    assert dry.returncode == 0, dry.printed
-
-
-@pytest.mark.parametrize(
-    ("config", "sentence"),
-    [
-        (
-            {"experiments": {"one": {"framworks": ["chainer"]}}},
-            "experiment.yaml, line 3: experiments.one.framworks: unknown key; allowed: description, recipes, "
-            "datasets, frameworks, commands, devices, loops, epochs, repeats, seed, batch_size, "
-            "memory_limit_mib, keep_weights, input, optimizer, learning_rate_schedule, loader, checkpoint_steps, "
-            "evaluation_steps, evaluation_batch_size, time_tuning, compilation_cache, target_accuracy, baseline, "
-            "initial_weights; did you mean frameworks?",
-        ),
-        (
-            run_config({"epochs": [-1]}),
-            "experiment.yaml, line 4: experiments.one.epochs[0]: found -1 (a whole number); allowed",
-        ),
-        (run_config({"recipes": ["mnist-mlp-kears"]}), "did you mean mnist-mlp-keras?"),
-    ],
-)
-@pytest.mark.parametrize("dry", [["-n"], ["--cores", "1"]])
-def test_broken_config_is_one_sentence(tmp_path, config, sentence, dry):
-    refused = snakemake(tmp_path, *dry, "--configfile", write_config(tmp_path, config))
+def test_broken_config_is_one_sentence(tmp_path):
+    """Which sentences there are: tests/unit/config. A value of the command line is named as such."""
+    name = write_config(tmp_path, run_config({"epochs": [-1]}))
+    refused = snakemake(tmp_path, "--cores", "1", "--configfile", name, "--config", "mirorr=x")
     assert refused.returncode == 1
-    assert sentence in refused.printed
+    assert "experiment.yaml, line 4: experiments.one.epochs[0]: found -1 (a whole number); allowed" in refused.printed
+    assert re.search("^--config: mirorr: unknown key; .* did you mean mirror.$", refused.printed, re.MULTILINE)
     assert "Traceback" not in refused.printed
     assert not (tmp_path / "results").exists()
-
-
-def test_command_line_value_is_named_as_such(tmp_path):
-    name = write_config(tmp_path, run_config({}))
-    refused = snakemake(tmp_path, "-n", "--configfile", name, "--config", "mirorr=x")
-    assert refused.returncode == 1
-    assert "--config: mirorr: unknown key" in refused.printed
-    assert "did you mean mirror?" in refused.printed
 
 
 def test_gpu_that_is_not_there_stops_before_any_job(tmp_path):
     name = write_config(tmp_path, run_config({"devices": ["gpu"]}))
     refused = snakemake(tmp_path, "--cores", "2", "--resources", "gpu=1", "--configfile", name)
     assert refused.returncode == 1
-    assert (
-        f"the experiment one asks for the device gpu, and {platform.node()} has none that can be used"
-        in refused.printed
-    )
-    assert "change `devices` to auto or [cpu]" in refused.printed
+    assert f"the experiment one asks for the device gpu, and {platform.node()} has none that" in refused.printed
     assert "Traceback" not in refused.printed
     assert not (tmp_path / "results" / "datasets").exists()
 
@@ -128,11 +94,8 @@ def test_a_framework_that_is_not_installed_stops_before_any_job(tmp_path):
     name = write_config(tmp_path, run_config({"devices": ["cpu"], "frameworks": ["keras-torch", "chainer"]}))
     refused = snakemake(tmp_path, "--cores", "2", "--configfile", name)
     assert refused.returncode == 1
-    assert refused.printed.splitlines()[-1] == (
-        "the framework keras-torch needs the package torch, which is not installed; `make torch` installs it in .venv, "
-        "--sdm conda gives each framework an environment of its own, or take keras-torch out of the experiment's "
-        "frameworks"
-    )
+    last = refused.printed.splitlines()[-1]
+    assert last.startswith("the framework keras-torch needs the package torch, which is not installed; `make torch`")
     assert not (tmp_path / "results" / "datasets").exists()
 
 
@@ -161,14 +124,8 @@ def test_terminal_shows_a_bar(tiny, tmp_path):
     command = [sys.executable, str(REPOSITORY / "workflow/scripts/train.py"), "--experiment", "e", "--recipe"]
     command += ["mnist-mlp-flux", "--dataset", "digits", "--dataset-folder", str(data / "prepared"), "--mean"]
     command += [str(data / "mean.npy"), "--framework", "chainer", "--device", "cpu", "--epochs", "90", "--repeat", "1"]
-    command += [
-        "--settings",
-        json.dumps(harness.settings()),
-        "--out",
-        str(tmp_path / "record.json"),
-        "--log",
-        str(tmp_path / "log"),
-    ]
+    command += ["--settings", json.dumps(harness.settings()), "--out", str(tmp_path / "record.json")]
+    command += ["--log", str(tmp_path / "log")]
     terminal, its_end = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 80))
     subprocess.run(command, check=True, stdout=its_end, stderr=its_end, env=environment())

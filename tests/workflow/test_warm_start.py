@@ -73,7 +73,7 @@ def test_the_certificate_is_of_the_same_weights(folder):
     assert pair["parity"] in ("bitwise", "rounding")
 
 
-def test_a_changed_file_makes_runs_and_certificate_again_and_a_missing_one_is_refused(folder):
+def test_a_changed_file_makes_runs_and_certificate_again(folder):
     file = folder / "trained" / "weights.npz"
     assert "Nothing to be done" in run(folder, {"warm": WARM}, "-n").printed
     content = dict(np.load(file))
@@ -83,10 +83,3 @@ def test_a_changed_file_makes_runs_and_certificate_again_and_a_missing_one_is_re
     dry = run(folder, {"warm": WARM}, "-n").printed
     for rule, jobs in {"train": 4, "trace_training": 2, "certify": 1}.items():
         assert [rule, str(jobs)] in [line.split() for line in dry.splitlines()], dry
-    file.unlink()
-    refused = run(folder, {"warm": WARM}, "-n")
-    assert refused.returncode != 0 and "Traceback" not in refused.printed
-    assert (
-        "experiments.warm.initial_weights: found 'trained/weights.npz' (text), a file that does not exist; allowed: "
-        f"weights.npz of a run of {RECIPE} with 10 classes, in any framework, or null"
-    ) in refused.printed

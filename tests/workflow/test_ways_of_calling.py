@@ -53,9 +53,7 @@ NOT_EXECUTING = {
     "dry run by its executor": ["--executor", "dryrun", "--forceall"],
     "a batch": ["--batch", "collect_records=1/2", "--dry-run"],
     "touch": ["--touch"],
-    "touch all": ["--touch", "--forceall"],
     "touch by its executor": ["--executor", "touch", "--forceall"],
-    "touch a part": ["--touch", "--until", "train"],
 }
 
 TRACE = "traces/tiny/mnist-mlp-flux/digits/chainer/cpu/stock.npz"
@@ -64,7 +62,6 @@ TRACE = "traces/tiny/mnist-mlp-flux/digits/chainer/cpu/stock.npz"
 MEAN = "results/datasets/digits/mean.npy"
 MEAN_ALONE = {
     "until": ["--until", "compute_mean_image", "--forcerun", "compute_mean_image"],
-    "omit from": ["--omit-from", "trace_training", "train", "--forcerun", "compute_mean_image"],
     "allowed rules": ["--allowed-rules", "compute_mean_image", "--forcerun", "compute_mean_image"],
     "target": [MEAN, "--force", "--target-files-omit-workdir-adjustment"],
     "target job": ["--target-jobs", "compute_mean_image:dataset=digits", "--force"],

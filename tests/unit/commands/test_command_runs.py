@@ -22,12 +22,9 @@ CSV = {"format": "csv", "file": "log.csv", "columns": {"loss": "loss"}}
 WRONG = {
     "no such program": ({"command": "no-such-program {epochs}"}, "", "there is no program no-such-program"),
     "a script that is no program": ({"command": "./program.py"}, "", "there is no program ./program.py"),
-    "no such script": ({"command": "python missing.py"}, "", "exit status 2; its last line: .*can't open file"),
     "exit status 1": ({}, "report(1); sys.exit('the GPU burns')", "exit status 1; its last line: the GPU burns"),
-    "an exception": ({}, "import no_such_module", "last line: ModuleNotFoundError: No module named 'no_such_module'"),
     "nothing printed": ({}, "sys.exit(3)", "exit status 3; it printed nothing"),
     "ended by a signal": ({}, "os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
-    "no line that matches": ({}, "print('finished')", "its output has no line that matches the pattern"),
     "a file that is not written": ({"metrics": {"format": "chainer-log-report"}}, GOOD, "did not write result/log"),
     "an output without end": ({}, "while True: print('x' * 10**6)", r"printed more than 100 MiB"),
     "a file without end": (
@@ -35,14 +32,9 @@ WRONG = {
         "f = open('log.csv', 'w')\nwhile True: f.write('1,' * 10**6)",
         r"log\.csv has more than 100 MiB",
     ),
-    "a child that outlives it": (
+    "grandchildren that outlive it": (
         {},
-        f"subprocess.Popen(['sleep', '1000'], start_new_session=True); {GOOD}",
-        r"left processes at work, which were stopped \(sleep\)",
-    ),
-    "grandchildren that ignore SIGTERM": (
-        {},
-        "if os.fork() == 0: signal.signal(15, signal.SIG_IGN); os.setsid(); os.fork(); time.sleep(1000)\n" + GOOD,
+        f"if os.fork() == 0: os.setsid(); os.fork(); time.sleep(1000)\n{GOOD}",
         r"left processes at work, which were stopped \(python, python\)",
     ),
     "the guard killed": (
@@ -73,9 +65,10 @@ def test_a_wrong_command_is_one_sentence_and_leaves_nothing(wrong, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_run_leaves_no_process(number, tmp_path):
-    """Also if the command ignores SIGTERM and has a child in another session, and if the run itself is killed."""
+    """Also if the command has a child in another session, if both ignore SIGTERM, and if the run itself is killed."""
+    ignore = "signal.signal(15, signal.SIG_IGN)\n" if number == signal.SIGTERM else ""
     program = (
-        "signal.signal(15, signal.SIG_IGN)\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+        f"{ignore}subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
         "report(1)\nopen('started', 'w')\ntime.sleep(1000)"
     )
     process = run_script(tmp_path, program)
@@ -116,9 +109,18 @@ def recorded(folder, program, **options):
     return read_record(folder / "record.json")
 
 
-def test_the_record_of_a_command(tmp_path):
-    program = "report(1, 0.5, 0.8, 0.3); report(2, 0.25, 0.9, 0.3); report(3, 0.2, 0.95, 0.3)\nopen('model', 'w')"
-    record = recorded(tmp_path, program, epochs=3)
+def test_the_record_of_a_command_with_placeholders_and_variables(tmp_path):
+    folder = tmp_path / "with a blank"
+    folder.mkdir()
+    program = (
+        "report(1, 0.5, 0.8, 0.3); report(2, 0.25, 0.9, 0.3); report(3, 0.2, 0.95, 0.3)\nopen('model', 'w')\n"
+        "print(sys.argv[1:], os.environ['HERE'] == os.getcwd(), os.environ['SEED'])"
+    )
+    command = "python {folder}/program.py -e {epochs} {device_flag} -t {threads} '{a: 1}' \"two words\""
+    record = recorded(
+        folder, program, epochs=3, settings=SETTINGS | {"seed": 7}, command=command,
+        device_flag={"cpu": "-g -1", "gpu": "-g 0"}, variables={"HERE": "{folder}", "SEED": "{seed}"},
+    )  # fmt: skip
     assert record["status"] == "ok" and record["run"]["framework"] == "command"
     assert [entry["batch_loss"] for entry in record["curves"]] == [0.5, 0.25, 0.2]
     assert record["result"]["test_accuracy"] == 0.95 and record["result"]["test_loss"] is None
@@ -127,20 +129,9 @@ def test_the_record_of_a_command(tmp_path):
     assert record["curves"][0]["seconds"] > record["curves"][1]["seconds"]  # it holds the start of Python, too
     assert record["provenance"]["environment"]["kind"] == "venv"
     assert record["provenance"]["versions"]["numpy"]
-    assert os.listdir(tmp_path / "work") == ["model"]  # what the command wrote stays, the fetched files do not
-
-
-def test_placeholders_and_variables(tmp_path):
-    tmp_path = tmp_path / "with a blank"
-    tmp_path.mkdir()
-    program = "print(sys.argv[1:], os.environ['HERE'] == os.getcwd(), os.environ['SEED']); report(1)"
-    command = "python {folder}/program.py -e {epochs} {device_flag} -t {threads} '{a: 1}' \"two words\""
-    recorded(
-        tmp_path, program, epochs=1, settings=SETTINGS | {"seed": 7},
-        command=command, device_flag={"cpu": "-g -1", "gpu": "-g 0"}, variables={"HERE": "{folder}", "SEED": "{seed}"},
-    )  # fmt: skip
-    words = "['-e', '1', '-g', '-1', '-t', '1', '{a: 1}', 'two words'] True 7"
-    assert words in (tmp_path / "log").read_text()
+    assert os.listdir(folder / "work") == ["model"]  # what the command wrote stays, the fetched files do not
+    words = "['-e', '3', '-g', '-1', '-t', '1', '{a: 1}', 'two words'] True 7"
+    assert words in (folder / "log").read_text()
 
 
 APPTAINER = """#!/bin/sh
@@ -167,14 +158,12 @@ def test_a_command_in_a_container(tmp_path, monkeypatch):
 
 def test_a_loss_that_becomes_nan_is_a_result(tmp_path):
     record = recorded(tmp_path, "report(1, 2.5); report(2, 'nan'); report(3, 'nan')", epochs=3)
-    assert record["status"] == "diverged"
+    assert (record["status"], len(record["curves"])) == ("diverged", 2)
     assert record["diverged"] == {"kind": "nan", "epoch": 2, "step": None, "last_finite_loss": 2.5}
-    assert len(record["curves"]) == 2
 
 
 def test_exceeding_the_memory_limit_is_a_result(tmp_path):
-    program = "import subprocess\nsubprocess.run([sys.executable, '-c', 'x = bytearray(3 * 10**8); input()'], stdin=0)"
-    program = program.replace("input()", "import time; time.sleep(1000)")
+    program = "subprocess.run([sys.executable, '-c', 'x = bytearray(3 * 10**8); import time; time.sleep(1000)'])"
     record = recorded(tmp_path, program, settings=SETTINGS | {"memory_limit_mib": 200})
     assert record["status"] == "out_of_memory" and record["out_of_memory"]["resident_mib"] > 200
     assert record["curves"] == [] and processes_of(tmp_path) == []

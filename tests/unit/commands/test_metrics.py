@@ -61,42 +61,35 @@ def test_progress_bars_and_colours_do_not_hide_a_line():
     ]
     metrics = metrics_with_defaults(format="regex", pattern=r"och 1 loss (?P<loss>\S+)")
     assert seconds_of(metrics, text, epochs=1) == [3.0]
+    before, after = "é\n".encode()[:1], "é\n".encode()[1:]
+    assert list(lines_of([(1.0, before), (2.0, after)])) == [(2.0, "é")], "a character in two pieces is one"
 
 
 def test_csv_and_keras_csv_logger():
     text = chunks_of("epoch,accuracy,loss,val_accuracy,val_loss", "0,0.5,2.0,0.6,1.5", "1,0.7,1.0,0.8,0.9")
     entries, _ = curves(metrics_with_defaults(format="keras-csv-logger", file="log.csv"), text)
     assert [entry["seconds"] for entry in entries] == [2.0, 1.0]
-    assert entries[1]["evaluations"] == {
-        "test": evaluated(0.9, 0.8),
-        "train": evaluated(1.0, 0.7),
-    }
+    assert entries[1]["evaluations"] == {"test": evaluated(0.9, 0.8), "train": evaluated(1.0, 0.7)}
     own = metrics_with_defaults(format="csv", file="log.csv", columns={"test_loss": "val_loss", "seconds": "loss"})
     assert seconds_of(own, text) == [2.0, 1.0]
 
 
-def csv_of(text, **columns):
+def csv_of(text):
     """(losses, test losses) that are read of a CSV file or of JSON lines."""
     form = "json-lines" if "{" in text else "csv"
-    metrics = metrics_with_defaults(format=form, file="log", columns=columns or {"epoch": "epoch", **LOSSES})
+    columns = {"epoch": "epoch", "loss": "loss", "test_loss": "val_loss"}
+    metrics = metrics_with_defaults(format=form, file="log", columns=columns)
     text = [(float(at), line) for at, line in enumerate(text.encode().splitlines(keepends=True), start=1)]
     entries, _ = curves(metrics, text, end=20.0)
     return [[entry["evaluations"][split]["loss"] for entry in entries] for split in ("train", "test")]
 
 
-LOSSES = {"loss": "loss", "test_loss": "val_loss"}
-
 READ_AS_ONE_TABLE = {
-    "blanks": "epoch , loss, val_loss\n1,  0.5 , 0.6\n 2, 0.4, 0.5 \n",
-    "rows of training and of test": "epoch,loss,val_loss\n1,0.5,\n1,,0.6\n2,0.4,\n2,,0.5\n",
     "short rows": "epoch,loss,val_loss\n1,0.5\n1,,0.6\n2,0.4\n2,,0.5\n",
-    "Lightning": (
-        "epoch,loss,loss_step,step,val_loss\n0,,0.9,49,\n0,,,99,0.6\n0,0.5,,99,\n1,,0.8,149,\n1,,,199,0.5\n1,0.4,,199,\n"
-    ),
+    "Lightning": "epoch,loss,loss_step,val_loss\n0,,0.9,\n0,,,0.6\n0,0.5,,\n1,,0.8,\n1,,,0.5\n1,0.4,,\n",
     "training first, then test": "epoch,loss,val_loss\n1,0.5,\n2,0.4,\n1,,0.6\n2,,0.5\n",
     "words for no value": "epoch,loss,val_loss\n1,0.5,NA\n1,None,0.6\n2,0.4,null\n2,n/a,0.5\n",
-    "byte order mark": "\ufeffepoch,loss,val_loss\n1,0.5,0.6\n2,0.4,0.5\n",
-    "semicolons": "epoch;loss;val_loss\n1;0.5;0.6\n2;0.4;0.5\n",
+    "blanks and a byte order mark": "\ufeffepoch , loss, val_loss\n1,  0.5 , 0.6\n 2, 0.4, 0.5 \n",
     "tabs and Windows": "epoch\tloss\tval_loss\r\n1\t0.5\t0.6\r\n2\t0.4\t0.5\r\n",
     "semicolons and a comma in a name": 'epoch;loss;val_loss;"a, b, c, d"\n1;0.5;0.6;7\n2;0.4;0.5;7\n',
     "quotes": '"epoch", "loss", "val_loss"\n"1", "0.5" , "0.6"\n"2", "0.4", "0.5"\n',
@@ -104,12 +97,9 @@ READ_AS_ONE_TABLE = {
     "lines without a value": " \n\nepoch,loss,val_loss\n\n1,0.5,0.6\n  \n,,\n2,0.4,0.5\n\n",
     "header again": "epoch,loss,val_loss\n1,0.5,0.6\nepoch,loss,val_loss\n2,0.4,0.5\n",
     "numbers with a point": "epoch,loss,val_loss\n0.0,0.5,0.6\n1.0,0.4,0.5\n",
-    "JSON, two lines an epoch": (
-        '{"epoch": 1, "loss": 0.5, "val_loss": null}\n{"epoch": 1, "val_loss": 0.6}\n'
-        '{"epoch": 2, "loss": 0.4},\n{"epoch": 2, "val_loss": "0.5"}\n'
-    ),
-    "JSON, blanks and a byte order mark": (
-        '\ufeff{" epoch": 1, "loss ": " 0.5", "val_loss": 0.6}\n{"epoch": 2, "loss": 0.4, "val_loss": 0.5}\r\n'
+    "JSON, two lines an epoch, blanks and a byte order mark": (
+        '\ufeff{" epoch": 1, "loss ": " 0.5", "val_loss": null}\n{"epoch": 1, "val_loss": 0.6}\n'
+        '{"epoch": 2, "loss": 0.4},\n{"epoch": 2, "val_loss": "0.5"}\r\n'
     ),
 }  # fmt: skip
 
@@ -119,24 +109,15 @@ def test_a_table_is_read_however_it_is_written(written):
     assert csv_of(READ_AS_ONE_TABLE[written]) == [[0.5, 0.4], [0.6, 0.5]]
 
 
-def test_the_names_of_columns_may_have_blanks():
-    text = "epoch, loss\n1, 0.5\n2, 0.4\n"
-    assert csv_of(text, epoch="epoch ", loss=" loss")[0] == [0.5, 0.4]
-
-
 def test_an_epoch_ends_with_its_last_line():
+    """The names of columns may have blanks."""
     text = chunks_of("epoch,loss,val_loss", "1,0.5,", "1,,0.6", "2,0.4,", "2,,0.5")
-    metrics = metrics_with_defaults(format="csv", file="log", columns={"epoch": "epoch", **LOSSES})
-    assert seconds_of(metrics, text) == [3.0, 2.0]
+    columns = {"epoch": "epoch ", "loss": " loss", "test_loss": "val_loss"}
+    assert seconds_of(metrics_with_defaults(format="csv", file="log", columns=columns), text) == [3.0, 2.0]
 
 
 def test_a_loss_that_is_not_finite_is_a_value_in_a_table():
     assert csv_of("epoch,loss,val_loss\n1,0.5,\n1,,0.6\n2,inf,\n2,,NaN\n") == [[0.5, "Infinity"], [0.6, "NaN"]]
-
-
-def test_a_character_in_two_pieces_is_one():
-    before, after = "é\n".encode()[:1], "é\n".encode()[1:]
-    assert list(lines_of([(1.0, before), (2.0, after)])) == [(2.0, "é")]
 
 
 def test_json_lines_of_other_events_are_left_out():
@@ -146,9 +127,7 @@ def test_json_lines_of_other_events_are_left_out():
 
 
 def test_log_report_with_an_entry_before_the_training(tmp_path):
-    rows = [
-        {"epoch": number, "main/loss": 1.0 / (number + 1), "elapsed_time": 0.5 + 2.0 * number} for number in range(3)
-    ]
+    rows = [{"epoch": number, "main/loss": 1.0, "elapsed_time": 0.5 + 2.0 * number} for number in range(3)]
     file = tmp_path / "log"
     file.write_text(json.dumps(rows))
     metrics = metrics_with_defaults(format="chainer-log-report")
@@ -201,7 +180,6 @@ WRONG = {
     "no match": (REGEX, chunks_of("finished"), "its output has no line that matches the pattern"),
     "nothing": (LOG, [], "the file log.csv has no epoch: compare it with the key metrics"),
     "too few": (REGEX, chunks_of(line(1)), "has 1 epoch, and the run is of 2: does the command use {epochs}?"),
-    "too many": (REGEX, chunks_of(*map(line, range(1, 6))), "its output has 5 epochs, and the run is of 2"),
     "order": (REGEX, chunks_of(line(1), line(3)), "has the epochs 1, 3, which do not follow each other"),
     "no number": (REGEX, chunks_of(line(1, "low"), line(2)), "has 'low' as loss, which is no number"),
     "percent": (REGEX, chunks_of(line(1, 1, 98.5)), "98.5 as test_accuracy, .*set accuracy_of: 100"),
@@ -212,11 +190,7 @@ WRONG = {
     "buffered": (REGEX, chunks_of(line(1), line(2), every=0.0), "several epochs at the same moment"),
     "a field without end": (LOG, chunks_of("val_loss", "1" * 140_000), "is no CSV file: field larger than field limit"),
     "twice": (*of_table("1,2,3", "1,1,3"), r"epoch 1 twice, with loss 2 and 1: .*the format regex can tell"),
-    "after a restart": (*of_table("1,2,3", "2,1,3", "epoch,loss,lr", "1,3,3"), r"epoch 1 twice, with loss 2 and 3"),
-    "twice in lines": (REGEX, chunks_of(line(1), line(1)), "its output has epoch 1 twice, with loss 0.5 and 0.5"),
-    "out of order": (*of_table("2,1,3", "1,2,3"), "has the epochs 2, 1, which do not follow each other"),
     "decimal comma": (*of_table("1,0,5,0,1"), "has 5 values in the line '1,0,5,0,1', and its header has 3: a number"),
-    "decimal comma, semicolons": (*of_table("1;0,5;3", header="epoch;loss;lr"), "has '0,5' as loss, which is no"),
     "lines without a number": (
         *of_table("1,2,3", "1,,3", "2,1,3", "2,4,3", columns={"loss": "loss"}),
         "has 3 epochs, and the run is of 2: .* name its column epoch in columns",
@@ -238,7 +212,7 @@ def test_what_cannot_be_read_is_one_sentence(wrong):
         curves(metrics, text)
 
 
-@pytest.mark.parametrize("text", ["[{", "{}", "[1]", "\xff", ""])
+@pytest.mark.parametrize("text", ["[{", "{}", "[1]", "\xff"])
 def test_a_log_report_that_is_none(text, tmp_path):
     file = tmp_path / "log"
     file.write_bytes(text.encode("latin-1"))
@@ -246,14 +220,10 @@ def test_a_log_report_that_is_none(text, tmp_path):
         curves(metrics_with_defaults(format="chainer-log-report"), path=file)
 
 
-def test_a_damaged_event_file(tmp_path):
-    (tmp_path / "a.tfevents").write_bytes(struct.pack("<Q", 3) + b"crc " + b"\x2a\xff\xff" + b"crc ")
-    metrics = metrics_with_defaults(format="tensorboard", file="run", columns={"loss": "loss"})
-    with pytest.raises(CommandError, match="is no event file of TensorBoard, or is damaged"):
-        curves(metrics, path=tmp_path)
-
-
-def test_no_event_file(tmp_path):
+def test_no_event_file_and_a_damaged_one(tmp_path):
     metrics = metrics_with_defaults(format="tensorboard", file="run", columns={"loss": "loss"})
     with pytest.raises(CommandError, match="there is no event file"):
+        curves(metrics, path=tmp_path)
+    (tmp_path / "a.tfevents").write_bytes(struct.pack("<Q", 3) + b"crc " + b"\x2a\xff\xff" + b"crc ")
+    with pytest.raises(CommandError, match="is no event file of TensorBoard, or is damaged"):
         curves(metrics, path=tmp_path)

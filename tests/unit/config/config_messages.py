@@ -14,6 +14,11 @@ def write(text: str, name: str = "broken.yaml") -> str:
     return name
 
 
+def experiment(keys: str) -> str:
+    """A config with one experiment, e, of these keys (flow style)."""
+    return f"experiments:\n  e: {{{keys}}}\n"
+
+
 def message_of(*files: str, overrides: dict | None = None) -> str:
     with pytest.raises(ConfigError) as caught:
         load_config([Path(file) for file in files], overrides)

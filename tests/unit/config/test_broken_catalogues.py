@@ -20,17 +20,6 @@ ENTRY = {
 }  # fmt: skip
 
 
-def changed(mapping: dict, **changes) -> dict:
-    """The mapping with these keys changed; None takes a key away."""
-    return {key: value for key, value in (mapping | changes).items() if value is not None}
-
-
-def assert_catalogue_says(catalogue: dict, schema: dict, expected: str, before: str = "") -> None:
-    with pytest.raises(ConfigError) as caught:
-        check_catalogue(catalogue, Path("datasets.yaml"), schema)
-    assert_says(str(caught.value), expected, f"datasets.yaml: {before}")
-
-
 def test_a_right_catalogue_passes_and_leaves_the_schema_as_it_is(schema):
     """The schema is narrowed for each catalogue anew."""
     before = copy.deepcopy(schema)
@@ -41,79 +30,36 @@ def test_a_right_catalogue_passes_and_leaves_the_schema_as_it_is(schema):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"classes": None}, ": lacks the key classes; allowed: a whole number, 2 or more"),
-        ({"classes": None, "title": None}, ": lacks the key title; …\n: lacks the key classes; …"),
-        ({"samples": {"train": 3}}, ".samples: lacks the key test; …"),
-        ({"format": "idxx"}, ".format: found 'idxx' (text); …; did you mean idx?"),
-        ({"format": "zip"}, ".format: found 'zip' (text); …"),
-        ({"format": None}, ": lacks the key format; …"),
-        ({"files": None}, ": lacks the key files or folder; allowed: one of them, or both"),
-        ({"embedded_in": "scikit-learn"}, ".embedded_in: unknown key; …"),
-        ({"class_names": ["a", "b"]}, ".class_names: found 2 names; …10"),
-        (
-            {"files": [FILE, FILE | {"sha256": "1" * 64}]},
-            ".files[1].name: found 'a.gz' (text) twice; allowed: each file name once",
-        ),
-        ({"files": []}, ".files: found an empty list; …"),
-        ({"clases": 3}, ".clases: unknown key; …; did you mean classes?"),
-        ({"classes": 1}, ".classes: found 1 (a whole number); …"),
-        ({"image_shape": [28, 28]}, ".image_shape: found [28, 28] (a list); …"),
-    ],
-)
-def test_an_entry(changes, expected, schema):
-    assert_catalogue_says({"d": changed(ENTRY, **changes)}, schema, expected, "d")
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
         ({"urls": None}, ": lacks the key urls; …"),
         ({"sha256": "ABC"}, ".sha256: found 'ABC' (text); …64 hexadecimal digits…"),
         ({"sha256": "A" * 64}, f".sha256: found '{'A' * 55}...' (text); …lower case"),
         ({"sha256": "0" * 64 + "\n"}, f".sha256: found '{'0' * 55}...' (text); …"),
-        ({"sha256": None, "md5": "abc"}, ".md5: found 'abc' (text); …32 hexadecimal digits…"),
-        ({"sha256": None, "md5": "a" * 64}, f".md5: found '{'a' * 55}...' (text); …"),
+        ({"sha256": None, "md5": "a" * 64}, f".md5: found '{'a' * 55}...' (text); …32 hexadecimal digits…"),
         ({"md5": "a" * 32}, ": found both sha256 and md5; allowed: one of them"),
         ({"sha256": None}, ": lacks the key sha256 or md5; allowed: one of them"),
         ({"name": "../x"}, ".name: found '../x' (text); …"),
         ({"name": "a/b"}, ".name: found 'a/b' (text); …"),
         ({"name": "a.gz\n"}, r".name: found 'a.gz\n' (text); …"),
-        ({"urls": ["ftp://x"]}, ".urls[0]: found 'ftp://x' (text); …; …mirror"),
         (
             {"urls": ["https://me:pa@ss@example.org/a.gz"]},
             ".urls[0]: found 'https://...example.org/a.gz' (text); allowed: an http(s):// or file:// address without "
             "user name and query; one that holds a key goes into mirror",
         ),
-        (
-            {"urls": ["https://example.org/a.gz?sig=secret"]},
-            ".urls[0]: found 'https://example.org/a.gz?...' (text); …; …mirror",
-        ),
+        ({"urls": ["https://host/a?sig=secret"]}, ".urls[0]: found 'https://host/a?...' (text); …; …mirror"),
         ({"urls": ["https://example.org/a.gz\n"]}, r".urls[0]: found 'https://example.org/a.gz\n' (text); …; …mirror"),
         ({"bytes": 0}, ".bytes: found 0 (a whole number); …"),
-        ({"bytes": "9 kB"}, ".bytes: found '9 kB' (text); …"),
-        ({"url": "https://example.org/a.gz"}, ".url: unknown key; …; did you mean urls?"),
     ],
 )
 def test_a_file(changes, expected, schema):
-    assert_catalogue_says({"d": ENTRY | {"files": [changed(FILE, **changes)]}}, schema, expected, "d.files[0]")
-
-
-@pytest.mark.parametrize(
-    ("name", "entry", "expected"),
-    [
-        ("d", None, "d: found nothing (null); …"),
-        (5, ENTRY, "5: found the name 5 (a whole number); …; write it in quotes"),
-        ("My Set", ENTRY, "'My Set': found the name 'My Set' (text); …"),
-    ],
-)
-def test_a_catalogue(name, entry, expected, schema):
-    assert_catalogue_says({name: entry}, schema, expected)
+    file = {key: value for key, value in (FILE | changes).items() if value is not None}
+    with pytest.raises(ConfigError) as caught:
+        check_catalogue({"d": ENTRY | {"files": [file]}}, Path("datasets.yaml"), schema)
+    assert_says(str(caught.value), expected, "datasets.yaml: d.files[0]")
 
 
 # --- what a config puts over it -----------------------------------------------------------------------------------
 
 FOLDER = "title: T, format: image_folder, folder: f, "
-FILES = "title: T, format: image_folder, files: "
 LISTED = "title: T, format: image_list, folder: f"
 SUBSET = "title: T, format: class_subset, seed: 1, "
 REVIEWS = "title: T, format: reviews, classes: 2, samples: {train: 2, test: 1}, files: "
@@ -124,71 +70,44 @@ ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
     ("keys", "expected"),
     [
         # --- what an entry needs
-        ("title: T, folder: f", ": lacks the key format; …"),
-        ("format: image_folder, folder: f", ": lacks the key title; …"),
         ("", ": lacks the key title; …\n: lacks the key format; …"),
-        ("title: T, format: class_subset, of: mnist, classes: 3", ": lacks the key seed; …"),
         (REVIEWS + f"[{ARCHIVE}]", ": lacks the key sequence_length; …\n: lacks the key vocabulary_size; …5 or more"),
         ("title: T, format: image_folder", ": lacks the key files or folder; allowed: one of them, or both"),
-        ("title: T, format: ilsvrc2012, classes: 5", ": lacks the key files or folder; …"),
         # --- the keys of its format
-        (
-            FOLDER + "vocabulary_size: 10",
-            ".vocabulary_size: unknown key; allowed: title, format, classes, class_names, samples, folder, root, "
-            "test_share, seed, packed, unreadable_share, files",
-        ),
+        (FOLDER + "vocabulary_size: 10", ".vocabulary_size: unknown key; allowed: title, format, …, files"),
         (FOLDER + "unreadable_shares: 1", ".unreadable_shares: unknown key; …; did you mean unreadable_share?"),
-        ("title: T, format: image-folder", ".format: found 'image-folder' (text); …; did you mean image_folder?"),
-        ("title: T, format: zip", ".format: found 'zip' (text); …"),
         ("title: T, format: 5", ".format: found 5 (a whole number); …"),
+        ("title: T, format: idxx", ".format: found 'idxx' (text); allowed: class_subset, …; did you mean idx?"),
         # --- values
         (FOLDER + "unreadable_share: 2", ".unreadable_share: found 2 (a whole number); …"),
-        (FOLDER + "unreadable_share: 1%", ".unreadable_share: found '1%' (text); …"),
-        (FOLDER + "unreadable_share: '0.5'", ".unreadable_share: found '0.5' (text); …; write it without quotes"),
         (FOLDER + "class_names: [cat, dog, cat]", ".class_names: found 'cat' (text) twice; …"),
-        (
-            FOLDER + "class_names: [yes, no]",
-            ".class_names[0]: found true (true or false); …\n.class_names[1]: found false (true or false); …",
-        ),
+        (FOLDER + "class_names: [a, no]", ".class_names[1]: found false (true or false); …"),
         (FOLDER + r'class_names: [a, "b\nc"]', r".class_names[1]: found 'b\nc' (text); …one line"),
-        (FILES + f"[{ARCHIVE.replace('a' * 32, '', 1)}]", f".files[0].sha256: found '{'a' * 32}' (text); …"),
         # --- paths that leave the folder
         *(
-            (
-                f"{FOLDER}root: '{root}'",
-                f".root: found '{root}' (text); …without ..{'' if root else '; or leave the key out'}",
-            )
-            for root in ("/data", "..", "../x", "a/../../x", "a/..", "")
+            (f"{FOLDER}root: {root}", f".root: found '{root}' (text); …without ..")
+            for root in ("/data", "../x", "a/..")
         ),
+        (FOLDER + "root: ''", ".root: found '' (text); …without ..; or leave the key out"),
         (FOLDER + r'root: "a\n/.."', r".root: found 'a\n/..' (text); …"),
         # --- lists, and test images that are drawn
         (LISTED, ": lacks the key lists; …"),
         (LISTED + ", lists: {train: t, test: ''}", ".lists.test: found '' (text); …"),
         (LISTED + ", lists: {train: t, val: v}", ".lists: lacks the key test; …\n.lists.val: unknown key; …"),
-        (LISTED + ", lists: [t, v]", ".lists: found ['t', 'v'] (a list); …"),
-        (FOLDER + "lists: {train: t, test: v}", ".lists: unknown key; …"),
-        *(
-            (f"{FOLDER}test_share: {share}", f".test_share: found {shown}; allowed: a number between 0 and 1")
-            for share, shown in (("0", "0 (a whole number)"), ("1", "1 (a whole number)"), ("20%", "'20%' (text)"))
-        ),
+        (FOLDER + "test_share: 0", ".test_share: found 0 (a whole number); allowed: a number between 0 and 1"),
+        (FOLDER + "test_share: 1", ".test_share: found 1 (a whole number); allowed: a number between 0 and 1"),
         (FOLDER + "seed: -1", ".seed: found -1 (a whole number); …"),
         # --- keys that don't fit one another
         (FOLDER + "classes: 2, class_names: [a, b, c]", ".class_names: found 3 names; …as classes, 2"),
-        (FILES + f"[{ARCHIVE}, {ARCHIVE}]", ".files[1].name: found 'a.tgz' (text) twice; …"),
         # --- choices of classes
-        (
-            SUBSET + "of: imagenete, classes: 2",
-            ".of: found 'imagenete' (text), which is no dataset; allowed: digits, mnist, fashion-mnist, imdb, "
-            "imdb-keras, imagenette-160, imagenette-320, imagenette, ilsvrc2012, image-folder, synthetic-images; "
-            "did you mean imagenette?",
-        ),
-        (SUBSET + "of: zebra, classes: 2", ".of: found 'zebra' (text), which is no dataset; …"),
+        (SUBSET + "of: imagenete, classes: 2", ".of: found 'imagenete' (text), which is no dataset; …; …imagenette?"),
         (
             SUBSET + "of: mini-imagenet-8, classes: 2",
-            ".of: found 'mini-imagenet-8' (text), …a choice of classes itself; …",
+            ".of: found 'mini-imagenet-8' (text), which is a choice of classes itself; allowed: digits, mnist, "
+            "fashion-mnist, imdb, imdb-keras, imagenette-160, imagenette-320, imagenette, ilsvrc2012, image-folder, "
+            "synthetic-images",
         ),
         (SUBSET + "of: mine, classes: 2", ".of: found 'mine' (text), …a choice of classes itself; …"),
-        (SUBSET + "of: [mnist, digits], classes: 2", ".of: found ['mnist', 'digits'] (a list); …"),
         (SUBSET + "of: mnist, classes: 11", ".classes: found 11; …the 10 classes of mnist"),
         (SUBSET + "of: mnist, classes: 2, packed: true", ".packed: found true; …mnist is an array already"),
     ],
@@ -203,40 +122,30 @@ def test_a_dataset_of_ones_own(keys, expected):
     [
         ("imdb: {sequence_lenght: 80}", "imdb.sequence_lenght: unknown key; …; did you mean sequence_length?"),
         ("mnist: {packed: true}", "mnist.packed: unknown key; …image_shape, folder, files"),
-        (
-            "mini-imagenet-8: {class_names: [a, b]}",
-            "mini-imagenet-8.class_names: unknown key; …of, seed, packed; did you mean classes?",
-        ),
-        (
-            "ilsvrc2012: {root: train}",
-            "ilsvrc2012.root: unknown key; …samples, folder, packed, unreadable_share, files",
-        ),
+        ("mini-imagenet-8: {class_names: [a, b]}", "mini-imagenet-8.class_names: unknown key; …; …classes?"),
+        ("ilsvrc2012: {root: train}", "ilsvrc2012.root: unknown key; …samples, folder, packed, …, files"),
         ("mnist: {files: null}", "mnist.files: found nothing (null); …"),
-        (f"My_Set: {{{FOLDER}}}", "My_Set: found the name 'My_Set' (text); …"),
-        (f"../x: {{{FOLDER}}}", "'../x': found the name '../x' (text); …"),
+        ("mnist: {files: []}", "mnist.files: found an empty list; …"),
+        ("mnist: {classes: 1}", "mnist.classes: found 1 (a whole number); …"),
+        ("mnist: {image_shape: [28, 28]}", "mnist.image_shape: found [28, 28] (a list); …"),
+        ("imagenette: {class_names: [a, b]}", "imagenette.class_names: found 2 names; allowed: as many as classes, 10"),
+        (f"imagenette: {{files: [{ARCHIVE}, {ARCHIVE}]}}", "imagenette.files[1].name: found 'a.tgz' (text) twice; …"),
         (f"2017: {{{FOLDER}}}", "2017: found the name 2017 (a whole number); …; write it in quotes"),
         ("imdb: {sequence_length: 0}", "imdb.sequence_length: found 0 (a whole number); …"),
         ("imdb-keras: {vocabulary_size: 4}", "imdb-keras.vocabulary_size: found 4 (a whole number); …"),
-        ("mini-imagenet-8: {seed: -1}", "mini-imagenet-8.seed: found -1 (a whole number); …"),
         ("imagenette: {packed: 'yes'}", "imagenette.packed: found 'yes' (text); …; write it without quotes"),
         ("image-folder: {folder: ''}", "image-folder.folder: found '' (text); …"),
         ("mnist: {samples: {train: 5, test: 0}}", "mnist.samples.test: found 0 (a whole number); …"),
-        ("imagenette: {class_names: [a, b]}", "imagenette.class_names: found 2 names; allowed: as many as classes, 10"),
         ("imagenette: {classes: 9}", "imagenette.classes: found 9; …as class_names, 10"),
         ("mini-imagenet-8: {classes: 1001}", "mini-imagenet-8.classes: found 1001; …the 1000 classes of ilsvrc2012"),
         ("ilsvrc2012: {classes: 20}", "ilsvrc2012.classes: found 20; …32 or more, since mini-imagenet-32…"),
+        ("mine: f", "mine: found 'f' (text); …"),
+        ("mine: ", "mine: found nothing (null); …"),
+        ("mnist: [f]", "mnist: found ['f'] (a list); …"),
     ],
 )
 def test_an_entry_put_over_the_catalogue(entry, expected):
-    name = entry.partition(":")[0]
-    assert_says(message_of(write(f"prepare: [{name}]\ndatasets: {{{entry}}}\n")), expected, "broken.yaml: datasets.")
-
-
-@pytest.mark.parametrize(("entry", "found"), [("f", "'f' (text)"), ("[f]", "['f'] (a list)"), ("", "nothing (null)")])
-@pytest.mark.parametrize("name", ["mine", "mnist"])
-def test_an_entry_that_is_no_mapping(name, entry, found):
-    message = message_of(write(f"prepare: [digits]\ndatasets:\n  {name}: {entry}\n"))
-    assert_says(message, f"found {found}; …", f"broken.yaml: datasets.{name}: ")
+    assert_says(message_of(write(f"prepare: [digits]\ndatasets: {{{entry}}}\n")), expected, "broken.yaml: datasets.")
 
 
 def test_what_is_wrong_with_the_config_itself_comes_before_its_datasets():
@@ -251,11 +160,7 @@ def test_what_is_wrong_with_the_config_itself_comes_before_its_datasets():
     ("earlier", "later", "expected"),
     [
         (f"mine: {{{FOLDER}}}", "mine: {classes: 1}", "b.yaml: datasets.mine.classes: found 1 (a whole number); …"),
-        (
-            f"mine: {{{FOLDER}vocabulary_size: 9}}",
-            "mine: {classes: 3}",
-            "a.yaml: datasets.mine.vocabulary_size: unknown key; …",
-        ),
+        (f"mine: {{{FOLDER}lists: 9}}", "mine: {classes: 3}", "a.yaml: datasets.mine.lists: unknown key; …"),
         (
             "fashion-mnist: {classes: 9}",
             "fashion-mnist: {title: T}",
@@ -267,19 +172,9 @@ def test_what_is_wrong_with_the_config_itself_comes_before_its_datasets():
             "a.yaml: datasets.mine.class_names: found 3 names; …classes, 2",
         ),
         (
-            "ilsvrc2012: {classes: 31}",
-            "ilsvrc2012: {folder: f}",
-            "a.yaml: datasets.ilsvrc2012.classes: found 31; …32 or more, since mini-imagenet-32…",
-        ),
-        (
-            "mnist: {title: T}",
+            f"mine: {{{FOLDER}}}, mnist: {{title: T}}",
             "mnist: {format: idxx}",
             "b.yaml: datasets.mnist.format: found 'idxx' (text); allowed: idx, or another name for your own dataset",
-        ),
-        (
-            f"mine: {{{FOLDER}}}",
-            "mnist: {format: synthetic, seed: 1}",
-            "b.yaml: datasets.mnist.format: found 'synthetic' (text); …",
         ),
     ],
 )
@@ -287,9 +182,3 @@ def test_the_file_that_is_blamed(earlier, later, expected):
     write(f"prepare: [digits]\ndatasets: {{{earlier}}}\n", "a.yaml")
     write(f"datasets: {{{later}}}\n", "b.yaml")
     assert_says(message_of("a.yaml", "b.yaml"), expected, "")
-
-
-def test_an_entry_on_the_command_line_is_blamed_on_it():
-    write("prepare: [mnist]\ndatasets: {mnist: {title: T}}\n", "a.yaml")
-    message = message_of("a.yaml", overrides={"datasets": {"mnist": {"samples": {"train": 0}}}})
-    assert_says(message, "datasets.mnist.samples.train: found 0 (a whole number); …", "--config: ")

@@ -1,8 +1,8 @@
 """What a person reads when a config is wrong: where, what was found and, where there is one, the nearest spelling.
 
-A message is one line a finding. Nothing that is wrong may load, and nothing may end in a traceback. About ten of the
-lines here and in test_broken_catalogues.py are held word for word; in the others "…" stands for what is allowed, which
-test_schema.py holds to the schema.
+A message is one line a finding. Nothing that is wrong may load, and nothing may end in a traceback. Some lines here and
+in test_broken_catalogues.py are held word for word; in the others "…" stands for what is allowed, which test_schema.py
+holds to the schema.
 """
 
 import errno
@@ -10,13 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from config_messages import assert_says, message_of, write
-from harness import settings
+from config_messages import assert_says, experiment, message_of, write
 
 from trainmark.config import fit_check
-from trainmark.config.fit_check import check_fit
-from trainmark.config.load import load_config, read_yaml, with_defaults
-from trainmark.errors import ConfigError
+from trainmark.config.load import load_config
 from trainmark.recipes.catalogue import RECIPES
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
@@ -24,53 +21,29 @@ pytestmark = pytest.mark.usefixtures("in_tmp_path")
 LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
 
 
-def experiment(keys: str) -> str:
-    """A config with one experiment, e, of these keys (flow style)."""
-    return f"experiments:\n  e: {{{keys}}}\n"
-
-
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
         # --- unknown keys
-        ("epoch: [1]", "epoch: unknown key; …; did you mean epochs?"),
         ("zzz: [1]", "zzz: unknown key; …"),
         ("input: {sclae: 1}", "input.sclae: unknown key; allowed: scale, …, random_flip; did you mean scale?"),
         # --- the wrong type
-        ("epochs: ten", "epochs: found 'ten' (text); …"),
         ("epochs: 10", "epochs: found 10 (a whole number); allowed: a list of whole numbers, 1 or more; write [10]"),
-        ("repeats: three", "repeats: found 'three' (text); …"),
+        ("epochs: ten", "epochs: found 'ten' (text); …"),
         ("repeats: '3'", "repeats: found '3' (text); …; write it without quotes"),
-        ("input: {scale: '0.5'}", "input.scale: found '0.5' (text); …; write it without quotes"),
         ("epochs: '[1, 2]'", "epochs: found '[1, 2]' (text); …; write it without quotes"),
         ("epochs: '[1'", "epochs: found '[1' (text); …"),  # no YAML without its quotes
-        ("repeats: '-3'", "repeats: found '-3' (text); …"),
         ("repeats: 2.5", "repeats: found 2.5 (a number); …"),
-        ("epochs: [1.5]", "epochs[0]: found 1.5 (a number); …"),
         ("epochs: [1e1]", "epochs[0]: found '1e1' (text); …"),  # text to YAML 1.1
         ("input: {scale: 1e-3}", "input.scale: found '1e-3' (text); …; …needs a point before it and a sign…1.0e-3"),
         ("repeats: true", "repeats: found true (true or false); …"),
-        ("epochs: [yes]", "epochs[0]: found true (true or false); …"),
-        ("description: [a]", "description: found ['a'] (a list); …"),
-        ("description: 2017", "description: found 2017 (a whole number); …"),
-        ("input: [1]", "input: found [1] (a list); …"),
         ("input: whole", "input: found 'whole' (text); …"),
-        (
-            "input: {subtract_mean: 'yes'}",
-            "input.subtract_mean: found 'yes' (text); allowed: true or false; write it without quotes",
-        ),
-        ("input: {subtract_mean: 1}", "input.subtract_mean: found 1 (a whole number); …"),
         ("input: {scale: true}", "input.scale: found true (true or false); …"),
-        ("input: {scale: 1/255}", "input.scale: found '1/255' (text); …"),
-        ("description: 2017-01-31", "description: found 2017-01-31 (a date); …"),
         ("seed: null", "seed: found nothing (null); …; or leave the key out"),
         ("input: {scale: .nan}", "input.scale: found .nan (no finite number); …"),
-        ("input: {scale: .inf}", "input.scale: found .inf (no finite number); …"),
         ("input: {scale: -.inf}", "input.scale: found -.inf (no finite number); …"),
         (f"input: {{scale: 1{'0' * 400}}}", f"input.scale: found 1{'0' * 55}...0 (a whole number); …"),
         ("repeats: 3.0", "repeats: found 3.0 (a number); …"),  # JSON Schema's own integer; no range's
-        ("epochs: [10.0]", "epochs[0]: found 10.0 (a number); …"),
-        ("seed: 1.0", "seed: found 1.0 (a number); …"),
         ("batch_size: 64.0", "batch_size: found 64.0 (a number); …"),
         (f"epochs: [[{', '.join('1' * 40)}]]", f"epochs[0]: found [{'1, ' * 18}1...] (a list); …"),
         ("description: {a: [true, null], b c: 1.5}", "description: found {a: [true, null], 'b c': 1.5} (a mapping); …"),
@@ -83,117 +56,93 @@ def experiment(keys: str) -> str:
             "keras-torch; did you mean keras-tensorflow?",
         ),
         ("frameworks: [Chainer]", "frameworks[0]: found 'Chainer' (text); …; did you mean chainer?"),
-        ("frameworks: [xyz]", "frameworks[0]: found 'xyz' (text); …"),
-        ("recipes: [mnist-mlp-kera]", "recipes[0]: found 'mnist-mlp-kera' (text); …; did you mean mnist-mlp-keras?"),
-        ("recipes: [foo]", "recipes[0]: found 'foo' (text); …"),
-        ("datasets: [digit]", "datasets[0]: found 'digit' (text); …; did you mean digits?"),
-        ("datasets: [zebra]", "datasets[0]: found 'zebra' (text); …"),
-        *(
-            (f"{key}s: {value}", f"{key}s: found {shown}; allowed: a list of {key} names{hint}")
-            for key in ("recipe", "dataset", "framework")
-            for value, shown, hint in [
-                ("[]", "an empty list", "; or leave the key out"),
-                ("x", "'x' (text)", ""),
-                ("", "nothing (null)", "; or leave the key out"),
-            ]
-        ),
+        ("datasets: x", "datasets: found 'x' (text); allowed: a list of dataset names"),
+        ("datasets:", "datasets: found nothing (null); …; or leave the key out"),
         # --- numbers out of range
-        ("epochs: [10, -1]", "epochs[1]: found -1 (a whole number); allowed: …1 or more"),
-        ("epochs: [0]", "epochs[0]: found 0 (a whole number); allowed: …1 or more"),
+        ("epochs: [10, 0]", "epochs[1]: found 0 (a whole number); allowed: …1 or more"),
         ("repeats: 0", "repeats: found 0 (a whole number); …"),
         ("repeats: 10001", "repeats: found 10001 (a whole number); …"),
         ("seed: -1", "seed: found -1 (a whole number); …"),
         ("input: {scale: 0}", "input.scale: found 0 (a whole number); …"),
         ("batch_size: 0", "batch_size: found 0 (a whole number); …"),
+        ("batch_size: 1439", "batch_size: found 1439, but the dataset digits has 1438 training samples; …1 to 1438"),
+        ("checkpoint_steps: 0", "checkpoint_steps: found 0 (a whole number); …"),
+        ("evaluation_steps: true", "evaluation_steps: found true (true or false); …"),
+        ("target_accuracy: 95", "target_accuracy: found 95 (a whole number); …above 0, up to 1, or null"),
         ("batch_size: ful", "batch_size: found 'ful' (text); …; did you mean full?"),
-        ("batch_size: 12.5", "batch_size: found 12.5 (a number); …"),
-        ("batch_size: [128]", "batch_size: found [128] (a list); …"),
         # --- lists: twice, and none
         ("epochs: [10, 10]", "epochs: found 10 (a whole number) twice; …"),
-        ("frameworks: [chainer, chainer]", "frameworks: found 'chainer' (text) twice; allowed: each value once"),
-        ("devices: [cpu, cpu]", "devices: found 'cpu' (text) twice; …"),
+        ("devices: [cpu, cpu]", "devices: found 'cpu' (text) twice; allowed: each value once"),
         ("epochs: []", "epochs: found an empty list; …; or leave the key out"),
-        ("devices: []", "devices: found an empty list; …; or leave the key out"),
-        # --- devices
+        # --- devices and loops
         ("devices: [cpu, tpu]", "devices[1]: found 'tpu' (text); allowed: cpu, gpu; did you mean gpu?"),
         ("devices: [auto]", "devices[0]: found 'auto' (text); …; write devices: auto, without a list"),
-        ("devices: atuo", "devices: found 'atuo' (text); …; did you mean auto?"),
         ("devices: cpu", "devices: found 'cpu' (text); …; write [cpu]"),
-        # --- the input transform
+        ("loops: [fast]", "loops[0]: found 'fast' (text); allowed: stock, tuned"),
         (
-            "recipes: [mnist-mlp-keras], datasets: [digits], input: {crop: [24, 24]}",
+            "loops: [stock, tuned], frameworks: [chainer, keras-torch]",
+            "loops[1]: found 'tuned' (text), but there is no tuned loop for keras-torch; allowed: stock, or only "
+            "frameworks with a tuned loop (chainer, keras-tensorflow, keras-jax); move keras-torch to another "
+            "experiment",
+        ),
+        (
+            "loops: [tuned, stock], frameworks: [chainer], baseline: keras-jax on cpu",
+            "baseline: found 'keras-jax on cpu' (text); allowed: null, chainer tuned on cpu, chainer tuned on gpu, "
+            "chainer on cpu, chainer on gpu",
+        ),
+        # --- the input transform; recipe and dataset may come from the defaults
+        (
+            "input: {crop: [24, 24]}",
             "input.crop: the recipe mnist-mlp-keras does not fit the dataset digits: it takes inputs of 1 x 28 x 28 "
             "(channels x height x width), but gets 1 x 24 x 24; allowed: another recipe, or another input.crop",
         ),
-        (
-            "recipes: [mnist-mlp-flux, mnist-mlp-keras], datasets: [mnist], input: {crop: [32, 28]}",
-            "input.crop: …mnist-mlp-flux does not fit the dataset mnist: it crops 32 x 28 …of 28 x 28; …input.crop\n"
-            "input.crop: …mnist-mlp-keras does not fit the dataset mnist: it crops 32 x 28 …of 28 x 28; …input.crop",
-        ),
+        ("datasets: [mnist], input: {crop: [32, 28]}", "input.crop: …mnist: it crops 32 x 28 …of 28 x 28; …input.crop"),
         ("input: {crop: [28]}", "input.crop: found [28] (a list); …"),
         ("input: {crop: [28, 28, 1]}", "input.crop: found [28, 28, 1] (a list); …"),
         ("input: {crop: [0, 28]}", "input.crop[0]: found 0 (a whole number); allowed: …1 or more"),
         ("input: {mean_window: top_left}", "input.mean_window: found 'top_left' (text); …; did you mean top-left?"),
-        ("input: {mean_window: middle}", "input.mean_window: found 'middle' (text); …"),
+        ("input: {random_flip: 0.5}", "input.random_flip: found 0.5 (a number); …"),
+        ("input: {random_crop: true}", "input.random_crop: found true, and …whole images; …false, or an input.crop"),
         # --- recipes and datasets that do not fit each other
         (
             "recipes: [mnist-mlp-flux, mnist-mlp-chainer], datasets: [digits, imdb]",
-            "recipes[0]: …mnist-mlp-flux does not fit the dataset imdb: …images…400 token ids; "
-            "…(digits, mnist, fashion-mnist, synthetic-images)…\n"
-            "recipes[1]: …mnist-mlp-chainer does not fit the dataset imdb: …images…400 token ids; "
-            "…(digits, mnist, fashion-mnist, synthetic-images)…",
+            "recipes[0]: …mnist-mlp-flux …imdb: …images…400 token ids; …(digits, mnist, …)…\n"
+            "recipes[1]: …mnist-mlp-chainer …imdb: …images…400 token ids; …(digits, mnist, …)…",
         ),
         (
             "recipes: [imdb-cnn], datasets: [imdb, mnist]",
-            "recipes[0]: …imdb-cnn does not fit the dataset mnist: …400 token ids…images; …(imdb, imdb-keras)…",
+            "recipes[0]: …imdb-cnn …mnist: …400 token ids…images; …(imdb, imdb-keras)…",
         ),
         (
             "recipes: [imdb-cnn], datasets: [imdb], input: {scale: 1}",
             "input: found {scale: 1} (a mapping), and the recipe imdb-cnn takes token ids…; …no input…",
         ),
-        (
-            "recipes: [imagenet-alex], datasets: [mnist]",
-            "recipes[0]: …imagenet-alex does not fit the dataset mnist: …crops 227 x 227 …of 28 x 28; "
-            "…(imagenette-160, …, image-folder), or another recipe",
-        ),
         # --- images in files, of which windows are trained on
         (
-            "datasets: [ilsvrc2012], recipes: [mnist-mlp-keras]",
-            "recipes[0]: the recipe mnist-mlp-keras does not fit the dataset ilsvrc2012: it takes inputs of 1 x 28 x "
-            "28 (channels x height x width), but gets 3 x 256 x 256; allowed: a dataset that fits (digits, mnist, "
-            "fashion-mnist, synthetic-images), or another recipe",
+            "recipes: [imagenet-alex], datasets: [mnist]",
+            "recipes[0]: …mnist: …crops 227 x 227 …of 28 x 28; …(imagenette-160, …, image-folder), or another recipe",
         ),
         (
-            "datasets: [imagenette], recipes: [imagenet-alex, imagenet-resnet50], input: {crop: [98, 227]}",
-            "input.crop: the recipe imagenet-alex does not fit the dataset imagenette: it takes inputs of 3 x 99 x 99 "
-            "or larger (channels x height x width), but gets 3 x 98 x 227; allowed: another recipe, or another "
-            "input.crop",
+            "datasets: [ilsvrc2012]",
+            "recipes[0]: …ilsvrc2012: …1 x 28 x 28…gets 3 x 256 x 256; …(digits, …), or another recipe",
         ),
         (
-            "datasets: [imagenette], recipes: [imagenet-googlenet], input: {crop: [127, 127]}",
-            "input.crop: …imagenet-googlenet does not fit the dataset imagenette: …3 x 128 x 128 or larger…127 x 127; "
-            "…",
+            "datasets: [imagenette], recipes: [imagenet-alex], input: {crop: [98, 227]}",
+            "input.crop: …3 x 99 x 99 or larger…gets 3 x 98 x 227; allowed: another recipe, or another input.crop",
         ),
         (
             "datasets: [imagenette], recipes: [imagenet-resnet50], input: {crop: [257, 256]}",
-            "input.crop: …imagenet-resnet50 does not fit the dataset imagenette: it crops 257 x 256 out of images of "
-            "256 x 256; …3 x 257 x 256 or larger…",
+            "input.crop: …crops 257 x 256 …of 256 x 256; …format npy, npz or synthetic, …3 x 257 x 256 or larger…",
         ),
         (
             "datasets: [mini-imagenet-8], recipes: [imagenet-nin], input: {crop: [99, 200]}",
-            "input.crop: …imagenet-nin does not fit the dataset mini-imagenet-8: …more than one result…; …",
+            "input.crop: …imagenet-nin …mini-imagenet-8: …more than one result…; …",
         ),
         (
             "datasets: [image-folder], recipes: [imagenet-resnet50], input: {crop: null}",
-            "input.crop: …imagenet-resnet50 does not fit the dataset image-folder: it takes whole images, and image "
-            "files are trained on with an input.crop; …",
+            "input.crop: …image-folder: it takes whole images, and image files are trained on with an input.crop; …",
         ),
         # --- settings of streamed images
-        (
-            "input: {random_crop: true}",
-            "input.random_crop: found true, and the recipe mnist-mlp-keras takes whole images; allowed: false, or an "
-            "input.crop",
-        ),
         (
             "loader: {jobs: 4}, evaluation_batch_size: 250",
             "loader: found {jobs: 4} (a mapping), which has no effect, since the experiment streams no images; "
@@ -205,13 +154,15 @@ def experiment(keys: str) -> str:
         ("loader: {jobs: 0}", "loader.jobs: found 0 (a whole number); …"),
         ("loader: {store: ram}", "loader.store: found 'ram' (text); allowed: files, mapped, memory"),
         ("loader: {prefetch: 2}", "loader.prefetch: unknown key; allowed: iterator, jobs, store"),
-        ("checkpoint_steps: 0", "checkpoint_steps: found 0 (a whole number); …"),
-        ("evaluation_steps: true", "evaluation_steps: found true (true or false); …"),
-        ("input: {random_flip: 0.5}", "input.random_flip: found 0.5 (a number); …"),
     ],
 )
 def test_an_experiment(keys, expected):
     assert_says(message_of(write(experiment(keys))), expected, "broken.yaml: experiments.e.")
+
+
+IMDB = "experiments: {e: {recipes: [imdb-cnn], datasets: [imdb]}}"
+SOME = "title: S, format: class_subset, of: imdb, classes: 2, seed: 1"
+OWN = "title: S, format: synthetic, image_shape: [1, 28, 30], classes: 2, samples: {train: 99, test: 2}, seed: 1"
 
 
 @pytest.mark.parametrize(
@@ -219,37 +170,26 @@ def test_an_experiment(keys, expected):
     [
         # --- the keys at the top
         ("experiment: {}\nexperiments: {e: {}}", "experiment: unknown key; …; did you mean experiments?"),
-        ("zebra: 1\nexperiments: {e: {}}", "zebra: unknown key; …"),
-        ("__use_yte__: true\nexperiments: {e: {}}", "__use_yte__: unknown key; …"),
         ("5: 1\nexperiments: {e: {7: 1}}", "5: unknown key; …\nexperiments.e.7: unknown key; …"),
-        ("mirror: 5\nexperiments: {e: {}}", "mirror: found 5 (a whole number); …"),
         ("mirror: ''\nexperiments: {e: {}}", "mirror: found '' (text); …; or leave the key out"),
-        ("offline: 'yes'\nprepare: [mnist]", "offline: found 'yes' (text); …; write it without quotes"),
-        ("offline: always\nprepare: [mnist]", "offline: found 'always' (text); …"),
-        ("offline: 1\nprepare: [mnist]", "offline: found 1 (a whole number); …"),
-        ("prepare: [digits, minst]", "prepare[1]: found 'minst' (text); …; did you mean mnist?"),
+        ("offline: 'yes'\nprepare: [mnist]", "offline: found 'yes' (text); allowed: true or false; …without quotes"),
         ("prepare: [zebra]", "prepare[0]: found 'zebra' (text); …"),
         (
             "prepare: [flower]\ndatasets: {mnist: {title: T}, flowers: {title: T, format: image_folder, folder: f}}",
             "prepare[0]: found 'flower' (text); …synthetic-images, flowers; did you mean flowers?",
         ),
-        ("prepare: [5]", "prepare[0]: found 5 (a whole number); …"),
-        ("prepare: [mnist, digits, mnist]", "prepare: found 'mnist' (text) twice; …"),
-        ("prepare: mnist", "prepare: found 'mnist' (text); …; write [mnist]"),
-        ("prepare: zebra", "prepare: found 'zebra' (text); …"),
-        ("prepare: {mnist: {}}", "prepare: found {mnist: {}} (a mapping); …"),
         ("prepare:", "prepare: found nothing (null); …"),
         ("prepare: [mnist]\nexperiments: {}", "experiments: found an empty mapping; …; or leave the key out"),
         ("prepare: [mnist]\ndatasets: [mnist]", "datasets: found ['mnist'] (a list); …"),
+        (
+            "prices: {cpu_hour: -1, gpu: 3}\nprepare: [mnist]",
+            "prices.cpu_hour: found -1 …; …\nprices.gpu: unknown …; …",
+        ),
         # --- nothing to do
-        ("", LACKS_BOTH),
         ("# nothing but a comment", LACKS_BOTH),
-        ("{}", LACKS_BOTH),
-        ("mirror: null", LACKS_BOTH),
         ("mirror: m", "top level: lacks the key experiments or prepare; allowed: one of them, or both"),
         ("datasets: {flowers: {title: T, format: image_folder, folder: f}}", LACKS_BOTH),
         ("experiments: {}", "experiments: found an empty mapping; …"),
-        ("experiments:", "experiments: found nothing (null); …"),
         ("experiments: [a]", "experiments: found ['a'] (a list); …"),
         ("experiments:\n  e:", "experiments.e: found nothing (null); …"),
         # --- names of experiments
@@ -259,7 +199,6 @@ def test_an_experiment(keys, expected):
             "40 at most",
         ),
         (f"experiments: {{{'a' * 41}: {{}}}}", f"experiments.{'a' * 41}: found the name '{'a' * 41}' (text); …"),
-        ("experiments:\n  ../x: {}", "experiments.'../x': found the name '../x' (text); …"),
         ('experiments:\n  "a\\n": {}', r"experiments.'a\n': found the name 'a\n' (text); …"),
         (
             "experiments:\n  2017: {epochs: [0]}",
@@ -268,66 +207,36 @@ def test_an_experiment(keys, expected):
         ),
         ("experiments:\n  on: {}", "experiments.true: found the name true (true or false); …; write it in quotes"),
         ("experiments:\n  3.5: {}", "experiments.3.5: found the name 3.5 (a number); …"),
-        # --- texts that are too long, or of too many words
+        # --- images of another shape; texts that are too long, or of too many words
         (
-            "datasets: {imdb: {sequence_length: 200}}\nexperiments: {e: {recipes: [imdb-cnn], datasets: [imdb]}}",
-            "experiments.e.recipes[0]: …imdb-cnn does not fit the dataset imdb: …400 token ids…200 token ids; "
-            "…(imdb-keras)…",
+            f"datasets: {{wide: {{{OWN}}}}}\nexperiments: {{e: {{recipes: [mnist-mlp-chainer], datasets: [wide]}}}}",
+            "experiments.e.recipes[0]: …wide: …gets 1 x 28 x 30; …(digits, …), another recipe, or another input.crop\n"
+            "experiments.e.batch_size: found 100, the batch size of the recipe mnist-mlp-chainer, but …99…; …1 to 99",
         ),
         (
-            "datasets: {imdb: {vocabulary_size: 5001}, some: {title: S, format: class_subset, of: imdb, classes: 2, "
-            "seed: 1}}\nexperiments: {e: {recipes: [imdb-cnn], datasets: [some]}}",
-            "experiments.e.recipes[0]: …imdb-cnn does not fit the dataset some: …knows 5000 token ids…5001 "
-            "(vocabulary_size); …(imdb-keras)…",
+            f"datasets: {{imdb: {{sequence_length: 200}}}}\n{IMDB}",
+            "experiments.e.recipes[0]: …imdb: …400 token ids…200 token ids; …(imdb-keras)…",
         ),
         (
-            "datasets: {imdb: {sequence_length: 9}, imdb-keras: {sequence_length: 8}}\n"
-            "experiments: {e: {recipes: [imdb-cnn], datasets: [imdb]}}",
-            "experiments.e.recipes[0]: …imdb-cnn does not fit the dataset imdb: …400 token ids…9 token ids; "
-            "…format reviews, with sequence_length 400 and at most 5000 as vocabulary_size…",
+            f"datasets: {{imdb: {{vocabulary_size: 5001}}, some: {{{SOME}}}}}\n{IMDB.replace('[imdb]', '[some]')}",
+            "experiments.e.recipes[0]: …some: …knows 5000 token ids…5001 (vocabulary_size); …(imdb-keras)…",
         ),
         (
-            "experiments: {e: {frameworks: [chainer], devices: [cpu], baseline: keras-jax on cpu}}",
-            "experiments.e.baseline: found 'keras-jax on cpu' (text); allowed: null, chainer on cpu",
-        ),
-        (
-            "experiments: {e: {devices: [cpu], loops: [tuned], frameworks: [chainer], baseline: chainer on cpu}}",
-            "experiments.e.baseline: found 'chainer on cpu' (text); allowed: null, chainer tuned on cpu",
-        ),
-        (
-            "experiments: {e: {loops: [stock, tuned], frameworks: [chainer, keras-torch]}}",
-            "experiments.e.loops[1]: found 'tuned' (text), but there is no tuned loop for keras-torch; allowed: stock, "
-            "or only frameworks with a tuned loop (chainer, keras-tensorflow, keras-jax); move keras-torch to another "
-            "experiment",
-        ),
-        (
-            "experiments: {a: {loops: [fast]}, b: {loops: []}, c: {loops: tuned}, d: {loops: [stock, stock]}}",
-            "experiments.a.loops[0]: found 'fast' (text); allowed: stock, tuned\n"
-            "experiments.b.loops: found an empty list; allowed: a list of stock and tuned; or leave the key out\n"
-            "experiments.c.loops: found 'tuned' (text); allowed: a list of stock and tuned; write [tuned]\n"
-            "experiments.d.loops: found 'stock' (text) twice; allowed: each value once",
-        ),
-        (
-            "prices: {cpu_hour: -1, gpu: 3}\nexperiments: {e: {target_accuracy: 95}}",
-            "prices.cpu_hour: found -1 (a whole number); allowed: a number, 0 or more, or null\n"
-            "prices.gpu: unknown key; …\n"
-            "experiments.e.target_accuracy: found 95 (a whole number); allowed: a number above 0, up to 1, or null",
+            f"datasets: {{imdb: {{sequence_length: 9}}, imdb-keras: {{sequence_length: 8}}}}\n{IMDB}",
+            "experiments.e.recipes[0]: …imdb: …9 token ids; …reviews, with sequence_length 400 and at most 5000 …",
         ),
         # --- several at once: every one is listed, by key path
         (
-            "mirorr: /data\nexperiments:\n  a: {epochs: [5, 0, -2], repeats: none, seed: 3}\n  b: {devices: [tpu]}",
+            "mirorr: /data\nexperiments:\n  a: {epochs: [5, 0, -2], repeats: none, seed: 3}\n"
+            "  b: {recipes: [mnist-mlp-kera], datasets: [digits, minst], frameworks: [xyz]}",
             "mirorr: unknown key; allowed: mirror, offline, rerun_disturbed, prices, max_runs, prepare, datasets, "
             "experiments; did you mean mirror?\n"
             "experiments.a.epochs[1]: found 0 (a whole number); …\n"
             "experiments.a.epochs[2]: found -2 (a whole number); …\n"
             "experiments.a.repeats: found 'none' (text); …\n"
-            "experiments.b.devices[0]: found 'tpu' (text); …; did you mean gpu?",
-        ),
-        (
-            "experiments: {e: {recipes: [foo], datasets: [digits, minst], frameworks: [xyz]}}",
-            "experiments.e.recipes[0]: found 'foo' (text); …\n"
-            "experiments.e.datasets[1]: found 'minst' (text); …; did you mean mnist?\n"
-            "experiments.e.frameworks[0]: found 'xyz' (text); …",
+            "experiments.b.recipes[0]: found 'mnist-mlp-kera' (text); …; did you mean mnist-mlp-keras?\n"
+            "experiments.b.datasets[1]: found 'minst' (text); …; did you mean mnist?\n"
+            "experiments.b.frameworks[0]: found 'xyz' (text); …",
         ),
     ],
 )
@@ -339,30 +248,23 @@ def test_a_config(text, expected):
     ("text", "expected"),
     [
         ("a: [1]\nb: 1\na: [2]", ", line 3: found the key 'a' twice (first in line 1); allowed: each key once"),
-        ("experiments:\n  e: {}\n  e: {}", ", line 3: found the key 'e' twice (first in line 2); …"),
+        ("e: &e {}\nf:\n  <<: *e\n  <<: *e", ", line 4: found the key '<<' twice (first in line 3); …"),
+        ("a: &a {}\nb:\n  <<: *a\n  x: 6\n  x: 7", ", line 5: found the key 'x' twice (first in line 4); …"),
         ("e:\n  a: [10, 20\n  b: 1", ", line 3: expected ',' or ']', …(…a flow sequence, begun in line 2)"),
-        ("e:\n  - 1\n  x: 2", ", line 3: expected <block end>, …(while parsing a block collection, begun in line 2)"),
-        ("e:\n  a: 'x\n", ", line 3: found unexpected end…(while scanning a quoted scalar, begun in line 2)"),
         ("e:\n  a: note: x", ", line 2: mapping values are not allowed here; …needs quotes"),
-        ("a: !!python/object/apply:os.system [x]", ", line 1: found the tag !!python/object/apply:os.system; …"),
-        ("a: !env HOME", ", line 1: found the tag !env; …"),
+        ("e: !!python/object/apply:os.system ['touch owned']", ", line 1: found the tag !!python/object/apply:os.…; …"),
         ("e:\n  a: 2017-13-45", ", line 2: found '2017-13-45', which is no timestamp; …needs quotes"),
         ("e:\n  epochs: [010]", ", line 2: found 010, which YAML reads as 8; …"),
         ("e:\n  seed: 1_0:30", ", line 2: found 1_0:30, which YAML reads as 630; …"),
         ("e:\n  limit: 1:30.5", ", line 2: found 1:30.5, which YAML reads as 90.5; …"),
-        ("007: {}", ", line 1: found 007, which YAML reads as 7; …"),
         ("a: &x\n  e: *x", ", line 1: found unconstructable recursive node"),
         ("a: @home", ", line 1: found '@'; …needs quotes"),
         ("a:\n\te: {}", ", line 2: found a tab; indent with spaces"),
-        ("a: *x", ", line 1: found undefined alias 'x'"),
         ("a: \x00", ": not valid YAML (unacceptable character #x0000: …)"),
         ("a:\n  ? [a, b]\n  : 1", ", line 2: found a list as a key; …"),
         ("a: {{ epochs }}", ", line 1: found a mapping as a key; …"),
         ("a:\n  ~: {}", ", line 2: found nothing (null) as a key; …"),
         ("a:\n  <<: 5", ", line 2: expected a mapping…for merging, …(while constructing a mapping, begun in line 2)"),
-        ("e: &e {}\nf:\n  <<: *e\n  <<: *e", ", line 4: found the key '<<' twice (first in line 3); …"),
-        ("a:\n  <<: {x: 1, x: 2}", ", line 2: found the key 'x' twice (first in line 2); …"),
-        ("a: &a {}\nb:\n  <<: *a\n  x: 6\n  x: 7", ", line 5: found the key 'x' twice (first in line 4); …"),
         ("a: 1\n---\nb: 1", ", line 2: found a second document (---); …"),
         ("- a\n- b", ": found a list at the top; …"),
         ("[" * 600, ": not valid YAML (nested too deeply)"),
@@ -370,25 +272,7 @@ def test_a_config(text, expected):
 )
 def test_what_is_no_plain_yaml(text, expected):
     assert_says(message_of(write(text)), expected, "broken.yaml")
-
-
-@pytest.mark.parametrize("crop", ["[24, 24]", "[32, 32]"])
-@pytest.mark.parametrize("keys", ["", "recipes: [mnist-mlp-keras], ", "datasets: [digits], "])
-def test_a_misfit_is_found_where_recipe_or_dataset_come_from_the_defaults(keys, crop):
-    message = message_of(write(experiment(f"{keys}input: {{crop: {crop}}}")))
-    expected = "input.crop: the recipe mnist-mlp-keras does not fit the dataset digits: …; …"
-    assert_says(message, expected, "broken.yaml: experiments.e.")
-
-
-def test_yaml_merge_keys_work():
-    """`<<: *anchor` is plain YAML 1.1 that people use to share settings."""
-    text = "experiments:\n  a: &a {epochs: [7], seed: 5}\n  b:\n    <<: *a\n    seed: 6\n"
-    config, _ = load_config([Path(write(text))])
-    assert config["experiments"]["b"]["epochs"] == [7]
-    assert config["experiments"]["b"]["seed"] == 6
-
-
-# --- files that can't be read -------------------------------------------------------------------------------------
+    assert not Path("owned").exists(), "a tag runs nothing"
 
 
 def test_files_that_can_not_be_read(monkeypatch):
@@ -402,34 +286,16 @@ def test_files_that_can_not_be_read(monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "read_text", refuse)  # not by its mode: root may read everything
-    with pytest.raises(ConfigError) as caught:
-        read_yaml(Path("broken.yaml"))
-    assert str(caught.value) == "broken.yaml: can't be read (Permission denied)"
-
-
-def test_a_misfit_without_a_crop_names_the_recipe_and_the_datasets_that_fit(schema):
-    shapes = {"wide": [1, 28, 30], "colour": [3, 28, 28], "right": [1, 28, 28]}
-    catalogue = {name: {"format": "synthetic", "image_shape": shape} for name, shape in shapes.items()}
-    config = with_defaults({"experiments": {"e": {"datasets": ["right", "wide"]}}}, schema)
-    with pytest.raises(ConfigError) as caught:
-        check_fit(
-            config, {"broken.yaml": {"experiments": {"e": {"recipes": ["mnist-mlp-keras"]}}}}, catalogue, settings()
-        )
-    expected = "recipes[0]: …mnist-mlp-keras does not fit the dataset wide: …gets 1 x 28 x 30; …(right)…input.crop"
-    assert_says(str(caught.value), expected, "broken.yaml: experiments.e.")
-
-
-def test_a_python_tag_runs_nothing():
-    message_of(write("experiments: !!python/object/apply:os.system ['touch owned']\n"))
-    assert not Path("owned").exists()
+    assert message_of("broken.yaml") == "broken.yaml: can't be read (Permission denied)"
 
 
 # --- more than one file -------------------------------------------------------------------------------------------
 
 
 def test_a_later_file_and_the_command_line_take_precedence():
+    """A mistake that a later file puts right is none."""
     Path("m").mkdir()
-    write("mirror: m\nexperiments: {e: {epochs: [1, 2], repeats: 2, input: {scale: 1, crop: [28, 28]}}}\n", "a.yaml")
+    write("mirror: m\nexperiments: {e: {epochs: [1, 0], repeats: 2, input: {scale: 1, crop: [28, 28]}}}\n", "a.yaml")
     write("experiments: {e: {epochs: [3], input: {scale: 2}}, f: {seed: 4}}\n", "b.yaml")
     files = [Path("a.yaml"), Path("b.yaml")]
     config, _ = load_config(files, {"experiments": {"e": {"input": {"crop": None}, "seed": 9}}})
@@ -439,13 +305,6 @@ def test_a_later_file_and_the_command_line_take_precedence():
     assert (e["epochs"], e["repeats"], e["seed"]) == ([3], 2, 9), "a list takes the place of a list, whole"
     assert e["input"] == {"scale": 2, "crop": None}, "mappings are merged key by key"
     assert (f["seed"], f["epochs"]) == (4, [10])
-
-
-def test_a_mistake_that_a_later_file_puts_right_is_none():
-    write("experiments: {e: {epochs: [0]}}\n", "a.yaml")
-    write("experiments: {e: {epochs: [7]}}\n", "b.yaml")
-    config, _ = load_config([Path("a.yaml"), Path("b.yaml")])
-    assert config["experiments"]["e"]["epochs"] == [7]
 
 
 @pytest.mark.parametrize(
@@ -468,19 +327,9 @@ def test_a_mistake_that_a_later_file_puts_right_is_none():
             "b.yaml: experiments.f.seed: found 'x' (text); …",
         ),
         (
-            ["experiments: {e: {epochs: [1, 2]}}", "experiments: {e: {epochs: [0]}}"],
-            {},
-            "b.yaml: experiments.e.epochs[0]: found 0 (a whole number); …",
-        ),
-        (
             ["experiments: {e: }", "experiments: {e: {epochs: [0]}}"],  # a. holds nothing there
             {},
             "b.yaml: experiments.e.epochs[0]: found 0 (a whole number); …",
-        ),
-        (
-            ["experiments: {e: {}}"],
-            {"mirror": 3, "epochs": [4]},
-            "--config: mirror: found 3 (a whole number); …\n--config: epochs: unknown key; …",
         ),
         ([], {"experiments": {None: {"epochs": [0]}}}, "--config: experiments.null: found the name nothing (null); …"),
     ],
@@ -490,17 +339,11 @@ def test_the_file_that_is_blamed(texts, overrides, expected):
     assert_says(message_of(*files, overrides=overrides), expected, "")
 
 
-@pytest.mark.parametrize(
-    ("recipe", "formats", "shape"),
-    [
-        ("mnist-mlp-keras", "npy, npz, idx or synthetic", "1 x 28 x 28"),
-        ("imagenet-resnet50", "npy, npz or synthetic", "3 x 224 x 224 or larger"),  # IDX has no axis for colours
-    ],
-)
-def test_the_formats_that_are_advised_can_hold_the_images(recipe, formats, shape):
-    found = RECIPES[recipe]
-    ways = fit_check._datasets_that_fit(found, found.input, {})
-    assert ways == [f"a dataset of your own of format {formats}, with images of {shape}"]
+def test_the_formats_that_are_advised_can_hold_grey_images():
+    """IDX has no axis for colours."""
+    recipe = RECIPES["mnist-mlp-keras"]
+    (way,) = fit_check._datasets_that_fit(recipe, recipe.input, {})
+    assert way == "a dataset of your own of format npy, npz, idx or synthetic, with images of 1 x 28 x 28"
 
 
 # --- initial weights ------------------------------------------------------------------------------------------------
@@ -510,16 +353,13 @@ def test_the_formats_that_are_advised_can_hold_the_images(recipe, formats, shape
     ("content", "why"),
     [
         (None, "does not exist"),
-        (b"PK", "is damaged, or holds no weights (File is not a zip file)"),
-        ({"dense1.kernel": np.zeros((784, 32))}, "is of another network than mlp-32: it lacks dense1.bias"),
+        ({"dense1.kernel": np.zeros((784, 32))}, "is of another network than mlp-32: it lacks …"),
     ],
-    ids=["missing", "damaged", "another network"],
+    ids=["missing", "another network"],
 )
 def test_initial_weights_that_no_run_can_start_from(content, why):
-    if isinstance(content, dict):
+    if content:
         np.savez("weights.npz", **content)
-    elif content:
-        Path("weights.npz").write_bytes(content)
     file = write(experiment("recipes: [mnist-mlp-flux], datasets: [digits], initial_weights: weights.npz"))
     assert_says(
         message_of(file),

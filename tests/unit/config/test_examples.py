@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from trainmark.config.catalogue_check import check_catalogue
 from trainmark.config.load import REPOSITORY, load_config, read_yaml
 from trainmark.datasets.catalogue import kind_of, sample_shape
 from trainmark.plan.matrix import expand_runs, with_devices
@@ -21,10 +20,6 @@ FILES = [(name, file) for name, entry in CATALOGUE.items() for file in entry.get
 # --- the catalogue ------------------------------------------------------------------------------------------------
 
 
-def test_the_shipped_catalogue_passes(schema):
-    assert check_catalogue(CATALOGUE, Path("datasets.yaml"), schema) is None
-
-
 def test_kind_and_shape_of_every_dataset():
     small, photographs, texts = ("images", (1, 28, 28)), ("image_lists", (3, 256, 256)), ("tokens", (400,))
     assert {name: (kind_of(name, CATALOGUE), sample_shape(name, CATALOGUE)) for name in CATALOGUE} == {
@@ -33,11 +28,6 @@ def test_kind_and_shape_of_every_dataset():
         **dict.fromkeys(["mini-imagenet-8", "mini-imagenet-16", "mini-imagenet-32"], photographs),
         **dict.fromkeys(["imdb", "imdb-keras"], texts),
     }
-
-
-def test_every_title_is_unique():
-    titles = [entry["title"] for entry in CATALOGUE.values()]
-    assert sorted(set(titles)) == sorted(titles)
 
 
 def test_every_file_but_imagenets_can_be_fetched():
@@ -51,10 +41,10 @@ def test_every_file_but_imagenets_can_be_fetched():
             assert not (url.query or url.username or url.fragment), (name, url)
 
 
-def test_no_two_files_are_one():
-    """A checksum that stands at two files was copied and not changed."""
+def test_no_two_datasets_have_one_title_and_no_two_files_one_checksum():
+    titles = [entry["title"] for entry in CATALOGUE.values()]
     checksums = [file.get("sha256") or file["md5"] for _, file in FILES]
-    assert len(set(checksums)) == len(checksums)
+    assert (len(set(titles)), len(set(checksums))) == (len(titles), len(checksums))
 
 
 # --- the examples -------------------------------------------------------------------------------------------------
@@ -66,25 +56,15 @@ def test_every_dataset_has_an_example_of_its_name():
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_an_example_asks_for_its_dataset(example):
-    """One of the same name; or, for images of one's own, one of the same format."""
+def test_an_example_asks_for_its_dataset_and_says_how_it_is_run(example):
+    """The dataset has the same name; or, for images of one's own, the same format."""
     config, catalogue = load_config([example])
-    asked = set(config["prepare"]).union(*(part["datasets"] for part in config["experiments"].values()))
-    assert len(asked) == 1
-    name = asked.pop()
-    if example.stem == "image-folder":
-        assert catalogue[name]["format"] == CATALOGUE["image-folder"]["format"] == "image_folder"
-    else:
-        assert name == example.stem
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_an_example_says_how_it_is_run(example):
-    commands = re.findall(r"^# Run: (.*)$", example.read_text(), re.MULTILINE)
-    assert len(commands) == 1
-    options = re.fullmatch(r"snakemake --cores \d+( --resources gpu=1)? --configfile (\S+)", commands[0])
+    (name,) = set(config["prepare"]).union(*(part["datasets"] for part in config["experiments"].values()))
+    assert name == example.stem or catalogue[name]["format"] == example.stem.replace("-", "_") == "image_folder"
+    (command,) = re.findall(r"^# Run: (.*)$", example.read_text(), re.MULTILINE)
+    options = re.fullmatch(r"snakemake --cores \d+( --resources gpu=1)? --configfile (\S+)", command)
     assert options and options[2] == example.relative_to(REPOSITORY).as_posix()
-    assert bool(options[1]) == bool(load_config([example])[0]["experiments"]), "only a training takes a GPU"
+    assert bool(options[1]) == bool(config["experiments"]), "only a training takes a GPU"
 
 
 # --- photographs --------------------------------------------------------------------------------------------------
@@ -97,19 +77,14 @@ def runs_of(*files: Path) -> list:
     return expand_runs(with_devices(load_config(files)[0], gpu_found=False))
 
 
-def test_the_imagenet_config_has_every_network_and_number_of_classes_of_the_original():
+def test_the_imagenet_config_and_the_file_that_it_shows_for_other_photographs(tmp_path):
     runs = runs_of(CONFIGS / "imagenet.yaml")
     assert {run.recipe for run in runs} == {name for name in RECIPES if name.startswith("imagenet-")}
     assert {run.dataset for run in runs} == {"ilsvrc2012", *(f"mini-imagenet-{n}" for n in (8, 16, 32))}
     assert {run.epochs for run in runs} == {90}
-
-
-def test_the_file_that_the_imagenet_config_shows_points_it_at_other_photographs(tmp_path):
-    text = (CONFIGS / "imagenet.yaml").read_text()
-    (shown,) = re.findall(r"^# small.yaml:\n((?:#   .*\n)+)", text, re.MULTILINE)
-    small = tmp_path / "small.yaml"
-    small.write_text(re.sub("^#   ", "", shown, flags=re.MULTILINE))
-    runs = runs_of(CONFIGS / "imagenet.yaml", small)
+    (shown,) = re.findall(r"^# small.yaml:\n((?:#   .*\n)+)", (CONFIGS / "imagenet.yaml").read_text(), re.MULTILINE)
+    (tmp_path / "small.yaml").write_text(re.sub("^#   ", "", shown, flags=re.MULTILINE))
+    runs = runs_of(CONFIGS / "imagenet.yaml", tmp_path / "small.yaml")
     assert len(runs) == 15 and {(run.dataset, run.epochs) for run in runs} == {("mine", 2)}
 
 

@@ -54,31 +54,15 @@ optimizer: adam
 VALUES = yaml.safe_load(SAMPLE)
 EXPERIMENT = {
     "description": "The ImageNet recipe for TSUBAME, with the settings of config.yaml.",
-    "recipes": ["imagenet-resnet50"],
-    "datasets": ["mini-imagenet-16"],
-    "frameworks": ["chainer"],
-    "epochs": [10],
-    "repeats": 1,
-    "batch_size": 128,
-    "input": {"subtract_mean": True},
-    "optimizer": {"rule": "adam"},
-    "loader": {"iterator": "process", "jobs": 8, "store": "files"},
-    "evaluation_batch_size": 250,
-}
-SITE = {
-    "options": {
-        "all": {
-            "group": None,
-            "node_type": "q_node",
-            "jobname": "imagenet",
-            "stdout": "$JOB_ID.o.log",
-            "stderr": "$JOB_ID.e.log",
-            "others": {"j": "y"},
-        },
-        "train": {"runtime": 150},
-    },
-    "modules": "./modules.sh",
-}
+    "recipes": ["imagenet-resnet50"], "datasets": ["mini-imagenet-16"], "frameworks": ["chainer"], "epochs": [10],
+    "repeats": 1, "batch_size": 128, "input": {"subtract_mean": True}, "optimizer": {"rule": "adam"},
+    "loader": {"iterator": "process", "jobs": 8, "store": "files"}, "evaluation_batch_size": 250,
+}  # fmt: skip
+JOB_WORDS = {
+    "group": None, "node_type": "q_node", "jobname": "imagenet", "stdout": "$JOB_ID.o.log", "stderr": "$JOB_ID.e.log",
+    "others": {"j": "y"},
+}  # fmt: skip
+SITE = {"options": {"all": JOB_WORDS, "train": {"runtime": 150}}, "modules": "./modules.sh"}
 
 
 def imported(text: str = SAMPLE, name: str = "config.yaml"):
@@ -165,14 +149,9 @@ def test_each_defect_of_the_sample_is_reported_with_its_line():
     ("changes", "expected"),
     [
         *(({"arch": arch}, {"recipes": [f"imagenet-{arch}"]}) for arch in ("alex", "nin", "googlenet", "googlenetbn")),
-        *(({"nclasses": n}, {"datasets": [f"mini-imagenet-{n}"]}) for n in (8, 32, 20)),
+        *(({"nclasses": n}, {"datasets": [f"mini-imagenet-{n}"]}) for n in (8, 20)),
         ({"nclasses": 1000}, {"datasets": ["ilsvrc2012"]}),
-        (
-            {"loadtype": "custom", "iterator": "thread"},
-            {"loader": {"iterator": "thread", "jobs": 8, "store": "memory"}},
-        ),
         ({"loaderjob": None, "iterator": "serial"}, {"loader": {"iterator": "serial", "jobs": None, "store": "files"}}),
-        ({"optimizer": "momentum_sgd"}, {"optimizer": {"rule": "momentum_sgd"}}),
         ({"optimizer": "rmsprop"}, {"optimizer": {"rule": "rmsprop"}}),
         ({"optimizer": "rmsprop_warmup"}, {"optimizer": {"rule": "rmsprop_warmup", "legacy": True}}),
         ({"test": True}, {"evaluation_steps": 10}),
@@ -184,16 +163,8 @@ def test_a_setting_becomes_todays(changes, expected):
 
 
 BY_DATASET_DIR = """\
-resource: q_node
-node: 2
-time: 00:20:00
-arch: resnet50
-initmodels: /data/init_models
-epoch: 4
-batchsize: 64
-working_dir: $HOME/examples
-dataset_dir: /data/ILSVRC2012
-out: ./results
+{resource: q_node, node: 2, time: "00:20:00", arch: resnet50, initmodels: /data/init_models, epoch: 4, batchsize: 64,
+ working_dir: $HOME/examples, dataset_dir: /data/ILSVRC2012, out: ./results}
 """
 BY_LISTS = """\
 nnodes: 2
@@ -210,53 +181,32 @@ arch: resnet50
 epoch: 10
 batchsize: 32
 loadtype: development
-iterator: thread
-optimizer: momentum_sgd
 """
 TRAINED = "arch: nin\nepoch: 1\nbatchsize: 1\n"
-LISTS = {"title": "Images of the lists of the original recipe", "format": "image_list"}
+ILSVRC = "/data/ILSVRC2012"
+OWN_LISTS = {"train": "/data/labels/train008.txt", "test": "/data/labels/val008.txt"}
 
 
 @pytest.mark.parametrize(
-    ("text", "entry", "store"),
+    ("text", "entry"),
     [
-        (
-            BY_DATASET_DIR,
-            {"folder": "/data/ILSVRC2012", "lists": ["/data/ILSVRC2012/train.txt", "/data/ILSVRC2012/val.txt"]},
-            "files",
-        ),
-        (
-            BY_LISTS,
-            {
-                "folder": "/data",
-                "lists": ["/data/labels/train008.txt", "/data/labels/val008.txt"],
-                "roots": ["img_train", "img_val"],
-            },
-            "memory",
-        ),
-        (
-            BY_LISTS.replace("img_val", "img_train"),
-            {"folder": "/data/img_train", "lists": ["/data/labels/train008.txt", "/data/labels/val008.txt"]},
-            "memory",
-        ),
+        (BY_DATASET_DIR, {"folder": ILSVRC, "lists": {"train": f"{ILSVRC}/train.txt", "test": f"{ILSVRC}/val.txt"}}),
+        (BY_LISTS, {"folder": "/data", "lists": OWN_LISTS, "roots": {"train": "img_train", "test": "img_val"}}),
+        (BY_LISTS.replace("img_val", "img_train"), {"folder": "/data/img_train", "lists": OWN_LISTS}),
         (
             BY_LISTS.replace("_root", "_folder").replace("train_folder: /data/img_train", "root: ~")
             .replace("val_folder:   /data/img_val", "dataset: $DATA").replace("/data/labels/val008.txt", "null"),
-            {"folder": "/mine", "lists": ["/data/labels/train008.txt", "/mine/val.txt"]},
-            "memory",
+            {"folder": "/mine", "lists": OWN_LISTS | {"test": "/mine/val.txt"}},
         ),
     ],
 )  # fmt: skip
-def test_lists_of_images_become_a_dataset(text, entry, store, monkeypatch):
+def test_lists_of_images_become_a_dataset(text, entry, monkeypatch):
     monkeypatch.setenv("DATA", "/mine")
     document = imported(text).document
-    expected = {
-        key: dict(zip(("train", "test"), value, strict=True)) if isinstance(value, list) else value
-        for key, value in entry.items()
-    }
-    assert document["datasets"] == {"imagenet-lists": LISTS | expected}
+    own = {"title": "Images of the lists of the original recipe", "format": "image_list"}
+    assert document["datasets"] == {"imagenet-lists": own | entry}
     assert document["experiments"]["imagenet"]["datasets"] == ["imagenet-lists"]
-    assert document["experiments"]["imagenet"]["loader"]["store"] == store
+    assert document["experiments"]["imagenet"]["loader"]["store"] == ("memory" if "loadtype" in text else "files")
 
 
 def test_what_has_no_place_in_an_experiment_is_named_once():
@@ -274,10 +224,11 @@ def test_what_has_no_place_in_an_experiment_is_named_once():
     assert not [report for report in imported(BY_LISTS).reports if "classes without a seed" in report]
 
 
-def test_other_numbers_of_classes_get_an_entry():
+def test_other_numbers_of_classes_get_an_entry_and_all_have_no_defects_of_a_part():
     document = imported(with_values(nclasses=20)).document
     entry = {"title": "20 classes of ImageNet", "format": "class_subset", "of": "ilsvrc2012", "classes": 20, "seed": 1}
     assert document["datasets"] == {"mini-imagenet-20": entry}
+    assert not [report for report in imported(with_values(nclasses=1000)).reports if ": nclasses:" in report]
 
 
 def test_only_what_is_trained_is_needed():
@@ -291,7 +242,6 @@ def test_only_what_is_trained_is_needed():
     ("changes", "site"),
     [
         ({"walltime": "00:10:01"}, {"train": {"runtime": 11}}),
-        ({"walltime": "24:00:00"}, {"train": {"runtime": 1440}}),
         ({"others": {"j": True, "p": "-5"}}, {"others": {"j": "y", "p": "-5"}}),
         ({"nodetype": "f_node"}, {"node_type": "f_node"}),
     ],
@@ -315,11 +265,7 @@ def test_settings_of_the_job_become_words_of_the_profile(changes, site):
             {"nodetype": "f_node", "nnodes": 2, "batchsize": 32},
             "batchsize: the original trained with 8 workers, 256 samples per step together; …batch_size is 32",
         ),
-        (
-            {"communicator": "two_dimensional"},
-            "communicator: two_dimensional was removed in Chainer 7: use pure_nccl…; …",
-        ),
-        ({"communicator": "single_node"}, "communicator: single_node was removed in Chainer 7: use pure_nccl…; …"),
+        ({"communicator": "two_dimensional"}, "communicator: two_dimensional was removed in Chainer 7: …pure_nccl…; …"),
         ({"communicator": "flat"}, "communicator: a run has one worker here, which needs no communicator"),
         ({"others": {"j": True}}, "others: j is true in YAML 1.1 without quotes, …-j True; read as j: y"),
         ({"modules": {"cuda": "cuda/8.0"}}, "modules: modules in config/site.yaml names a file; …module load cuda/8.0"),
@@ -352,38 +298,24 @@ def test_a_key_of_the_documentation_is_read_as_that_of_the_program(wrong, right)
     assert f"{wrong}: the original's documentation calls it {wrong}, and its program read {right}" in sample.reports[0]
 
 
-def test_a_full_imagenet_has_the_defects_of_none_of_its_parts():
-    assert not [report for report in imported(with_values(nclasses=1000)).reports if ": nclasses:" in report]
-
-
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"arch": "resnet-50"}, "arch: found 'resnet-50' (text); …, resnet50; did you mean resnet50?"),
-        ({"arch": "vgg16"}, "arch: found 'vgg16' (text); allowed: alex, googlenet, googlenetbn, nin, resnet50"),
-        ({"optimizer": "adamw"}, "optimizer: found 'adamw' (text); …; did you mean adam?"),
+        ({"arch": "resnet-50"}, "arch: found 'resnet-50' (text); allowed: alex, …, resnet50; did you mean resnet50?"),
         ({"optimizer": "kfac"}, "optimizer: found 'kfac' (text); allowed: momentum_sgd, adam, rmsprop_warmup, rmsprop"),
-        ({"iterator": "multi"}, "iterator: found 'multi' (text); allowed: serial, thread, process"),
-        ({"loadtype": "archv"}, "loadtype: found 'archv' (text); allowed: original, io, custom, development"),
         (
             {"communicator": "nccl"},
             "communicator: found 'nccl' (text); allowed: pure_nccl, flat, naive and, …; did you mean pure_nccl?",
         ),
-        ({"nodetype": "q_core"}, "nodetype: found 'q_core' (text); …; did you mean q_node?"),
         ({"nclasses": 1}, "nclasses: found 1 (a whole number); allowed: a whole number, 2 to 1000"),
         ({"nclasses": 1001}, "nclasses: found 1001 (a whole number); …"),
-        ({"nclasses": "all"}, "nclasses: found 'all' (text); …"),
         ({"epoch": 0}, "epoch: found 0 (a whole number); …"),
-        ({"batchsize": 12.5}, "batchsize: found 12.5 (a number); …"),
         ({"loaderjob": -1}, "loaderjob: found -1 (a whole number); …"),
         ({"walltime": "2 hours"}, "walltime: found '2 hours' (text); allowed: hh:mm:ss"),
-        ({"walltime": 36000}, "walltime: found 36000 (a whole number); allowed: hh:mm:ss"),
         ({"test": "yes"}, "test: found 'yes' (text); allowed: true or null; write it without quotes"),
-        ({"resume": 3}, "resume: found 3 (a whole number); allowed: a path, or null"),
-        ({"batchsizes": 3}, "batchsizes: unknown key; …; did you mean batchsize?"),
         (
             {"foo": 1, "resume_from": None, "batchsizes": 3},
             "foo: unknown key\nresume_from: unknown key\nbatchsizes: unknown key; …; did you mean batchsize?",
@@ -391,34 +323,27 @@ def test_a_full_imagenet_has_the_defects_of_none_of_its_parts():
         ({"arch": ...}, "top level: lacks the key arch; …"),
     ],
 )
-@pytest.mark.parametrize("name", ["config.yaml", "config.json"])
-def test_a_value_that_is_not_allowed_is_refused(name, changes, expected):
+def test_a_value_that_is_not_allowed_is_refused(changes, expected):
     text = with_values(**changes)
-    with pytest.raises(ConfigError) as caught:
-        imported(as_json(text) if name.endswith("json") else text, name)
-    assert_says(str(caught.value), expected, f"{name}: ")
+    for name in ("config.yaml", "config.json"):
+        with pytest.raises(ConfigError) as caught:
+            imported(as_json(text) if name.endswith("json") else text, name)
+        assert_says(str(caught.value), expected, f"{name}: ")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("c.json", '{"nclasses": 16 8}', "c.json, line 1, column 17: not valid JSON (Expecting ',' delimiter)"),
-        ("c.json", '{"out": "a"\n "b"}', "c.json, line 2, column 2: not valid JSON (Expecting ',' delimiter)"),
         ("c.json", '{"epoch": 1,\n}', "c.json, line 2, column 1: not valid JSON (Expecting property name"),
         ("c.json", '{"epoch": 1, "epoch": 2}', "c.json: found the key 'epoch' twice; allowed: each key once"),
         ("c.json", "[1]", "c.json: found a list at the top; allowed: a mapping of keys to values"),
         ("c.yaml", "", "c.yaml: found nothing at the top; allowed: a mapping of keys to values"),
-        ("c.yaml", "epoch: 1\nepoch: 2", "c.yaml, line 2: found the key 'epoch' twice (first in line 1)"),
         ("c.yaml", "arch: !!python/object/apply:os.system ['touch owned']", "c.yaml, line 1: found the tag !!python"),
         ("c.yaml", "mean: a\nmean.npy: b", "c.yaml, line 2: found both mean and mean.npy, which mean the same"),
         ("c.yaml", "node: 1\nnnodes: 1", "c.yaml, line 1: found both nnodes and node, which mean the same"),
-        (
-            "c.yaml",
-            f"{TRAINED}train: a\nnclasses: 8",
-            "c.yaml: its images are not named; allowed: nclasses, dataset_dir",
-        ),
+        ("c.yaml", f"{TRAINED}train: a\nnclasses: 8", "c.yaml: its images are not named; allowed: nclasses, dataset"),
         ("c.yaml", TRAINED, "c.yaml: its images are not named; allowed: nclasses, dataset_dir, or both train and val"),
-        ("c.yaml", "nnodetype: q_node\nnodetype: q_node", "c.yaml, line 1: found both nodetype and nnodetype, which"),
     ],
 )
 def test_a_file_that_is_not_right_is_refused(name, text, message):
@@ -426,13 +351,6 @@ def test_a_file_that_is_not_right_is_refused(name, text, message):
         imported(text, name)
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
     assert not Path("owned").exists()
-
-
-def test_a_name_that_can_not_be_one_is_refused():
-    Path("config.yaml").write_text(SAMPLE)
-    with pytest.raises(ConfigError) as caught:
-        import_config(Path("config.yaml"), "My run")
-    assert "found the name 'My run' (text); allowed: lower-case letters" in str(caught.value)
 
 
 # --- the script ---------------------------------------------------------------------------------------------------
@@ -443,7 +361,7 @@ def run(*options):
     return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
 
 
-def test_the_script_writes_the_experiment_and_tells_the_rest():
+def test_the_script_writes_the_experiment_and_tells_the_rest_and_replaces_no_file():
     Path("config.yaml").write_text(SAMPLE)
     printed = run("config.yaml", "--name", "mine")
     assert printed.returncode == 0, printed.stderr
@@ -455,11 +373,8 @@ def test_the_script_writes_the_experiment_and_tells_the_rest():
     written = run("config.yaml", "--name", "mine", "--out", "mine.yaml")
     assert (written.returncode, written.stdout, written.stderr) == (0, "", printed.stderr)
     assert Path("mine.yaml").read_text() == printed.stdout
-
-
-def test_the_script_replaces_no_file():
-    Path("config.yaml").write_text(SAMPLE)
-    Path("mine.yaml").write_text("mine")
+    refused = run("config.yaml", "--name", "My run")
+    assert refused.returncode == 1 and "found the name 'My run' (text); allowed: lower-case letters" in refused.stderr
     refused = run("config.yaml", "--out", "mine.yaml")
-    assert (refused.returncode, Path("mine.yaml").read_text()) == (1, "mine")
+    assert (refused.returncode, Path("mine.yaml").read_text()) == (1, printed.stdout)
     assert refused.stderr == "ConfigError: mine.yaml: not written (File exists); choose another file name\n"

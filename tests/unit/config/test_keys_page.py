@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from trainmark.config.load import default_config
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -20,14 +20,18 @@ def test_keys_page_is_up_to_date():
     assert page == validate("--keys").stdout, "run: python workflow/scripts/validate.py --keys > docs/config.md"
 
 
-@pytest.mark.parametrize(("file", "runs"), [("config/config.yaml", 32), ("config/paper.yaml", 147)])
-def test_validate_counts_runs(file, runs):
+def test_validate_counts_runs_and_names_the_datasets_to_prepare():
     # CUDA_VISIBLE_DEVICES is empty in the tests: auto means the CPU.
-    assert validate(file).stdout.splitlines()[-1] == f"{runs} runs in all"
-
-
-def test_validate_names_the_datasets_to_prepare():
+    assert validate("config/paper.yaml").stdout.splitlines()[-1] == "147 runs in all"
     assert validate("config/examples/imagenette.yaml").stdout == "imagenette: will be prepared\n0 runs in all\n"
+
+
+def test_the_default_config_is_the_folders_or_else_the_clones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert default_config() == REPOSITORY / "config" / "config.yaml"
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").touch()
+    assert default_config() == Path("config", "config.yaml")
 
 
 def test_validate_says_what_is_wrong(tmp_path):

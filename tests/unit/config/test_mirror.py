@@ -9,7 +9,6 @@ from trainmark.config.load import load_config
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
-ALLOWED = "allowed: a folder, or a file://, http:// or https:// address"
 EXPERIMENTS = "experiments: {e: {}}\n"
 
 
@@ -30,34 +29,25 @@ def test_a_mirror_that_files_may_be_fetched_from(monkeypatch, tmp_path, mirror):
     assert load(EXPERIMENTS)["mirror"] is None
 
 
-def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
-    expected = f"found nowhere, which is not an existing folder in {Path.cwd()}; {ALLOWED}"
-    assert refusal(f"mirror: nowhere\n{EXPERIMENTS}") == f"a.yaml, line 1: mirror: {expected}"
-    monkeypatch.setenv("TRAINMARK_MIRROR", "nowhere")
-    assert refusal(EXPERIMENTS) == f"TRAINMARK_MIRROR: {expected}"
-
-
-def test_an_address_of_an_unknown_kind(monkeypatch):
-    mirror = "ftp://user:pw@example.org/data?sig=key"
-    expected = f"found ftp://example.org/data, an address with an unknown scheme; {ALLOWED}"
+@pytest.mark.parametrize(
+    ("mirror", "found"),
+    [
+        ("nowhere", "found nowhere, which is not an existing folder in {folder}"),
+        ("ftp://user:pw@example.org/data?sig=key", "found ftp://example.org/data, an address with an unknown scheme"),
+    ],
+)
+def test_a_mirror_that_is_none(monkeypatch, mirror, found):
+    expected = f"{found.format(folder=Path.cwd())}; allowed: a folder, or a file://, http:// or https:// address"
     assert refusal(f"mirror: {mirror}\n{EXPERIMENTS}") == f"a.yaml, line 1: mirror: {expected}"
     monkeypatch.setenv("TRAINMARK_MIRROR", mirror)
     assert refusal(EXPERIMENTS) == f"TRAINMARK_MIRROR: {expected}"
 
 
-def test_the_environment_does_not_count_where_the_config_names_a_mirror(monkeypatch):
+def test_what_does_not_count(monkeypatch):
+    """The environment beside a config that names a mirror, or if it is empty; and all where nothing is fetched."""
     monkeypatch.setenv("TRAINMARK_MIRROR", "nowhere")
     Path("m").mkdir()
     assert load(f"mirror: m\n{EXPERIMENTS}")["mirror"] == "m"
-
-
-@pytest.mark.parametrize("empty", ["", None])
-def test_no_mirror(monkeypatch, empty):
-    monkeypatch.delenv("TRAINMARK_MIRROR", raising=False)
-    if empty is not None:
-        monkeypatch.setenv("TRAINMARK_MIRROR", empty)
-    assert load(EXPERIMENTS)["mirror"] is None
-
-
-def test_a_machine_that_fetches_nothing_may_lack_the_folder():
     assert load(f"mirror: nowhere\n{EXPERIMENTS}", fetches=False)["mirror"] == "nowhere"
+    monkeypatch.setenv("TRAINMARK_MIRROR", "")
+    assert load(EXPERIMENTS)["mirror"] is None

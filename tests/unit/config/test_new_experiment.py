@@ -5,7 +5,6 @@ import pty
 import re
 import subprocess
 import sys
-import textwrap
 
 import pytest
 import yaml
@@ -16,13 +15,9 @@ from trainmark.config.load import load_config, shipped_files
 SCRIPT = str(REPOSITORY / "workflow" / "scripts" / "new_experiment.py")
 OPTIONS = "--name quick --recipes mnist-mlp-flux --frameworks keras-jax,chainer --devices cpu --epochs 1 20 --repeats 1"
 EXPERIMENT = {
-    "recipes": ["mnist-mlp-flux"],
-    "datasets": ["digits"],
-    "frameworks": ["keras-jax", "chainer"],
-    "devices": ["cpu"],
-    "epochs": [1, 20],
-    "repeats": 1,
-}
+    "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["keras-jax", "chainer"], "devices": ["cpu"],
+    "epochs": [1, 20], "repeats": 1,
+}  # fmt: skip
 
 
 def run(folder, *options):
@@ -63,11 +58,9 @@ def test_options_become_a_config_with_the_schemas_descriptions(tmp_path):
 
 def test_the_two_commands_it_prints_work(tmp_path):
     done = run(tmp_path, *OPTIONS.split(), "--out", "it's mine.yaml")
-    check, start = textwrap.dedent("\n".join(done.stdout.splitlines()[-2:])).splitlines()
+    check, start = done.stdout.splitlines()[-2:]
     for command, expected in ((check, "4 runs in all"), (f"{start} -n --workflow-profile none", "train   ")):
-        ran = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
-        )
+        ran = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr
         assert expected in ran.stdout
 
@@ -79,30 +72,16 @@ def test_in_the_clone_the_commands_are_short(tmp_path):
     assert start == f"  snakemake --cores 4 --resources gpu=1 --configfile {tmp_path}/my.yaml"
 
 
-def test_the_defaults_are_the_schemas(tmp_path):
-    run(tmp_path, "--name", "e")
-    assert load_config([tmp_path / "e.yaml"]) == load_config([], {"experiments": {"e": {}}})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (
             "--name e --frameworks keras-jx --repeats 0",
-            "e.yaml: experiments.e.frameworks[0]: found 'keras-jx' (text); allowed: chainer, keras-tensorflow, "
-            "keras-jax, keras-torch; did you mean keras-jax?\n"
-            "e.yaml: experiments.e.repeats: found 0 (a whole number); ",
+            "keras-jax, keras-torch; did you mean keras-jax?\ne.yaml: experiments.e.repeats: found 0 (a whole number)",
         ),
         ("--recipes imdb-cnn", "my-experiment.yaml: experiments.my-experiment.recipes[0]: "),
         ("--name My_Own", "found the name 'My_Own' (text); allowed: lower-case letters, digits and hyphens"),
-        (
-            "--repeats 1 2",
-            "experiments.my-experiment.repeats: found [1, 2] (a list); allowed: a whole number, 1 to 10000",
-        ),
-        (
-            "--epochs five",
-            "experiments.my-experiment.epochs[0]: found 'five' (text); allowed: a whole number, 1 or more",
-        ),
+        ("--repeats 1 2 --epochs five", "experiments.my-experiment.repeats: found [1, 2] (a list); "),
         ("--out there/e.yaml", "there/e.yaml: not written (No such file or directory); choose another file name"),
         ("", "no options were given, and there is no terminal to ask on"),
     ],
@@ -115,20 +94,16 @@ def test_what_it_refuses(tmp_path, options, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_exists_is_kept(tmp_path):
-    (tmp_path / "mine.yaml").write_text("mine")
-    done = run(tmp_path, "--out", "mine.yaml")
-    assert done.returncode == 1
-    assert done.stderr == "ConfigError: mine.yaml: not written (File exists); choose another file name\n"
-    assert (tmp_path / "mine.yaml").read_text() == "mine"
-
-
-def test_enter_takes_the_defaults(tmp_path):
+def test_enter_takes_the_defaults_which_are_the_schemas_and_a_file_that_exists_is_kept(tmp_path):
     done = answer(tmp_path, *[""] * 8)
     assert done.returncode == 0, done.stderr
     assert "my-experiment.yaml is written." in done.stdout
-    run(tmp_path, "--out", "by-options.yaml")
-    assert (tmp_path / "my-experiment.yaml").read_text() == (tmp_path / "by-options.yaml").read_text()
+    file = tmp_path / "my-experiment.yaml"
+    assert load_config([file]) == load_config([], {"experiments": {"my-experiment": {}}})
+    file.write_text("mine")
+    done = run(tmp_path, "--out", "my-experiment.yaml")
+    assert done.stderr == "ConfigError: my-experiment.yaml: not written (File exists); choose another file name\n"
+    assert (done.returncode, file.read_text()) == (1, "mine")
 
 
 def test_a_wrong_answer_is_asked_for_again_and_the_others_are_kept(tmp_path):

@@ -3,55 +3,27 @@
 from pathlib import Path
 
 import pytest
-from config_messages import assert_says, message_of, write
+from config_messages import assert_says, experiment, message_of, write
 
 from trainmark.config.load import load_config
 from trainmark.recipes.recipe import DEFAULT_CONSTANTS
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
-ADAM = "recipes: [mnist-mlp-chainer], datasets: [digits]"
-OPEN = "a number above 0 and below 1"
-NO_EFFECT = "but the rule rmsprop_warmup has a schedule of its own; allowed: no learning_rate_schedule, or another rule"
-
-
-def experiment(keys: str) -> str:
-    """A config with one experiment, e, of these keys (flow style)."""
-    return f"experiments:\n  e: {{{keys}}}\n"
-
 
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
         # --- rules and constants that are unknown
-        (
-            "optimizer: {rule: momentum-sgd}",
-            "optimizer.rule: found 'momentum-sgd' (text); allowed: sgd, momentum_sgd, adam, rmsprop, rmsprop_warmup; "
-            "did you mean momentum_sgd?",
-        ),
-        (
-            "optimizer: {rule: lars}",
-            "optimizer.rule: found 'lars' (text); allowed: sgd, momentum_sgd, adam, rmsprop, rmsprop_warmup",
-        ),
+        ("optimizer: {rule: momentum-sgd}", "optimizer.rule: found 'momentum-sgd' …; …; did you mean momentum_sgd?"),
+        ("optimizer: {rule: lars}", "optimizer.rule: found 'lars' (text); …"),
         ("optimizer: adam", "optimizer: found 'adam' (text); allowed: a mapping of rule, learning_rate, momentum, …"),
-        ("optimizer: {lr: 0.1}", "optimizer.lr: unknown key; allowed: rule, learning_rate, …"),
         ("optimizer: {beta1: 0.9}", "optimizer.beta1: unknown key; …; did you mean beta_1?"),
         # --- values
         ("optimizer: {learning_rate: 0}", "optimizer.learning_rate: found 0 (a whole number); …a number above 0"),
-        ("optimizer: {learning_rate: -1.0e-3}", "optimizer.learning_rate: found -0.001 (a number); …a number above 0"),
-        (
-            "optimizer: {rule: momentum_sgd, momentum: 1}",
-            f"optimizer.momentum: found 1 (a whole number); allowed: {OPEN}",
-        ),
-        (
-            "optimizer: {rule: momentum_sgd, momentum: 0}",
-            f"optimizer.momentum: found 0 (a whole number); allowed: {OPEN}",
-        ),
+        ("optimizer: {rule: momentum_sgd, momentum: 1}", "optimizer.momentum: found 1 …; …above 0 and below 1"),
+        ("optimizer: {rule: momentum_sgd, momentum: 0}", "optimizer.momentum: found 0 …; …above 0 and below 1"),
         ("optimizer: {rule: adam, epsilon: 0.0}", "optimizer.epsilon: found 0.0 (a number); allowed: …1.0e-30 or more"),
-        (
-            "optimizer: {rule: rmsprop_warmup, legacy: 1}",
-            "optimizer.legacy: found 1 (a whole number); allowed: true or false",
-        ),
         # --- constants that the rule does not have
         (
             "optimizer: {rule: adam, momentum: 0.9}",
@@ -59,58 +31,29 @@ def experiment(keys: str) -> str:
             "beta_1, beta_2, epsilon, or another rule",
         ),
         (
-            f"{ADAM}, optimizer: {{rho: 0.9}}",
-            "optimizer.rho: found 0.9 (a number), but the rule adam of the recipe mnist-mlp-chainer has no rho; "
-            "allowed: learning_rate, beta_1, beta_2, epsilon, or another rule",
-        ),
-        (
-            "optimizer: {rule: momentum_sgd, legacy: true}",
-            "optimizer.legacy: found true (true or false), but the rule momentum_sgd has no legacy; allowed: "
-            "learning_rate, momentum, or another rule",
-        ),
-        (
             "recipes: [mnist-mlp-flux, mnist-mlp-keras], optimizer: {beta_1: 0.5}",  # the second has RMSprop
-            "optimizer.beta_1: found 0.5 (a number), but the rule rmsprop of the recipe mnist-mlp-keras has no beta_1; "
-            "allowed: learning_rate, rho, epsilon, or another rule",
+            "optimizer.beta_1: …rmsprop of the recipe mnist-mlp-keras has no beta_1; …learning_rate, rho, epsilon, …",
         ),
         # --- schedules
-        (
-            "learning_rate_schedule: {milestone: [30]}",
-            "learning_rate_schedule.milestone: unknown key; allowed: milestones, factor, scale_with_batch, "
-            "warmup_epochs; did you mean milestones?",
-        ),
-        ("learning_rate_schedule: cosine", "learning_rate_schedule: found 'cosine' (text); allowed: a mapping of …"),
-        (
-            "learning_rate_schedule: {milestones: [0, 30]}",
-            "learning_rate_schedule.milestones[0]: found 0 (a whole number); allowed: a whole number, 1 or more",
-        ),
-        (
-            "learning_rate_schedule: {milestones: [30, 30]}",
-            "learning_rate_schedule.milestones: found 30 (a whole number) twice; allowed: each value once",
-        ),
+        ("learning_rate_schedule: {factors: 1}", "learning_rate_schedule.factors: unknown key; …; …mean factor?"),
+        ("learning_rate_schedule: {milestones: [0, 9]}", "learning_rate_schedule.milestones[0]: found 0 …; …1 or more"),
+        ("learning_rate_schedule: {milestones: [9, 9]}", "learning_rate_schedule.milestones: found 9 …twice; …"),
         (
             "learning_rate_schedule: {milestones: 2.5}",
-            "learning_rate_schedule.milestones: found 2.5 (a number); allowed: a whole number, 1 or more, or a list of "
-            "them",
+            "learning_rate_schedule.milestones: found 2.5 …; …a list of them",
         ),
-        (
-            "learning_rate_schedule: {factor: 0.5}",
-            "learning_rate_schedule.factor: found 0.5 (a number), but there are no milestones; allowed: no factor, or "
-            "milestones with it",
-        ),
+        ("learning_rate_schedule: {factor: 0.5}", "learning_rate_schedule.factor: found 0.5 …no milestones; …"),
         (
             "learning_rate_schedule: {warmup_epochs: 5}",
-            "learning_rate_schedule.warmup_epochs: found 5 (a whole number), but the rate is not scaled; allowed: no "
-            "warmup_epochs, or scale_with_batch: true",
+            "learning_rate_schedule.warmup_epochs: found 5 …, but the rate is not scaled; …scale_with_batch: true",
         ),
         (
-            "batch_size: 64, learning_rate_schedule: {scale_with_batch: true, warmup_epochs: 5}",
-            "learning_rate_schedule.warmup_epochs: found 5 (a whole number), but batches of 64 samples do not raise "
-            "the rate, which is that of 256; allowed: no warmup_epochs, or a batch_size above 256",
+            "batch_size: 256, learning_rate_schedule: {scale_with_batch: true, warmup_epochs: 5}",
+            "learning_rate_schedule.warmup_epochs: found 5 …, but batches of 256 samples …of 256; …above 256",
         ),
         (
             "optimizer: {rule: rmsprop_warmup}, learning_rate_schedule: {milestones: [30]}",
-            f"learning_rate_schedule: found {{milestones: [30]}} (a mapping), {NO_EFFECT}",
+            "learning_rate_schedule: found {milestones: [30]} (a mapping), but the rule …; …",
         ),
     ],
 )
@@ -125,7 +68,7 @@ def test_a_mistake_is_one_sentence(keys, expected):
         "recipes: [mnist-mlp-flux], optimizer: {epsilon: 1.0e-7}",  # its own form of Adam has the constants of adam
         "optimizer: {rule: rmsprop_warmup, learning_rate: 1, legacy: true}",
         "learning_rate_schedule: {milestones: 30}",
-        "batch_size: 512, learning_rate_schedule: {milestones: [30, 60, 80], scale_with_batch: true, warmup_epochs: 5}",
+        "batch_size: 257, learning_rate_schedule: {milestones: [30, 60, 80], scale_with_batch: true, warmup_epochs: 5}",
         "batch_size: full, learning_rate_schedule: {scale_with_batch: true, warmup_epochs: 5}",
         "learning_rate_schedule: {warmup_epochs: 0, scale_with_batch: true}",
     ],

@@ -1,14 +1,16 @@
-"""A call that fails: frameworks are checked first, and the runs that are done have a report."""
+"""What happens before the first job and after the last, also of a call that fails."""
 
 import io
+import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from campaigns import GROUP, TRAINER, campaign_of, config_of
 
-from trainmark.config.load import load_config
-from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
+from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
 from trainmark.plan import hooks
 from trainmark.plan.campaign import Campaign
@@ -17,21 +19,23 @@ from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
 from trainmark.tables.missing import missing_lines
 
-EXPERIMENT = {"frameworks": ["chainer", "keras-jax"], "devices": ["cpu"], "epochs": [1, 2], "repeats": 1}
-CHAINER = {
-    "experiment": "e", "recipe": "mnist-mlp-keras", "dataset": "digits", "framework": "chainer", "device": "cpu",
-    "loop": "stock",
-}  # fmt: skip
+CHAINER = GROUP | TRAINER
 
 
-@pytest.fixture
-def campaign(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A directory to work in, and an environment that is put back."""
     monkeypatch.chdir(tmp_path)
     for name in (WORKFLOW_VARIABLE, "TRAINMARK_MIRROR", "TRAINMARK_OFFLINE"):
         monkeypatch.setenv(name, "before")
-        monkeypatch.delenv(name)  # a start sets them; both lines together have them put back
-    config, catalogue = load_config([], {"experiments": {"e": EXPERIMENT}})
-    return Campaign(with_devices(config, gpu_found=False), catalogue)
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def campaign():
+    """Of four runs."""
+    return campaign_of(frameworks=["chainer", "keras-jax"], epochs=[1, 2], repeats=1)
 
 
 @dataclass
@@ -47,52 +51,117 @@ class Job:
         return SimpleNamespace(name=self.name)
 
 
-# --- frameworks ---------------------------------------------------------------------------------------------------
+def start(gpu_found=False, local=True, jobs=(), deployed=False, **changes):
+    config, catalogue = config_of(**changes)
+    campaign = Campaign(with_devices(config, gpu_found), catalogue)
+    return hooks.start_workflow(campaign, config, jobs, gpu_found=gpu_found, local=local, deployed=deployed)
+
+
+# --- before the first job -----------------------------------------------------------------------------------------
+
+
+def test_a_start_writes_the_plan_and_tells_the_jobs_what_no_result_depends_on():
+    with start(gpu_found=True):
+        plan = read_plan(Path("results/plan.json"))
+        assert plan["config"]["experiments"]["small"]["devices"] == ["cpu", "gpu"], "auto is resolved once"
+        assert len(plan["runs"]) == len(plan["order"]) == 16
+        assert "mirror" not in plan["config"]
+        assert os.environ[WORKFLOW_VARIABLE] == str(os.getpid())
+        assert (os.environ["TRAINMARK_MIRROR"], os.environ["TRAINMARK_OFFLINE"]) == ("/", "1")
+        with pytest.raises(BusyError):
+            start()
+
+
+def test_a_gpu_by_name_must_be_there_where_the_jobs_run():
+    with pytest.raises(DeviceError, match="the experiment small asks for the device gpu"):
+        start(devices=["gpu"])
+    assert not Path("results").exists()
+    start(devices=["gpu"], local=False).close()
+
+
+def test_auto_on_a_host_without_gpu_is_said_where_jobs_run_elsewhere(capsys):
+    start(local=False).close()
+    assert "devices: auto means the CPU alone here" in capsys.readouterr().err
+    start(local=False, devices=["cpu", "gpu"]).close()
+    start(local=True).close()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("name", "command"), [("keras-torch", "`make torch`"), ("chainer", "`make`")])
-def test_a_framework_that_is_missing_is_told_with_its_remedy(name, command, tmp_path, monkeypatch):
+def test_a_framework_that_is_missing_is_told_with_its_remedy(name, command, here, monkeypatch):
     """As the `python` on the path sees it, which starts the jobs."""
-    (tmp_path / "python").write_text("#!/bin/sh\nshift 2\necho $*\n")
-    (tmp_path / "python").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(DeviceError) as caught:
-        check_installed([name])
-    assert f"the framework {name} needs the package" in str(caught.value)
-    assert f"{command} installs it in .venv, --sdm conda gives each framework an environment of its own" in str(
-        caught.value
-    )
-
-
-def test_frameworks_that_are_there_are_not_refused():
     check_installed(["chainer", "keras-jax"])
+    (here / "python").write_text("#!/bin/sh\nshift 2\necho $*\n")
+    (here / "python").chmod(0o755)
+    monkeypatch.setenv("PATH", str(here), prepend=":")
+    told = rf"the framework {name} needs the package .*{command} installs it in .venv, --sdm conda gives each framework"
+    with pytest.raises(DeviceError, match=told):
+        check_installed([name])
 
 
 @pytest.mark.parametrize(
     ("local", "deployed", "jobs", "checked"),
     [
-        (True, False, [Job("train", CHAINER), Job("report")], ["chainer"]),
-        (True, False, [Job("report")], []),  # a laptop makes the report of a cluster's runs
-        (True, True, [Job("train", CHAINER)], None),
-        (False, False, [Job("train", CHAINER)], None),
+        (True, False, [Job("train", CHAINER), Job("report")], [["chainer"]]),
+        (True, False, [Job("report")], [[]]),  # a laptop makes the report of a cluster's runs
+        (True, True, [Job("train", CHAINER)], []),
+        (False, False, [Job("train", CHAINER)], []),
     ],
 )
-def test_frameworks_are_checked_where_jobs_need_them_here(campaign, monkeypatch, local, deployed, jobs, checked):
+def test_frameworks_are_checked_where_jobs_need_them_here(monkeypatch, local, deployed, jobs, checked):
     seen = []
     monkeypatch.setattr(hooks, "check_installed", lambda names: seen.append(list(names)))
-    lock = hooks.start_workflow(campaign, campaign.config, jobs, gpu_found=False, local=local, deployed=deployed)
-    lock.close()
-    assert seen == ([] if checked is None else [checked])
+    start(local=local, deployed=deployed, jobs=jobs).close()
+    assert seen == checked
 
 
 @pytest.mark.parametrize("make", [lambda: Path("results").write_text(""), lambda: Path("results").symlink_to("/proc")])
-def test_a_results_folder_that_can_not_be_written_to(campaign, make):
+def test_a_results_folder_that_can_not_be_written_to(make):
     make()
     with pytest.raises(DataError, match=r"the folder .*results can't be written to \(.*\); make it writable"):
-        hooks.start_workflow(campaign, campaign.config, [], gpu_found=False, local=False, deployed=False)
+        start(local=False)
 
 
-# --- a call that fails ----------------------------------------------------------------------------------------------
+def test_kept_records_of_runs_that_are_not_trained_are_removed(campaign):
+    """A call that was killed before it saw the end of its jobs leaves them."""
+    kept = [Path(record).with_suffix(".kept.json") for record in campaign.records]
+    for record, file in zip(campaign.records, kept, strict=True):
+        file.parent.mkdir(parents=True)
+        file.touch()
+        Path(record).touch()
+    Path(campaign.records[1]).unlink()  # and this one is not trained because the call names other targets
+    to_train = Job("train", output=(campaign.records[0],))
+    hooks.start_workflow(campaign, campaign.config, [to_train], gpu_found=False, local=False, deployed=False).close()
+    assert [file.exists() for file in kept] == [True, True, False, False]
+
+
+def test_what_is_made_anew_is_counted_by_why():
+    stale = {"a": ["settings"], "b": ["settings", "code"], "c": ["settings"]}
+    hooks.print_stale(stale, stream := io.StringIO())
+    assert stream.getvalue() == (
+        "2 results are not what the config asks for, and made anew: settings\n"
+        "1 result is not what the config asks for, and made anew: settings, code\n"
+    )
+
+
+# --- after the last -----------------------------------------------------------------------------------------------
+
+
+def test_the_end_shows_what_is_prepared_and_the_table(here):
+    hooks.print_results(campaign_of(), shown := io.StringIO())
+    assert shown.getvalue() == ""
+    manifest = {"dataset": "mnist", "samples": {"train": 5, "test": 2}, "classes": 10}
+    for name, text in {
+        "datasets/mnist/prepared/manifest.json": json.dumps(manifest),
+        "tables/summary.txt": "the table\n",
+        "report/index.html": "",
+    }.items():
+        (here / "results" / name).parent.mkdir(parents=True)
+        (here / "results" / name).write_text(text)
+    hooks.print_results(campaign_of(), shown)
+    first, second, *_, last = shown.getvalue().splitlines()
+    assert first == "mnist: 5 training and 2 test samples in 10 classes: results/datasets/mnist/prepared"
+    assert (second, last) == ("", f"Report: {here / 'results' / 'report' / 'index.html'}")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +172,6 @@ def test_a_results_folder_that_can_not_be_written_to(campaign, make):
         ([Failure(CHAINER, "checking", "bad")], [], {0: "checking failed: bad", 2: "checking failed: bad"}),
         ([Failure({"dataset": "digits"}, "fetching", "bad")], [0], dict.fromkeys(range(4), "fetching failed: bad")),
         ([Failure({"dataset": "mnist"}, "fetching", "bad")], [3], {3: "not trained, since another job failed"}),
-        ([Failure({}, "writing the report", "bad")], [], dict.fromkeys(range(4), "writing the report failed: bad")),
     ],
 )
 def test_a_failed_job_costs_the_runs_that_it_was_for(campaign, failures, not_trained, missing):
@@ -114,23 +182,14 @@ def test_a_failed_job_costs_the_runs_that_it_was_for(campaign, failures, not_tra
 
 def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch):
     calls = []
-    monkeypatch.setattr(
-        "sys.argv", ["/bin/snakemake", "--configfile", "x", "y", "--cores", "2", "-d", "z", "--directory=z"]
-    )
-    monkeypatch.setattr(
-        "subprocess.run", lambda command, env, check: calls.append((command[1:], env[PARTIAL_VARIABLE]))
-    )
+    options = ["--configfile", "x", "y", "--cores", "2", "-d", "z", "--directory=z"]
+    monkeypatch.setattr("sys.argv", ["/bin/snakemake", *options])
+    monkeypatch.setattr("subprocess.run", lambda command, env, check: calls.append((command, env[PARTIAL_VARIABLE])))
     first = campaign.runs[0].id
     hooks.finish_without(campaign, {first: "bad"}, "/a/Snakefile", ["/b/my.yaml"], shown := io.StringIO())
-    assert calls == [
-        (
-            [
-                "-m", "snakemake", "--cores", "2", "--forcerun", "collect_records",
-                "--snakefile", "/a/Snakefile", "--configfile", "/b/my.yaml",
-            ],
-            "1",
-        )
-    ]  # fmt: skip
+    ((command, partial),) = calls
+    options = "--cores 2 --forcerun collect_records --snakefile /a/Snakefile --configfile /b/my.yaml"
+    assert (command[1:], partial) == (["-m", "snakemake", *options.split()], "1")
     assert shown.getvalue() == "\n3 of 4 runs are done; making the tables and the report of these\n"
     plan = read_plan(Path("results/plan.json"))
     assert (len(plan["runs"]), len(plan["order"]), plan["missing"]) == (3, 4, {first: "bad"})
@@ -154,16 +213,3 @@ def test_what_is_missing_and_why():
         "e/3: worse",
     ]
     assert missing_lines({"missing": {}, "order": []}) == []
-
-
-def test_kept_records_of_runs_that_are_not_trained_are_removed(campaign):
-    """A call that was killed before it saw the end of its jobs leaves them."""
-    kept = [Path(record).with_suffix(".kept.json") for record in campaign.records]
-    for record, file in zip(campaign.records, kept, strict=True):
-        file.parent.mkdir(parents=True)
-        file.touch()
-        Path(record).touch()
-    Path(campaign.records[1]).unlink()  # and this one is not trained because the call names other targets
-    to_train = Job("train", output=(campaign.records[0],))
-    hooks.start_workflow(campaign, campaign.config, [to_train], gpu_found=False, local=False, deployed=False).close()
-    assert [file.exists() for file in kept] == [True, True] + [False] * (len(kept) - 2)

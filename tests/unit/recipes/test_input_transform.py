@@ -12,14 +12,7 @@ MEAN = np.random.default_rng(1).uniform(0, 255, (2, 7, 9))
 
 @pytest.mark.parametrize(
     ("image_shape", "crop", "window"),
-    [
-        ((28, 28), None, (0, 0, 28, 28)),
-        ((28, 28), (28, 28), (0, 0, 28, 28)),
-        ((28, 28), (24, 20), (2, 4, 24, 20)),
-        ((29, 31), (28, 28), (0, 1, 28, 28)),
-        ((256, 256), (224, 224), (16, 16, 224, 224)),
-        ((5, 5), (1, 1), (2, 2, 1, 1)),
-    ],
+    [((28, 28), None, (0, 0, 28, 28)), ((28, 28), (24, 20), (2, 4, 24, 20)), ((29, 31), (28, 28), (0, 1, 28, 28))],
 )
 def test_centre_window(image_shape, crop, window):
     assert centre_window(image_shape, crop) == window
@@ -31,77 +24,56 @@ def test_scale_brings_grey_levels_to_0_and_1():
     assert found.tolist() == np.array([[[[0, 0.2, 1]]]], np.float32).tolist()
 
 
-def test_the_mean_is_subtracted_before_scaling():
-    found = apply(IMAGES, MEAN, InputTransform(scale=0.5, subtract_mean=True), "float64")
-    assert np.array_equal(found, (IMAGES.astype(np.float64) - MEAN) * 0.5)
-    assert found.min() < 0, "and does not wrap round as unsigned bytes do"
+NO_MEAN = np.full((2, 7, 9), np.nan)
+WINDOW = IMAGES[:, :, 2:5, 2:6].astype(np.float64)
 
 
-def test_the_mean_is_not_used_without_subtract_mean():
-    found = apply(IMAGES, np.full((2, 7, 9), np.nan), InputTransform(scale=2.0), "float64")
-    assert np.array_equal(found, IMAGES * 2.0)
+@pytest.mark.parametrize(
+    ("mean", "transform", "expected"),
+    [
+        (MEAN, InputTransform(scale=0.5, subtract_mean=True), (IMAGES.astype(np.float64) - MEAN) * 0.5),
+        (MEAN, InputTransform(scale=1.0, subtract_mean=True, mean_window="top-left"), IMAGES - MEAN),
+        (NO_MEAN, InputTransform(scale=2.0), IMAGES * 2.0),
+        (NO_MEAN, InputTransform(scale=1.0, crop=(3, 4)), WINDOW),
+        (MEAN, InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4)), WINDOW - MEAN[:, 2:5, 2:6]),
+        (
+            MEAN,
+            InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4), mean_window="top-left"),  # as in ChainerMN
+            WINDOW - MEAN[:, :3, :4],
+        ),
+    ],
+)
+def test_the_window_less_that_of_the_mean_times_the_scale(mean, transform, expected):
+    assert np.array_equal(apply(IMAGES, mean, transform, "float64"), expected)
 
 
-def test_a_crop_is_the_centred_window():
-    found = apply(IMAGES, MEAN, InputTransform(scale=1.0, crop=(3, 4)), "float64")
-    assert np.array_equal(found, IMAGES[:, :, 2:5, 2:6].astype(np.float64))
+def test_float64_arithmetic_rounded_once():
+    found = apply(IMAGES, MEAN, InputTransform(subtract_mean=True), "float32")
+    assert found.dtype == np.float32
+    assert np.array_equal(found, ((IMAGES.astype(np.float64) - MEAN) * (1 / 255)).astype(np.float32))
+    in_float32 = (IMAGES.astype(np.float32) - MEAN.astype(np.float32)) * np.float32(1 / 255)
+    assert not np.array_equal(found, in_float32), "the test would see float32 arithmetic"
 
 
-def test_the_mean_window_lies_where_the_image_window_lies():
-    found = apply(IMAGES, MEAN, InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4)), "float64")
-    assert np.array_equal(found, IMAGES[:, :, 2:5, 2:6] - MEAN[:, 2:5, 2:6])
-
-
-def test_the_mean_window_can_be_top_left_as_in_chainermn():
-    transform = InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4), mean_window="top-left")
-    found = apply(IMAGES, MEAN, transform, "float64")
-    assert np.array_equal(found, IMAGES[:, :, 2:5, 2:6] - MEAN[:, :3, :4])
-    same = apply(IMAGES, MEAN, InputTransform(scale=1.0, subtract_mean=True, crop=(3, 4)), "float64")
-    assert not np.array_equal(found, same)
-
-
-def test_without_a_crop_both_windows_are_the_whole_mean():
-    both = [
-        apply(IMAGES, MEAN, InputTransform(subtract_mean=True, mean_window=window), "float64")
-        for window in ("same", "top-left")
-    ]
-    assert np.array_equal(*both)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_float64_arithmetic_rounded_once(dtype):
-    found = apply(IMAGES, MEAN, InputTransform(subtract_mean=True), dtype)
-    assert found.dtype == np.dtype(dtype)
-    assert np.array_equal(found, ((IMAGES.astype(np.float64) - MEAN) * (1 / 255)).astype(dtype))
-    if dtype == "float32":
-        in_float32 = (IMAGES.astype(np.float32) - MEAN.astype(np.float32)) * np.float32(1 / 255)
-        assert not np.array_equal(found, in_float32), "the test would see float32 arithmetic"
-
-
-@pytest.mark.parametrize("samples", [4095, 4096, 4097, 8200])
+@pytest.mark.parametrize("samples", [4096, 4097])
 def test_more_samples_than_a_block(samples):
     images = np.random.default_rng(2).integers(0, 256, (samples, 1, 2, 3), dtype=np.uint8)
     mean = images.mean(axis=0)
     found = apply(images, mean, InputTransform(scale=0.25, subtract_mean=True), "float64")
-    assert found.shape == (samples, 1, 2, 3)
     assert np.array_equal(found, (images.astype(np.float64) - mean) * 0.25)
-
-
-def test_memory_mapped_images_stay_as_they_are(tmp_path):
-    np.save(tmp_path / "images.npy", IMAGES)
-    stored = np.load(tmp_path / "images.npy", mmap_mode="r")
-    found = apply(stored, MEAN, InputTransform(subtract_mean=True, crop=(3, 4)), "float32")
-    assert type(found) is np.ndarray and found.flags.writeable and found.flags.c_contiguous
-    assert np.array_equal(stored, IMAGES)
 
 
 # --- network inputs -----------------------------------------------------------------------------------------------
 
 
-def test_images_are_transformed():
+def test_memory_mapped_images_are_transformed_and_stay_as_they_are(tmp_path):
+    np.save(tmp_path / "images.npy", IMAGES)
+    stored = np.load(tmp_path / "images.npy", mmap_mode="r")
     transform = InputTransform(subtract_mean=True, crop=(3, 4))
-    found = network_inputs(IMAGES, MEAN, transform, "float32")
+    found = network_inputs(stored, MEAN, transform, "float32")
+    assert type(found) is np.ndarray and found.flags.writeable and found.flags.c_contiguous
     assert found.dtype == np.float32 and np.array_equal(found, apply(IMAGES, MEAN, transform, "float32"))
+    assert np.array_equal(stored, IMAGES)
 
 
 def test_token_ids_are_copied_into_memory_and_stay_integers(tmp_path):

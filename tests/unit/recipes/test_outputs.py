@@ -14,8 +14,7 @@ def by_sorting(logits, labels, k):
     return np.mean([label in row for row, label in zip(best, labels, strict=True)])
 
 
-@pytest.mark.parametrize("levels", [2, 5, 10**6], ids=["many ties", "some ties", "none"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("levels", "dtype"), [(2, "float32"), (10**6, "float64")], ids=["many ties", "none"])
 def test_the_share_is_that_of_sorted_logits(dtype, levels):
     generator = np.random.default_rng(levels)
     logits = generator.integers(levels, size=(500, 12)).astype(dtype)
@@ -24,10 +23,6 @@ def test_the_share_is_that_of_sorted_logits(dtype, levels):
     assert shares == [by_sorting(logits, labels, k) for k in range(1, 13)]
     assert shares[0] == cross_entropy_and_accuracy(logits, labels)[1]
     assert shares == sorted(shares) and shares[-1] == 1
-
-
-def test_a_network_whose_logits_are_equal_knows_nothing():
-    assert top_k_share(np.zeros((1000, 1000), np.float32), np.arange(1000), 5) == 0.005
 
 
 def test_a_sample_with_a_nan_logit_is_wrong_and_infinite_ones_have_their_order():

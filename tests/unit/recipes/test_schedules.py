@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from warm_up_by_hand import shares, softmax_regression, trained_by_hand
+from warm_up_by_hand import softmax_regression, trained_by_hand
 
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import DEFAULT_CONSTANTS, Optimizer, merged_optimizer
@@ -57,41 +57,32 @@ def test_an_adapter_gets_the_constants_that_the_rule_has(rule):
 # --- schedules ----------------------------------------------------------------------------------------------------
 
 
-def test_without_a_schedule_no_rate_changes():
-    assert epoch_rates(MOMENTUM, {}, 32, 7) == ()
-    assert MOMENTUM.with_rates(()) == MOMENTUM
+SCALED = {"scale_with_batch": True}
 
 
-def test_milestones_are_numbers_of_completed_epochs():
-    found = learning_rates({"milestones": [30, 60]}, (1, 30, 31, 60, 61, 90))
-    assert found == pytest.approx([0.01, 0.01, 0.001, 0.001, 0.0001, 0.0001], rel=1e-14)
-
-
-def test_a_single_milestone_recurs():
-    """30 and a factor of .1 are the schedule of torchvision's reference training."""
-    found = learning_rates({"milestones": 1, "factor": 0.97}, (1, 2, 3))
-    assert found == pytest.approx([0.01, 0.0097, 0.009409], rel=1e-14)
-    assert learning_rates({"milestones": 30}, (30, 31, 61)) == pytest.approx([0.01, 1e-3, 1e-4], rel=1e-14)
-
-
-def test_a_rate_is_scaled_with_the_samples_per_step_of_all_workers():
-    scaled = {"scale_with_batch": True}
-    assert learning_rates(scaled, (1, 50), batch_size=256) == [0.01, 0.01]
-    assert learning_rates(scaled, (1,), batch_size=32, workers=256) == [0.32]
-    assert learning_rates(scaled, (1,), batch_size=32) == [0.00125]
-
-
-def test_a_warm_up_rises_in_equal_parts_from_the_unscaled_rate():
-    """8192 samples: 32 times the rate, reached after five epochs (Goyal et al. 2017); then the milestones."""
-    schedule = {"scale_with_batch": True, "warmup_epochs": 5, "milestones": [30, 60, 80]}
-    found = learning_rates(schedule, (1, 2, 3, 4, 5, 6, 30, 31, 61, 81), batch_size=32, workers=256)
-    expected = [0.01, 0.072, 0.134, 0.196, 0.258, 0.32, 0.32, 0.032, 0.0032, 0.00032]
-    assert found == pytest.approx(expected, rel=1e-14)
+@pytest.mark.parametrize(
+    ("schedule", "samples", "rates"),
+    [
+        ({"milestones": [30, 60]}, {}, {1: 0.01, 30: 0.01, 31: 1e-3, 60: 1e-3, 61: 1e-4, 90: 1e-4}),
+        ({"milestones": 1, "factor": 0.97}, {}, {1: 0.01, 2: 0.0097, 3: 0.009409}),  # a single one recurs
+        ({"milestones": 30}, {}, {30: 0.01, 31: 1e-3, 61: 1e-4}),  # as in torchvision's reference training
+        (SCALED, {"batch_size": 256}, {1: 0.01, 50: 0.01}),
+        (SCALED, {"batch_size": 32, "workers": 256}, {1: 0.32}),
+        (SCALED, {"batch_size": 32}, {1: 0.00125}),
+        (  # a warm-up to 32 times the rate in five equal parts (Goyal et al. 2017), then the milestones
+            SCALED | {"warmup_epochs": 5, "milestones": [30, 60]},
+            {"batch_size": 32, "workers": 256},
+            {1: 0.01, 2: 0.072, 3: 0.134, 4: 0.196, 5: 0.258, 6: 0.32, 30: 0.32, 31: 0.032, 61: 0.0032},
+        ),
+    ],
+)
+def test_rates_by_completed_epochs_and_samples_per_step(schedule, samples, rates):
+    assert learning_rates(schedule, rates, **samples) == pytest.approx([*rates.values()], rel=1e-14)
 
 
 def test_the_rates_of_an_optimizer_replace_its_constants():
-    optimizer = MOMENTUM.with_rates((("learning_rate", 0.5),))
-    assert optimizer == Optimizer("momentum_sgd", 0.5, (("momentum", 0.9),))
+    assert MOMENTUM.with_rates((("learning_rate", 0.5),)) == Optimizer("momentum_sgd", 0.5, (("momentum", 0.9),))
+    assert MOMENTUM.with_rates(epoch_rates(MOMENTUM, {}, 32, 7)) == MOMENTUM
 
 
 # --- rmsprop_warmup -----------------------------------------------------------------------------------------------
@@ -99,17 +90,13 @@ def test_the_rates_of_an_optimizer_replace_its_constants():
 
 def test_the_published_slope_overshoots_and_the_other_is_continuous():
     """e = 9 to 13 are epochs 10 to 14: exp(-2/5) / 2, then 1/2 + 2 (e - 10) / 5 or 1/2 + (e - 10) / 5, then 1."""
-    found = {
-        legacy: [dict(epoch_rates(warm_up(legacy=legacy), {}, 256, e + 1)) for e in range(9, 14)] for legacy in SLOPES
-    }
-    assert [one["sgd_share"] for one in found[True]] == pytest.approx([0.33516002301781966, 0.5, 0.9, 1.3, 1.0])
-    assert [one["sgd_share"] for one in found[False]] == pytest.approx([0.33516002301781966, 0.5, 0.7, 0.9, 1.0])
-    # (1 - 1.3) * .0003 / .05
-    assert found[True][3]["rmsprop_share"] == pytest.approx(-0.0018)
-    assert found[False][3]["rmsprop_share"] == pytest.approx(0.0006)
-    jumps = {legacy: max(np.diff([one["sgd_share"] for one in rates])) for legacy, rates in found.items()}
-    assert jumps == pytest.approx({False: 0.2, True: 0.4})
-    assert min(np.diff([one["sgd_share"] for one in found[True]])) == pytest.approx(-0.3), "it falls back"
+    for legacy, expected in {
+        True: [0.33516002301781966, 0.5, 0.9, 1.3, 1.0],
+        False: [0.33516002301781966, 0.5, 0.7, 0.9, 1.0],
+    }.items():
+        rates = [dict(epoch_rates(warm_up(legacy=legacy), {}, 256, e + 1)) for e in range(9, 14)]
+        assert [one["sgd_share"] for one in rates] == pytest.approx(expected)
+        assert rates[3]["rmsprop_share"] == pytest.approx((1 - expected[3]) * 0.0003 / 0.05)
 
 
 def test_the_rate_starts_slowly_and_is_scaled_with_the_batch():
@@ -117,16 +104,6 @@ def test_the_rate_starts_slowly_and_is_scaled_with_the_batch():
     optimizer = warm_up()
     found = [dict(epoch_rates(optimizer, {}, 64, e, workers=8))["learning_rate"] for e in (1, 40, 41, 70, 71, 85, 86)]
     assert found == pytest.approx([0.1, 0.1, 0.015, 0.015, 0.002, 0.002, 0.0002], rel=1e-14)
-
-
-@pytest.mark.parametrize("legacy", SLOPES)
-def test_rates_are_those_of_the_formulas_in_100_epochs(legacy):
-    for epoch in range(100):
-        share, factor = shares(epoch, SLOPES[legacy])
-        rates = dict(epoch_rates(warm_up(legacy=legacy, learning_rate=0.3), {}, 128, epoch + 1))
-        rate = 0.3 * 0.5 * factor
-        expected = {"learning_rate": rate, "sgd_share": share, "rmsprop_share": (1 - share) * 0.0003 / rate}
-        assert rates == pytest.approx(expected, rel=1e-13, abs=1e-16)
 
 
 @pytest.mark.parametrize("legacy", SLOPES)

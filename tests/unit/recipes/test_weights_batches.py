@@ -14,10 +14,6 @@ NETWORK = chain(
 LARGE = chain("large", (900,), [("a", "Dense", {"units": 400})])
 
 
-def equal(first: dict, second: dict) -> bool:
-    return list(first) == list(second) and all(np.array_equal(first[name], second[name]) for name in first)
-
-
 # --- weights ------------------------------------------------------------------------------------------------------
 
 
@@ -33,23 +29,12 @@ def test_weights_have_the_names_and_shapes_of_the_graph(initializer):
 
 
 @pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
-def test_weights_are_fixed_by_the_seed(initializer):
-    weights = draw_initial_weights(NETWORK, initializer, run_seed(1, 1))
-    assert equal(weights, draw_initial_weights(NETWORK, initializer, run_seed(1, 1)))
-
-
-@pytest.mark.parametrize("other", [run_seed(1, 2), run_seed(2, 1), run_seed(0, 1)])
-@pytest.mark.parametrize("initializer", KERNEL_INITIALIZERS)
-def test_weights_differ_by_seed_and_by_repeat(initializer, other):
-    weights, others = (draw_initial_weights(NETWORK, initializer, seed) for seed in (run_seed(1, 1), other))
-    for name in ("a.kernel", "b.kernel"):
-        assert not np.isin(weights[name], others[name]).any()
-
-
-def test_seed_and_repeat_are_not_exchangeable():
-    assert run_seed(1, 2) != run_seed(2, 1)
-    first, second = (draw_initial_weights(NETWORK, "lecun_normal", run_seed(*seed)) for seed in ((1, 2), (2, 1)))
-    assert not np.isin(first["a.kernel"], second["a.kernel"]).any()
+def test_weights_are_fixed_by_seed_and_repeat(initializer):
+    weights, again = (draw_initial_weights(NETWORK, initializer, run_seed(1, 1)) for _ in range(2))
+    assert list(weights) == list(again) and all(np.array_equal(weights[name], again[name]) for name in weights)
+    others = [draw_initial_weights(NETWORK, initializer, run_seed(*seed)) for seed in ((1, 2), (2, 1), (0, 1))]
+    drawn = np.concatenate([one[name].ravel() for one in [weights, *others] for name in ("a.kernel", "b.kernel")])
+    assert len(np.unique(drawn)) == len(drawn)
 
 
 def test_lecun_normal_moments():
@@ -71,12 +56,14 @@ def test_glorot_uniform_moments():
 
 
 def test_every_recipe_names_an_initializer():
-    assert {recipe.initializer for recipe in RECIPES.values()} <= set(KERNEL_INITIALIZERS)
-    assert RECIPES["mnist-mlp-chainer"].initializer == "lecun_normal"
-    assert RECIPES["mnist-mlp-keras"].initializer == "glorot_uniform"
-    assert RECIPES["imdb-cnn"].initializer == "glorot_uniform"
-    he_normal = [name for name, recipe in RECIPES.items() if recipe.initializer == "he_normal"]
-    assert he_normal == ["imagenet-nin"]
+    found = {name: recipe.initializer for name, recipe in RECIPES.items()}
+    assert set(found.values()) <= set(KERNEL_INITIALIZERS)
+    assert found["mnist-mlp-chainer"] == "lecun_normal"
+    assert found["mnist-mlp-keras"] == found["imdb-cnn"] == "glorot_uniform"
+    assert [name for name in found if found[name] == "he_normal"] == ["imagenet-nin"]
+    networks = [recipe.architecture(recipe.input_shape, 10) for recipe in RECIPES.values()]
+    roles = {parameter.role for network in networks for parameter in network.arrays()}
+    assert roles == {"kernel", *OTHER_INITIALIZERS}, "every role of an array has one"
 
 
 def test_resnets_dense_layer_is_initialized_like_chainers_linear():
@@ -122,19 +109,10 @@ def test_embeddings_are_drawn_as_keras_draws_them():
     assert array.std() == pytest.approx(0.1 / np.sqrt(12), rel=0.02)
 
 
-def test_every_role_of_an_array_has_an_initializer():
-    networks = [recipe.architecture(recipe.input_shape, 10) for recipe in RECIPES.values()]
-    roles = {parameter.role for network in networks for parameter in network.arrays()}
-    assert roles == {"kernel", *OTHER_INITIALIZERS}
-
-
 # --- batches ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("samples", "batch_size", "sizes"),
-    [(10, 4, [4, 4, 2]), (12, 4, [4, 4, 4]), (5, 1, [1] * 5), (9, 8, [8, 1])],
-)
+@pytest.mark.parametrize(("samples", "batch_size", "sizes"), [(10, 4, [4, 4, 2]), (12, 4, [4, 4, 4]), (9, 8, [8, 1])])
 def test_every_sample_is_used_once_per_epoch(samples, batch_size, sizes):
     feed = epoch_feed(samples, batch_size, run_seed(1, 1), 1)
     assert feed.order.dtype == np.int64
@@ -143,11 +121,11 @@ def test_every_sample_is_used_once_per_epoch(samples, batch_size, sizes):
     assert feed.batch_sizes().tolist() == sizes
 
 
-def test_the_order_is_shuffled_and_fixed_by_seed_repeat_and_epoch():
+def test_the_order_is_shuffled_and_fixed_by_seed_repeat_and_epoch_and_not_by_the_batch_size():
     feed = epoch_feed(500, 10, run_seed(1, 1), 1)
-    again = epoch_feed(500, 10, run_seed(1, 1), 1)
+    again = epoch_feed(500, 20, run_seed(1, 1), 1)
     assert np.array_equal(feed.order, again.order) and feed.dropout_seed == again.dropout_seed
-    assert not np.array_equal(feed.order, np.arange(500))
+    assert (feed.order != np.arange(500)).mean() > 0.9
 
 
 @pytest.mark.parametrize(("seed", "epoch"), [(run_seed(1, 1), 2), (run_seed(1, 2), 1), (run_seed(2, 1), 1)])
@@ -155,15 +133,6 @@ def test_order_and_dropout_differ_by_epoch_repeat_and_seed(seed, epoch):
     feed, other = epoch_feed(500, 10, run_seed(1, 1), 1), epoch_feed(500, 10, seed, epoch)
     assert (feed.order != other.order).mean() > 0.9
     assert feed.dropout_seed != other.dropout_seed
-
-
-def test_all_epochs_differ_from_one_another():
-    orders = {tuple(epoch_feed(50, 10, run_seed(1, 1), epoch).order) for epoch in range(1, 101)}
-    assert len(orders) == 100
-
-
-def test_the_order_does_not_depend_on_the_batch_size():
-    assert np.array_equal(epoch_feed(100, 7, run_seed(1, 1), 3).order, epoch_feed(100, 20, run_seed(1, 1), 3).order)
 
 
 @pytest.mark.parametrize("batch_size", [None, 60, 61])

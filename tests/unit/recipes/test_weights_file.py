@@ -1,6 +1,5 @@
 """Starting from a file of weights: what fits is taken as it is, and each misfit is one phrase."""
 
-import io
 import os
 import zipfile
 
@@ -57,13 +56,16 @@ def test_without_a_file_the_weights_are_drawn(settings):
     assert initial_weights_file(settings) is None
 
 
+def test_a_path_may_begin_at_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert initial_weights_file({"initial_weights": "~/weights.npz"}) == tmp_path / "weights.npz"
+
+
 def test_at_another_input_size_only_arrays_of_another_shape_are_drawn(tmp_path):
     weights = written(tmp_path / "weights.npz", architecture=NETWORK)
     smaller = type(NETWORK)(NETWORK.name, (1, 6, 6), NETWORK.nodes)
-    found, drawn = (
-        start(tmp_path / "weights.npz", smaller, resized=True),
-        draw_initial_weights(smaller, "glorot_uniform", SEED),
-    )
+    found = start(tmp_path / "weights.npz", smaller, resized=True)
+    drawn = draw_initial_weights(smaller, "glorot_uniform", SEED)
     for name, array in found.items():
         expected = drawn[name] if name == "dense.kernel" else weights[name].astype(np.float32)
         np.testing.assert_array_equal(array, expected, err_msg=name)
@@ -72,46 +74,25 @@ def test_at_another_input_size_only_arrays_of_another_shape_are_drawn(tmp_path):
         start(tmp_path / "weights.npz", smaller)
 
 
-def test_a_path_may_begin_at_home(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert initial_weights_file({"initial_weights": "~/weights.npz"}) == tmp_path / "weights.npz"
-    assert initial_weights_file({"initial_weights": "runs/weights.npz"}).parts == ("runs", "weights.npz")
-
-
-def without(name):
-    def write(path):
-        weights = draw_initial_weights(ARCHITECTURE, "he_normal", SEED)
-        written(path, {key: array for key, array in weights.items() if key != name})
-
-    return write
-
-
-def of_architecture(architecture):
-    return lambda path: written(path, architecture=architecture)
-
-
-def with_array(array):
-    def write(path):
-        weights = draw_initial_weights(ARCHITECTURE, "he_normal", SEED)
-        np.savez(path, allow_pickle=True, **(weights | {"dense1.bias": array}))
-
-    return write
-
-
 def with_text(path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("dense1.kernel.npy", "no array")
 
 
 def one_array(path):
-    stream = io.BytesIO()
-    np.save(stream, np.zeros(3))
-    path.write_bytes(stream.getvalue())
+    with open(path, "wb") as stream:  # np.save would add .npy to the name
+        np.save(stream, np.zeros(3))
 
 
-def cut(path):
-    written(path)
-    path.write_bytes(path.read_bytes()[:-100])
+WEIGHTS = draw_initial_weights(ARCHITECTURE, "he_normal", SEED)
+
+
+def with_bias(array):
+    return lambda path: np.savez(path, **(WEIGHTS | {"dense1.bias": array}))
+
+
+def of_recipe(name, shape, classes):
+    return lambda path: written(path, architecture=RECIPES[name].architecture(shape, classes))
 
 
 @pytest.mark.parametrize(
@@ -119,29 +100,24 @@ def cut(path):
     [
         (lambda path: None, "does not exist"),
         (lambda path: path.mkdir(), "is a folder"),
-        (lambda path: path.write_bytes(b""), "is damaged, or holds no weights (File is not a zip file)"),
-        (cut, "is damaged, or holds no weights (File is not a zip file)"),
+        (lambda path: path.write_bytes(b"PK"), "is damaged, or holds no weights (File is not a zip file)"),
         (one_array, "is damaged, or holds no weights (File is not a zip file)"),
         (with_text, "is damaged, or holds no weights (an array without a header)"),
+        (with_bias(np.zeros(32, int)), "is damaged, or holds no weights (dense1.bias holds no floating-point numbers)"),
         (
-            with_array(np.array([None], object)),
-            "is damaged, or holds no weights (dense1.bias holds no floating-point numbers)",
+            lambda path: written(path, {name: WEIGHTS[name] for name in WEIGHTS if name != "dense2.bias"}),
+            "is of another network than mlp-32: it lacks dense2.bias",
         ),
         (
-            with_array(np.zeros(32, np.int64)),
-            "is damaged, or holds no weights (dense1.bias holds no floating-point numbers)",
-        ),
-        (without("dense2.bias"), "is of another network than mlp-32: it lacks dense2.bias"),
-        (
-            of_architecture(RECIPES["mnist-mlp-keras"].architecture((1, 28, 28), 10)),
+            of_recipe("mnist-mlp-keras", (1, 28, 28), 10),
             "is of another network than mlp-32, which has no dense3.kernel",
         ),
-        (of_architecture(RECIPE.architecture((1, 28, 28), 7)), "is of a network with 7 classes, and here are 10"),
+        (of_recipe(RECIPE.name, (1, 28, 28), 7), "is of a network with 7 classes, and here are 10"),
         (
-            of_architecture(RECIPE.architecture((3, 32, 32), 10)),
+            of_recipe(RECIPE.name, (3, 32, 32), 10),
             "is of another network: dense1.kernel is 3072 x 32 in it, and 784 x 32 here",
         ),
-        (with_array(np.zeros((2, 2))), "is of another network: dense1.bias is 2 x 2 in it, and 32 here"),
+        (with_bias(np.zeros((2, 2))), "is of another network: dense1.bias is 2 x 2 in it, and 32 here"),
     ],
 )
 def test_a_file_that_does_not_fit_is_named_with_its_reason(tmp_path, write, why):
@@ -155,13 +131,12 @@ def test_a_file_that_does_not_fit_is_named_with_its_reason(tmp_path, write, why)
     )
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-@pytest.mark.parametrize("resized", [False, True])
+@pytest.mark.parametrize(("number", "resized"), [(np.nan, False), (np.inf, True)])
 def test_numbers_that_are_not_finite_are_found_when_the_run_starts(tmp_path, number, resized):
     path = tmp_path / "weights.npz"
-    weights = draw_initial_weights(ARCHITECTURE, "he_normal", SEED)
-    weights["dense2.kernel"][3, 3] = number
-    written(path, weights)
+    kernel = WEIGHTS["dense2.kernel"].copy()
+    kernel[3, 3] = number
+    written(path, WEIGHTS | {"dense2.kernel": kernel})
     assert why_unfit(path, ARCHITECTURE) is None
     with pytest.raises(DataError, match=r"has NaN or infinity in dense2\.kernel: its training diverged; give"):
         start(path, resized=resized)
