@@ -1,22 +1,19 @@
 """Images in class folders, the user's own or out of an archive: what is found, what is drawn, and what is refused."""
 
-import hashlib
 import io
 import os
-import tarfile
+import shutil
 import zipfile
 from pathlib import Path
 
+import mirrors
 import pytest
 from messages import message_of
 from PIL import Image
 
 from trainmark.datasets.formats.image_folder import read
 from trainmark.datasets.prepare import prepare, read_dataset
-from trainmark.datasets.samples import Folders
-
-NEWLINE = "new\nline.png"
-NOT_UTF8 = os.fsdecode(b"caf\xe9.png")
+from trainmark.files.checksums import sha256_of
 
 
 def put(root, *names) -> None:
@@ -32,11 +29,6 @@ def root(tmp_path):
     root = tmp_path / "own"
     put(root, "train/dog/2.png", "train/dog/10.png", "train/cat/a b.png", "val/cat/1.png", "val/dog/1.png")
     return root
-
-
-@pytest.fixture
-def folders(tmp_path):
-    return Folders(tmp_path / "raw", tmp_path / "unpacked")
 
 
 def own(folder, **options) -> dict:
@@ -56,14 +48,11 @@ def test_images_have_the_class_of_their_folder(root, folders):
     assert dataset.splits == {"train": TRAIN, "test": TEST}
 
 
-def test_the_folder_of_test_images_may_be_called_test(root, folders):
-    (root / "val").rename(root / "test")
-    assert read(folders, own(root)).splits["test"] == [("test/cat/1.png", 0), ("test/dog/1.png", 1)]
-
-
-def test_where_both_are_there_val_is_taken(root, folders):
+def test_the_folder_of_test_images_may_be_called_test_where_there_is_no_val(root, folders):
     put(root, "test/cat/9.png", "test/dog/9.png")
     assert read(folders, own(root)).splits["test"] == TEST
+    (root / "val").rename(root.parent / "elsewhere")
+    assert read(folders, own(root)).splits["test"] == [("test/cat/9.png", 0), ("test/dog/9.png", 1)]
 
 
 def test_images_may_lie_in_folders_of_a_class(root, folders):
@@ -80,18 +69,9 @@ def test_one_folder_in_each_class_of_a_divided_folder(root, folders):
 
 
 ADDED = [
-    ".x",
-    "@eaDir/1.png/SYNOPHOTO_THUMB_M.jpg",
-    "__MACOSX/train/cat/._1.png",
-    "train/#recycle/1.png",
-    "train/.cache/x.png",
-    "train/cat/.DS_Store",
-    "train/cat/@eaDir/2.png/SYNOPHOTO_THUMB_M.jpg",
-    "train/cat/Thumbs.db",
-    "train/cat/deep/.ipynb_checkpoints/1-checkpoint.png",
-    "val/.git/x",
-    "val/System Volume Information/1.png",
-]
+    ".x", "@eaDir/1.png/SYNOPHOTO_THUMB_M.jpg", "__MACOSX/train/cat/._1.png", "train/#recycle/1.png",
+    "train/.cache/x.png", "train/cat/.DS_Store", "train/cat/deep/.ipynb_checkpoints/1-checkpoint.png", "val/.git/x",
+]  # fmt: skip
 
 
 def test_what_is_hidden_and_what_systems_add_is_passed_over_at_every_depth(root, folders, capsys):
@@ -100,7 +80,7 @@ def test_what_is_hidden_and_what_systems_add_is_passed_over_at_every_depth(root,
     train = [TRAIN[0], ("train/cat/deep/1.png", 0), *TRAIN[1:]]
     assert dataset.class_names == ["cat", "dog"] and dataset.splits == {"train": train, "test": TEST}
     assert len(dataset.passed_over) == len(ADDED)
-    assert "Mine: passed over 11 files and folders" in capsys.readouterr().err
+    assert "Mine: passed over 8 files and folders" in capsys.readouterr().err
 
 
 def test_an_archive_made_by_macos(folders):
@@ -134,26 +114,17 @@ def test_a_hidden_folder_above_all_of_it_hides_nothing(root, folders, tmp_path):
     assert read(folders, own(tmp_path / ".own")).splits == {"train": TRAIN, "test": TEST}
 
 
-def test_a_root_inside_the_folder(root, folders):
-    dataset = read(folders, own(root.parent, root="own"))
+def test_a_root_inside_the_folder_which_may_be_written_with_a_tilde(root, folders, monkeypatch):
+    monkeypatch.setenv("HOME", str(root.parent))
+    dataset = read(folders, own("~", root="own"))
     assert dataset.root == root and dataset.splits["train"] == TRAIN
 
 
-def test_class_names_of_the_entry_are_taken(root, folders):
+def test_class_names_of_the_entry_are_taken_if_they_are_as_many_as_folders(root, folders):
     assert read(folders, own(root, class_names=["Katze", "Hund"])).class_names == ["Katze", "Hund"]
-
-
-@pytest.mark.parametrize("names", [["Katze", "Hund", "Kuh"], ["Katze"]])
-def test_class_names_of_the_entry_are_as_many_as_folders(root, folders, names):
-    assert message_of(read, folders, own(root, class_names=names)) == (
-        f"{root} holds 2 classes; the catalogue entry has {len(names)} class_names; give one for each "
-        "folder, in the order of the folders' names"
-    )
-
-
-def test_a_folder_at_home_may_be_written_with_a_tilde(root, folders, monkeypatch):
-    monkeypatch.setenv("HOME", str(root.parent))
-    assert read(folders, own("~/own")).root == root
+    for names in (["Katze", "Hund", "Kuh"], ["Katze"]):
+        message = message_of(read, folders, own(root, class_names=names))
+        assert message.startswith(f"{root} holds 2 classes; the catalogue entry has {len(names)} class_names; give one")
 
 
 def test_links_are_followed(root, folders, tmp_path):
@@ -173,11 +144,10 @@ def test_links_are_followed(root, folders, tmp_path):
 
 
 def test_a_link_that_leads_round_in_a_circle_is_refused(root, folders):
-    (root / "train" / "cat" / "again").symlink_to(root / "train")
-    again = root / "train" / "cat" / "again" / "cat"
-    assert message_of(read, folders, own(root)) == (
-        f"{again} is a link to {root / 'train' / 'cat'}, which contains it; remove the link"
-    )
+    again = root / "train" / "cat" / "again"
+    again.symlink_to(root / "train")
+    message = message_of(read, folders, own(root))
+    assert message.startswith(f"{again / 'cat'} is a link to {root / 'train' / 'cat'}, which contains it; ")
 
 
 def test_what_leads_nowhere_is_listed_and_found_out_by_decoding(root, folders, tmp_path):
@@ -200,10 +170,8 @@ def test_what_leads_nowhere_is_listed_and_found_out_by_decoding(root, folders, t
 
 def lay_out(*files, folders=()):
     def change(root):
-        for top in (root / "train", root / "val"):
-            for path in sorted(top.rglob("*"), reverse=True):
-                path.unlink() if path.is_file() else path.rmdir()
-            top.rmdir()
+        shutil.rmtree(root)
+        root.mkdir()
         put(root, *files)
         for folder in folders:
             (root / folder).mkdir(parents=True)
@@ -217,13 +185,10 @@ UNCLEAR = "; it is unclear which folders are classes: let `folder` or `root` lea
 LISTS = "or list them with their labels (format image_list), or take ImageNet's archives, "
 COMPOSED, DECOMPOSED = "G\u00e4nse", "Ga\u0308nse"
 WRONG = {
-    "nothing there": (lay_out(), "{root} holds no folder" + LEAD),
     "no folder": (lay_out("1.png", "2.png"), "{root} holds no folder" + LEAD),
     "one class": (lay_out("cat/1.png", "cat/2.png"), "{root} holds only the folder cat" + LEAD),
     "no val": (lay_out("train/cat/1.png"), "{root} holds the folder train, " + SPLIT_OR_CLASS),
-    "no train": (lay_out("val/cat/1.png"), "{root} holds the folder val, " + SPLIT_OR_CLASS),
     "train is a file": (lay_out("train", "val/cat/1.png"), "{root} holds the folder val, " + SPLIT_OR_CLASS),
-    "val is a file": (lay_out("train/cat/1.png", "val"), "{root} holds the folder train, " + SPLIT_OR_CLASS),
     "a class of trains": (lay_out("bus/1.png", "train/1.png"), "{root} holds the folder train, " + SPLIT_OR_CLASS),
     **{
         f"splits named {train} and {test}": (
@@ -232,14 +197,11 @@ WRONG = {
         )
         for train, test in (
             ("Training", "Testing"),
-            ("training", "test"),
-            ("Train", "Test"),
             ("train", "dev"),
-            ("train", "valid"),
+            ("train", "validation"),
             ("training_set", "test_set"),
-            ("train2017", "test2017"),
+            ("train2017", "tst2017"),
             ("trn", "eval"),
-            ("train", "evaluation"),
         )
     },
     "one level too deep": (
@@ -258,14 +220,6 @@ WRONG = {
         lay_out("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png", "pets/1.png", "pets/all/Dog/1.png"),
         "{root}/pets holds the folder Dog, named like classes" + UNCLEAR,
     ),
-    "the classes once more, in training": (
-        lay_out("train/cat/1.png", "train/dog/1.png", "train/dog/cat/1.png", "val/cat/1.png", "val/dog/1.png"),
-        "{root}/train/dog holds the folder cat, named like classes" + UNCLEAR,
-    ),
-    "folders that repeat their names": (
-        lay_out("seg_a/seg_a/cat/1.png", "seg_b/seg_b/cat/1.png"),
-        "{root}/seg_a holds the folder seg_a, named like classes" + UNCLEAR,
-    ),
     "splits that repeat their names": (
         lay_out("train/train/cat/1.png", "val/val/cat/1.png"),
         "{root}/val holds the folder val, and no folder of a class in {root}/train; ",
@@ -274,10 +228,6 @@ WRONG = {
         lay_out("north/cat/1.png", "north/dog/1.png", "south/elk/1.png", "south/fox/1.png"),
         "{root}/north holds only the folders cat, dog and no image" + UNCLEAR,
     ),
-    "two levels with one folder each": (
-        lay_out("north/cat/1.png", "north/cat/2.png", "south/cat/1.png", "south/cat/2.png"),
-        "{root}/north holds only the folder cat and no image" + UNCLEAR,
-    ),
     "two levels in training": (
         lay_out("train/north/a/1.png", "train/north/b/1.png", "val/north/1.png"),
         "{root}/train/north holds only the folders a, b and no image" + UNCLEAR,
@@ -285,10 +235,6 @@ WRONG = {
     "many folders": (
         lay_out(*(f"north/{name}/1.png" for name in "abcde"), "south/1.png"),
         "{root}/north holds only the folders a, b, c and 2 more and no image" + UNCLEAR,
-    ),
-    "two letter cases": (
-        lay_out("Cat/1.png", "Cat/2.png", "cat/1.png", "cat/2.png"),
-        "{root} has the classes Cat and cat, whose names differ only in letter case or blanks; ",
     ),
     "a blank at the end": (
         lay_out("cat/1.png", "cat/2.png", "cat /1.png", "cat /2.png"),
@@ -301,10 +247,6 @@ WRONG = {
     "two forms of Unicode": (
         lay_out(f"{COMPOSED}/1.png", f"{DECOMPOSED}/1.png"),
         f"{{root}} has the classes {DECOMPOSED} and {COMPOSED}, whose names differ only in the form of their Unicode",
-    ),
-    "two forms of Unicode in val": (
-        lay_out(f"train/{COMPOSED}/1.png", f"val/{COMPOSED}/1.png", f"val/{DECOMPOSED}/1.png"),
-        f"{{root}}/val has the classes {DECOMPOSED} and {COMPOSED}, whose names differ only in the form of their",
     ),
     "flat test images": (
         lay_out("train/cat/1.png", "val/1.png"),
@@ -336,24 +278,16 @@ WRONG = {
         lay_out("train/cat/1.png", "train/dog/1.png", "val/cat/1.png"),
         "{root}/val/dog holds no image; every class needs some in val",
     ),
-    "an empty class": (
-        lay_out("train/cat/1.png", "val/cat/1.png", "val/dog/1.png", folders=["train/dog"]),
-        "{root}/train/dog holds no image; every class needs some in train",
-    ),
     "a class of hidden files": (
         lay_out("train/cat/.1.png", "val/cat/1.png"),
         "{root}/train/cat holds no image; every class needs some in train",
     ),
     "a name with a line break": (
-        lay_out(f"train/cat/{NEWLINE}", "val/cat/1.png"),
+        lay_out("train/cat/new\nline.png", "val/cat/1.png"),
         r"{root}/train: the file name 'train/cat/new\nline.png' has characters that cannot stand in a list; rename it",
     ),
-    "a class with a line break": (
-        lay_out("train/c\rat/1.png", "val/c\rat/1.png"),
-        r"{root}/train: the file name 'train/c\rat/1.png' has characters that cannot stand in a list; rename it",
-    ),
     "a name that is not UTF-8": (
-        lay_out("train/cat/1.png", f"val/cat/{NOT_UTF8}"),
+        lay_out("train/cat/1.png", "val/cat/caf\udce9.png"),
         r"{root}/val: the file name 'val/cat/caf\udce9.png' has characters that cannot stand in a list; rename it",
     ),
 }
@@ -369,17 +303,13 @@ def test_a_folder_that_is_laid_out_otherwise(root, folders, change, message):
 def test_a_folder_that_is_none(tmp_path, folders, name):
     (tmp_path / "file").write_bytes(b"")
     folder = name if name.startswith("~") else tmp_path / name
-    assert message_of(read, folders, own(folder)) == (
-        f"{folder}, the `folder` of Mine, does not exist or cannot be read"
-    )
+    assert message_of(read, folders, own(folder)) == f"{folder}, the `folder` of Mine, does not exist or cannot be read"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
 def test_a_folder_without_permission(root, folders):
     (root / "train" / "cat").chmod(0)
-    assert message_of(read, folders, own(root)) == (
-        f"{root / 'train' / 'cat'} can't be read (Permission denied); its images are needed"
-    )
+    assert f"{root / 'train' / 'cat'} can't be read (Permission denied)" in message_of(read, folders, own(root))
     (root / "train" / "cat").chmod(0o755)
 
 
@@ -436,12 +366,10 @@ def test_the_draw_takes_no_notice_of_the_folders_place_and_of_other_classes(undi
     assert read(folders, own(tmp_path / "elsewhere")).splits["test"][: len(before)] == before
 
 
-@pytest.mark.parametrize("keys", [{"seed": 3}, {"test_share": 0.3}, {"test_share": 0.3, "seed": 3}])
+@pytest.mark.parametrize("keys", [{"seed": 3}, {"test_share": 0.3, "seed": 3}])
 def test_what_is_divided_already_is_not_drawn_from(root, folders, keys):
-    assert message_of(read, folders, own(root, **keys)) == (
-        f"{root} holds training and test images in folders of their own, and the entry has {' and '.join(keys)}; leave "
-        "that out, or name a folder with one folder for each class"
-    )
+    message = message_of(read, folders, own(root, **keys))
+    assert f" in folders of their own, and the entry has {' and '.join(keys)}; leave that out" in message
 
 
 # --- archives -----------------------------------------------------------------------------------------------------
@@ -454,13 +382,9 @@ def archive(path, files: dict[str, bytes]) -> dict:
         with zipfile.ZipFile(path, "w") as zipped:
             for name, content in files.items():
                 zipped.writestr(name, content)
-        return {"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "urls": []}
-    with tarfile.open(path, "w:gz") as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return {"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "urls": []}
+    else:
+        path.write_bytes(mirrors.tar(files))
+    return {"name": path.name, "sha256": sha256_of(path), "urls": []}
 
 
 def png(grey: int) -> bytes:
@@ -493,48 +417,36 @@ def test_an_archive_end_to_end(packed, folders, tmp_path):
         assert (folders.unpacked / name).read_bytes() == content
 
 
-def test_what_is_unpacked_is_kept_and_what_is_missing_of_it_is_put_back(packed, folders):
-    first = read(folders, packed)
-    kept, lost = (first.root / path for path, _ in first.splits["train"][:2])
-    inode, content = kept.stat().st_ino, lost.read_bytes()
-    lost.unlink()
-    assert read(folders, packed) == first
-    assert kept.stat().st_ino == inode and lost.read_bytes() == content
+def cut_off(path) -> bytes:
+    """Cut the second half off; return the whole."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    return whole
 
 
 def test_unpacking_that_broke_off_is_done_again(packed, folders):
-    whole = (folders.raw / "pictures.tgz").read_bytes()
-    (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
+    whole = cut_off(folders.raw / "pictures.tgz")
     assert "is not a complete tar or zip archive" in message_of(read, folders, packed)
     (folders.raw / "pictures.tgz").write_bytes(whole)
     assert len(read(folders, packed).splits["train"]) == 6
 
 
-def test_another_archive_of_the_name_is_not_unpacked_among_the_files_of_the_first(packed, folders):
-    read(folders, packed)
-    packed["files"] = [archive(folders.raw / "pictures.tgz", {"top/train/cat/other.png": png(1)})]
-    assert message_of(read, folders, packed) == (
-        f"{folders.unpacked} holds an earlier pictures.tgz; delete {folders.unpacked} and run snakemake again"
-    )
-
-
-def test_nor_among_those_of_a_first_whose_unpacking_broke_off(packed, folders):
-    whole = (folders.raw / "pictures.tgz").read_bytes()
-    (folders.raw / "pictures.tgz").write_bytes(whole[: len(whole) // 2])
-    assert "is not a complete tar or zip archive" in message_of(read, folders, packed)
-    packed["files"] = [archive(folders.raw / "pictures.tgz", {"top/train/cat/other.png": png(1)})]
-    assert message_of(read, folders, packed) == (
-        f"{folders.unpacked} holds an earlier pictures.tgz; delete {folders.unpacked} and run snakemake again"
-    )
-
-
-def test_an_archive_of_another_name_is_not_unpacked_among_the_files_of_the_first(packed, folders):
-    read(folders, packed)
-    packed["files"] = [archive(folders.raw / "others.tgz", {"top/train/cat/other.png": png(1)})]
-    assert message_of(read, folders, packed) == (
-        f"{folders.unpacked} holds pictures.tgz, which the entry no longer has; delete {folders.unpacked} and run "
-        "snakemake again"
-    )
+@pytest.mark.parametrize("broke_off", [False, True])
+@pytest.mark.parametrize(
+    ("name", "held"),
+    [
+        ("pictures.tgz", "holds an earlier pictures.tgz; delete"),
+        ("others.tgz", "holds pictures.tgz, which the entry no longer has; delete"),
+    ],
+)
+def test_another_archive_is_not_unpacked_among_the_files_of_the_first(packed, folders, broke_off, name, held):
+    if broke_off:
+        cut_off(folders.raw / "pictures.tgz")
+        message_of(read, folders, packed)
+    else:
+        read(folders, packed)
+    packed["files"] = [archive(folders.raw / name, {"top/train/cat/other.png": png(1)})]
+    assert message_of(read, folders, packed).startswith(f"{folders.unpacked} {held} {folders.unpacked} and run ")
 
 
 def test_several_archives_are_unpacked_into_one_folder(folders):
@@ -546,4 +458,4 @@ def test_several_archives_are_unpacked_into_one_folder(folders):
 
 def test_an_archive_with_another_root(packed, folders):
     message = message_of(read, folders, {**packed, "root": "else"})
-    assert message == f"{folders.unpacked / 'else'} can't be read (No such file or directory); its images are needed"
+    assert message.startswith(f"{folders.unpacked / 'else'} can't be read (No such file or directory); ")

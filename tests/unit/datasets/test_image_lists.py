@@ -34,19 +34,11 @@ def entries_of(root) -> list[tuple[str, int]]:
 # --- lines ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [("train/cat/1.jpg", 0), ("train/dog/1.jpg", 999_999)],
-        [("with spaces in it .jpg", 3), (" 1 2 3", 4)],
-        [("Schöne Grüße/画像.jpg", 0)],
-        [],
-    ],
-    ids=["plain", "spaces", "other scripts", "none"],
-)
-def test_a_list_comes_back_as_it_was_written(tmp_path, entries):
-    write_list(tmp_path / "train.txt", entries)
-    assert read_list(tmp_path / "train.txt") == entries
+def test_a_list_comes_back_as_it_was_written(tmp_path):
+    entries = [("train/cat/1.jpg", 0), ("with spaces .jpg", 3), (" 1 2 3", 4), ("Schöne Grüße/画像.jpg", 999_999)]
+    for some in (entries, []):
+        write_list(tmp_path / "train.txt", some)
+        assert read_list(tmp_path / "train.txt") == some
 
 
 @pytest.mark.parametrize(
@@ -68,8 +60,7 @@ def test_lists_of_other_programs_are_read(tmp_path, content):
 @pytest.mark.parametrize(
     "line",
     [
-        "b.jpg", "b.jpg -1", "b.jpg 1.0", "b.jpg cat", "b.jpg ²", "b.jpg ٣", "b.jpg 1000000",
-        "b.jpg " + "9" * 60, "7", " 7", "", " ",
+        "b.jpg", "b.jpg -1", "b.jpg 1.0", "b.jpg ²", "b.jpg ٣", "b.jpg 1000000", " 7", "",
     ],
 )  # fmt: skip
 def test_a_line_that_is_none_is_named(tmp_path, line):
@@ -78,22 +69,14 @@ def test_a_line_that_is_none_is_named(tmp_path, line):
     assert message_of(read_list, path) == f"{path}, line 2: found {line!r}; {ALLOWED}"
 
 
-def test_a_long_line_is_shown_by_its_beginning(tmp_path):
+def test_a_list_of_one_long_line_or_no_text_or_not_there(tmp_path):
     path = tmp_path / "val.txt"
     path.write_text("x" * 100_000)
     assert message_of(read_list, path) == f"{path}, line 1: found {'x' * 80!r}; {ALLOWED}"
-
-
-def test_a_list_that_is_no_text_or_not_there(tmp_path):
-    path = tmp_path / "val.txt"
-    assert message_of(read_list, path) == (
-        f"{path} cannot be read as a list of images in UTF-8 ([Errno 2] No such file or directory: '{path}')"
-    )
     path.write_bytes(b"caf\xe9.jpg 0\n")
-    assert message_of(read_list, path) == (
-        f"{path} cannot be read as a list of images in UTF-8 "
-        "('utf-8' codec can't decode byte 0xe9 in position 3: invalid continuation byte)"
-    )
+    assert message_of(read_list, path).startswith(f"{path} cannot be read as a list of images in UTF-8 ('utf-8' codec ")
+    path.unlink()
+    assert message_of(read_list, path).startswith(f"{path} cannot be read as a list of images in UTF-8 ([Errno 2] No ")
 
 
 # --- every image is looked at -------------------------------------------------------------------------------------
@@ -124,36 +107,21 @@ def test_the_content_hash_is_the_same_for_any_number_of_workers(root):
     assert scan(root, splits, workers=2) == first == scan(root, splits, workers=5)
 
 
-def other_label(root, entries):
-    return [(entries[0][0], 1), *entries[1:]]
-
-
-def other_order(root, entries):
-    return [*entries[1:], entries[0]]
-
-
-def one_less(root, entries):
-    return entries[:-1]
-
-
-def other_byte(root, entries):
+def test_the_content_hash_changes_with_a_label_the_order_the_number_the_split_and_a_byte(root):
+    entries = entries_of(root)
+    changed = [
+        {"train": entries},
+        {"train": [(entries[0][0], 1), *entries[1:]]},
+        {"train": [*entries[1:], entries[0]]},
+        {"train": entries[:-1]},
+        {"train": entries[:30], "test": entries[30:]},
+        {"train": entries[:29], "test": entries[29:]},
+    ]
+    found = [scan(root, splits, 2).content_sha256 for splits in changed]
     with open(root / entries[5][0], "ab") as stream:
         stream.write(b"\0")  # behind the image's end: the pixels are the same
-    return entries
-
-
-@pytest.mark.parametrize("change", [other_label, other_order, one_less, other_byte])
-def test_the_content_hash_changes_with(root, change):
-    entries = entries_of(root)
-    before = scan(root, {"train": entries}, 2).content_sha256
-    assert scan(root, {"train": change(root, entries)}, 2).content_sha256 != before
-
-
-def test_the_content_hash_changes_with_the_split(root):
-    entries = entries_of(root)
-    here = scan(root, {"train": entries[:30], "test": entries[30:]}, 2)
-    there = scan(root, {"train": entries[:29], "test": entries[29:]}, 2)
-    assert here.content_sha256 != there.content_sha256
+    found.append(scan(root, changed[0], 2).content_sha256)
+    assert len(set(found)) == len(changed) + 1
 
 
 def test_the_content_hash_does_not_hang_on_where_the_images_lie(root, tmp_path_factory):
@@ -167,12 +135,9 @@ def test_the_content_hash_does_not_hang_on_where_the_images_lie(root, tmp_path_f
 # --- later on -----------------------------------------------------------------------------------------------------
 
 
-def test_a_checked_image_is_loaded(root):
-    assert np.array_equal(load_checked(root / "07.png"), load_stored(root / "07.png"))
-
-
 def test_an_image_damaged_after_it_was_checked_says_what_to_do(root):
     path = root / "07.png"
+    assert np.array_equal(load_checked(path), load_stored(path))
     path.write_bytes(b"")
     assert message_of(load_checked, path) == (
         f"{path}: empty file; it could be decoded when it was prepared: restore it, or prepare the dataset again "

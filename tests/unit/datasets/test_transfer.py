@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,8 +115,6 @@ def nothing_is_left(target: Path) -> bool:
         ([whole], [None]),
         ([closes_after(0), whole], [None, None]),
         ([closes_after(700_000), whole], [None, "bytes=700000-"]),
-        ([closes_after(1), closes_after(2), whole], [None, "bytes=1-", "bytes=3-"]),
-        ([status(500)] * 3 + [whole], [None] * 4),
         ([closes_after(9), status(503), closes_after(0), whole], [None, "bytes=9-", "bytes=9-", "bytes=9-"]),
         ([status(408), status(429), status(502), status(504), whole], [None] * 5),
         ([chunked(CONTENT[:5000], end=False), whole], [None, "bytes=5000-"]),
@@ -138,10 +135,11 @@ def test_a_server_that_hangs(server, target, hasty, answer, ranges):
     assert server.ranges == ranges
 
 
-def test_a_server_that_only_hangs(server, target, hasty):
+def test_a_server_that_only_hangs(server, target, hasty, monkeypatch):
+    monkeypatch.setattr("trainmark.datasets.fetching.transfer.ATTEMPTS", 2)
     assert trouble_with(server.address(hangs), target) == "no answer in 0.3 s (ReadTimeout)"
     assert trouble_with(server.address(hangs_after(0), path="/b"), target) == "no answer in 0.3 s (ReadTimeoutError)"
-    assert [server.paths.count(path) for path in ("/a", "/b")] == [5, 5]
+    assert [server.paths.count(path) for path in ("/a", "/b")] == [2, 2]
     assert nothing_is_left(target)
 
 
@@ -191,7 +189,6 @@ def test_a_line_that_never_gets_further_than_before_is_given_up(server, target):
     ("answer", "words"),
     [
         (status(500), "HTTP status 500"),
-        (status(429), "HTTP status 429"),
         (closes_after(0), "the connection broke off (ProtocolError)"),
         (gives(CONTENT[9:], 206), "does not send the file from byte 0 on (HTTP status 206)"),
         (status(416), "does not send the file from byte 0 on (HTTP status 416)"),
@@ -233,11 +230,8 @@ def test_waits_grow_up_to_the_longest_and_differ(server, target, waits, monkeypa
     ("retry_after", "low", "high"),
     [
         ("7", 7, 7),
-        ("0", 0, 0.01),
         ("100000", 60, 60),
         ("soon", 0, 0.01),
-        ("-5", 0, 0.01),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0.01),
         ("Wed, 21 Oct 99999 07:28:00 GMT", 0, 0.01),
         pytest.param(formatdate(time.time() + 3600, usegmt=True), 60, 60, id="in an hour"),  # one id in all workers
     ],
@@ -280,17 +274,12 @@ def test_the_bar_starts_where_the_download_goes_on(server, target, monkeypatch):
     ("answer", "size_bytes", "words"),
     [
         (status(404), None, "HTTP status 404"),
-        (status(403), len(CONTENT), "HTTP status 403"),
-        (status(401), None, "HTTP status 401"),
         (gives(OTHER), None, WRONG),
-        (gives(OTHER), len(CONTENT), WRONG),
         (without_length, 1000, f"holds a file with {sha256(CONTENT[:1000])}; expected {RIGHT.digest}"),
-        (gives(CONTENT[:-1]), None, f"holds a file with {sha256(CONTENT[:-1])}; expected {RIGHT.digest}"),
         (gives(CONTENT[:-1]), len(CONTENT), "announces 1499999 bytes; expected 1500000"),
-        (gives(CONTENT + b"x"), len(CONTENT), "announces 1500001 bytes; expected 1500000"),
+        (gives(CONTENT, Content_Length=10**18), len(CONTENT), f"announces {10**18} bytes; expected 1500000"),
         (gives(b""), None, f"holds a file with {sha256(b'')}; expected {RIGHT.digest}"),
         (page, None, "sent a web page (text/html), not the file"),
-        (page, len(CONTENT), "sent a web page (text/html), not the file"),
         (gives(b"gone", Content_Type="text/html"), len(CONTENT), "sent a web page (text/html), not the file"),
         (redirect("http://127.0.0.1:99999/"), None, "not a valid address (InvalidURL)"),
         (redirect("ftp://127.0.0.1/"), None, "not a valid address (InvalidSchema)"),
@@ -310,13 +299,6 @@ def test_a_redirect_loop(server, target):
     assert nothing_is_left(target)
 
 
-def test_a_wrong_length_is_seen_before_the_file_is_read(server, target):
-    """It says that it sends more than any disk holds."""
-    address = server.address(gives(CONTENT, Content_Length=10**18))
-    assert trouble_with(address, target, len(CONTENT)) == f"announces {10**18} bytes; expected 1500000"
-    assert nothing_is_left(target)
-
-
 def test_no_more_is_written_than_is_expected(server, target):
     """A stream without end; the temporary file never grows beyond the size in the catalogue."""
     address = server.address(chunked(OTHER, pieces=1000))
@@ -325,13 +307,11 @@ def test_no_more_is_written_than_is_expected(server, target):
     assert nothing_is_left(target)
 
 
-def test_a_right_file_that_is_called_a_page(server, target):
+def test_a_page_where_a_page_is_asked_for_and_a_right_file_that_is_called_one(server, target):
     fetch(server.address(gives(CONTENT, Content_Type="text/html")), target, len(CONTENT))
-
-
-def test_a_page_where_a_page_is_asked_for(server, target):
     html = b"<html></html>"
-    transfer(server.address(gives(html, Content_Type="text/html")), target.with_name("a.html"), sha256(html))
+    address = server.address(gives(html, Content_Type="text/html"), path="/b")
+    transfer(address, target.with_name("a.html"), sha256(html))
     assert target.with_name("a.html").read_bytes() == html
 
 
@@ -343,12 +323,10 @@ def test_a_redirect_is_followed_with_its_range(server, target):
 
 def test_md5_where_no_other_checksum_is_known(server, target):
     md5 = Checksum("md5", hashlib.md5(CONTENT).hexdigest())
+    with pytest.raises(DataError, match=f"holds a file with MD5 .*; expected {md5.digest}"):
+        transfer(server.address(gives(b"x")), target, md5)
     transfer(f"{server.url}/right", target, md5)
     assert target.read_bytes() == CONTENT
-    with pytest.raises(DataError) as caught:
-        transfer(server.address(gives(b"x")), target, md5)
-    found = hashlib.md5(b"x").hexdigest()
-    assert str(caught.value) == f"holds a file with MD5 {found}; expected {md5.digest}"
 
 
 # --- what an earlier process left ---------------------------------------------------------------------------------
@@ -392,7 +370,6 @@ def test_wrong_on_top_of_wrong_is_fetched_from_zero_once(server, target):
     ("answer", "words"),
     [
         (page, "sent a web page (text/html), not the file"),
-        (status(404), "HTTP status 404"),
         (status(500), "HTTP status 500"),
         (gives(CONTENT[:-1]), "announces 1499999 bytes; expected 1500000"),
         (
@@ -544,33 +521,25 @@ def small_disk(folder: Path, urls: list[str], reserve_bytes: int, environment: d
 def test_a_disk_that_is_too_small_for_a_known_size(server, target, environment, known):
     urls = [server.address(*[without_length if known else whole]), f"{server.url}/right"]
     message, files = small_disk(target.parent, urls, 1000, environment, **known)
-    assert message == (
-        f"{NAME} needs 1.4 MiB more and a reserve of 1000 bytes, and the disk of {target.parent} has 1.0 MiB free"
-        "; make room there, or work in a folder on a larger disk"
-    )
+    assert message.startswith(f"{NAME} needs 1.4 MiB more and a reserve of 1000 bytes, and the disk of {target.parent}")
     assert files == {}
     assert server.paths == ["/a"], "no other address has a larger disk"
 
 
-@pytest.mark.parametrize("fits", [True, False])
-def test_what_is_there_counts_and_the_reserve_stays_free(target, monkeypatch, fits):
+def test_what_is_there_counts_and_the_reserve_stays_free(target, monkeypatch):
     monkeypatch.setattr("trainmark.files.disk.RESERVE_BYTES", 100)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000 if fits else 999))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     with PartialFile(target, "sha256") as part:
         part.append(bytes(500))
-        with (
-            nullcontext() if fits else pytest.raises(StorageError, match=r"needs 900 bytes more .* has 999 bytes free")
-        ):
-            part.require_space(1400)
+        part.require_space(1400)
+        with pytest.raises(StorageError, match=r"needs 901 bytes more .* has 1000 bytes free"):
+            part.require_space(1401)
 
 
 def test_a_disk_that_fills_up_on_the_way(server, target, environment):
     urls = [server.address(chunked(CONTENT)), f"{server.url}/right"]
     message, files = small_disk(target.parent, urls, 0, environment)
-    assert message == (
-        f"the disk of {target.parent} is full (No space left on device); the 1.0 MiB of {NAME} so far are "
-        f"kept in {target}.part; make room and run again: it continues from there"
-    )
+    assert message.startswith(f"the disk of {target.parent} is full (No space left on device); the 1.0 MiB of {NAME} ")
     assert files == {f"{NAME}.part": 1 << 20}, "no half file under the real name"
     assert server.paths == ["/a"]
 
@@ -596,21 +565,13 @@ def two_disks(monkeypatch):
 
 @pytest.mark.parametrize("as_uri", [False, True])
 def test_a_mirror_on_the_same_disk_costs_no_copy(source, target, as_uri):
-    part_of(target, CONTENT[:10])
-    fetch(source.as_uri() if as_uri else str(source), target, len(CONTENT))
-    assert target.samefile(source)
-
-
-def test_a_symbolic_link_is_followed(source, target):
+    """The mirror's file may be a link, and so is what a process left that was killed: no danger to the mirror."""
     source.with_name("link").symlink_to(source.name)
-    fetch(str(source.with_name("link")), target)
-    assert target.samefile(source) and not target.is_symlink()
-
-
-def test_a_link_that_a_killed_process_left_is_no_danger_to_the_mirror(source, target, server):
     target.with_name(f"{NAME}.link").hardlink_to(source)
     part_of(target, CONTENT[:10])
-    fetch(str(source), target)
+    link = source.with_name("link")
+    fetch(link.as_uri() if as_uri else str(link), target, len(CONTENT))
+    assert target.samefile(source) and not target.is_symlink()
     assert source.read_bytes() == CONTENT
 
 
@@ -632,7 +593,6 @@ def test_a_copy_goes_on_where_it_ended(source, target, two_disks):
     ("content", "size_bytes", "words"),
     [
         (OTHER, None, WRONG),
-        (OTHER, len(CONTENT), WRONG),
         (OTHER[:9], len(CONTENT), "holds 9 bytes; expected 1500000"),
         (b"", None, f"holds a file with {sha256(b'')}; expected {RIGHT.digest}"),
     ],
@@ -700,20 +660,12 @@ def test_a_certificate_that_the_environment_vouches_for(secure, target, certific
     assert words.startswith("its certificate is refused (Hostname mismatch, ")
 
 
-@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY"])
-def test_a_proxy_is_asked_in_the_place_of_the_server(server, target, monkeypatch, name):
-    monkeypatch.setenv(name, server.url)
+def test_a_proxy_is_asked_in_the_place_of_the_server(server, target, monkeypatch):
+    monkeypatch.setenv("http_proxy", server.url)
     server.answers["http://data.invalid/a.gz"] = [closes_after(700_000), whole]
     fetch("http://data.invalid/a.gz", target)
     assert server.paths == ["http://data.invalid/a.gz"] * 2
     assert server.ranges == [None, "bytes=700000-"]
-
-
-def test_no_proxy_where_the_environment_excepts_the_server(server, target, monkeypatch):
-    with running(Server(CONTENT)) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url)
-        fetch(f"{server.url}/right", target)
-        assert proxy.paths == [] and server.paths == ["/right"]
 
 
 def test_a_proxy_that_is_not_there(server, target, monkeypatch):
