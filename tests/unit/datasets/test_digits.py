@@ -34,12 +34,6 @@ def test_it_is_what_the_catalogue_says(tmp_path):
     assert manifest["samples"] == {"train": 1438, "test": 359}
 
 
-def test_it_is_the_same_every_time(arrays):
-    for split, (images, labels) in read_dataset(Folders(Path("elsewhere"), Path("x")), ENTRY).splits.items():
-        assert np.array_equal(images, arrays[split][0])
-        assert np.array_equal(labels, arrays[split][1])
-
-
 def test_every_fifth_image_is_a_test_image(arrays):
     target = load_digits().target
     assert np.array_equal(arrays["test"][1], target[4::5])

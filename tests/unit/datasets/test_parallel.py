@@ -15,10 +15,7 @@ def test_results_come_in_the_order_of_the_items(workers):
         return number * number
 
     assert list(in_order(slow_at_first, range(50), workers)) == [number * number for number in range(50)]
-
-
-def test_no_items_give_no_results():
-    assert list(in_order(str, [], 2)) == []
+    assert list(in_order(str, [], workers)) == []
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
@@ -96,8 +93,4 @@ def test_what_the_items_raise_is_raised():
 )
 def test_chunks(count, expected):
     assert list(chunks(range(count), 3)) == expected
-
-
-def test_chunks_are_made_when_they_are_asked_for():
-    endless = iter(int, 1)
-    assert next(chunks(endless, 2)) == [0, 0]
+    assert next(chunks(iter(int, 1), 2)) == [0, 0], "of endless items: they are made when they are asked for"
