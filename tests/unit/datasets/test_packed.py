@@ -162,6 +162,5 @@ def test_what_is_no_whole_store_is_refused(out, content):
 )
 def test_another_array_is_refused(out, array, holds):
     np.save(out, array)
-    assert (
-        message_of(open_store, out) == f"{out} holds {holds}; a packed store is uint8 (samples, 256, 256, 3); {AGAIN}"
-    )
+    held = f"{out} holds {holds}; a packed store is uint8 (samples, 256, 256, 3); {AGAIN}"
+    assert message_of(open_store, out) == held

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from trainmark.config.load import REPOSITORY
-from trainmark.datasets.catalogue import known_formats
 from trainmark.datasets.formats import reviews
-from trainmark.datasets.prepare import read_dataset
 from trainmark.datasets.samples import Folders
 from trainmark.datasets.tokens import Vocabulary, read_word_index, words
 from trainmark.errors import DataError
@@ -95,17 +93,6 @@ def test_every_compression_is_told_by_its_content(tmp_path, mode):
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["index.json", "reviews.tar.gz"]
 
 
-@pytest.mark.parametrize("tar_format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_every_tar_format(tmp_path, tar_format):
-    folders = write_raw(tmp_path)
-    long = member("aclImdb/" + "long" * 20 + "/" + "name" * 20, b"x")
-    members = [long, *review_members()]
-    for info, _ in members:
-        info.mtime = 1.5 if tar_format == tarfile.PAX_FORMAT else 1  # a fraction makes an extended header
-    write_archive(folders.raw / "reviews.tar.gz", members, "w", format=tar_format)
-    assert len(reviews.read(folders, ENTRY).splits["train"][0]) == 4
-
-
 def test_the_archives_order_and_the_dot_before_its_names_do_not_matter(tmp_path):
     expected = reviews.read(write_raw(tmp_path), ENTRY)
     found = reviews.read(write_raw(tmp_path, review_members(prefix="./aclImdb/")[::-1]), ENTRY)
@@ -127,11 +114,6 @@ def test_everything_else_is_passed_over(tmp_path):
     assert [len(labels) for _, labels in found.splits.values()] == [4, 2]
 
 
-def test_the_format_is_found_by_its_name(tmp_path):
-    assert known_formats()["reviews"].kind == "tokens"
-    assert read_dataset(write_raw(tmp_path), ENTRY).splits["test"][0].shape == (2, 6)
-
-
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
@@ -147,64 +129,50 @@ def test_the_format_is_found_by_its_name(tmp_path):
 )
 def test_files_that_do_not_fit_the_format(tmp_path, names, listed, lacking):
     entry = {**ENTRY, "files": [{"name": name} for name in names]}
-    assert message_of(write_raw(tmp_path), entry) == (
-        f"{tmp_path}: the files of the catalogue entry are {listed}; "
-        f"the format reviews needs exactly one {lacking} among them"
-    )
+    said = f"{tmp_path}: the files of the catalogue entry are {listed}; the format reviews needs exactly one {lacking} "
+    assert message_of(write_raw(tmp_path), entry).startswith(said)
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_a_split_without_reviews(tmp_path, split):
-    folders = write_raw(tmp_path, review_members({name: t for name, t in TEXTS.items() if not name.startswith(split)}))
-    assert message_of(folders) == (
-        f"{tmp_path}/reviews.tar.gz holds no review aclImdb/{split}/{{neg,pos}}/NUMBER_RATING.txt; is it another file?"
-    )
-
-
-def test_a_review_that_is_not_utf_8(tmp_path):
-    members = [*review_members(), member("aclImdb/test/pos/5_7.txt", b"caf\xe9 noir")]
-    assert message_of(write_raw(tmp_path, members)) == (
-        f"{tmp_path}/reviews.tar.gz: aclImdb/test/pos/5_7.txt is not UTF-8 text at byte 3; download the archive again"
-    )
-
-
-def test_the_same_review_twice(tmp_path):
-    members = [*review_members(), member("aclImdb/test/pos/00_7.txt", b"great")]
-    assert message_of(write_raw(tmp_path, members)) == (
-        f"{tmp_path}/reviews.tar.gz holds review 00 of test/pos twice; download it again"
-    )
-
-
-def test_no_file(tmp_path):
-    folders = write_raw(tmp_path)
-    (tmp_path / "reviews.tar.gz").unlink()
-    assert message_of(folders) == (
-        f"{tmp_path}/reviews.tar.gz cannot be read (No such file or directory); download it again"
-    )
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        (
+            review_members({name: text for name, text in TEXTS.items() if name.startswith("train")}),
+            " holds no review aclImdb/test/{neg,pos}/NUMBER_RATING.txt; is it another file?",
+        ),
+        (
+            review_members({name: text for name, text in TEXTS.items() if name.startswith("test")}),
+            " holds no review aclImdb/train/{neg,pos}/NUMBER_RATING.txt; is it another file?",
+        ),
+        (
+            [*review_members(), member("aclImdb/test/pos/5_7.txt", b"caf\xe9 noir")],
+            ": aclImdb/test/pos/5_7.txt is not UTF-8 text at byte 3; download the archive again",
+        ),
+        (
+            [*review_members(), member("aclImdb/test/pos/00_7.txt", b"great")],
+            " holds review 00 of test/pos twice; download it again",
+        ),
+        (
+            [*review_members(), member("aclImdb/train/pos/3_1.txt", type=tarfile.SYMTYPE, linkname="/etc/passwd")],
+            ": its member 'aclImdb/train/pos/3_1.txt' is neither a plain file nor a folder; ",
+        ),
+    ],
+    ids=["no test", "no training", "no UTF-8", "twice", "a link"],
+)
+def test_reviews_that_are_not_right(tmp_path, members, why):
+    assert message_of(write_raw(tmp_path, members)).startswith(f"{tmp_path}/reviews.tar.gz{why}")
 
 
 # How archives are hostile or damaged in all the other ways: test_archives.py; the reader is the same.
 
 
-def test_cut_off(tmp_path):
+def test_cut_off_or_not_there(tmp_path):
     folders = write_raw(tmp_path, mode="w")
     path = tmp_path / "reviews.tar.gz"
     path.write_bytes(path.read_bytes()[:2100])
     assert message_of(folders).startswith(f"{path} is not a complete tar or zip archive (")
-
-
-def test_neither_file_nor_folder(tmp_path):
-    hostile = member("aclImdb/train/pos/3_1.txt", type=tarfile.SYMTYPE, linkname="/etc/passwd")
-    folders = write_raw(tmp_path, [*review_members(), hostile])
-    assert message_of(folders).startswith(
-        f"{tmp_path}/reviews.tar.gz: its member 'aclImdb/train/pos/3_1.txt' is neither a plain file nor a folder; "
-    )
-
-
-def test_a_folder_with_the_name_of_a_review_is_none(tmp_path):
-    folder = member("aclImdb/train/pos/3_1.txt", type=tarfile.DIRTYPE)
-    found = reviews.read(write_raw(tmp_path, [*review_members(), folder]), ENTRY)
-    assert np.array_equal(found.splits["train"][0], reviews.read(write_raw(tmp_path), ENTRY).splits["train"][0])
+    path.unlink()
+    assert message_of(folders) == f"{path} cannot be read (No such file or directory); download it again"
 
 
 def test_a_review_that_is_too_long(tmp_path, monkeypatch):
@@ -212,22 +180,16 @@ def test_a_review_that_is_too_long(tmp_path, monkeypatch):
     fits = member("aclImdb/test/pos/5_7.txt", b"a" * 100)
     assert len(reviews.read(write_raw(tmp_path, [*review_members(), fits]), ENTRY).splits["test"][0]) == 3
     folders = write_raw(tmp_path, [*review_members(), member("aclImdb/test/pos/5_7.txt", b"a" * 101)])
-    assert message_of(folders) == (
-        f"{tmp_path}/reviews.tar.gz: aclImdb/test/pos/5_7.txt has 101 bytes; at most 100 are allowed; "
-        "get the archive from another source"
-    )
+    assert "aclImdb/test/pos/5_7.txt has 101 bytes; at most 100 are allowed; " in message_of(folders)
 
 
 def test_an_index_that_is_none(tmp_path):
     folders = write_raw(tmp_path)
     (tmp_path / "index.json").write_text("[]")
-    assert message_of(folders) == (
-        f"{tmp_path}/index.json is not a word index; "
-        "it must be a JSON object that gives n words the ranks 1 to n, each rank once"
-    )
+    assert message_of(folders).startswith(f"{tmp_path}/index.json is not a word index; ")
 
 
-@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+@pytest.mark.parametrize("mode", ["w", "w:xz"])
 def test_whatever_is_damaged_is_a_data_error_or_read(tmp_path, mode):
     folders = write_raw(tmp_path, mode=mode)
     path = tmp_path / "reviews.tar.gz"
@@ -267,12 +229,9 @@ def real():
     if not REAL.is_dir():
         pytest.skip(f"there are no real reviews at {REAL}")
     entry = {
-        **ENTRY,
-        "samples": {"train": 25_000, "test": 25_000},
-        "sequence_length": 400,
-        "vocabulary_size": 5000,
+        **ENTRY, "samples": {"train": 25_000, "test": 25_000}, "sequence_length": 400, "vocabulary_size": 5000,
         "files": [{"name": "aclImdb_labelled_50000.tar.xz"}, {"name": "imdb_word_index.json"}],
-    }
+    }  # fmt: skip
     return Folders(raw=REAL, unpacked=REAL), entry
 
 

@@ -99,8 +99,7 @@ def shared_memory() -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
 
-@pytest.mark.parametrize("sent", ["SIGKILL", "SIGTERM"])
-@pytest.mark.parametrize("end", ["runs", "waits"])
+@pytest.mark.parametrize(("sent", "end"), [("SIGKILL", "waits"), ("SIGTERM", "runs")])
 def test_no_process_outlives_a_training_that_is_killed(arrays, tmp_path, sent, end):
     before = shared_memory()
     with training(arrays, tmp_path, end) as (process, workers):
@@ -130,25 +129,23 @@ def test_signals_of_terminals_and_schedulers_are_left_to_the_training(arrays, tm
         assert process.poll() is None and all(worker.is_running() for worker in workers)
 
 
-def test_closing_ends_the_processes_and_a_second_time_does_nothing(arrays):
-    opened = open_streams(arrays.folder, None, TRANSFORM, "float32", SETTINGS, 2)
-    workers = run_started(opened["train"])
-    descriptor = opened["train"]._workers.memory_file.descriptor
-    opened["train"].close()
-    opened["test"].close()
+def test_closing_ends_the_processes_and_a_second_time_does_nothing(streams):
+    workers = run_started(streams["train"])
+    descriptor = streams["train"]._workers.memory_file.descriptor
+    streams["train"].close()
+    streams["test"].close()
     assert not psutil.wait_procs(workers, timeout=0)[1]
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
     with pytest.raises(RuntimeError, match="closed"):
-        next(opened["train"].training_batches(FEED))
+        next(streams["train"].training_batches(FEED))
 
 
-def test_closing_in_the_middle_of_an_epoch(arrays):
-    opened = open_streams(arrays.folder, None, TRANSFORM, "float32", SETTINGS, 2)
-    batches = opened["train"].training_batches(FEED)
+def test_closing_in_the_middle_of_an_epoch(streams):
+    batches = streams["train"].training_batches(FEED)
     inputs, _ = next(batches)
     batches.close()
-    opened["train"].close()
+    streams["train"].close()
     assert inputs.sum() > 0, "a batch can still be read"
 
 
@@ -179,12 +176,11 @@ def test_a_process_that_is_killed_while_it_loads(shared_photographs):
         stream.close()
 
 
-def test_a_stopped_process_does_not_keep_close_waiting(arrays, monkeypatch):
+def test_a_stopped_process_does_not_keep_close_waiting(streams, monkeypatch):
     monkeypatch.setattr(module, "EXIT_SECONDS", 0.2)
-    opened = open_streams(arrays.folder, None, TRANSFORM, "float32", SETTINGS, 2)
-    worker = run_started(opened["train"])[0]
+    worker = run_started(streams["train"])[0]
     worker.suspend()
-    opened["train"].close()
+    streams["train"].close()
     assert not psutil.wait_procs([worker], timeout=5)[1]
 
 
@@ -217,12 +213,8 @@ def test_a_process_that_cannot_be_started(arrays, monkeypatch):
 
     original = process.start
     monkeypatch.setattr(process, "start", start)
-    with pytest.raises(LoaderError) as caught:
+    with pytest.raises(LoaderError, match=r"^started 1 of 2 processes .*: Resource temporarily unavailable; "):
         open_streams(arrays.folder, None, TRANSFORM, "float32", SETTINGS, 2)
-    assert str(caught.value) == (
-        "started 1 of 2 processes that load images, then: Resource temporarily unavailable; allowed: fewer loader.jobs "
-        "(now 2), or loader.iterator: thread"
-    )
     assert not psutil.pid_exists(started[0])
 
 

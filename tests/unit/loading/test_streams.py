@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from harness import REPOSITORY
+from messages import message_of
 from scipy import stats
 
 from trainmark.datasets.images.decoding import load_stored
@@ -93,25 +94,18 @@ def test_batches_equal_a_plain_reference_to_the_last_bit(shared_photographs, ope
     """All against one reference: serial = thread = process, and files = mapped = memory."""
     stream = opened(shared_photographs, AUGMENTED, settings(iterator, 2, store))["train"]
     assert stream.input_shape == (3, 224, 216) and stream.dtype == "float32"
-    for epoch in (1, 2):
-        feed = epoch_feed(21, 8, SEED, epoch)
-        assert_equals_reference(stream, shared_photographs, MEAN, AUGMENTED, feed)
+    for epoch, size in ((1, 8), (2, 21), (3, 5)):
+        assert_equals_reference(stream, shared_photographs, MEAN, AUGMENTED, epoch_feed(21, size, SEED, epoch))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "dtype"),
     [
-        {},
-        {"mean_window": "top-left"},
-        {"subtract_mean": False},
-        {"random_crop": False},
-        {"random_flip": False},
-        {"crop": None},
-        {"crop": (256, 256), "scale": 0.25},
-        {"crop": (1, 256)},
+        ({}, "float64"), ({"mean_window": "top-left"}, "float32"), ({"mean_window": "top-left"}, "float64"),
+        ({"subtract_mean": False}, "float32"), ({"random_crop": False}, "float32"), ({"random_flip": False}, "float64"),
+        ({"crop": None}, "float32"), ({"crop": (256, 256), "scale": 0.25}, "float64"), ({"crop": (1, 256)}, "float32"),
     ],
-)
+)  # fmt: skip
 def test_every_transform_equals_the_reference(shared_photographs, opened, changes, dtype):
     transform = InputTransform(**{**vars(AUGMENTED), **changes})
     mean = MEAN if transform.subtract_mean else None
@@ -200,14 +194,8 @@ def test_batches_that_are_kept_stay_as_they_are(shared_photographs, opened, iter
     assert len(stream._buffers._arrays) == buffers
 
 
-def test_batches_of_other_sizes_follow(shared_photographs, opened):
-    stream = opened(shared_photographs, AUGMENTED, settings("process", 2, "mapped"))["train"]
-    for size in (2, 21, 5):
-        assert_equals_reference(stream, shared_photographs, MEAN, AUGMENTED, epoch_feed(21, size, SEED, 1))
-
-
-class Slow:
-    """A source in which each image takes a while; counts the reads."""
+class Counting:
+    """A source that counts its reads; each takes a while."""
 
     def __init__(self, source, seconds):
         self._source, self._seconds, self.reads = source, seconds, []
@@ -223,7 +211,7 @@ class Slow:
 
 def slow_stream(opened, arrays, iterator, seconds):
     stream = opened(arrays, InputTransform(), settings(iterator, 2), None)["train"]
-    stream._loader.source = Slow(stream._loader.source, seconds)
+    stream._loader.source = Counting(stream._loader.source, seconds)
     return stream, stream._loader.source
 
 
@@ -263,12 +251,12 @@ def test_waiting_is_the_time_until_a_batch_is_there(arrays, opened):
     """Sleeping is the work, here and there: it takes at least as long as was asked for."""
     stream, _ = slow_stream(opened, arrays, "serial", 0.002)
     for _ in stream.training_batches(epoch_feed(50, 10, SEED, 1)):
-        time.sleep(0.05)
+        time.sleep(0.01)
     assert stream.waiting_seconds >= 0.1
     waited, begin = stream.waiting_seconds, time.monotonic()
     for _ in stream.stored_batches(25):
-        time.sleep(0.5)
-    assert waited + 0.1 <= stream.waiting_seconds <= waited + time.monotonic() - begin - 1.0
+        time.sleep(0.2)
+    assert waited + 0.1 <= stream.waiting_seconds <= waited + time.monotonic() - begin - 0.4
 
 
 def test_small_batches_keep_many_workers_busy(arrays, opened):
@@ -276,7 +264,7 @@ def test_small_batches_keep_many_workers_busy(arrays, opened):
     barrier = threading.Barrier(8, timeout=20)
     source, meets = stream._loader.source, iter(range(8))
 
-    class Meeting(Slow):
+    class Meeting(Counting):
         def read(self, key):
             if next(meets, None) is not None:
                 barrier.wait()
@@ -291,12 +279,8 @@ def test_small_batches_keep_many_workers_busy(arrays, opened):
 
 @pytest.mark.parametrize("store", ["mapped", "memory"])
 def test_a_store_that_there_is_not(shared_photographs, opened, store):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=rf"^loader.store: found {store}, but the dataset small has no packed"):
         opened(shared_photographs, AUGMENTED, settings(store=store), packed=False)
-    assert str(caught.value) == (
-        f"loader.store: found {store}, but the dataset small has no packed store; set it to files, or add "
-        "`packed: true` to the dataset's entry"
-    )
 
 
 def test_a_store_of_another_list(shared_photographs, tmp_path):
@@ -312,27 +296,14 @@ def test_too_little_memory_for_a_copy(shared_photographs, opened, monkeypatch):
 
 
 @pytest.mark.parametrize("iterator", ITERATORS)
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (lambda path: path.unlink(), "can't be read (No such file or directory)"),
-        (lambda path: path.write_bytes(b""), "empty file"),
-        (lambda path: path.write_bytes(b"no image at all"), "not an image"),
-    ],
-)
-def test_a_photograph_that_is_damaged_in_mid_epoch(photographs, opened, iterator, damage, reason):
+def test_a_photograph_that_is_damaged_in_mid_epoch(photographs, opened, iterator):
     stream = opened(photographs, AUGMENTED, settings(iterator))["train"]
     batches = stream.training_batches(EpochFeed(None, 2, 21, 0, SEED))
     next(batches)
     path = photographs.paths("train")[19]
     content = path.read_bytes()
-    damage(path)
-    with pytest.raises(DataError) as caught:
-        list(batches)
-    assert str(caught.value) == (
-        f"{path}: {reason}; it could be decoded when it was prepared: restore it, or prepare the dataset again "
-        "(run snakemake again with --forcerun prepare_dataset)"
-    )
+    path.write_bytes(b"")
+    assert message_of(list, batches).startswith(f"{path}: empty file; it could be decoded when it was prepared: ")
     path.write_bytes(content)
     assert len(list(stream.training_batches(EpochFeed(None, 2, 21, 0, SEED)))) == 11, "the workers go on"
 
