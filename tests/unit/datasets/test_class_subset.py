@@ -55,9 +55,6 @@ def test_a_class_is_chosen_by_its_name_and_not_by_its_place():
     assert choose(WNIDS[::-1], 8, 1, "base") == choose(WNIDS, 8, 1, "base")[::-1]
 
 
-# --- of arrays ----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def arrays(tmp_path):
     """A prepared dataset whose images hold their label and their number."""
@@ -104,9 +101,6 @@ def test_more_classes_than_the_base_has(arrays):
     assert message == "found `classes: 7`; allowed: at most the 6 classes of base"
 
 
-# --- of lists -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def lists(tmp_path):
     """A prepared dataset of three images a class, below its unpacked folder."""
@@ -121,19 +115,14 @@ def lists(tmp_path):
     return base
 
 
-def test_lists_keep_their_images_of_the_chosen_classes(lists):
+def test_lists_keep_their_images_of_the_chosen_classes_and_the_files_of_their_base(lists):
     chosen = choose(NAMES, 2, 5, "base")
     dataset = read(folders(lists), entry(2, 5))
     assert dataset.class_names == chosen
     expected = [(f"{name}/{number}.png", label) for label, name in enumerate(chosen) for number in range(3)]
     assert dataset.splits == {"train": expected, "test": expected[::3]}
-    assert all((dataset.root / path).is_file() for path, _ in dataset.splits["train"])
-
-
-def test_a_choice_of_lists_reads_the_files_of_its_base(lists):
     own = lists.parent.parent / "some" / "prepared"
     own.parent.mkdir()
-    manifest = prepare(own, "some", entry(2, 5), read(folders(lists), entry(2, 5)), [], 2)
-    assert manifest["root"] == "../../base/unpacked"
+    manifest = prepare(own, "some", entry(2, 5), dataset, [], 2)
+    assert manifest["root"] == "../../base/unpacked" and manifest["samples"] == {"train": 6, "test": 2}
     assert image_root(own, manifest).resolve() == (lists.parent / "unpacked").resolve()
-    assert manifest["samples"] == {"train": 6, "test": 2}

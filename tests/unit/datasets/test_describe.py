@@ -82,9 +82,6 @@ def test_files_can_be_fetched_and_prepared_by_what_is_printed(tmp_path, form):
     assert prepare(tmp_path / "prepared", "mine", entry, dataset, [], 1)["samples"] == entry["samples"]
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("names", "why"),
     [

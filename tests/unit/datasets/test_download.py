@@ -93,9 +93,6 @@ def message_of(*arguments, **options) -> str:
     return messages.message_of(fetch_dataset, *arguments, **options)
 
 
-# --- where a file may come from -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mirror", ["{0}/my mirror", "{0}/my mirror/", "~/my mirror", "file://{0}/my%20mirror"])
 def test_a_mirror_that_is_a_folder(tmp_path, raw, monkeypatch, mirror):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -138,7 +135,6 @@ def test_a_file_whose_publisher_gives_md5_only(tmp_path, raw):
         verify(raw, {"files": files})
 
 
-@pytest.mark.parametrize("offline", [False, True])
 @pytest.mark.parametrize(
     ("without_files", "source"),
     [
@@ -148,14 +144,12 @@ def test_a_file_whose_publisher_gives_md5_only(tmp_path, raw):
         ({"format": "synthetic", "files": []}, "generated"),
     ],
 )
-def test_a_dataset_of_which_nothing_is_fetched(raw, without_files, source, offline):
-    found = fetch_dataset("set", without_files, "/not/asked", raw, offline=offline)
-    assert found == [{"file": None, "from": source}]
+def test_a_dataset_of_which_nothing_is_fetched(raw, without_files, source):
+    for offline in (False, True):
+        found = fetch_dataset("set", without_files, "/not/asked", raw, offline=offline)
+        assert found == [{"file": None, "from": source}]
     assert raw.is_dir() and not list(raw.iterdir())
     assert verify(raw, without_files) is None
-
-
-# --- places that don't have it ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -205,20 +199,13 @@ def test_nothing_works(tmp_path, raw, server):
     assert not list(raw.iterdir()), "no .part is left"
 
 
-def test_no_place_at_all(raw):
-    message = message_of("set", entry(), None, raw)
-    assert message.startswith("a.gz of the dataset set has no address in the catalogue and no mirror is set; ")
-    assert message.endswith(f"or put the file at {raw}/a.gz")
-
-
-def test_the_second_file_fails_and_the_first_is_kept(tmp_path, raw):
+def test_a_second_file_without_any_place_and_the_first_is_kept(tmp_path, raw):
     put(tmp_path / "mirror" / "set" / NAME)
-    files = [*entry()["files"], {"name": "b.gz", "sha256": SHA256, "urls": []}]
-    assert "b.gz of the dataset set" in message_of("set", {"files": files}, str(tmp_path / "mirror"), raw)
+    first = entry((tmp_path / "mirror" / "set" / NAME).as_uri())["files"]
+    message = message_of("set", {"files": [*first, {"name": "b.gz", "sha256": SHA256, "urls": []}]}, None, raw)
+    assert message.startswith("b.gz of the dataset set has no address in the catalogue and no mirror is set; ")
+    assert message.endswith(f"or put the file at {raw}/b.gz")
     only_the_file(raw)
-
-
-# --- offline ------------------------------------------------------------------------------------------------------
 
 
 def test_offline_takes_what_needs_no_connection(tmp_path, raw, server):
@@ -269,26 +256,17 @@ def test_offline_with_a_mirror_on_the_web(raw, server):
     assert server.asked == []
 
 
-# --- what is printed ----------------------------------------------------------------------------------------------
-
-
 def test_a_download_says_what_comes_from_which_host(tmp_path, raw, server, capsys):
     put(tmp_path / "web" / "right")
     address = f"{server.url.replace('//', '//user:pass-word@')}/right?sig=to-ken"
     files = [{**entry(address)["files"][0], "bytes": len(CONTENT)}]
     fetch_dataset("set", {"files": files}, None, raw)
     fetch_dataset("set", {"files": files}, None, raw)
+    put(tmp_path / "mirror" / "other" / NAME)
+    fetch_dataset("other", entry(), str(tmp_path / "mirror"), raw.parent / "other")
     host = server.url.removeprefix("http://")
-    assert capsys.readouterr().err == f"set: downloading a.gz (1.4 MiB) from {host}\n", "once: then it is there"
-
-
-def test_a_mirror_that_is_a_folder_says_nothing_where_it_is_quick(tmp_path, raw, capsys):
-    put(tmp_path / "mirror" / "set" / NAME)
-    fetch_dataset("set", entry(), str(tmp_path / "mirror"), raw)
-    assert capsys.readouterr().err == ""
-
-
-# --- secrets ------------------------------------------------------------------------------------------------------
+    told = capsys.readouterr().err
+    assert told == f"set: downloading a.gz (1.4 MiB) from {host}\n", "once, and nothing of a folder that is quick"
 
 
 @pytest.mark.parametrize("path", ["right", "wrong", "missing", "broken-off/a"])
@@ -346,9 +324,6 @@ def test_offline_in_the_environment(tmp_path, server, value, asked):
     assert bool(server.asked) is asked
 
 
-# --- what was written down ---------------------------------------------------------------------------------------
-
-
 def test_sources_are_read_again_if_they_are_whole(tmp_path):
     path = tmp_path / "sources.json"
     path.write_text(json.dumps(came_from("already there")))
@@ -357,9 +332,6 @@ def test_sources_are_read_again_if_they_are_whole(tmp_path):
         path.write_bytes(damaged)
         message = messages.message_of(read_sources, path)
         assert message.startswith(f"{path} does not say where the files came from (")
-
-
-# --- a file that is there already ---------------------------------------------------------------------------------
 
 
 def test_a_right_file_is_kept_and_nobody_is_asked(raw, server):
@@ -378,9 +350,6 @@ def test_a_wrong_file_is_replaced(tmp_path, raw):
     put(tmp_path / "right")
     fetch_dataset("set", entry((tmp_path / "right").as_uri()), None, raw)
     only_the_file(raw)
-
-
-# --- verify -------------------------------------------------------------------------------------------------------
 
 
 def test_verify_looks_at_every_file(raw):

@@ -80,15 +80,17 @@ def test_reviews_by_hand(tmp_path):
 TEST_IDS = [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_what_numpy_writes(tmp_path, save):
+TEST_IDS = [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
+
+
+def test_what_numpy_writes(tmp_path):
     arrays = {f"x_{split}": objects(ranks) for split, ranks in RANKS.items()}
-    save(tmp_path / "imdb.npz", **arrays, **{f"y_{split}": np.array(labels) for split, labels in LABELS.items()})
-    assert ids_of_test(Folders(tmp_path, tmp_path)) == TEST_IDS
-
-
-def test_version_2_of_npy(tmp_path):
-    assert ids_of_test(write_npz(tmp_path, x_test=npy(objects(RANKS["test"]), version=(2, 0)))) == TEST_IDS
+    labels = {f"y_{split}": np.array(labels, ">i8") for split, labels in LABELS.items()}
+    np.savez(tmp_path / "imdb.npz", **arrays, **labels)
+    ids, labels = encoded_reviews.read(Folders(tmp_path, tmp_path), ENTRY).splits["test"]
+    assert ids.tolist() == TEST_IDS and labels.tolist() == [0, 1] and labels.dtype == np.int64
+    version_2 = write_npz(tmp_path, x_test=npy(objects(RANKS["test"]), version=(2, 0)))
+    assert ids_of_test(version_2) == TEST_IDS
 
 
 def test_a_pickle_of_python_2_and_of_numpy_1(tmp_path):
@@ -97,13 +99,6 @@ def test_a_pickle_of_python_2_and_of_numpy_1(tmp_path):
     dtype = b"cnumpy\ndtype\n(U\x02O8K\x00K\x01tR(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb"
     state = b"(K\x01(K\x02t" + dtype + b"I00\n](](K\x01e](K\x02K\x03eetb"
     assert ids_of_test(write_npz(tmp_path, x_test=npy_with(b"\x80\x02" + reconstruct + state + b"."))) == TEST_IDS
-
-
-@pytest.mark.parametrize("dtype", [">i8", "u1"])
-def test_labels_of_any_integer_type(tmp_path, dtype):
-    folders = write_npz(tmp_path, y_train=npy(np.array(LABELS["train"], dtype)))
-    labels = encoded_reviews.read(folders, ENTRY).splits["train"][1]
-    assert labels.tolist() == [1, 0, 1] and labels.dtype == np.int64
 
 
 @pytest.mark.parametrize(("length", "vocabulary_size"), [(1, 12), (3, 4), (6, 8), (400, 5000)])
@@ -177,10 +172,9 @@ def test_a_pickle_that_would_run_something(tmp_path, name, place):
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_under_no_protocol_is_anything_run(tmp_path, protocol):
     target = tmp_path / "run"
-    for name in RUNNING:
-        pickled = pickle.dumps([hostile_calls(target)[name]], protocol)
-        old_name = name.replace("builtins", "__builtin__") if protocol < 3 else name
-        assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, old_name)
+    pickled = pickle.dumps([hostile_calls(target)["builtins.eval"]], protocol)
+    name = "__builtin__.eval" if protocol < 3 else "builtins.eval"
+    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, name)
     assert not target.exists(), "it was run"
 
 
@@ -199,19 +193,14 @@ def test_the_hostile_pickles_would_work_elsewhere(tmp_path, name):
 @pytest.mark.parametrize(
     "asked",
     [
-        ("numpy", "fromfile"), ("numpy", "ndarray.tofile"), ("numpy.core.multiarray", "scalar"),
+        ("numpy", "fromfile"), ("numpy", "ndarray.tofile"), ("m" * 200, "n"), ("numpy.core.multiarray", "scalar"),
         ("numpy._core.numeric", "_frombuffer"), ("builtins", "bytearray"), ("trainmark.errors", "DataError"), ("", ""),
         ("no such\tmodule", "'\"\\"),
     ],
 )  # fmt: skip
 def test_only_what_an_array_needs_may_be_named(tmp_path, asked):
     pickled = b"\x80\x04" + b"".join(b"\x8c" + bytes([len(part)]) + part.encode() for part in asked) + b"\x93)R."
-    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, ".".join(asked))
-
-
-def test_a_long_name_is_shown_shortened(tmp_path):
-    pickled = b"\x80\x04X" + (1000).to_bytes(4, "little") + b"m" * 1000 + b"\x8c\x01n\x93."
-    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, "m" * 80)
+    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, ".".join(asked)[:80])
 
 
 def test_a_module_that_is_named_is_not_imported(tmp_path, monkeypatch):
@@ -253,12 +242,8 @@ def test_a_pickle_leaves_the_reader_as_it_was(tmp_path):
     [[0], [2**31], [True], [1.0], ["1"], [[1]], (1,), "1", None, [1, 2, 0]],
 )
 def test_a_review_that_is_no_list_of_ranks(tmp_path, ranks):
-    message = message_of(write_npz(tmp_path, x_test=npy(objects([[1], ranks]))))
+    message = message_of(write_npz(tmp_path, x_test=npy(objects([[2**31 - 1], ranks]))))
     assert message.endswith("x_test.npy: review 1 (from 0) is not a list of word ranks from 1 to 2147483647")
-
-
-def test_the_highest_rank(tmp_path):
-    assert ids_of_test(write_npz(tmp_path, x_test=npy(objects([[2**31 - 1], [1]]))))[0] == [0, 0, 0, 0, 1, 2]
 
 
 REVIEWS = [
@@ -274,6 +259,7 @@ REVIEWS = [
 LABELS_OF_TEST = [
     (npy(np.array([0, 2])), "holds labels from 0 to 2; they must be 0 or 1"),
     (npy(np.array([-1, 1])), "holds labels from -1 to 1; "),
+    (npy(objects([0, 1])), f"holds {len(npy(objects([0, 1]))) - 128} bytes of object (2,); "),  # a pickle: not read
     (npy(np.array([0.0, 1.0])), "holds 16 bytes of float64 (2,); it must hold one integer for each review"),
     (npy(np.array([False, True])), "holds 2 bytes of bool (2,); "),
     (npy(np.array([[0, 1]])), "holds 16 bytes of int64 (1, 2); "),
@@ -296,15 +282,6 @@ def test_an_array_of_something_else(tmp_path, name, content, why):
 def test_a_split_without_reviews(tmp_path):
     message = message_of(write_npz(tmp_path, x_test=npy(objects([])), y_test=npy(np.array([], int))))
     assert "x_test.npy holds 0 reviews and y_test.npy 0 labels; " in message
-
-
-def test_labels_that_are_pickled_are_not_unpickled(tmp_path):
-    target = tmp_path / "run"
-    pickled = pickle.dumps(hostile_calls(target)["posix.system"])
-    assert f"y_test.npy holds {len(pickled)} bytes of object (2,); " in message_of(
-        write_npz(tmp_path, y_test=npy_with(pickled))
-    )
-    assert not target.exists()
 
 
 @pytest.mark.parametrize("member", ["x_train", "y_test"])
@@ -346,21 +323,11 @@ def test_cut_off(tmp_path, share):
     assert message_of(folders) == not_whole(tmp_path, "File is not a zip file")
 
 
-def test_no_file(tmp_path):
+def test_a_file_or_a_member_that_is_not_there(tmp_path):
     reason = f"[Errno 2] No such file or directory: '{tmp_path}/imdb.npz'"
     assert message_of(Folders(tmp_path, tmp_path)) == not_whole(tmp_path, reason)
-
-
-def test_missing_members(tmp_path):
     folders = write_npz(tmp_path, x_train=None, y_test=None)
     assert message_of(folders) == not_whole(tmp_path, "x_train.npy, y_test.npy not in it")
-
-
-def test_a_damaged_member(tmp_path):
-    np.savez(tmp_path / "imdb.npz", x_train=1, y_train=2, x_test=3, y_test=4)
-    path = tmp_path / "imdb.npz"
-    path.write_bytes(path.read_bytes().replace((3).to_bytes(8, "little"), (5).to_bytes(8, "little")))
-    assert message_of(Folders(tmp_path, tmp_path)) == not_whole(tmp_path, "Bad CRC-32 for file 'x_test.npy'")
 
 
 def directory_entry(content: bytearray, name: bytes) -> int:
@@ -371,25 +338,34 @@ def directory_entry(content: bytearray, name: bytes) -> int:
     return place
 
 
+ENCRYPTED = "x_test.npy is encrypted or packed in a way that numpy does not use"
+
+
 @pytest.mark.parametrize(
-    ("offset", "value"), [(8, b"\x01\x00"), (10, b"\x0c\x00"), (10, b"\x0e\x00")], ids=["encrypted", "bzip2", "lzma"]
+    ("offset", "value", "why"),
+    [
+        (8, b"\x01\x00", ENCRYPTED),
+        (10, b"\x0c\x00", ENCRYPTED),  # by bzip2
+        (16, b"\x00\x00\x00\x00", "Bad CRC-32 for file 'x_test.npy'"),
+        (24, b"\xe8\x03\x00\x00", "Bad CRC-32 for file 'x_test.npy'"),  # a bomb that announces less than it holds
+    ],
 )
-def test_members_that_numpy_would_not_have_written(tmp_path, offset, value):
-    folders = write_npz(tmp_path)
+def test_members_that_numpy_would_not_have_written(tmp_path, offset, value, why):
+    folders = write_npz(tmp_path, x_test=bytes(5 << 20))
     path = tmp_path / "imdb.npz"
     content = bytearray(path.read_bytes())
     place = directory_entry(content, b"x_test.npy") + offset
-    content[place : place + 2] = value
+    content[place : place + len(value)] = value
     path.write_bytes(content)
-    assert message_of(folders) == not_whole(
-        tmp_path, "x_test.npy is encrypted or packed in a way that numpy does not use"
-    )
+    assert message_of(folders) == not_whole(tmp_path, why)
 
 
 def test_a_bomb_that_is_announced(tmp_path, monkeypatch):
     sizes = sum(len(content) for content in read_members(write_npz(tmp_path)).values())
     monkeypatch.setattr(encoded_reviews, "MAX_BYTES", sizes)
-    assert encoded_reviews.read(write_npz(tmp_path), ENTRY).kind == "tokens"
+    unpickled = pickle.dumps(Gadget(os.system, f"touch {tmp_path / 'run'}"))
+    assert ids_of_test(write_npz(tmp_path, x_valid=unpickled)) == TEST_IDS, "other members count nothing"
+    assert not (tmp_path / "run").exists()
     monkeypatch.setattr(encoded_reviews, "MAX_BYTES", sizes - 1)
     reason = f"its .npy files announce more than {sizes - 1} bytes"
     assert message_of(write_npz(tmp_path)) == not_whole(tmp_path, reason)
@@ -398,22 +374,6 @@ def test_a_bomb_that_is_announced(tmp_path, monkeypatch):
 def read_members(folders) -> dict[str, bytes]:
     with zipfile.ZipFile(folders.raw / "imdb.npz") as archive:
         return {name: archive.read(name) for name in archive.namelist()}
-
-
-def test_a_bomb_that_announces_less_than_it_holds(tmp_path):
-    folders = write_npz(tmp_path, x_test=bytes(5 << 20))
-    path = tmp_path / "imdb.npz"
-    content = bytearray(path.read_bytes())
-    place = directory_entry(content, b"x_test.npy") + 24
-    content[place : place + 4] = (1000).to_bytes(4, "little")
-    path.write_bytes(content)
-    assert message_of(folders) == not_whole(tmp_path, "Bad CRC-32 for file 'x_test.npy'")
-
-
-def test_other_members_are_not_read(tmp_path):
-    folders = write_npz(tmp_path, x_valid=pickle.dumps(Gadget(os.system, f"touch {tmp_path / 'run'}")))
-    assert len(encoded_reviews.read(folders, ENTRY).splits) == 2
-    assert not (tmp_path / "run").exists()
 
 
 def test_whatever_is_damaged_is_a_data_error_or_read(tmp_path):

@@ -56,16 +56,16 @@ def test_the_folder_of_test_images_may_be_called_test_where_there_is_no_val(root
 
 
 def test_images_may_lie_in_folders_of_a_class(root, folders):
+    """Tiny ImageNet has train/<class>/images. A hidden folder above hides nothing."""
+    root = root.rename(root.with_name(".own"))
+    put(root, "train/emu/images/1.png", "val/emu/images/1.png")
+    assert read(folders, own(root)).splits["test"] == [*TEST, ("val/emu/images/1.png", 2)]
+    shutil.rmtree(root / "train" / "emu")
+    shutil.rmtree(root / "val" / "emu")
     put(root, "train/cat/winter/b.png", "train/cat/summer/deep/c.png")
     assert read(folders, own(root)).splits["train"] == [
         ("train/cat/a b.png", 0), ("train/cat/summer/deep/c.png", 0), ("train/cat/winter/b.png", 0), *TRAIN[1:],
     ]  # fmt: skip
-
-
-def test_one_folder_in_each_class_of_a_divided_folder(root, folders):
-    """Tiny ImageNet has train/<class>/images."""
-    put(root, "train/emu/images/1.png", "val/emu/images/1.png")
-    assert read(folders, own(root)).splits["test"][-1] == ("val/emu/images/1.png", 2)
 
 
 ADDED = [
@@ -98,20 +98,6 @@ def test_names_of_classes_are_compared_in_one_form_of_unicode(root, folders):
     dataset = read(folders, own(root))
     assert dataset.class_names == [COMPOSED, "cat", "dog"]
     assert dataset.splits["test"] == [(f"val/{DECOMPOSED}/2.png", 0), ("val/cat/1.png", 1), ("val/dog/1.png", 2)]
-
-
-def test_the_draw_takes_no_notice_of_the_form_of_unicode(folders, tmp_path):
-    drawn = []
-    for name in (COMPOSED, DECOMPOSED):
-        put(tmp_path / name, *(f"{name}/{number}.png" for number in range(20)), "x/1.png", "x/2.png")
-        test = read(folders, own(tmp_path / name)).splits["test"]
-        drawn.append([(Path(path).name, label) for path, label in test])
-    assert drawn[0] == drawn[1]
-
-
-def test_a_hidden_folder_above_all_of_it_hides_nothing(root, folders, tmp_path):
-    root.rename(tmp_path / ".own")
-    assert read(folders, own(tmp_path / ".own")).splits == {"train": TRAIN, "test": TEST}
 
 
 def test_a_root_inside_the_folder_which_may_be_written_with_a_tilde(root, folders, monkeypatch):
@@ -359,11 +345,13 @@ def test_the_draw_is_that_of_its_seed_on_every_machine(undivided, folders):
     assert len(others) > 10
 
 
-def test_the_draw_takes_no_notice_of_the_folders_place_and_of_other_classes(undivided, folders, tmp_path):
-    before = read(folders, own(undivided)).splits["test"]
-    undivided.rename(tmp_path / "elsewhere")
-    put(tmp_path / "elsewhere", "fox/1.png", "fox/2.png")
-    assert read(folders, own(tmp_path / "elsewhere")).splits["test"][: len(before)] == before
+def test_the_draw_takes_no_notice_of_the_folders_place_other_classes_and_the_form_of_unicode(folders, tmp_path):
+    drawn = []
+    for name, others in ((COMPOSED, ()), (DECOMPOSED, ()), (COMPOSED, ("x/1.png", "x/2.png"))):
+        root = tmp_path / str(len(drawn))
+        put(root, *(f"{name}/{number}.png" for number in range(20)), "bee/1.png", "bee/2.png", *others)
+        drawn.append([Path(path).name for path, _ in read(folders, own(root)).splits["test"] if path[0] != "x"])
+    assert drawn[0] == drawn[1] == drawn[2]
 
 
 @pytest.mark.parametrize("keys", [{"seed": 3}, {"test_share": 0.3, "seed": 3}])
@@ -408,27 +396,11 @@ def packed(folders):
     return {"title": "Pictures", "format": "image_folder", "root": "top", "files": [file]}
 
 
-def test_an_archive_end_to_end(packed, folders, tmp_path):
-    dataset = read(folders, packed)
-    assert dataset.root == folders.unpacked / "top" and dataset.class_names == ["cat", "dog"]
-    manifest = prepare(tmp_path / "prepared", "pictures", packed, dataset, [], 2)
-    assert manifest["samples"] == {"train": 6, "test": 6} and manifest["unreadable"] == []
-    for name, content in PICTURES.items():
-        assert (folders.unpacked / name).read_bytes() == content
-
-
 def cut_off(path) -> bytes:
     """Cut the second half off; return the whole."""
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     return whole
-
-
-def test_unpacking_that_broke_off_is_done_again(packed, folders):
-    whole = cut_off(folders.raw / "pictures.tgz")
-    assert "is not a complete tar or zip archive" in message_of(read, folders, packed)
-    (folders.raw / "pictures.tgz").write_bytes(whole)
-    assert len(read(folders, packed).splits["train"]) == 6
 
 
 @pytest.mark.parametrize("broke_off", [False, True])
@@ -441,10 +413,10 @@ def test_unpacking_that_broke_off_is_done_again(packed, folders):
 )
 def test_another_archive_is_not_unpacked_among_the_files_of_the_first(packed, folders, broke_off, name, held):
     if broke_off:
-        cut_off(folders.raw / "pictures.tgz")
-        message_of(read, folders, packed)
-    else:
-        read(folders, packed)
+        whole = cut_off(folders.raw / "pictures.tgz")
+        assert "is not a complete tar or zip archive" in message_of(read, folders, packed)
+        (folders.raw / "pictures.tgz").write_bytes(whole)
+    assert len(read(folders, packed).splits["train"]) == 6
     packed["files"] = [archive(folders.raw / name, {"top/train/cat/other.png": png(1)})]
     assert message_of(read, folders, packed).startswith(f"{folders.unpacked} {held} {folders.unpacked} and run ")
 
@@ -453,9 +425,7 @@ def test_several_archives_are_unpacked_into_one_folder(folders):
     halves = [{name: PICTURES[name] for name in PICTURES if f"/{split}/" in name} for split in ("train", "val")]
     files = [archive(folders.raw / name, half) for name, half in zip(("1.tgz", "2.zip"), halves, strict=True)]
     dataset = read(folders, {"title": "P", "format": "image_folder", "root": "top", "files": files})
+    assert dataset.root == folders.unpacked / "top" and dataset.class_names == ["cat", "dog"]
+    for name, content in PICTURES.items():
+        assert (folders.unpacked / name).read_bytes() == content
     assert [len(entries) for entries in dataset.splits.values()] == [6, 6]
-
-
-def test_an_archive_with_another_root(packed, folders):
-    message = message_of(read, folders, {**packed, "root": "else"})
-    assert message.startswith(f"{folders.unpacked / 'else'} can't be read (No such file or directory); ")

@@ -144,21 +144,24 @@ WRONG = {
         "{list}: the labels of both splits run from 0 to 3 and lack 2; labels count from 0, and each of",
     ),
     "an empty list": ("", "mine, train: found no sample; each split needs one or more"),
+    "no list": (None, "{list} cannot be read as a list of images"),
+    "a class that is only tested": (
+        "train/cat/a b.png 0\ntrain/dog/2.png 0\n",
+        "mine: these labels occur in the test split and never in training: 1 (1 of 2 test samples)",
+    ),
 }
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG)
 def test_a_list_that_is_not_right(root, folders, listed, tmp_path, text, expected):
     link_elsewhere(root)
-    (root / "fit.txt").write_text(text.replace("{root}", str(root)))
+    if text is None:
+        (root / "fit.txt").unlink()
+    else:
+        (root / "fit.txt").write_text(text.replace("{root}", str(root)))
     message = message_of(lambda: prepare(tmp_path / "p", "mine", listed, read(folders, listed), [], 1))
     expected = expected.replace("{list}", str(root / "fit.txt")).replace("{root}/..", str(tmp_path))
     assert message.startswith(expected.replace("{root}", str(root)))
-
-
-def test_a_list_that_is_not_there(root, folders, listed):
-    (root / "check.txt").unlink()
-    assert message_of(read, folders, listed).startswith(f"{root / 'check.txt'} cannot be read as a list of images")
 
 
 @pytest.mark.parametrize(
@@ -170,12 +173,6 @@ def test_a_list_that_is_not_there(root, folders, listed):
 )
 def test_an_entry_with_more_classes_than_the_lists(root, folders, listed, keys, expected):
     assert message_of(read, folders, {**listed, **keys}).startswith(f"{root / 'fit.txt'}: {expected}")
-
-
-def test_a_class_that_is_only_tested(root, folders, listed, tmp_path):
-    (root / "check.txt").write_text("val/cat/1.png 0\nval/dog/1.png 2\n")
-    message = message_of(lambda: prepare(tmp_path / "p", "mine", listed, read(folders, listed), [], 1))
-    assert " occur in the test split and never in training: 2 (1 of 2 test samples)" in message
 
 
 def test_lists_in_an_archive(folders, root):

@@ -31,9 +31,6 @@ def entries_of(root) -> list[tuple[str, int]]:
     return [(path.name, number % 2) for number, path in enumerate(sorted(root.glob("*.png")))]
 
 
-# --- lines ------------------------------------------------------------------------------------------------------
-
-
 def test_a_list_comes_back_as_it_was_written(tmp_path):
     entries = [("train/cat/1.jpg", 0), ("with spaces .jpg", 3), (" 1 2 3", 4), ("Schöne Grüße/画像.jpg", 999_999)]
     for some in (entries, []):
@@ -77,9 +74,6 @@ def test_a_list_of_one_long_line_or_no_text_or_not_there(tmp_path):
     assert message_of(read_list, path).startswith(f"{path} cannot be read as a list of images in UTF-8 ('utf-8' codec ")
     path.unlink()
     assert message_of(read_list, path).startswith(f"{path} cannot be read as a list of images in UTF-8 ([Errno 2] No ")
-
-
-# --- every image is looked at -------------------------------------------------------------------------------------
 
 
 def test_what_can_not_be_decoded_is_taken_out_with_its_reason(root):
@@ -130,9 +124,6 @@ def test_the_content_hash_does_not_hang_on_where_the_images_lie(root, tmp_path_f
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "moved"
     os.rename(root, elsewhere)
     assert scan(elsewhere, {"train": entries}, 2) == before
-
-
-# --- later on -----------------------------------------------------------------------------------------------------
 
 
 def test_an_image_damaged_after_it_was_checked_says_what_to_do(root):

@@ -50,9 +50,6 @@ def mean_by_definition(paths) -> np.ndarray:
     return sum(load_stored(path).astype(np.int64) for path in paths) / len(paths)
 
 
-# --- of arrays ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("samples", [1, BLOCK, 2 * BLOCK + 3])
 def test_the_mean_is_exact_over_several_blocks_and_in_any_order(samples):
     generator = np.random.default_rng(samples)
@@ -69,9 +66,6 @@ def test_sums_beyond_the_precision_of_float32_are_exact():
     sums = images.sum(axis=0, dtype=np.int64)
     assert sums.min() > 2**24
     assert np.array_equal(mean_image.mean_image(images), sums / 150_001)
-
-
-# --- of files -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
@@ -131,9 +125,6 @@ def test_the_mean_of_photographs_is_that_of_pillow_within_a_grey_level(checkpoin
             expected += np.asarray(image.convert("RGB").resize(IMAGE_SHAPE[:2], Image.Resampling.BILINEAR))
     error = mean_of_files(photographs, 2, checkpoint) - expected / len(photographs)
     assert np.abs(error).max() < 1 and abs(error.mean()) < 0.05
-
-
-# --- stopped and started again ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -265,9 +256,6 @@ def test_a_checkpoint_is_replaced_in_one_step(checkpoint):
     assert [path.name for path in checkpoint.path.parent.iterdir()] == [checkpoint.path.name]
 
 
-# --- as an array ------------------------------------------------------------------------------------------------
-
-
 def test_what_is_saved_comes_back(tmp_path):
     mean = np.random.default_rng(0).uniform(0, 255, (3, 4, 5))
     save_mean(mean, tmp_path / "mean.npy")
@@ -280,9 +268,6 @@ def test_a_disk_that_is_too_small(tmp_path, monkeypatch):
     message = message_of(save_mean, np.zeros((3, 4, 5)), tmp_path / "mean.npy")
     assert message.startswith(f"the mean image {tmp_path}/mean.npy needs 480 bytes more and a reserve of 64.0 MiB")
     assert not (tmp_path / "mean.npy").exists()
-
-
-# --- as a picture -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

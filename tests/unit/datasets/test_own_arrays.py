@@ -62,9 +62,6 @@ def before_name(place, form):
     return place + ("/" if form == "npy" else ": ")
 
 
-# --- what comes back ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("entry", "shape", "names"),
     [
@@ -137,9 +134,6 @@ def test_snakemake_is_told_of_the_files_in_a_folder_of_ones_own(tmp_path, monkey
     assert own_files("fetched", catalogue) == []
     assert own_files("own", {"own": {"format": form, "folder": str(tmp_path / "nowhere")}}) == []
     assert own_files("own", {"own": {"format": "image_folder", "folder": "~/own"}}) == []
-
-
-# --- what is refused ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "other"), list(zip(NAMES, KERAS_NAMES, strict=True)))

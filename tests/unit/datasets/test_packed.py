@@ -57,13 +57,6 @@ def test_blocks_are_all_images_in_order(paths, out, monkeypatch, block_images):
     assert np.array_equal(np.concatenate(blocks), open_store(out))
 
 
-def test_what_an_earlier_attempt_left_does_no_harm(paths, out):
-    out.with_name("train.npy.part").write_bytes(b"half of it" * 1000)
-    pack(paths, out, 2)
-    assert np.array_equal(open_store(out)[19], load_stored(paths[19]))
-    assert [path.name for path in out.parent.iterdir()] == ["train.npy"]
-
-
 @pytest.fixture
 def stopped(paths, out, monkeypatch):
     """An attempt with the key "k" that an unreadable eleventh image ended, after eight were noted. That image is whole
@@ -120,9 +113,6 @@ def test_a_disk_that_is_too_small_is_not_filled(paths, out, monkeypatch):
     needs = f"the packed store {out} needs 3.8 MiB more and a reserve of 64.0 MiB, "
     assert message_of(pack, paths, out, 2).startswith(needs)
     assert list(out.parent.iterdir()) == []
-
-
-# --- what is no store ---------------------------------------------------------------------------------------------
 
 
 def npy(array: np.ndarray) -> bytes:

@@ -196,9 +196,6 @@ def test_a_list_that_the_manifest_does_not_know_is_refused(listed):
     assert message_of(prepared.checked_list, listed, "test") == f"{listed / 'test.txt'} is damaged; {again(listed)}"
 
 
-# --- manifests ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["nowhere", "file", "own"])
 def test_nobody_is_told_to_delete_a_folder_without_a_manifest(tmp_path, name):
     """A typing error may have named it."""

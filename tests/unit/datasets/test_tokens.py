@@ -16,9 +16,6 @@ def message_of(path) -> str:
     return messages.message_of(read_word_index, path)
 
 
-# --- words --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -47,9 +44,6 @@ def test_the_words_are_those_of_keras():
     texts += [bytes(generator.integers(0, 128, 300, dtype=np.uint8)).decode("ascii") for _ in range(50)]
     for text in texts:
         assert words(text) == [word for word in text.lower().translate(table).split(" ") if word]
-
-
-# --- ids ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_review_by_hand():
@@ -103,9 +97,6 @@ def test_fifty_thousand_reviews_take_less_than_a_minute():
     for _ in range(500):
         vocabulary.encode(text, 400)
     assert (time.process_time() - start) * 100 < 60
-
-
-# --- the word index -----------------------------------------------------------------------------------------------
 
 
 def test_a_word_index(tmp_path):

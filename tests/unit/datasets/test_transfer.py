@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import io
 import json
 import os
 import random
@@ -42,6 +41,7 @@ from trainmark.datasets.fetching.download import fetch_dataset
 from trainmark.datasets.fetching.partial_file import PartialFile
 from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, transfer
 from trainmark.errors import DataError
+from trainmark.files import checksums
 from trainmark.files.checksums import Checksum
 from trainmark.files.disk import StorageError
 
@@ -59,12 +59,6 @@ WRONG = f"holds a file with {sha256(OTHER)}; expected {RIGHT.digest}"
 
 
 quick = pytest.fixture(autouse=True)(broken_server.without_waits)
-
-
-@pytest.fixture
-def hasty(monkeypatch):
-    """Only for what hangs: elsewhere a busy machine may be slow."""
-    monkeypatch.setattr("trainmark.datasets.fetching.transfer.TIMEOUT_SECONDS", 0.3)
 
 
 @pytest.fixture
@@ -129,18 +123,15 @@ def test_it_goes_on_where_it_broke_off(server, target, answers, ranges, size_byt
     assert server.ranges == ranges
 
 
-@pytest.mark.parametrize(("answer", "ranges"), [(hangs, [None, None]), (hangs_after(700_000), [None, "bytes=700000-"])])
-def test_a_server_that_hangs(server, target, hasty, answer, ranges):
+@pytest.mark.parametrize(
+    ("answer", "ranges", "kind"),
+    [(hangs, [None, None], "ReadTimeout"), (hangs_after(700_000), [None, "bytes=700000-"], "ReadTimeoutError")],
+)
+def test_a_server_that_hangs(server, target, monkeypatch, capfd, answer, ranges, kind):
+    monkeypatch.setattr("trainmark.datasets.fetching.transfer.TIMEOUT_SECONDS", 0.3)
     fetch(server.address(answer, whole), target)
     assert server.ranges == ranges
-
-
-def test_a_server_that_only_hangs(server, target, hasty, monkeypatch):
-    monkeypatch.setattr("trainmark.datasets.fetching.transfer.ATTEMPTS", 2)
-    assert trouble_with(server.address(hangs), target) == "no answer in 0.3 s (ReadTimeout)"
-    assert trouble_with(server.address(hangs_after(0), path="/b"), target) == "no answer in 0.3 s (ReadTimeoutError)"
-    assert [server.paths.count(path) for path in ("/a", "/b")] == [2, 2]
-    assert nothing_is_left(target)
+    assert f"no answer in 0.3 s ({kind}); trying again in 0 s" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("size_bytes", "ranges"), [(None, [None, "bytes=1500000-"]), (len(CONTENT), [None])])
@@ -149,16 +140,13 @@ def test_a_break_behind_the_last_byte(server, target, size_bytes, ranges):
     assert server.ranges == ranges
 
 
-def test_a_connection_that_is_reset(server, target):
-    """What the kernel held at the reset is lost: the second range is anywhere before that byte."""
+def test_a_connection_that_is_reset_and_a_server_without_ranges_which_starts_from_zero(server, target):
+    """What the kernel held at a reset is lost: the second range is anywhere before that byte."""
     fetch(server.address(resets_after(700_000), whole), target)
     assert len(server.ranges) == 2
-
-
-def test_a_server_without_ranges_starts_from_zero(server, target):
-    fetch(server.address(without_ranges_closes_after(700_000), without_ranges), target)
-    assert server.ranges == [None, "bytes=700000-"]
-    assert server.sent_bytes == 700_000 + len(CONTENT)
+    target.unlink()
+    fetch(server.address(without_ranges_closes_after(700_000), without_ranges, path="/b"), target)
+    assert server.ranges[2:] == [None, "bytes=700000-"]
 
 
 def test_a_line_that_breaks_all_the_time_and_brings_something_each_time(server, target):
@@ -251,20 +239,17 @@ def test_what_went_wrong_and_what_comes_next_is_printed_with_the_host_alone(serv
     )
 
 
-class Terminal(io.StringIO):
-    """What a person looks at."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_the_bar_starts_where_the_download_goes_on(server, target, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    bars = []
+
+    def progress_bar(*arguments, **options):
+        bars.append((*arguments, options))
+        return checksums.progress_bar(*arguments, **options)
+
+    monkeypatch.setattr("trainmark.datasets.fetching.transfer.progress_bar", progress_bar)
     part_of(target, CONTENT[:750_000])
     fetch(f"{server.url}/right", target)
-    drawn = [line for line in sys.stderr.getvalue().split("\r") if line.startswith(f"downloading {NAME}")]
-    assert f"downloading {NAME}:  50%|" in drawn[0] and "750k/1.50M" in drawn[0]
-    assert "B/s]" in drawn[-1] and "00:00<" in drawn[-1]
+    assert bars == [(f"downloading {NAME}", len(CONTENT), {"initial": 750_000})]
 
 
 # --- answers that no attempt would better -------------------------------------------------------------------------
@@ -309,10 +294,9 @@ def test_no_more_is_written_than_is_expected(server, target):
 
 def test_a_page_where_a_page_is_asked_for_and_a_right_file_that_is_called_one(server, target):
     fetch(server.address(gives(CONTENT, Content_Type="text/html")), target, len(CONTENT))
-    html = b"<html></html>"
-    address = server.address(gives(html, Content_Type="text/html"), path="/b")
-    transfer(address, target.with_name("a.html"), sha256(html))
-    assert target.with_name("a.html").read_bytes() == html
+    address = server.address(gives(b"<html>", Content_Type="text/html"), path="/b")
+    transfer(address, target.with_name("a.html"), sha256(b"<html>"))
+    assert target.with_name("a.html").read_bytes() == b"<html>"
 
 
 def test_a_redirect_is_followed_with_its_range(server, target):
@@ -360,8 +344,7 @@ def test_it_goes_on_from_there_where_that_is_right(server, target, left, answers
 def test_wrong_on_top_of_wrong_is_fetched_from_zero_once(server, target):
     part_of(target, OTHER[:1000])
     server.content = OTHER[::-1]
-    words = trouble_with(server.address(closes_after(400_000)), target)
-    assert words == f"holds a file with {sha256(OTHER[::-1])}; expected {RIGHT.digest}"
+    assert trouble_with(server.address(closes_after(400_000)), target).startswith("holds a file with SHA-256 ")
     assert server.ranges.count(None) == 1 and server.sent_bytes < 2 * len(OTHER)
     assert nothing_is_left(target)
 
@@ -372,15 +355,12 @@ def test_wrong_on_top_of_wrong_is_fetched_from_zero_once(server, target):
         (page, "sent a web page (text/html), not the file"),
         (status(500), "HTTP status 500"),
         (gives(CONTENT[:-1]), "announces 1499999 bytes; expected 1500000"),
-        (
-            gives(b"<p>416", 416, Content_Range="bytes */99", Content_Type="text/html"),
-            "announces 99 bytes; expected 1500000",
-        ),
+        (gives(b"<p>416", 416, Content_Range="bytes */99", Content_Type="text/html"), "announces 99 bytes; expected"),
     ],
 )
 def test_a_place_that_does_not_have_the_file_costs_nothing_of_it(server, target, answer, words):
     part_of(target, CONTENT[:1000])
-    assert trouble_with(server.address(answer), target, len(CONTENT)) == words
+    assert trouble_with(server.address(answer), target, len(CONTENT)).startswith(words)
     assert part_of(target).read_bytes() == CONTENT[:1000]
 
 
@@ -392,7 +372,7 @@ def test_the_next_address_goes_on_where_the_last_one_ended(server, target):
     assert server.ranges == [None, "bytes=600000-", "bytes=600000-"]
 
 
-def test_a_file_that_another_process_is_writing(server, target):
+def test_a_file_that_another_process_is_writing_or_that_cannot_be_written(server, target):
     with PartialFile(target, "sha256") as other:
         other.append(CONTENT[:10])
         words = trouble_with(f"{server.url}/right", target)
@@ -400,13 +380,10 @@ def test_a_file_that_another_process_is_writing(server, target):
     assert server.paths == []
     fetch(f"{server.url}/right", target)
     assert server.ranges == ["bytes=10-"]
-
-
-def test_a_temporary_file_that_cannot_be_written(server, target):
+    target.unlink()
     part_of(target).mkdir()
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(StorageError, match=r"a.gz.part cannot be written \(Is a directory\); check that folder"):
         transfer(f"{server.url}/right", target, RIGHT)
-    assert str(caught.value) == f"{target}.part cannot be written (Is a directory); check that folder"
 
 
 def test_all_of_it_is_on_the_disk_before_it_gets_its_name(server, target, monkeypatch):
@@ -416,19 +393,13 @@ def test_all_of_it_is_on_the_disk_before_it_gets_its_name(server, target, monkey
     assert synced == [(len(CONTENT), False)]
 
 
-FORKING = """
-import os, sys
+TRANSFER = """
+import sys
 from pathlib import Path
 from trainmark.datasets.fetching.transfer import transfer
 from trainmark.files.checksums import Checksum
-for _ in sys.stdin:
-    if (child := os.fork()) == 0:
-        transfer(sys.argv[1], Path(sys.argv[2]), Checksum("sha256", sys.argv[3]))
-        os._exit(0)
-    print(child, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+transfer(sys.argv[1], Path(sys.argv[2]), Checksum("sha256", sys.argv[3]))
 """
-"""For each line that comes in: the number of a process that transfers, and how it ended."""
 
 
 def process(script: str, *arguments: object, before: tuple[str, ...] = ()) -> list[str]:
@@ -440,49 +411,33 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(trainmark.__file__).parents[1])}
 
 
-def test_a_process_that_is_killed_twenty_times_in_a_row(target, environment):
-    content = random.Random(3).randbytes(3_000_000)
-    places = random.Random(4)
-    stops = sorted(places.sample(range(len(content)), 20))
-
+def test_a_process_that_is_killed_several_times_in_a_row(target, environment):
     def slow_up_to_the_stop(handler: broken_server.Handler) -> None:
         """So that no process gets to the end before it is killed, however late."""
         rest = handler.head_of_range()
-        rest = rest[: max(0, handler.server.stop_at - (len(content) - len(rest)))]
+        rest = rest[: max(0, handler.server.stop_at - (len(CONTENT) - len(rest)))]
         for start in range(0, len(rest), 8192):
             handler.send(rest[start : start + 8192])
             time.sleep(0.0005)
-        if handler.server.stop_at < len(content):
+        if handler.server.stop_at < len(CONTENT):
             handler.server.stop.wait(30)
 
-    with running(Server(content)) as server:
-        command = process(FORKING, server.address(slow_up_to_the_stop), target, sha256(content).digest)
-        with subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        ) as forking:
-
-            def started() -> int:
-                forking.stdin.write("once more\n")
-                return int(forking.stdout.readline())
-
-            for stop in stops:
-                server.stop_at = stop
-                there = part_of(target).stat().st_size if part_of(target).exists() else 0
-                killed_at = places.randint(min(there, stop), stop)
-                child = started()
-                while not part_of(target).exists() or part_of(target).stat().st_size < killed_at:
-                    os.kill(child, 0)  # it is still at work
+    with running(Server(CONTENT)) as server:
+        command = process(TRANSFER, server.address(slow_up_to_the_stop), target, RIGHT.digest)
+        for stop in (1, 400_000, 700_001, 1_400_000):
+            server.stop_at = stop
+            with subprocess.Popen(command, env=environment) as child:
+                while not part_of(target).exists() or part_of(target).stat().st_size < stop * 0.9:
+                    assert child.poll() is None
                     time.sleep(0.001)
-                os.kill(child, signal.SIGKILL)
-                assert int(forking.stdout.readline()) == -signal.SIGKILL
-                assert not target.exists()
-            server.stop_at = len(content)
-            started()
-            assert int(forking.stdout.readline()) == 0
-        assert target.read_bytes() == content
+                child.kill()
+            assert child.returncode == -signal.SIGKILL and not target.exists()
+        server.stop_at = len(CONTENT)
+        subprocess.run(command, env=environment, check=True)
+        assert target.read_bytes() == CONTENT
         assert [path.name for path in target.parent.iterdir()] == [NAME]
-        assert server.sent_bytes < 2 * len(content), "each went on where the last one was killed"
-        assert sum(asked is not None for asked in server.ranges) > 10
+        assert server.sent_bytes < 1.3 * len(CONTENT), "each went on where the last one was killed"
+        assert sum(asked is not None for asked in server.ranges) == 4
 
 
 # --- a full disk --------------------------------------------------------------------------------------------------
@@ -666,10 +621,7 @@ def test_a_proxy_is_asked_in_the_place_of_the_server(server, target, monkeypatch
     fetch("http://data.invalid/a.gz", target)
     assert server.paths == ["http://data.invalid/a.gz"] * 2
     assert server.ranges == [None, "bytes=700000-"]
-
-
-def test_a_proxy_that_is_not_there(server, target, monkeypatch):
+    target.unlink()
     with Server(CONTENT) as closed:
         monkeypatch.setenv("http_proxy", closed.url.replace("//", "//user:pass-word@"))
     assert trouble_with("http://data.invalid/a.gz", target) == "no connection (ProxyError)"
-    assert nothing_is_left(target)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from harness import REPOSITORY
 from messages import message_of
-from scipy import stats
 
 from trainmark.datasets.images.decoding import load_stored
 from trainmark.datasets.prepared import read_split
@@ -86,9 +85,6 @@ def opened():
         by_split["train"].close()
 
 
-# --- pixels -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("iterator", "store"), [*product(ITERATORS, STORES)])
 def test_batches_equal_a_plain_reference_to_the_last_bit(shared_photographs, opened, iterator, store):
     """All against one reference: serial = thread = process, and files = mapped = memory."""
@@ -140,40 +136,6 @@ def test_parts_of_an_epoch_have_the_pixels_of_the_whole(shared_photographs, open
     whole = [inputs.copy() for inputs, _ in stream.training_batches(feed)]
     parts = [inputs.copy() for part in feed.parts(2) for inputs, _ in stream.training_batches(part)]
     assert len(parts) == len(whole) and all(map(np.array_equal, parts, whole))
-
-
-def test_a_sample_has_the_same_pixels_in_any_order(shared_photographs, opened):
-    stream = opened(shared_photographs, AUGMENTED, settings(store="mapped"))["train"]
-    feed = epoch_feed(21, 4, SEED, 1)
-    again = EpochFeed(np.arange(21)[::-1].copy(), 21, 21, 0, feed.augmentation_seed)
-    ((backwards, _),) = stream.training_batches(again)
-    for batch, (inputs, _) in enumerate(stream.training_batches(feed)):
-        for position, sample in enumerate(feed.order[4 * batch : 4 * batch + 4]):
-            assert np.array_equal(inputs[position], backwards[20 - sample])
-
-
-def test_offsets_are_uniform_and_every_second_image_is_mirrored(arrays, opened):
-    """10,000 draws, read off the pixels: each image has one that no other of its pixels has."""
-    images = np.zeros((50, 2, 11, 9), np.uint8)
-    images[:] = np.arange(99, dtype=np.uint8).reshape(11, 9)
-    transform = InputTransform(scale=1.0, crop=(8, 5), random_crop=True, random_flip=True)
-    stream = opened(arrays, transform, settings("serial"), None)["train"]
-    stream._loader.source._array = images
-    tops, lefts, mirrored = [], [], 0
-    for epoch in range(1, 201):
-        for inputs, _ in stream.training_batches(epoch_feed(50, 50, SEED, epoch)):
-            flipped = inputs[:, 0, 0, 0] > inputs[:, 0, 0, 1]
-            mirrored += flipped.sum()
-            corner = np.where(flipped, inputs[:, 0, 0, -1], inputs[:, 0, 0, 0])
-            tops.extend(corner // 9)
-            lefts.extend(corner % 9)
-    counts = np.histogram2d(tops, lefts, bins=(np.arange(5), np.arange(6)))[0]
-    assert counts.sum() == 10_000 and counts.shape == (4, 5), "the last offset of each axis among them"
-    assert stats.chisquare(counts.ravel()).pvalue > 0.001
-    assert stats.binomtest(int(mirrored), 10_000).pvalue > 0.001
-
-
-# --- loading ahead ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("iterator", ITERATORS)
@@ -228,14 +190,6 @@ def test_threads_work_ahead_and_not_without_bound(arrays, opened):
     batches.close()
 
 
-def test_serial_loads_when_a_batch_is_needed(arrays, opened):
-    stream, source = slow_stream(opened, arrays, "serial", 0)
-    batches = stream.training_batches(epoch_feed(50, 5, SEED, 1))
-    for step in range(1, 4):
-        next(batches)
-        assert len(source.reads) == 5 * step and set(source.reads) == {threading.main_thread()}
-
-
 def test_an_abandoned_epoch_ends_its_work(arrays, opened):
     stream, source = slow_stream(opened, arrays, "thread", 0.01)
     batches = stream.training_batches(epoch_feed(50, 10, SEED, 1))
@@ -247,11 +201,11 @@ def test_an_abandoned_epoch_ends_its_work(arrays, opened):
     assert len(list(stream.training_batches(epoch_feed(50, 10, SEED, 2)))) == 5, "and the next epoch is whole"
 
 
-def test_waiting_is_the_time_until_a_batch_is_there(arrays, opened):
+def test_serial_loads_when_a_batch_is_needed_and_waiting_is_the_time_until_it_is_there(arrays, opened):
     """Sleeping is the work, here and there: it takes at least as long as was asked for."""
-    stream, _ = slow_stream(opened, arrays, "serial", 0.002)
-    for _ in stream.training_batches(epoch_feed(50, 10, SEED, 1)):
-        time.sleep(0.01)
+    stream, source = slow_stream(opened, arrays, "serial", 0.002)
+    for step, _ in enumerate(stream.training_batches(epoch_feed(50, 10, SEED, 1)), 1):
+        assert len(source.reads) == 10 * step and set(source.reads) == {threading.main_thread()}
     assert stream.waiting_seconds >= 0.1
     waited, begin = stream.waiting_seconds, time.monotonic()
     for _ in stream.stored_batches(25):
@@ -272,9 +226,6 @@ def test_small_batches_keep_many_workers_busy(arrays, opened):
 
     stream._loader.source = Meeting(source, 0)
     assert len(list(stream.training_batches(epoch_feed(50, 2, SEED, 1)))) == 25
-
-
-# --- what is refused ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("store", ["mapped", "memory"])
@@ -321,15 +272,10 @@ import sys
 from pathlib import Path
 from trainmark.loading import streams
 from trainmark.recipes.recipe import InputTransform
-opened = streams.open_streams(Path({str(arrays.folder)!r}), None, InputTransform(random_flip=True), "float32",
-                              {settings("thread")!r}, 2)
+transform = InputTransform(random_flip=True)
+opened = streams.open_streams(Path({str(arrays.folder)!r}), None, transform, "float32", {settings("thread")!r}, 2)
 assert len(list(opened["train"].stored_batches(8))) == 7
 opened["train"].close()
-print(*sys.modules)
+assert not {{"cv2", "simplejpeg", "PIL"}} & sys.modules.keys()
 """
-    scripts = str(REPOSITORY / "workflow" / "scripts")
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": scripts}, capture_output=True, text=True, check=True
-    )
-    assert "trainmark.loading.streams" in done.stdout.split()
-    assert not {"cv2", "simplejpeg", "PIL"} & set(done.stdout.split())
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(REPOSITORY / "workflow/scripts")}, check=True)
