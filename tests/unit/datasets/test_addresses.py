@@ -8,34 +8,22 @@ ALLOWED = "allowed: a folder, or a file://, http:// or https:// address"
 
 
 @pytest.mark.parametrize(
-    ("address", "shown"),
+    ("address", "shown", "host"),
     [
-        ("https://example.org/a/b.gz", "https://example.org/a/b.gz"),
-        ("https://user:pw@example.org:8443/a?x=1#y", "https://example.org:8443/a"),
-        ("http://u:p@[::1]:80/a", "http://[::1]:80/a"),
-        ("http://example.org:99999/a?x=1", "http://..."),
-        ("https://[x/a?x=1", "https://..."),
-        ("/data/mirror/a.gz", "/data/mirror/a.gz"),
-        ("file:///data/a.gz", "file:///data/a.gz"),
-        ("ftp://user:pw@example.org/a?x=1", "ftp://example.org/a"),
+        ("https://user:pw@example.org:8443/a?x=1#y", "https://example.org:8443/a", "example.org:8443"),
+        ("http://example.org/a/b.gz", "http://example.org/a/b.gz", "example.org"),
+        ("http://u:p@[::1]:80/a", "http://[::1]:80/a", "::1:80"),
+        ("http://example.org:99999/a?x=1", "http://...", None),
+        ("http://example.org:port/a", "http://...", None),
+        ("https://[x/a?x=1", "https://...", None),
+        ("http:///a", "http://...", None),
+        ("/data/mirror/a.gz", "/data/mirror/a.gz", None),
+        ("file:///data/a.gz", "file:///data/a.gz", None),
+        ("ftp://user:pw@example.org/a?x=1", "ftp://example.org/a", "example.org"),
     ],
 )
-def test_without_credentials(address, shown):
-    assert without_credentials(address) == shown
-
-
-@pytest.mark.parametrize(
-    ("address", "host"),
-    [
-        ("https://user:pw@example.org:8443/a?x=1#y", "example.org:8443"),
-        ("http://example.org/a", "example.org"),
-        ("http:///a", None),
-        ("http://example.org:port/a", None),
-        ("http://[x/a", None),
-    ],
-)
-def test_host_of(address, host):
-    assert host_of(address) == host
+def test_without_credentials_and_host(address, shown, host):
+    assert (without_credentials(address), host_of(address)) == (shown, host)
 
 
 FOLDERS = ["{0}", "{0}/", "data", "~/data", "file://{0}", "file://localhost{0}"]

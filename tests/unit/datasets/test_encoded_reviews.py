@@ -1,4 +1,4 @@
-"""Keras's imdb.npz: the same ids as from the raw texts, and nothing that a pickle asks for is run."""
+"""Keras's imdb.npz: its ranks become ids, and nothing that a pickle asks for is run."""
 
 import codecs
 import io
@@ -11,11 +11,9 @@ import messages
 import numpy as np
 import pytest
 from test_reviews import ENTRY as RAW_ENTRY
-from test_reviews import TEXTS, WORD_INDEX, write_raw
 
-from trainmark.datasets.formats import encoded_reviews, reviews
+from trainmark.datasets.formats import encoded_reviews
 from trainmark.datasets.samples import Folders
-from trainmark.datasets.tokens import words
 from trainmark.errors import DataError
 
 ENTRY = {**RAW_ENTRY, "format": "encoded_reviews", "files": [{"name": "imdb.npz"}]}
@@ -80,9 +78,6 @@ def test_reviews_by_hand(tmp_path):
 TEST_IDS = [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
 
 
-TEST_IDS = [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
-
-
 def test_what_numpy_writes(tmp_path):
     arrays = {f"x_{split}": objects(ranks) for split, ranks in RANKS.items()}
     labels = {f"y_{split}": np.array(labels, ">i8") for split, labels in LABELS.items()}
@@ -99,27 +94,6 @@ def test_a_pickle_of_python_2_and_of_numpy_1(tmp_path):
     dtype = b"cnumpy\ndtype\n(U\x02O8K\x00K\x01tR(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb"
     state = b"(K\x01(K\x02t" + dtype + b"I00\n](](K\x01e](K\x02K\x03eetb"
     assert ids_of_test(write_npz(tmp_path, x_test=npy_with(b"\x80\x02" + reconstruct + state + b"."))) == TEST_IDS
-
-
-@pytest.mark.parametrize(("length", "vocabulary_size"), [(1, 12), (3, 4), (6, 8), (400, 5000)])
-def test_raw_and_encoded_reviews_become_the_same_ids(tmp_path, length, vocabulary_size):
-    """A word that the index does not know has no rank; here it has one that is beyond every vocabulary."""
-    contents = {}
-    for split in ("train", "test"):
-        names = [name for name in TEXTS if name.startswith(split)]
-        ranks = [[WORD_INDEX.get(word, 88_584) for word in words(TEXTS[name])] for name in names]
-        contents[f"x_{split}"] = npy(objects(ranks))
-        contents[f"y_{split}"] = npy(np.array([int("/pos/" in name) for name in names]))
-    sizes = {"sequence_length": length, "vocabulary_size": vocabulary_size}
-    encoded = encoded_reviews.read(write_npz(tmp_path, **contents), {**ENTRY, **sizes})
-    raw = reviews.read(write_raw(tmp_path), {**RAW_ENTRY, **sizes})
-    for split in ("train", "test"):
-        assert in_any_order(encoded.splits[split]) == in_any_order(raw.splits[split])
-
-
-def in_any_order(split) -> list:
-    ids, labels = split
-    return sorted(zip(labels.tolist(), ids.tolist(), strict=True))
 
 
 # --- pickles that ask for more than an array ----------------------------------------------------------------------

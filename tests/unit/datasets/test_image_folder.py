@@ -12,7 +12,7 @@ from messages import message_of
 from PIL import Image
 
 from trainmark.datasets.formats.image_folder import read
-from trainmark.datasets.prepare import prepare, read_dataset
+from trainmark.datasets.prepare import read_dataset
 from trainmark.files.checksums import sha256_of
 
 
@@ -137,152 +137,71 @@ def test_a_link_that_leads_round_in_a_circle_is_refused(root, folders):
 
 
 def test_what_leads_nowhere_is_listed_and_found_out_by_decoding(root, folders, tmp_path):
-    for split in ("train", "val"):
-        for name in ("cat", "dog"):
-            for file in (root / split / name).iterdir():
-                Image.new("RGB", (8, 8)).save(file)
     (root / "train" / "cat" / "gone.png").symlink_to(tmp_path / "nowhere")
     os.mkfifo(root / "train" / "dog" / "pipe.png")
-    folder = tmp_path / "results" / "prepared"
-    folder.parent.mkdir()
-    entry = own(root, unreadable_share=0.5)
-    manifest = prepare(folder, "mine", entry, read(folders, entry), [], 2)
-    assert manifest["samples"] == {"train": 3, "test": 2}
-    assert manifest["unreadable"] == [
-        ("train", "train/cat/gone.png", "can't be read (No such file or directory)"),
-        ("train", "train/dog/pipe.png", "not a regular file"),
-    ]
+    listed = {name for name, _ in read(folders, own(root)).splits["train"]}
+    assert {"train/cat/gone.png", "train/dog/pipe.png"} < listed
 
 
-def lay_out(*files, folders=()):
-    def change(root):
-        shutil.rmtree(root)
-        root.mkdir()
-        put(root, *files)
-        for folder in folders:
-            (root / folder).mkdir(parents=True)
-
-    return change
-
-
-SPLIT_OR_CLASS = "which may be classes or splits; rename folders: allowed are train beside val or test, "
+SPLITS = "which may be classes or splits; rename folders: allowed are train beside val or test, "
 LEAD = "; `folder` or `root` must lead to a folder that holds train beside val or test, "
 UNCLEAR = "; it is unclear which folders are classes: let `folder` or `root` lead to the one that holds them "
-LISTS = "or list them with their labels (format image_list), or take ImageNet's archives, "
+
 COMPOSED, DECOMPOSED = "G\u00e4nse", "Ga\u0308nse"
-WRONG = {
-    "no folder": (lay_out("1.png", "2.png"), "{root} holds no folder" + LEAD),
-    "one class": (lay_out("cat/1.png", "cat/2.png"), "{root} holds only the folder cat" + LEAD),
-    "no val": (lay_out("train/cat/1.png"), "{root} holds the folder train, " + SPLIT_OR_CLASS),
-    "train is a file": (lay_out("train", "val/cat/1.png"), "{root} holds the folder val, " + SPLIT_OR_CLASS),
-    "a class of trains": (lay_out("bus/1.png", "train/1.png"), "{root} holds the folder train, " + SPLIT_OR_CLASS),
-    **{
-        f"splits named {train} and {test}": (
-            lay_out(f"{train}/cat/1.png", f"{test}/cat/1.png"),
-            "holds the folders {}, {}, ".format(*sorted((train, test))) + SPLIT_OR_CLASS,
-        )
-        for train, test in (
-            ("Training", "Testing"),
-            ("train", "dev"),
-            ("train", "validation"),
-            ("training_set", "test_set"),
-            ("train2017", "tst2017"),
-            ("trn", "eval"),
-        )
-    },
-    "one level too deep": (
-        lay_out("images/train/cat/1.png", "images/val/cat/1.png", "more/1.png"),
-        "{root}/images holds the folders train, val, named like splits" + UNCLEAR,
-    ),
-    "splits in each class": (
-        lay_out("cat/Training/1.png", "cat/Testing/1.png", "dog/Training/1.png", "dog/Testing/1.png"),
-        "{root}/cat holds the folders Testing, Training, named like splits" + UNCLEAR,
-    ),
-    "the classes once more": (
-        lay_out("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png", "pets/cat/1.png", "pets/dog/1.png"),
-        "{root}/pets holds the folders cat, dog, named like classes" + UNCLEAR,
-    ),
-    "the classes once more, deeper": (
-        lay_out("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png", "pets/1.png", "pets/all/Dog/1.png"),
-        "{root}/pets holds the folder Dog, named like classes" + UNCLEAR,
-    ),
-    "splits that repeat their names": (
-        lay_out("train/train/cat/1.png", "val/val/cat/1.png"),
-        "{root}/val holds the folder val, and no folder of a class in {root}/train; ",
-    ),
-    "two levels that may be classes": (
-        lay_out("north/cat/1.png", "north/dog/1.png", "south/elk/1.png", "south/fox/1.png"),
-        "{root}/north holds only the folders cat, dog and no image" + UNCLEAR,
-    ),
-    "two levels in training": (
-        lay_out("train/north/a/1.png", "train/north/b/1.png", "val/north/1.png"),
-        "{root}/train/north holds only the folders a, b and no image" + UNCLEAR,
-    ),
-    "many folders": (
-        lay_out(*(f"north/{name}/1.png" for name in "abcde"), "south/1.png"),
-        "{root}/north holds only the folders a, b, c and 2 more and no image" + UNCLEAR,
-    ),
-    "a blank at the end": (
-        lay_out("cat/1.png", "cat/2.png", "cat /1.png", "cat /2.png"),
-        "{root} has the classes cat and cat , whose names differ only in letter case or blanks; ",
-    ),
-    "another letter case in val": (
-        lay_out("train/Cat/1.png", "train/dog/1.png", "val/cat/1.png", "val/dog/1.png"),
-        "{root} has the classes Cat and cat, whose names differ only in letter case or blanks; ",
-    ),
-    "two forms of Unicode": (
-        lay_out(f"{COMPOSED}/1.png", f"{DECOMPOSED}/1.png"),
+BOTH = "cat/1.png, cat/2.png, dog/1.png, dog/2.png, "
+CASES = ", whose names differ only in letter case or blanks; "
+NAMES_OF_SPLITS = [
+    ("Testing", "Training"), ("dev", "train"), ("train", "validation"), ("test_set", "training_set"),
+    ("train2017", "tst2017"), ("eval", "trn"),
+]  # fmt: skip
+WRONG = [
+    ("1.png, 2.png", "{root} holds no folder" + LEAD),
+    ("cat/1.png, cat/2.png", "{root} holds only the folder cat" + LEAD),
+    ("train/cat/1.png", "{root} holds the folder train, " + SPLITS),
+    ("train, val/cat/1.png", "{root} holds the folder val, " + SPLITS),
+    ("bus/1.png, train/1.png", "{root} holds the folder train, " + SPLITS),
+    *((f"{a}/cat/1.png, {b}/cat/1.png", f"{{root}} holds the folders {a}, {b}, " + SPLITS) for a, b in NAMES_OF_SPLITS),
+    ("i/train/a/1.png, i/val/a/1.png, x/1.png", "{root}/i holds the folders train, val, named like splits" + UNCLEAR),
+    (BOTH + "pets/cat/1.png, pets/dog/1.png", "{root}/pets holds the folders cat, dog, named like classes" + UNCLEAR),
+    (BOTH + "pets/1.png, pets/all/Dog/1.png", "{root}/pets holds the folder Dog, named like classes" + UNCLEAR),
+    ("n/a/1.png, n/b/1.png, s/c/1.png, s/d/1.png", "{root}/n holds only the folders a, b and no image" + UNCLEAR),
+    ("train/n/a/1.png, train/n/b/1.png, val/n/1.png", "{root}/train/n holds only the folders a, b and no im"),
+    ("n/a/1, n/b/1, n/c/1, n/d/1, n/e/1, s/1.png", "{root}/n holds only the folders a, b, c and 2 more and no image"),
+    ("n/a/1, n/b/1, n/c/1, s/1.png", "{root}/n holds only the folders a, b, c and no image"),
+    ("cat/1.png, cat/2.png, cat /1.png, cat /2.png", "{root} has the classes cat and cat " + CASES),
+    ("train/Cat/1.png, train/dog/1.png, val/cat/1.png, val/dog/1.png", "{root} has the classes Cat and cat" + CASES),
+    (
+        f"{COMPOSED}/1.png, {DECOMPOSED}/1.png",
         f"{{root}} has the classes {DECOMPOSED} and {COMPOSED}, whose names differ only in the form of their Unicode",
     ),
-    "flat test images": (
-        lay_out("train/cat/1.png", "val/1.png"),
+    (
+        "train/cat/1.png, val/1.png",
         "{root}/val holds images, and no folder of a class in {root}/train; move the test images into class folders, "
-        + LISTS,
+        "or list them with their labels (format image_list), or take ImageNet's archives, ",
     ),
-    "flat test images in a folder": (
-        lay_out("train/cat/1.png", "val/images/1.png"),
-        "{root}/val holds the folder images, and no folder of a class in {root}/train; ",
-    ),
-    "no test images": (lay_out("train/cat/1.png", folders=["val"]), "{root}/val holds nothing, and no folder of"),
-    "an undivided class of one image": (
-        lay_out("cat/1.png", "cat/2.png", "dog/1.png"),
-        "{root}/dog holds one image; each class needs two or more, of which at least one is a test image",
-    ),
-    "an undivided class without images": (
-        lay_out("cat/1.png", "cat/2.png", folders=["dog"]),
-        "{root}/dog holds no image; every class needs some in own",
-    ),
-    "no class": (
-        lay_out("train/1.png", "val/1.png"),
-        "{root}/train holds no folder; each class of images needs one",
-    ),
-    "a class only in val": (
-        lay_out("train/cat/1.png", "val/cat/1.png", "val/emu/1.png", "val/fox/1.png"),
-        "{root}/val has the class emu, which {root}/train lacks; both need the same classes",
-    ),
-    "a class only in train": (
-        lay_out("train/cat/1.png", "train/dog/1.png", "val/cat/1.png"),
-        "{root}/val/dog holds no image; every class needs some in val",
-    ),
-    "a class of hidden files": (
-        lay_out("train/cat/.1.png", "val/cat/1.png"),
-        "{root}/train/cat holds no image; every class needs some in train",
-    ),
-    "a name with a line break": (
-        lay_out("train/cat/new\nline.png", "val/cat/1.png"),
-        r"{root}/train: the file name 'train/cat/new\nline.png' has characters that cannot stand in a list; rename it",
-    ),
-    "a name that is not UTF-8": (
-        lay_out("train/cat/1.png", "val/cat/caf\udce9.png"),
-        r"{root}/val: the file name 'val/cat/caf\udce9.png' has characters that cannot stand in a list; rename it",
-    ),
-}
+    ("train/cat/1.png, val/images/1.png", "{root}/val holds the folder images, and no folder of a class in {root}/tra"),
+    ("train/cat/1.png, val/", "{root}/val holds nothing, and no folder of a class in {root}/train; "),
+    ("cat/1.png, cat/2.png, dog/1.png", "{root}/dog holds one image; each class needs two or more, of which at least "),
+    ("cat/1.png, cat/2.png, dog/", "{root}/dog holds no image; every class needs some in own"),
+    ("train/1.png, val/1.png", "{root}/train holds no folder; each class of images needs one"),
+    ("train/cat/1.png, val/cat/1.png, val/emu/1.png", "{root}/val has the class emu, which {root}/train lacks; "),
+    ("train/cat/1.png, train/dog/1.png, val/cat/1.png", "{root}/val/dog holds no image; every class needs some in val"),
+    ("train/cat/.1.png, val/cat/1.png", "{root}/train/cat holds no image; every class needs some in train"),
+    ("train/cat/new\nline.png, val/cat/1", r"{root}/train: the file name 'train/cat/new\nline.png' has characters "),
+    ("train/cat/1.png, val/cat/caf\udce9.png", r"{root}/val: the file name 'val/cat/caf\udce9.png' has characters "),
+]
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG.values(), ids=WRONG)
-def test_a_folder_that_is_laid_out_otherwise(root, folders, change, message):
-    change(root)
-    assert message.replace("{root}", str(root)) in message_of(read, folders, own(root))
+@pytest.mark.parametrize(("files", "message"), WRONG, ids=[ascii(files) for files, _ in WRONG])
+def test_a_folder_that_is_laid_out_otherwise(root, folders, files, message):
+    """A name that ends with a slash is that of an empty folder."""
+    shutil.rmtree(root)
+    for name in files.split(", "):
+        if name.endswith("/"):
+            (root / name).mkdir(parents=True)
+        else:
+            put(root, name)
+    assert message_of(read, folders, own(root)).startswith(message.replace("{root}", str(root)))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "file", "~nobody-of-this-name/images"])

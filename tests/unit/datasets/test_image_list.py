@@ -96,59 +96,46 @@ def test_snakemake_notices_a_list_that_changes(root, listed, tmp_path):
     assert own_files("mine", catalogue) == [str(tmp_path / "elsewhere.txt"), str(root / "fit.txt")]
 
 
+FIRST = "{list}, line 1: "
+THERE = "(train/dog/2.png is there: write it so)"
+LABELS_OF_BOTH = "the labels of both splits run from 0 to 3 and lack 2; labels count from 0, and each of"
+ONLY_TESTED = "mine: these labels occur in the test split and never in training: "
 WRONG = {
-    "no label": ("train/cat/a b.png 0\ntrain/dog/2.png\n", "{list}, line 2: found 'train/dog/2.png'; a line is a path"),
+    "no label": ("train/cat/a b.png 0\nx.png\n", "{list}, line 2: found 'x.png'; a line is a path"),
     "an absolute path": (
         "train/cat/a b.png 0\n/etc/passwd 1\n",
         "{list}, line 2: /etc/passwd leads out of {root}; paths start there",
     ),
-    "the way up": ("../1.png 0\n", "{list}, line 1: ../1.png leads out of {root} to {root}/../1.png; paths start"),
+    "the way up": ("../1.png 0\n", FIRST + "../1.png leads out of {root} to {root}/../1.png; paths start there"),
     "an absolute path through a link": (
         "{root}/link/1.png 0\n",
-        "{list}, line 1: {root}/link/1.png leads out of {root} to {root}/../elsewhere/1.png; paths start there",
+        FIRST + "{root}/link/1.png leads out of {root} to {root}/../elsewhere/1.png; paths start there",
     ),
-    "the way up from a link": ("link/../1.png 0\n", "{list}, line 1: link/../1.png leads out of {root} to {root}/../1"),
-    "an absolute path of another machine": (
+    "the way up from a link": ("link/../1.png 0\n", FIRST + "link/../1.png leads out of {root} to {root}/../1.png"),
+    "a path of another machine": (
         "/data/p/train/dog/2.png 0\n",
-        "{list}, line 1: /data/p/train/dog/2.png leads out of {root}; paths start there (train/dog/2.png is there",
+        FIRST + "/data/p/train/dog/2.png leads out of {root}; paths start there " + THERE,
     ),
-    "an absolute path of Windows": (
+    "a path of Windows": (
         "C:\\p\\train\\dog\\2.png 0\n",
-        "{list}, line 1: there is no image {root}/C:\\p\\train\\dog\\2.png; correct the line, or the `root` "
-        "of the entry (train/dog/2.png is there: write it so)",
+        FIRST + "there is no image {root}/C:\\p\\train\\dog\\2.png; correct the line, or the `root` of the ",
     ),
     "two blanks before the label": (
-        "train/cat/a b.png  0\n",
-        "{list}, line 1: there is no image {root}/train/cat/a b.png ; correct the line, or the `root` of the entry "
-        "(train/cat/a b.png is there: write it so)",
+        "train/dog/2.png  0\n",
+        FIRST + "there is no image {root}/train/dog/2.png ; correct the line, or the `root` of the entry " + THERE,
     ),
     "two labels of an image": (
         "train/cat/a b.png 0\ntrain/dog/2.png 1\n./train/cat/a b.png 1\n",
         "{list}, line 3: train/cat/a b.png has the label 1, and 0 on a line above or in the other list; each",
     ),
-    "odd characters": (
-        "a\x1b[31m.png 0\n",
-        "{list}: the file name 'a\\x1b[31m.png' has characters that cannot stand in a list; rename it",
-    ),
-    "a missing image": (
-        "train/cat/a b.png 0\ntrain/dog/3.png 1\n",
-        "{list}, line 2: there is no image {root}/train/dog/3.png; correct the line, or the `root` of the entry",
-    ),
-    "a folder in place of an image": ("train/dog 0\n", "{list}, line 1: there is no image {root}/train/dog; correct"),
-    "training labels from one": (
-        "train/cat/a b.png 1\ntrain/dog/2.png 2\n",
-        "mine: these labels occur in the test split and never in training: 0 (1 of 2 test samples)",
-    ),
-    "gaps between labels": (
-        "train/cat/a b.png 0\ntrain/dog/2.png 3\n",
-        "{list}: the labels of both splits run from 0 to 3 and lack 2; labels count from 0, and each of",
-    ),
+    "odd characters": ("a\x1b[31m.png 0\n", "{list}: the file name 'a\\x1b[31m.png' has characters that cannot stand"),
+    "a missing image": ("train/dog/3.png 1\n", FIRST + "there is no image {root}/train/dog/3.png; correct the line, "),
+    "a folder": ("train/dog 0\n", FIRST + "there is no image {root}/train/dog; correct the line"),
+    "labels from one": ("train/cat/a b.png 1\ntrain/dog/2.png 2\n", ONLY_TESTED + "0 (1 of 2 test samples)"),
+    "a class only tested": ("train/cat/a b.png 0\ntrain/dog/2.png 0\n", ONLY_TESTED + "1 (1 of 2 test samples)"),
+    "gaps between labels": ("train/cat/a b.png 0\ntrain/dog/2.png 3\n", "{list}: " + LABELS_OF_BOTH),
     "an empty list": ("", "mine, train: found no sample; each split needs one or more"),
     "no list": (None, "{list} cannot be read as a list of images"),
-    "a class that is only tested": (
-        "train/cat/a b.png 0\ntrain/dog/2.png 0\n",
-        "mine: these labels occur in the test split and never in training: 1 (1 of 2 test samples)",
-    ),
 }
 
 

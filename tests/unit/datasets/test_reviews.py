@@ -13,7 +13,6 @@ from trainmark.config.load import REPOSITORY
 from trainmark.datasets.formats import reviews
 from trainmark.datasets.samples import Folders
 from trainmark.datasets.tokens import Vocabulary, read_word_index, words
-from trainmark.errors import DataError
 
 TEXTS = {
     "train/pos/10_9": "A great film, and it's not a bad one!<br /><br />Great.",
@@ -120,34 +119,27 @@ def test_files_that_do_not_fit_the_format(tmp_path, names, listed, lacking):
     assert message_of(write_raw(tmp_path), entry).startswith(said)
 
 
+def texts_of(split) -> dict:
+    return {name: text for name, text in TEXTS.items() if name.startswith(split)}
+
+
 @pytest.mark.parametrize(
-    ("members", "why"),
+    ("texts", "others", "why"),
     [
+        (texts_of("train"), [], " holds no review aclImdb/test/{neg,pos}/NUMBER_RATING.txt; is it another file?"),
+        (texts_of("test"), [], " holds no review aclImdb/train/{neg,pos}/NUMBER_RATING.txt; is it another file?"),
+        (TEXTS, [member("aclImdb/test/pos/5_7.txt", b"x\xe9")], ": aclImdb/test/pos/5_7.txt is not UTF-8 text at byte"),
+        (TEXTS, [member("aclImdb/test/pos/00_7.txt", b"great")], " holds review 00 of test/pos twice; download it "),
         (
-            review_members({name: text for name, text in TEXTS.items() if name.startswith("train")}),
-            " holds no review aclImdb/test/{neg,pos}/NUMBER_RATING.txt; is it another file?",
-        ),
-        (
-            review_members({name: text for name, text in TEXTS.items() if name.startswith("test")}),
-            " holds no review aclImdb/train/{neg,pos}/NUMBER_RATING.txt; is it another file?",
-        ),
-        (
-            [*review_members(), member("aclImdb/test/pos/5_7.txt", b"caf\xe9 noir")],
-            ": aclImdb/test/pos/5_7.txt is not UTF-8 text at byte 3; download the archive again",
-        ),
-        (
-            [*review_members(), member("aclImdb/test/pos/00_7.txt", b"great")],
-            " holds review 00 of test/pos twice; download it again",
-        ),
-        (
-            [*review_members(), member("aclImdb/train/pos/3_1.txt", type=tarfile.SYMTYPE, linkname="/etc/passwd")],
+            TEXTS, [member("aclImdb/train/pos/3_1.txt", type=tarfile.SYMTYPE, linkname="/etc/passwd")],
             ": its member 'aclImdb/train/pos/3_1.txt' is neither a plain file nor a folder; ",
         ),
     ],
     ids=["no test", "no training", "no UTF-8", "twice", "a link"],
-)
-def test_reviews_that_are_not_right(tmp_path, members, why):
-    assert message_of(write_raw(tmp_path, members)).startswith(f"{tmp_path}/reviews.tar.gz{why}")
+)  # fmt: skip
+def test_reviews_that_are_not_right(tmp_path, texts, others, why):
+    message = message_of(write_raw(tmp_path, [*review_members(texts), *others]))
+    assert message.startswith(f"{tmp_path}/reviews.tar.gz{why}")
 
 
 # How archives are hostile or damaged in all the other ways: test_archives.py; the reader is the same.
@@ -174,27 +166,6 @@ def test_an_index_that_is_none(tmp_path):
     folders = write_raw(tmp_path)
     (tmp_path / "index.json").write_text("[]")
     assert message_of(folders).startswith(f"{tmp_path}/index.json is not a word index; ")
-
-
-@pytest.mark.parametrize("mode", ["w", "w:xz"])
-def test_whatever_is_damaged_is_a_data_error_or_read(tmp_path, mode):
-    folders = write_raw(tmp_path, mode=mode)
-    path = tmp_path / "reviews.tar.gz"
-    good = path.read_bytes()
-    generator = np.random.default_rng(0)
-    refused = 0
-    for _ in range(100):
-        content = bytearray(good)
-        for place in generator.integers(0, len(good), generator.integers(1, 4)):
-            content[place] = generator.integers(0, 256)
-        path.write_bytes(content[: generator.integers(1, 2 * len(good))])
-        try:
-            reviews.read(folders, ENTRY)
-        except DataError as error:
-            refused += 1
-            assert "\n" not in str(error)
-    assert refused > 20
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["index.json", "reviews.tar.gz"]
 
 
 FIRST_OF_KERAS = [

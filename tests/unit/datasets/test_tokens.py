@@ -1,7 +1,6 @@
 """Token ids: Keras's rule, worked out by hand and against Keras's own words, for training and prediction alike."""
 
 import json
-import time
 
 import messages
 import numpy as np
@@ -88,15 +87,6 @@ def test_ids_are_those_of_keras():
         ids = [1] + [rank + 3 for rank in ranks]
         ids = [i if i < 5000 else 2 for i in ids][-400:]
         assert encode_ranks(ranks, 5000, 400).tolist() == [0] * (400 - len(ids)) + ids
-
-
-def test_fifty_thousand_reviews_take_less_than_a_minute():
-    text = "The quick brown film, and it's a bad one. " * 26  # 234 words, the mean of the reviews
-    vocabulary = Vocabulary(WORD_RANKS, 5000)
-    start = time.process_time()
-    for _ in range(500):
-        vocabulary.encode(text, 400)
-    assert (time.process_time() - start) * 100 < 60
 
 
 def test_a_word_index(tmp_path):

@@ -1,7 +1,6 @@
 """Processes that load images: they end with the training, however it ends, leave nothing, and die with a sentence."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -160,20 +159,6 @@ def test_a_killed_process_is_an_error_of_one_sentence(streams, victims):
     with pytest.raises(LoaderError):  # and so do all that follow: nothing waits for ever
         for _ in range(20):
             list(streams["train"].training_batches(FEED))
-
-
-def test_a_process_that_is_killed_while_it_loads(shared_photographs):
-    transform = InputTransform(crop=(224, 224), random_crop=True)
-    opened = open_streams(shared_photographs.folder, None, transform, "float32", SETTINGS, 2)
-    stream = opened["train"]
-    try:
-        with pytest.raises(LoaderError, match=re.escape(DIED)):
-            for epoch in range(1000):
-                for _ in stream.training_batches(epoch_feed(21, 2, (1, 1), epoch)):
-                    if epoch == 1:
-                        stream._workers._processes[1].kill()
-    finally:
-        stream.close()
 
 
 def test_a_stopped_process_does_not_keep_close_waiting(streams, monkeypatch):
