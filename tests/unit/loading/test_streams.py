@@ -228,19 +228,16 @@ def test_small_batches_keep_many_workers_busy(arrays, opened):
     assert len(list(stream.training_batches(epoch_feed(50, 2, SEED, 1)))) == 25
 
 
-@pytest.mark.parametrize("store", ["mapped", "memory"])
-def test_a_store_that_there_is_not(shared_photographs, opened, store):
-    with pytest.raises(ConfigError, match=rf"^loader.store: found {store}, but the dataset small has no packed"):
-        opened(shared_photographs, AUGMENTED, settings(store=store), packed=False)
-
-
-def test_a_store_of_another_list(shared_photographs, tmp_path):
+def test_a_store_that_is_not_there_of_another_list_or_too_large_for_a_copy(
+    shared_photographs, opened, monkeypatch, tmp_path
+):
+    for store in ("mapped", "memory"):
+        no_store = rf"^loader.store: found {store}, but the dataset small has no packed store; set it to files, or add"
+        with pytest.raises(ConfigError, match=no_store):
+            opened(shared_photographs, AUGMENTED, settings(store=store), packed=False)
     (tmp_path / "train.npy").write_bytes((shared_photographs.packed / "test.npy").read_bytes())
     with pytest.raises(DataError, match=r"holds 7 images, and the list of .* has 21; delete the store"):
         open_streams(shared_photographs.folder, MEAN, AUGMENTED, "float32", settings(store="mapped"), 2, tmp_path)
-
-
-def test_too_little_memory_for_a_copy(shared_photographs, opened, monkeypatch):
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 1 << 20}))
     with pytest.raises(ConfigError, match=r"loader.store: found memory, .* take 3.9 MiB, and 1.0 MiB .* to mapped"):
         opened(shared_photographs, AUGMENTED, settings(store="memory"))
