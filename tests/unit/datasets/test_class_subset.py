@@ -81,14 +81,12 @@ def test_arrays_keep_their_samples_of_the_chosen_classes(arrays):
 
 def test_token_ids_stay_token_ids(tmp_path):
     part = (np.arange(8, dtype=np.int32).reshape(4, 2), np.array([0, 1, 2, 1]))
-    base = tmp_path / "prepared"
-    texts = {"title": "T", "format": "f", "sequence_length": 2}
     vocabulary = Vocabulary({"the": 1}, 5)
-    arrays = Arrays({"train": part, "test": part}, ["x", "y", "z"], "tokens", vocabulary)
-    prepare(base, "base", texts, arrays, [], 1)
-    dataset = read(folders(base), entry(3))
-    assert dataset.vocabulary == vocabulary
+    texts = Arrays({"train": part, "test": part}, ["x", "y", "z"], "tokens", vocabulary)
+    prepare(tmp_path / "prepared", "base", {"title": "T", "format": "f", "sequence_length": 2}, texts, [], 1)
+    dataset = read(folders(tmp_path / "prepared"), entry(3))
     assert dataset.kind == "tokens" and np.array_equal(dataset.splits["train"][0], part[0])
+    assert dataset.vocabulary == vocabulary
 
 
 def test_all_classes_are_the_dataset_itself(arrays, tmp_path):

@@ -21,15 +21,6 @@ from trainmark.datasets.samples import Folders
 SIZES = {"classes": 3, "samples": {"train": 7, "test": 3}}
 
 
-def photographs(folder):
-    """Two classes with two training images and one test image each."""
-    for split, count in (("train", 2), ("val", 1)):
-        for name in ("cat", "dog"):
-            (folder / split / name).mkdir(parents=True)
-            for number in range(count):
-                Image.new("RGB", (9, 8)).save(folder / split / name / f"{number}.png")
-
-
 @pytest.mark.parametrize(
     ("form", "shape", "image_shape"),
     [
@@ -44,18 +35,20 @@ def test_a_folder_of_arrays(tmp_path, form, shape, image_shape):
     }  # fmt: skip
 
 
-def test_a_folder_of_idx_files(tmp_path):
+def test_a_folder_of_photographs_or_idx_files(tmp_path):
+    """Two classes with two training images and one test image each."""
+    for split, count in (("train", 2), ("val", 1)):
+        for name in ("cat", "dog"):
+            (tmp_path / "pets" / split / name).mkdir(parents=True)
+            for number in range(count):
+                Image.new("RGB", (9, 8)).save(tmp_path / "pets" / split / name / f"{number}.png")
+    assert describe("pets", [tmp_path / "pets"]) == {
+        "title": "Pets", "format": "image_folder", "classes": 2, "samples": {"train": 4, "test": 2},
+        "folder": str(tmp_path / "pets"),
+    }  # fmt: skip
     write_idx(tmp_path, small_dataset() | {"test": small_dataset()["train"]})
     entry = describe("mine", [tmp_path])
     assert (entry["format"], entry["image_shape"], entry["samples"]) == ("idx", [1, 4, 5], {"train": 7, "test": 7})
-
-
-def test_a_folder_of_photographs(tmp_path):
-    photographs(tmp_path)
-    assert describe("pets", [tmp_path]) == {
-        "title": "Pets", "format": "image_folder", "classes": 2, "samples": {"train": 4, "test": 2},
-        "folder": str(tmp_path),
-    }  # fmt: skip
 
 
 def printed(*arguments) -> subprocess.CompletedProcess:

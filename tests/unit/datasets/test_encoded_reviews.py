@@ -6,6 +6,7 @@ import os
 import pickle
 import warnings
 import zipfile
+from itertools import product
 
 import messages
 import numpy as np
@@ -60,9 +61,6 @@ def message_of(folders) -> str:
     return messages.message_of(encoded_reviews.read, folders, ENTRY)
 
 
-# --- what is read -------------------------------------------------------------------------------------------------
-
-
 def test_reviews_by_hand(tmp_path):
     found = encoded_reviews.read(write_npz(tmp_path), ENTRY)
     assert found.kind == "tokens" and found.class_names == ["negative", "positive"]
@@ -94,9 +92,6 @@ def test_a_pickle_of_python_2_and_of_numpy_1(tmp_path):
     dtype = b"cnumpy\ndtype\n(U\x02O8K\x00K\x01tR(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb"
     state = b"(K\x01(K\x02t" + dtype + b"I00\n](](K\x01e](K\x02K\x03eetb"
     assert ids_of_test(write_npz(tmp_path, x_test=npy_with(b"\x80\x02" + reconstruct + state + b"."))) == TEST_IDS
-
-
-# --- pickles that ask for more than an array ----------------------------------------------------------------------
 
 
 class Gadget:
@@ -134,20 +129,17 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", [*RUNNING, "builtins.getattr", "_codecs.encode", "builtins.list"])
-def test_a_pickle_that_would_run_something(tmp_path, name, place):
+@pytest.mark.parametrize(
+    ("name", "place", "protocol"),
+    [
+        *product([*RUNNING, "builtins.getattr", "_codecs.encode", "builtins.list"], PLACES, [4]),
+        *product(["builtins.eval"], ["as the state"], range(pickle.HIGHEST_PROTOCOL + 1)),
+    ],
+)
+def test_a_pickle_that_would_run_something(tmp_path, name, place, protocol):
     target = tmp_path / "run"
-    pickled = pickle.dumps(PLACES[place](hostile_calls(target)[name]), 4)
-    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, name)
-    assert not target.exists(), "it was run"
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_under_no_protocol_is_anything_run(tmp_path, protocol):
-    target = tmp_path / "run"
-    pickled = pickle.dumps([hostile_calls(target)["builtins.eval"]], protocol)
-    name = "__builtin__.eval" if protocol < 3 else "builtins.eval"
+    pickled = pickle.dumps(PLACES[place](hostile_calls(target)[name]), protocol)
+    name = name.replace("builtins", "__builtin__") if protocol < 3 else name
     assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, name)
     assert not target.exists(), "it was run"
 
@@ -206,9 +198,6 @@ def test_a_pickle_leaves_the_reader_as_it_was(tmp_path):
     for build in (b"N}X\x05\x00\x00\x00stateK\x01s\x86b.", b"}X\x05\x00\x00\x00stateK\x01sb."):
         message_of(write_npz(tmp_path, x_test=npy_with(b"\x80\x02cnumpy\nndarray\n" + build)))
     assert dict(vars(encoded_reviews._Described)) == before
-
-
-# --- files that hold something else -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -274,9 +263,6 @@ def test_no_npy_file(tmp_path, member, content, monkeypatch):
     message = message_of(write_npz(tmp_path, **{member: content}))
     assert message.startswith(f"{tmp_path}/imdb.npz: {member}.npy is not a .npy file of version 1 or 2; ")
     assert not (tmp_path / "run").exists()
-
-
-# --- the zip ------------------------------------------------------------------------------------------------------
 
 
 def not_whole(folder, reason) -> str:

@@ -39,9 +39,6 @@ TRAIN = [("train/cat/a b.png", 0), ("train/dog/10.png", 1), ("train/dog/2.png", 
 TEST = [("val/cat/1.png", 0), ("val/dog/1.png", 1)]
 
 
-# --- folders ------------------------------------------------------------------------------------------------------
-
-
 def test_images_have_the_class_of_their_folder(root, folders):
     dataset = read(folders, own(root))
     assert (dataset.root, dataset.kind, dataset.class_names) == (root, "image_lists", ["cat", "dog"])
@@ -218,9 +215,6 @@ def test_a_folder_without_permission(root, folders):
     (root / "train" / "cat").chmod(0o755)
 
 
-# --- folders of classes, from which test images are drawn -------------------------------------------------------
-
-
 @pytest.fixture
 def undivided(tmp_path):
     """A folder of the user's with three classes, of 10, 3 and 2 images, and no train and val."""
@@ -277,9 +271,6 @@ def test_the_draw_takes_no_notice_of_the_folders_place_other_classes_and_the_for
 def test_what_is_divided_already_is_not_drawn_from(root, folders, keys):
     message = message_of(read, folders, own(root, **keys))
     assert f" in folders of their own, and the entry has {' and '.join(keys)}; leave that out" in message
-
-
-# --- archives -----------------------------------------------------------------------------------------------------
 
 
 def archive(path, files: dict[str, bytes]) -> dict:

@@ -35,9 +35,6 @@ RGB_LEVELS = 5
 """How far a flat colour may come out from what was written: JPEG's and CMYK's rounding."""
 
 
-# --- pictures, and files of them ----------------------------------------------------------------------------------
-
-
 def picture(width: int, height: int) -> Image.Image:
     """A smooth colour picture, as photographs mostly are."""
     return Image.fromarray(SMOOTH).resize((width, height), Image.Resampling.BICUBIC)
@@ -58,7 +55,6 @@ def flat(mode: str, colour, form: str, **options) -> bytes:
 
 
 def chunk(kind: bytes, content: bytes, crc_error: int = 0) -> bytes:
-    """A part of a PNG."""
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content) ^ crc_error)
 
 
@@ -86,12 +82,10 @@ def png(width: int, height: int, depth: int, colour_type: int, data: bytes) -> b
 
 
 def with_exif(data: bytes, tiff: bytes) -> bytes:
-    """A JPEG with an EXIF segment put behind its first two bytes."""
     return with_segment(data, 0xE1, b"Exif\0\0" + tiff)
 
 
 def exif_entry(kind: int, count: int, value: bytes, tag: int = ORIENTATION) -> bytes:
-    """A TIFF header with one tag."""
     return b"II*\0\x08\0\0\0\x01\0" + struct.pack("<2HI", tag, kind, count) + value.ljust(4, b"\0") + bytes(4)
 
 
@@ -189,7 +183,7 @@ ODD_FILES = {
     "PNG with rubbish for EXIF": (with_chunks(chunk(b"eXIf", b"rubbish")), PIXELS),
     "PNG with a gamma cut off": (with_chunks(chunk(b"gAMA", b"")), PIXELS),
     "PNG with a text of 3 MB, cut off": (with_chunks(text_chunk())[:20_000], TRUNCATED),
-    "PNG with a wrong checksum of its size": (with_chunks(chunk(b"IHDR", png(9, 9, 8, 2, b"")[16:29], 1), after=8), CUT_OFF),
+    "PNG, wrong checksum of its size": (with_chunks(chunk(b"IHDR", png(9, 9, 8, 2, b"")[16:29], 1), after=8), CUT_OFF),
     "PNG with a transparent colour cut off": (with_chunks(chunk(b"tRNS", b"x")), CUT_OFF),
     "transparent palette PNG, text of 3 MB": (with_chunks(text_chunk(), data=palette_with_a_hole()), WHITE),
     "RGBA PNG, nothing to see": (flat("RGBA", (9, 9, 9, 0), "PNG"), WHITE),
@@ -369,9 +363,6 @@ def test_a_bomb_costs_no_memory():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
 
 
-# --- upright --------------------------------------------------------------------------------------------------------
-
-
 def test_damaged_metadata_cost_no_orientation():
     exif = Image.Exif()
     exif[ORIENTATION] = 6
@@ -477,9 +468,6 @@ def test_at_the_stored_size_the_picture_is_itself():
     assert np.array_equal(resize(pixels.copy()), pixels)
     assert np.array_equal(decode_stored(encoded(Image.fromarray(pixels), "PNG")), pixels)
     assert resize(np.asarray(picture(300, 200)), 224).shape == (224, 224, 3), "another side may be asked for"
-
-
-# --- libraries that are set up ------------------------------------------------------------------------------------
 
 
 @pytest.fixture

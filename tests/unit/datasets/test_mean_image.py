@@ -6,14 +6,13 @@ import pickle
 import signal
 import subprocess
 import sys
-import textwrap
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from messages import message_of
 from PIL import Image
+from test_encoded_reviews import Gadget
 
 from trainmark.config.load import REPOSITORY
 from trainmark.datasets.images import lists as image_lists
@@ -102,10 +101,8 @@ def test_packed_images_and_files_give_the_same_mean_to_the_last_bit(paths, datas
 
 def test_an_array_dataset_has_its_mean_too(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (9, 2, 4, 5), dtype=np.uint8)
-    labels = np.zeros(9, np.int64)
-    entry = {"title": "Mine", "format": "f", "image_shape": [2, 4, 5]}
-    arrays = Arrays({"train": (images, labels), "test": (images[:1], labels[:1])}, ["a"])
-    prepare(tmp_path / "prepared", "mine", entry, arrays, [], 1)
+    arrays = Arrays(dict.fromkeys(("train", "test"), (images, np.zeros(9, np.int64))), ["a"])
+    prepare(tmp_path / "prepared", "mine", {"title": "M", "format": "f", "image_shape": [2, 4, 5]}, arrays, [], 1)
     assert np.array_equal(mean_of_dataset(tmp_path / "prepared", None, 1, tmp_path / "p.npz"), images.mean(axis=0))
 
 
@@ -160,41 +157,27 @@ def test_a_stopped_sum_goes_on_from_its_checkpoint(paths, checkpoint, decoded, m
         assert decoded == left, "a finished sum is not begun again"
 
 
-def test_a_killed_process_goes_on_from_its_checkpoint(paths, checkpoint, decoded, monkeypatch):
+def test_a_killed_process_goes_on_from_its_checkpoint(paths, checkpoint, decoded):
     """SIGKILL leaves no time to write anything."""
     program = f"""
-        import sys, time
-        from pathlib import Path
-        from trainmark.datasets.images import lists as image_lists
-        from trainmark.datasets.images import mean as mean_image
-        mean_image.CHECKPOINT_IMAGES = 16
-        load = image_lists.load_stored
-        def slowly(path):
-            time.sleep(60 if path.name == "36.jpg" else 0)
-            return load(path)
-        image_lists.load_stored = slowly
-        paths = sorted(Path({str(paths[0].parent)!r}).iterdir())
-        mean_image.mean_of_files(paths, 2, mean_image.Checkpoint(Path({str(checkpoint.path)!r}), {KEY!r}))
-    """
+import os, signal
+from pathlib import Path
+from trainmark.datasets.images import mean
+mean.CHECKPOINT_IMAGES = 16
+save = mean.Checkpoint.save
+def save_and_be_killed(checkpoint, done, total):
+    save(checkpoint, done, total)
+    if done == 32:
+        os.kill(os.getpid(), signal.SIGKILL)
+mean.Checkpoint.save = save_and_be_killed
+paths = sorted(Path({str(paths[0].parent)!r}).iterdir())
+mean.mean_of_files(paths, 2, mean.Checkpoint(Path({str(checkpoint.path)!r}), {KEY!r}))
+"""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "workflow" / "scripts")}
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], env=environment)
-    try:
-        deadline = time.monotonic() + 60
-        while checkpoint.load()[0] < 32 and time.monotonic() < deadline:
-            time.sleep(0.05)
-    finally:
-        process.kill()
-    assert process.wait() == -signal.SIGKILL
+    assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == -signal.SIGKILL
     assert checkpoint.load()[0] == 32
     assert np.array_equal(mean_of_files(paths, 2, checkpoint), mean_by_definition(paths))
     assert sorted(decoded) == paths[32:]
-
-
-class Gadget:
-    """Unpickled, it would make a folder."""
-
-    def __reduce__(self):
-        return os.mkdir, ("unpickled",)
 
 
 def npz(**arrays) -> bytes:
@@ -203,6 +186,7 @@ def npz(**arrays) -> bytes:
     return stream.getvalue()
 
 
+GADGET = Gadget(os.mkdir, "unpickled")
 ONES = np.ones(IMAGE_SHAPE, np.uint64)
 WHOLE = npz(key=KEY, done=16, total=ONES)
 SPOILED = {
@@ -213,8 +197,8 @@ SPOILED = {
     "of another shape": npz(key=KEY, done=16, total=np.ones((3, 256, 256), np.uint64)),
     "of another type": npz(key=KEY, done=16, total=np.ones(IMAGE_SHAPE, np.float32)),
     "without its key": npz(done=16, total=ONES),
-    "a pickle": pickle.dumps(Gadget()),
-    "pickles inside": npz(key=KEY, done=np.array(Gadget(), object), total=np.array(Gadget(), object)),
+    "a pickle": pickle.dumps(GADGET),
+    "pickles inside": npz(key=KEY, done=np.array(GADGET, object), total=np.array(GADGET, object)),
 }
 
 

@@ -41,7 +41,7 @@ def test_workers_work_at_the_same_time():
     assert len(list(in_order(lambda _: meeting.wait(), range(6), 3))) == 6
 
 
-def test_what_the_function_raises_is_raised_and_the_rest_is_not_begun():
+def test_what_the_function_or_the_items_raise_is_raised_and_the_rest_is_not_begun():
     begun = []
 
     def fail_at_ten(number):
@@ -57,6 +57,8 @@ def test_what_the_function_raises_is_raised_and_the_rest_is_not_begun():
             found.append(result)
     assert found == list(range(10))
     assert max(begun) <= 10 + 2 * AHEAD + 1
+    with pytest.raises(ValueError, match="no number"):
+        list(in_order(str, map(lambda item: item or int("no number"), [1, 0]), 2))
 
 
 def test_a_caller_that_stops_early_waits_for_no_item_that_was_not_begun():
@@ -76,15 +78,6 @@ def test_a_caller_that_stops_early_waits_for_no_item_that_was_not_begun():
     timer.join()
     assert begun in ([0], [0, 1])
     assert threading.active_count() == before
-
-
-def test_what_the_items_raise_is_raised():
-    def items():
-        yield 1
-        raise OSError("no more")
-
-    with pytest.raises(OSError, match="no more"):
-        list(in_order(str, items(), 2))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from messages import message_of
 from PIL import Image
+from test_encoded_reviews import Gadget
 
 from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS
@@ -128,20 +129,14 @@ def test_an_array_with_another_byte_cut_off_or_missing_is_refused(folder, name, 
     assert len(prepared.read_split(folder, "train")[1]) == 6
 
 
-class Gadget:
-    """Unpickled, it would make a folder."""
-
-    def __reduce__(self):
-        return os.mkdir, ("trap",)
-
-
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_planted_pickle_is_refused_even_where_the_manifest_was_changed_to_fit(folder, tmp_path, monkeypatch, bare):
     monkeypatch.chdir(tmp_path)
     path = folder / "train_labels.npy"
-    np.save(path, np.array([Gadget(), None], object), allow_pickle=True)
+    gadget = Gadget(os.mkdir, "trap")
+    np.save(path, np.array([gadget, None], object), allow_pickle=True)
     if bare:
-        path.write_bytes(pickle.dumps(Gadget()))
+        path.write_bytes(pickle.dumps(gadget))
     assert message_of(prepared.read_split, folder, "train") == f"{path} is damaged; {again(folder)}"
     digest_into_manifest(folder, "train_labels")
     why = "the magic string is not correct; " if bare else "Array can't be memory-mapped: Python objects in dtype.); "

@@ -99,33 +99,22 @@ def shared_memory() -> set[str]:
 
 
 @pytest.mark.parametrize(("sent", "end"), [("SIGKILL", "waits"), ("SIGTERM", "runs")])
-def test_no_process_outlives_a_training_that_is_killed(arrays, tmp_path, sent, end):
+def test_no_process_outlives_a_training_that_is_killed_and_none_ends_before(arrays, tmp_path, sent, end):
     before = shared_memory()
     with training(arrays, tmp_path, end) as (process, workers):
         family = psutil.Process(process.pid).children(recursive=True)
         assert {worker.pid for worker in workers} <= {member.pid for member in family}
+        for worker in workers:
+            for name in module.NOT_FOR_US:
+                worker.send_signal(getattr(signal, name))
+        time.sleep(0.3)
+        alive = process.poll() is None and all(worker.is_running() for worker in workers)
+        assert alive, "signals of terminals and schedulers are left to the training"
         process.send_signal(getattr(signal, sent))
         process.wait(10)
-        _, alive = psutil.wait_procs(family, timeout=10)
-        assert not alive
+        assert not psutil.wait_procs(family, timeout=10)[1]
         assert process.stderr.read() == "", "nor do they complain"
     assert shared_memory() <= before
-
-
-def test_no_process_outlives_a_training_that_ends_without_closing(arrays, tmp_path):
-    with training(arrays, tmp_path, "returns") as (process, workers):
-        assert process.wait(20) == 0
-        assert not psutil.wait_procs(workers, timeout=10)[1]
-        assert process.stderr.read() == ""
-
-
-def test_signals_of_terminals_and_schedulers_are_left_to_the_training(arrays, tmp_path):
-    with training(arrays, tmp_path, "waits") as (process, workers):
-        for name in module.NOT_FOR_US:
-            for worker in workers:
-                worker.send_signal(getattr(signal, name))
-        time.sleep(0.5)
-        assert process.poll() is None and all(worker.is_running() for worker in workers)
 
 
 def test_closing_ends_the_processes_and_a_second_time_does_nothing(streams):
@@ -209,14 +198,14 @@ def test_without_semaphores(arrays, monkeypatch):
 
 
 @LINUX
-def test_a_full_dev_shm_does_no_harm(arrays, tmp_path):
-    """A /dev/shm of its own for the training, of one page, which is full."""
+def test_no_process_outlives_a_training_that_ends_without_closing_and_a_full_dev_shm_does_no_harm(arrays, tmp_path):
+    """A /dev/shm of its own for the training, of one page, which is full; the machine's where a test may not mount."""
     fill = 'mount -t tmpfs -o size=4k none /dev/shm && ! cat /dev/zero > /dev/shm/full 2> /dev/null && exec "$@"'
-    before = ("unshare", "--mount", "sh", "-c", fill, "sh")
-    if subprocess.run([*before, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no right to mount")
-    with training(arrays, tmp_path, "returns", before=before) as (process, _):
+    full = ("unshare", "--mount", "sh", "-c", fill, "sh")
+    may_mount = subprocess.run([*full, "true"], check=False, capture_output=True).returncode == 0
+    with training(arrays, tmp_path, "returns", before=full if may_mount else ()) as (process, workers):
         assert process.wait(20) == 0
+        assert not psutil.wait_procs(workers, timeout=10)[1]
         assert process.stderr.read() == ""
 
 
