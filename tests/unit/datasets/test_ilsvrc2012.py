@@ -68,15 +68,12 @@ def folders(tmp_path):
     return Folders(tmp_path / "raw", tmp_path / "unpacked")
 
 
-def entry(folders, **options) -> dict:
+def entry(folders) -> dict:
     """The catalogue's entry, of three classes."""
-    contents = {name: (folders.raw / name).read_bytes() for name in (TRAIN, TEST, KIT)}
-    digests = [
-        {"name": TRAIN, "sha256": hashlib.sha256(contents[TRAIN]).hexdigest(), "urls": []},
-        {"name": TEST, "sha256": hashlib.sha256(contents[TEST]).hexdigest(), "urls": []},
-        {"name": KIT, "md5": hashlib.md5(contents[KIT]).hexdigest(), "urls": []},
-    ]
-    return {"title": "Small", "format": "ilsvrc2012", "classes": 3, "files": digests, **options}
+    files = []
+    for name, kind in ((TRAIN, "sha256"), (TEST, "sha256"), (KIT, "md5")):
+        files.append({"name": name, kind: hashlib.new(kind, (folders.raw / name).read_bytes()).hexdigest(), "urls": []})
+    return {"title": "Small", "format": "ilsvrc2012", "classes": 3, "files": files}
 
 
 TRAIN_LIST = [(f"train/{wnid}/{wnid}_{number}.JPEG", label) for label, wnid in enumerate(WNIDS) for number in (18, 2)]

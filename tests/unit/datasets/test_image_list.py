@@ -1,7 +1,6 @@
 """Image files in lists of `<path> <label>` lines: what is read, and what is refused before anything is trained."""
 
-import zipfile
-
+import mirrors
 import pytest
 from messages import message_of
 
@@ -164,10 +163,9 @@ def test_an_entry_with_more_classes_than_the_lists(root, folders, listed, keys, 
 
 def test_lists_in_an_archive(folders, root):
     folders.raw.mkdir()
-    with zipfile.ZipFile(folders.raw / "pictures.zip", "w") as archive:
-        for path in sorted(root.rglob("*")):
-            archive.write(path, path.relative_to(root.parent))
-    file = {"name": "pictures.zip", "sha256": sha256_of(folders.raw / "pictures.zip"), "urls": []}
+    files = {str(path.relative_to(root.parent)): path.read_bytes() for path in root.rglob("*.*")}
+    (folders.raw / "pictures.tgz").write_bytes(mirrors.tar(files))
+    file = {"name": "pictures.tgz", "sha256": sha256_of(folders.raw / "pictures.tgz"), "urls": []}
     lists = {"train": "own/fit.txt", "test": "own/check.txt"}
     entry = {"title": "P", "format": "image_list", "files": [file], "root": "own", "lists": lists}
     dataset = read(folders, entry)

@@ -2,7 +2,7 @@
 
 import errno
 import hashlib
-import json
+import io
 import os
 import random
 import signal
@@ -35,6 +35,7 @@ from broken_server import (
     without_ranges,
     without_ranges_closes_after,
 )
+from messages import message_of
 
 import trainmark
 from trainmark.datasets.fetching.download import fetch_dataset
@@ -381,10 +382,6 @@ transfer(sys.argv[1], Path(sys.argv[2]), Checksum("sha256", sys.argv[3]))
 """
 
 
-def process(script: str, *arguments: object, before: tuple[str, ...] = ()) -> list[str]:
-    return [*before, sys.executable, "-c", script, *map(str, arguments)]
-
-
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(trainmark.__file__).parents[1])}
 
 
@@ -400,7 +397,7 @@ def test_a_process_that_is_killed_several_times_in_a_row(target):
             handler.server.stop.wait(30)
 
     with running(Server(CONTENT)) as server:
-        command = process(TRANSFER, server.address(slow_up_to_the_stop), target, RIGHT.digest)
+        command = [sys.executable, "-c", TRANSFER, server.address(slow_up_to_the_stop), target, RIGHT.digest]
         for stop in (1, 400_000, 700_001, 1_400_000):
             server.stop_at = stop
             with subprocess.Popen(command, env=ENVIRONMENT) as child:
@@ -419,42 +416,30 @@ def test_a_process_that_is_killed_several_times_in_a_row(target):
 
 # --- a full disk --------------------------------------------------------------------------------------------------
 
-SMALL_DISK = ("unshare", "--user", "--map-root-user", "--mount")
-"""Run in a mount namespace of its own: a small tmpfs needs no root there, and nobody else sees it."""
 
-FULL = """
-import json, subprocess, sys
-from pathlib import Path
-from trainmark.files import disk
-from trainmark.datasets.fetching.download import fetch_dataset
-from trainmark.errors import DataError
-folder, reserve_bytes, entry = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)], check=True)
-disk.RESERVE_BYTES = reserve_bytes
-try:
-    message = str(fetch_dataset("set", entry, None, folder))
-except DataError as error:
-    message = str(error)
-print(json.dumps([message, {path.name: path.stat().st_size for path in folder.iterdir()}]))
-"""
+class SmallDisk(io.FileIO):
+    """A file on a disk with room for one MiB of it: it takes what fits."""
+
+    def write(self, data) -> int:
+        room = (1 << 20) - self.tell()
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data[:room])
 
 
-def small_disk(folder: Path, urls: list[str], reserve_bytes: int, **known: int) -> list:
-    """What fetching from these addresses says on a disk of 1 MiB, and the sizes of the files that lie there then."""
-    if subprocess.run([*SMALL_DISK, "mount", "-t", "tmpfs", "none", folder], capture_output=True).returncode:
-        pytest.skip("a small tmpfs needs user namespaces, which this machine does not permit")
+def refusal_of(urls: list[str], target: Path, **known: int) -> str:
     entry = {"files": [{"name": NAME, "sha256": RIGHT.digest, "urls": urls, **known}]}
-    command = process(FULL, folder, reserve_bytes, json.dumps(entry), before=SMALL_DISK)
-    ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    return json.loads(ended.stdout)
+    return message_of(fetch_dataset, "set", entry, None, target.parent)
 
 
 @pytest.mark.parametrize("known", [{}, {"bytes": len(CONTENT)}], ids=["from the server", "from the catalogue"])
-def test_a_disk_that_is_too_small_for_a_known_size(server, target, known):
-    urls = [server.address(*[without_length if known else whole]), f"{server.url}/right"]
-    message, files = small_disk(target.parent, urls, 1000, **known)
-    assert message.startswith(f"{NAME} needs 1.4 MiB more and a reserve of 1000 bytes, and the disk of {target.parent}")
-    assert files == {}
+def test_a_disk_that_is_too_small_for_a_known_size(server, target, monkeypatch, known):
+    monkeypatch.setattr("trainmark.files.disk.RESERVE_BYTES", 1000)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 20))
+    urls = [server.address(without_length if known else whole), f"{server.url}/right"]
+    needs = f"{NAME} needs 1.4 MiB more and a reserve of 1000 bytes, and the disk of {target.parent} has 1.0 MiB free; "
+    assert refusal_of(urls, target, **known).startswith(needs)
+    assert nothing_is_left(target)
     assert server.paths == ["/a"], "no other address has a larger disk"
 
 
@@ -468,11 +453,13 @@ def test_what_is_there_counts_and_the_reserve_stays_free(target, monkeypatch):
             part.require_space(1401)
 
 
-def test_a_disk_that_fills_up_on_the_way(server, target):
+def test_a_disk_that_fills_up_on_the_way(server, target, monkeypatch):
+    small = "trainmark.datasets.fetching.partial_file.open"
+    monkeypatch.setattr(small, lambda path, mode, buffering: SmallDisk(path, mode), raising=False)
     urls = [server.address(chunked(CONTENT)), f"{server.url}/right"]
-    message, files = small_disk(target.parent, urls, 0)
-    assert message.startswith(f"the disk of {target.parent} is full (No space left on device); the 1.0 MiB of {NAME} ")
-    assert files == {f"{NAME}.part": 1 << 20}, "no half file under the real name"
+    full = f"the disk of {target.parent} is full (No space left on device); the 1.0 MiB of {NAME} so far are kept in "
+    assert refusal_of(urls, target).startswith(f"{full}{target}.part; make room and run again")
+    assert part_of(target).read_bytes() == CONTENT[: 1 << 20] and not target.exists()
     assert server.paths == ["/a"]
 
 

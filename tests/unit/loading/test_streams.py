@@ -244,15 +244,18 @@ def test_a_store_that_is_not_there_of_another_list_or_too_large_for_a_copy(
 
 
 @pytest.mark.parametrize("iterator", ITERATORS)
-def test_a_photograph_that_is_damaged_in_mid_epoch(photographs, opened, iterator):
-    stream = opened(photographs, AUGMENTED, settings(iterator))["train"]
+def test_a_photograph_that_is_damaged_in_mid_epoch(shared_photographs, opened, iterator):
+    stream = opened(shared_photographs, AUGMENTED, settings(iterator))["train"]
     batches = stream.training_batches(EpochFeed(None, 2, 21, 0, SEED))
     next(batches)
-    path = photographs.paths("train")[19]
+    path = shared_photographs.paths("train")[19]
     content = path.read_bytes()
     path.write_bytes(b"")
-    assert message_of(list, batches).startswith(f"{path}: empty file; it could be decoded when it was prepared: ")
-    path.write_bytes(content)
+    try:
+        message = message_of(list, batches)
+    finally:
+        path.write_bytes(content)
+    assert message.startswith(f"{path}: empty file; it could be decoded when it was prepared: ")
     assert len(list(stream.training_batches(EpochFeed(None, 2, 21, 0, SEED)))) == 11, "the workers go on"
 
 
