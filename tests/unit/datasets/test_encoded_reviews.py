@@ -200,10 +200,7 @@ def test_a_pickle_leaves_the_reader_as_it_was(tmp_path):
     assert dict(vars(encoded_reviews._Described)) == before
 
 
-@pytest.mark.parametrize(
-    "ranks",
-    [[0], [2**31], [True], [1.0], ["1"], [[1]], (1,), "1", None, [1, 2, 0]],
-)
+@pytest.mark.parametrize("ranks", [[0], [2**31], [True], [1.0], ["1"], [[1]], (1,), "1", None, [1, 2, 0]])
 def test_a_review_that_is_no_list_of_ranks(tmp_path, ranks):
     message = message_of(write_npz(tmp_path, x_test=npy(objects([[2**31 - 1], ranks]))))
     assert message.endswith("x_test.npy: review 1 (from 0) is not a list of word ranks from 1 to 2147483647")

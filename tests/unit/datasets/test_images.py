@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")  # as the mod
 
 STORED_SHAPE = (STORED_SIDE, STORED_SIDE, 3)
 SMOOTH = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
-RED, WHITE, BLACK = (254, 0, 0), (255, 255, 255), (0, 0, 0)  # JPEG's red is 254
+RED, WHITE = (254, 0, 0), (255, 255, 255)  # JPEG's red is 254
 RGB_LEVELS = 5
 """How far a flat colour may come out from what was written: JPEG's and CMYK's rounding."""
 
@@ -48,6 +48,12 @@ def encoded(image: Image.Image, form: str, **options) -> bytes:
 
 def jpeg(width: int = 300, height: int = 280, **options) -> bytes:
     return encoded(picture(width, height), "JPEG", **{"quality": 95, **options})
+
+
+def exif_of(orientation: int) -> Image.Exif:
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    return exif
 
 
 def flat(mode: str, colour, form: str, **options) -> bytes:
@@ -95,10 +101,6 @@ def with_flipped_bits(data: bytes) -> bytes:
     return data[:middle] + bytes(byte ^ 0x01 for byte in data[middle : middle + 40]) + data[middle + 40 :]
 
 
-def grey_16(level: int, form: str) -> bytes:
-    return encoded(Image.fromarray(np.full((50, 60), level, np.uint16)), form)
-
-
 def palette_with_a_hole() -> bytes:
     image = Image.new("P", (60, 50), 1)
     image.putpalette([0, 0, 0, 10, 20, 30])
@@ -134,12 +136,6 @@ def ycck() -> bytes:
     """What most CMYK photographs are: inverted inks, three of them as luminance and colour."""
     inks = np.full((50, 60, 4), (255, 0, 0, 255), np.uint8)
     return simplejpeg.encode_jpeg(inks, quality=100, colorspace="CMYK", colorsubsampling="444")
-
-
-def palette() -> bytes:
-    image = Image.new("P", (60, 50), 0)
-    image.putpalette([*RED, 0, 0, 0])
-    return encoded(image, "PNG")
 
 
 def pixel_error(data: bytes, reference: Image.Image) -> np.ndarray:
@@ -186,17 +182,12 @@ ODD_FILES = {
     "PNG, wrong checksum of its size": (with_chunks(chunk(b"IHDR", png(9, 9, 8, 2, b"")[16:29], 1), after=8), CUT_OFF),
     "PNG with a transparent colour cut off": (with_chunks(chunk(b"tRNS", b"x")), CUT_OFF),
     "transparent palette PNG, text of 3 MB": (with_chunks(text_chunk(), data=palette_with_a_hole()), WHITE),
-    "RGBA PNG, nothing to see": (flat("RGBA", (9, 9, 9, 0), "PNG"), WHITE),
     "RGBA PNG, half to see": (flat("RGBA", (0, 0, 0, 128), "PNG"), (127, 127, 127)),
     "RGB PNG with a transparent colour": (flat("RGB", (1, 2, 3), "PNG", transparency=(1, 2, 3)), WHITE),
-    "palette PNG": (palette(), RED),
     "palette PNG with a transparent colour": (palette_with_a_hole(), WHITE),
     "black and white PNG": (flat("1", 1, "PNG"), WHITE),
-    "16-bit grey PNG, white": (grey_16(65535, "PNG"), WHITE),
-    "16-bit grey PNG, middle": (grey_16(32768, "PNG"), (127, 127, 127)),
-    "16-bit grey PNG, black": (grey_16(255, "PNG"), BLACK),
     "16-bit colour PNG": (png(2, 1, 16, 2, b"\0" + b"\xff\xff\x80\0\0\0" * 2), (255, 128, 0)),
-    "16-bit grey TIFF, middle": (grey_16(32768, "TIFF"), (127, 127, 127)),
+    "16-bit grey TIFF": (encoded(Image.fromarray(np.full((5, 6), 32768, np.uint16)), "TIFF"), (127, 127, 127)),
     "RGB TIFF": (encoded(picture(300, 280), "TIFF"), PIXELS),
     "animated GIF": (animated(), RED),
     "GIF with bytes for a comment": (animated().replace(b"!", b"!\xfe\2\xff\xfe\0!", 1), RED),
@@ -268,9 +259,7 @@ def test_sixteen_bits_are_scaled_and_not_clipped_and_turned_too():
     stored = decode_stored(encoded(Image.fromarray(levels), "PNG"))
     assert np.array_equal(stored[..., 0], (levels / 257).astype(np.uint8))
     assert np.array_equal(stored[..., 0], stored[..., 2])
-    exif = Image.Exif()
-    exif[ORIENTATION] = 6
-    turned = decode_stored(encoded(Image.fromarray(levels), "PNG", exif=exif))
+    turned = decode_stored(encoded(Image.fromarray(levels), "PNG", exif=exif_of(6)))
     assert np.array_equal(turned, np.rot90(stored, -1))
 
 
@@ -317,10 +306,8 @@ def test_a_jpeg_cut_off_anywhere_gives_a_reason_or_is_whole(progressive):
 
 def test_no_damage_raises_anything_but_a_reason():
     generator = np.random.default_rng(2)
-    orientation = Image.Exif()
-    orientation[ORIENTATION] = 6
     wholes = [
-        jpeg(90, 70, exif=orientation),
+        jpeg(90, 70, exif=exif_of(6)),
         *(encoded(picture(90, 70), form) for form in ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")),
     ]
     outcomes = []
@@ -364,14 +351,12 @@ def test_a_bomb_costs_no_memory():
 
 
 def test_damaged_metadata_cost_no_orientation():
-    exif = Image.Exif()
-    exif[ORIENTATION] = 6
     turned = picture(300, 280).transpose(Image.Transpose.ROTATE_270)
     text, xmp = text_chunk(), b'<x tiff:Orientation="6"/>'
     for data in (
-        with_chunks(text, data=encoded(picture(300, 280), "PNG", exif=exif)),
+        with_chunks(text, data=encoded(picture(300, 280), "PNG", exif=exif_of(6))),
         with_chunks(text, chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp)),
-        with_segment(jpeg(exif=exif), 0xE2, b"ICC_PROFILE\0"),
+        with_segment(jpeg(exif=exif_of(6)), 0xE2, b"ICC_PROFILE\0"),
         with_segment(with_segment(jpeg(), 0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp), 0xE2, b"ICC_PROFILE\0"),
     ):
         assert pixel_error(data, turned).mean() < 1
@@ -380,10 +365,8 @@ def test_damaged_metadata_cost_no_orientation():
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_every_orientation_comes_out_upright(orientation, form):
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
     quality = {"JPEG": {"quality": 95}, "WEBP": {"lossless": True}, "PNG": {}}
-    data = encoded(picture(300, 200), form, exif=exif, **quality[form])
+    data = encoded(picture(300, 200), form, exif=exif_of(orientation), **quality[form])
     with Image.open(io.BytesIO(data)) as image:
         upright = ImageOps.exif_transpose(image)
     error = pixel_error(data, upright)
@@ -393,7 +376,7 @@ def test_every_orientation_comes_out_upright(orientation, form):
 # --- the same pixels as Pillow's ------------------------------------------------------------------------------------
 
 SIZES = [
-    (100, 120), (256, 256), (400, 200), (300, 400), (512, 512), (333, 500), (257, 511), (1200, 800), (400, 1), (1, 300),
+    (100, 120), (256, 256), (400, 200), (300, 600), (512, 512), (333, 500), (257, 511), (1200, 800), (400, 1), (1, 300),
 ]  # fmt: skip
 """(width, height): scales below 1, up to 2, above 2, and one of each."""
 
@@ -418,7 +401,7 @@ def resized_by_pillow(pixels: np.ndarray) -> np.ndarray:
     return np.asarray(Image.fromarray(pixels).resize((STORED_SIDE, STORED_SIDE), Image.Resampling.BILINEAR))
 
 
-@pytest.mark.parametrize(("width", "height"), [(500, 375), (300, 800), (1000, 520), (1100, 300), (300, 1300)])
+@pytest.mark.parametrize(("width", "height"), [(500, 375), (500, 400), (300, 800), (1000, 520), (300, 1300)])
 def test_noise_is_made_neither_brighter_nor_much_smoother(width, height):
     pixels = noise(width, height)
     found, expected = resize(pixels.copy()), resized_by_pillow(pixels)

@@ -85,23 +85,21 @@ def test_a_stopped_attempt_goes_on_where_it_was(paths, out, stopped):
     assert whole(paths, out)
 
 
+NOTES = ["", "{", "[]", '{"key": "k"}', *(f'{{"key": "k", "done": {done}}}' for done in ("null", -2, 21))]
+
+
 @pytest.mark.parametrize(
-    "note", ["", "{", "[]", '{"key": "k"}', *(f'{{"key": "k", "done": {done}}}' for done in ("null", -2, 21))]
+    ("key", "images", "spoilt", "content"),
+    [
+        ("another", 20, None, ""),
+        ("k", 15, None, ""),
+        ("k", 20, "train.npy.part", "half of it"),
+        *(("k", 20, "train.npy.part.json", note) for note in NOTES),
+    ],
 )
-def test_a_damaged_note_is_not_believed(paths, out, stopped, note):
-    out.with_name("train.npy.part.json").write_text(note)
-    pack(paths, out, 1, "k")
-    assert stopped == paths
-    assert whole(paths, out)
-
-
-@pytest.mark.parametrize(
-    ("key", "images", "damaged"), [("another", 20, False), ("k", 15, False), ("k", 20, True)],
-    ids=["something else", "another number of images", "a damaged file"],
-)  # fmt: skip
-def test_another_attempt_is_not_gone_on_with(paths, out, stopped, key, images, damaged):
-    if damaged:
-        out.with_name("train.npy.part").write_bytes(b"half of it")
+def test_another_attempt_or_a_damaged_one_is_not_gone_on_with(paths, out, stopped, key, images, spoilt, content):
+    if spoilt:
+        out.with_name(spoilt).write_text(content)
     pack(paths[:images], out, 1, key)
     assert stopped == paths[:images]
     assert whole(paths[:images], out)

@@ -81,8 +81,7 @@ def test_a_caller_that_stops_early_waits_for_no_item_that_was_not_begun():
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"),
-    [(0, []), (1, [[0]]), (3, [[0, 1, 2]]), (4, [[0, 1, 2], [3]]), (6, [[0, 1, 2], [3, 4, 5]])],
+    ("count", "expected"), [(0, []), (1, [[0]]), (3, [[0, 1, 2]]), (4, [[0, 1, 2], [3]]), (6, [[0, 1, 2], [3, 4, 5]])]
 )
 def test_chunks(count, expected):
     assert list(chunks(range(count), 3)) == expected

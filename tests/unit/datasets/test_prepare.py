@@ -28,10 +28,7 @@ NAMES = ["a", "b", "Größe"]
 def arrays() -> dict:
     generator = np.random.default_rng(0)
     return {
-        split: (
-            generator.integers(0, 256, (samples, 2, 4, 5), dtype=np.uint8),
-            np.arange(samples, dtype=np.int64) % 3,
-        )
+        split: (generator.integers(0, 256, (samples, 2, 4, 5), dtype=np.uint8), np.arange(samples, dtype=np.int64) % 3)
         for split, samples in ENTRY["samples"].items()
     }
 
@@ -246,11 +243,7 @@ def test_as_many_unreadable_images_as_allowed_are_left_out(lists, folder):
 
 
 @pytest.mark.parametrize(
-    ("entry", "count", "allowed", "share"),
-    [
-        (OWN, 1, 0, "0.001"),
-        ({**OWN, "unreadable_share": 0.02}, 3, 2, "0.02"),
-    ],
+    ("entry", "count", "allowed", "share"), [(OWN, 1, 0, "0.001"), ({**OWN, "unreadable_share": 0.02}, 3, 2, "0.02")]
 )
 def test_more_unreadable_images_than_allowed_are_refused(lists, folder, entry, count, allowed, share):
     spoil(lists, *range(58, 58 + count))

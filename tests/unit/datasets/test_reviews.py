@@ -4,6 +4,7 @@ import io
 import json
 import tarfile
 from collections import Counter
+from itertools import chain
 
 import messages
 import numpy as np
@@ -85,9 +86,7 @@ def test_reviews_by_hand(tmp_path):
 def test_the_archives_order_and_the_dot_before_its_names_do_not_matter(tmp_path):
     expected = reviews.read(write_raw(tmp_path), ENTRY)
     found = reviews.read(write_raw(tmp_path, review_members(prefix="./aclImdb/")[::-1]), ENTRY)
-    for split in ("train", "test"):
-        for left, right in zip(found.splits[split], expected.splits[split], strict=True):
-            assert np.array_equal(left, right)
+    assert all(map(np.array_equal, chain(*found.splits.values()), chain(*expected.splits.values())))
 
 
 def test_everything_else_is_passed_over(tmp_path):
@@ -107,10 +106,8 @@ def test_everything_else_is_passed_over(tmp_path):
     ("names", "listed", "lacking"),
     [
         ([], "none", "tar archive"),
-        (["index.json"], "index.json", "tar archive"),
         (["a.tar", "b.tgz", "index.json"], "a.tar, b.tgz, index.json", "tar archive"),
         (["reviews.tar.gz"], "reviews.tar.gz", "word index (.json)"),
-        (["reviews.tgz", "a.json", "b.json"], "reviews.tgz, a.json, b.json", "word index (.json)"),
     ],
 )
 def test_files_that_do_not_fit_the_format(tmp_path, names, listed, lacking):
@@ -140,9 +137,6 @@ def texts_of(split) -> dict:
 def test_reviews_that_are_not_right(tmp_path, texts, others, why):
     message = message_of(write_raw(tmp_path, [*review_members(texts), *others]))
     assert message.startswith(f"{tmp_path}/reviews.tar.gz{why}")
-
-
-# How archives are hostile or damaged in all the other ways: test_archives.py; the reader is the same.
 
 
 def test_cut_off_or_not_there(tmp_path):

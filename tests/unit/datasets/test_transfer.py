@@ -505,10 +505,7 @@ def test_a_mirror_on_another_disk_is_copied_on_from_where_a_copy_ended(source, t
 
 @pytest.mark.parametrize(
     ("content", "size_bytes", "words"),
-    [
-        (OTHER, None, WRONG),
-        (OTHER[:9], len(CONTENT), "holds 9 bytes; expected 1500000"),
-    ],
+    [(OTHER, None, WRONG), (OTHER[:9], len(CONTENT), "holds 9 bytes; expected 1500000")],
 )
 @pytest.mark.parametrize("disks", [1, 2])
 def test_a_mirror_with_another_file(request, source, target, content, size_bytes, words, disks):
