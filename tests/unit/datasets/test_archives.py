@@ -289,11 +289,8 @@ def test_a_thousandfold_bomb_meets_the_real_limit_and_what_expands_less_does_not
     monkeypatch.setattr(archives, "ALWAYS_ALLOWED_BYTES", 1000)
     unpack(put(gzip.compress(tar(member("a", noise(9000) + bytes(500_000))))), folder)
     assert (folder / "a").stat().st_size == 509_000
-
-
-def test_too_many_members(put, folder, monkeypatch):
     monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
-    unpack(put(tar(*map(member, "abc"))), folder)
+    unpack(put(tar(*map(member, "bcd"))), folder)
     assert " or 3 members" in message_of(put(tar(*map(member, "abcd"))), folder)
 
 

@@ -89,12 +89,9 @@ def test_token_ids_stay_token_ids(tmp_path):
     assert dataset.vocabulary == vocabulary
 
 
-def test_all_classes_are_the_dataset_itself(arrays, tmp_path):
+def test_all_classes_are_the_dataset_itself_and_there_are_no_more(arrays, tmp_path):
     manifest = prepare(tmp_path / "all", "all", entry(6), read(folders(arrays), entry(6)), [], 1)
     assert manifest["content_sha256"] == read_manifest(arrays)["content_sha256"]
-
-
-def test_more_classes_than_the_base_has(arrays):
     message = message_of(read, folders(arrays), entry(7))
     assert message == "found `classes: 7`; allowed: at most the 6 classes of base"
 

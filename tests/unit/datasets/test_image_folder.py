@@ -255,10 +255,10 @@ def test_the_draw_takes_no_notice_of_the_folders_place_other_classes_and_the_for
     assert drawn[0] == drawn[1] == drawn[2]
 
 
-@pytest.mark.parametrize("keys", [{"seed": 3}, {"test_share": 0.3, "seed": 3}])
-def test_what_is_divided_already_is_not_drawn_from(root, folders, keys):
-    message = message_of(read, folders, own(root, **keys))
-    assert f" in folders of their own, and the entry has {' and '.join(keys)}; leave that out" in message
+def test_what_is_divided_already_is_not_drawn_from(root, folders):
+    for keys in ({"seed": 3}, {"test_share": 0.3, "seed": 3}):
+        message = message_of(read, folders, own(root, **keys))
+        assert f" in folders of their own, and the entry has {' and '.join(keys)}; leave that out" in message
 
 
 def archive(path, files: dict[str, bytes]) -> dict:
@@ -322,8 +322,11 @@ def test_another_archive_is_not_unpacked_among_the_files_of_the_first(packed, fo
 def test_several_archives_are_unpacked_into_one_folder(folders):
     halves = [{name: PICTURES[name] for name in PICTURES if f"/{split}/" in name} for split in ("train", "val")]
     files = [archive(folders.raw / name, half) for name, half in zip(("1.tgz", "2.zip"), halves, strict=True)]
-    dataset = read(folders, {"title": "P", "format": "image_folder", "root": "top", "files": files})
+    entry = {"title": "P", "format": "image_folder", "root": "top", "files": files}
+    dataset = read(folders, entry)
     assert dataset.root == folders.unpacked / "top" and dataset.class_names == ["cat", "dog"]
     for name, content in PICTURES.items():
         assert (folders.unpacked / name).read_bytes() == content
     assert [len(entries) for entries in dataset.splits.values()] == [6, 6]
+    message = message_of(read, folders, {**entry, "root": "else"})
+    assert message.startswith(f"{folders.unpacked / 'else'} can't be read (No such file or directory); ")

@@ -144,8 +144,6 @@ def pixel_error(data: bytes, reference: Image.Image) -> np.ndarray:
     return np.abs(decode_stored(data).astype(int) - np.asarray(expected))
 
 
-# --- odd and hostile files, each with its outcome -------------------------------------------------------------------
-
 PIXELS = "pixels of the smooth picture"
 CUT_OFF, NO_IMAGE = "cut off or damaged (", "not an image"
 TRUNCATED = "cut off or damaged (OSError: image file is truncated"
@@ -283,9 +281,6 @@ def test_a_file_without_permission_says_so(tmp_path):
     assert reason_of(path) == "can't be read (Permission denied)"
 
 
-# --- cut off and damaged --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("progressive", [False, True])
 def test_a_jpeg_cut_off_anywhere_gives_a_reason_or_is_whole(progressive):
     whole = jpeg(progressive=progressive)
@@ -372,8 +367,6 @@ def test_every_orientation_comes_out_upright(orientation, form):
     error = pixel_error(data, upright)
     assert error.mean() < 0.5 and error.max() <= 2
 
-
-# --- the same pixels as Pillow's ------------------------------------------------------------------------------------
 
 SIZES = [
     (100, 120), (256, 256), (400, 200), (300, 600), (512, 512), (333, 500), (257, 511), (1200, 800), (400, 1), (1, 300),

@@ -198,19 +198,16 @@ def test_a_file_that_holds_no_array_or_is_cut_off(tmp_path, folders, content):
     assert message.startswith(f"{path} is not a complete .npy file of numbers (")
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_folder_that_is_not_there(tmp_path, folders, form):
-    message = message_of(FORMATS[form].read, folders, COLOUR | {"folder": str(tmp_path / "nowhere")})
-    assert message == f"{tmp_path}/nowhere, the `folder` of Colours, does not exist or cannot be read"
-
-
-@pytest.mark.parametrize("count", [0, 2])
-def test_a_folder_without_one_npz_file(tmp_path, folders, count):
+def test_a_folder_that_is_not_there_or_without_one_npz_file(tmp_path, folders):
+    for form in FORMATS.values():
+        message = message_of(form.read, folders, COLOUR | {"folder": str(tmp_path / "own")})
+        assert message == f"{tmp_path}/own, the `folder` of Colours, does not exist or cannot be read"
     (tmp_path / "own").mkdir()
-    for number in range(count):
-        np.savez(tmp_path / "own" / f"{number}.npz", **arrays(3, 4, 5))
-    message = message_of(npz.read, folders, COLOUR | {"folder": str(tmp_path / "own")})
-    assert message.startswith(f"{tmp_path}/own holds {count} .npz files; the format npz needs exactly one ")
+    for count in (0, 2):
+        for number in range(count):
+            np.savez(tmp_path / "own" / f"{number}.npz", **arrays(3, 4, 5))
+        message = message_of(npz.read, folders, COLOUR | {"folder": str(tmp_path / "own")})
+        assert message.startswith(f"{tmp_path}/own holds {count} .npz files; the format npz needs exactly one ")
 
 
 def test_an_npz_file_that_is_cut_off(tmp_path, folders):

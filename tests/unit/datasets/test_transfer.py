@@ -100,9 +100,6 @@ def nothing_is_left(target: Path) -> bool:
     return not list(target.parent.iterdir())
 
 
-# --- breaks that another attempt gets over ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("answers", "ranges"),
     [
@@ -182,9 +179,6 @@ def test_five_attempts_without_a_byte_are_all(server, target, answer, words):
     assert trouble_with(server.address(answer), target, len(CONTENT)) == words
     assert len(server.paths) == 5
     assert nothing_is_left(target)
-
-
-# --- waiting between the attempts ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -292,9 +286,6 @@ def test_a_page_where_a_page_is_asked_for_and_a_right_file_that_is_called_one(se
     address = server.address(gives(b"<html>", Content_Type="text/html"), path="/b")
     transfer(address, target.with_name("a.html"), sha256(b"<html>"))
     assert target.with_name("a.html").read_bytes() == b"<html>"
-
-
-# --- what an earlier process left ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -461,9 +452,6 @@ def test_a_disk_that_fills_up_on_the_way(server, target, monkeypatch):
     assert refusal_of(urls, target).startswith(f"{full}{target}.part; make room and run again")
     assert part_of(target).read_bytes() == CONTENT[: 1 << 20] and not target.exists()
     assert server.paths == ["/a"]
-
-
-# --- a folder -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -228,9 +228,7 @@ def test_small_batches_keep_many_workers_busy(arrays, opened):
     assert len(list(stream.training_batches(epoch_feed(50, 2, SEED, 1)))) == 25
 
 
-def test_a_store_that_is_not_there_of_another_list_or_too_large_for_a_copy(
-    shared_photographs, opened, monkeypatch, tmp_path
-):
+def test_a_store_that_is_not_there_or_not_right_and_tokens(shared_photographs, opened, monkeypatch, tmp_path):
     for store in ("mapped", "memory"):
         no_store = rf"^loader.store: found {store}, but the dataset small has no packed store; set it to files, or add"
         with pytest.raises(ConfigError, match=no_store):
@@ -241,6 +239,9 @@ def test_a_store_that_is_not_there_of_another_list_or_too_large_for_a_copy(
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 1 << 20}))
     with pytest.raises(ConfigError, match=r"loader.store: found memory, .* take 3.9 MiB, and 1.0 MiB .* to mapped"):
         opened(shared_photographs, AUGMENTED, settings(store="memory"))
+    monkeypatch.setattr(module.prepared, "read_manifest", lambda _: {"kind": "tokens"})
+    with pytest.raises(DataError, match="holds tokens; only a dataset of images can be streamed"):
+        opened(shared_photographs, AUGMENTED, settings())
 
 
 @pytest.mark.parametrize("iterator", ITERATORS)
@@ -257,12 +258,6 @@ def test_a_photograph_that_is_damaged_in_mid_epoch(shared_photographs, opened, i
         path.write_bytes(content)
     assert message.startswith(f"{path}: empty file; it could be decoded when it was prepared: ")
     assert len(list(stream.training_batches(EpochFeed(None, 2, 21, 0, SEED)))) == 11, "the workers go on"
-
-
-def test_tokens_are_not_streamed(tmp_path, monkeypatch):
-    monkeypatch.setattr(module.prepared, "read_manifest", lambda _: {"kind": "tokens"})
-    with pytest.raises(DataError, match="holds tokens; only a dataset of images can be streamed"):
-        open_streams(tmp_path, None, AUGMENTED, "float32", settings(), 2)
 
 
 def test_a_stream_of_arrays_loads_no_image_decoder(arrays):
