@@ -29,17 +29,13 @@ def test_counts_shapes_and_types(arrays, tmp_path):
     assert manifest["class_names"] == list("0123456789") and manifest["samples"] == {"train": 1438, "test": 359}
 
 
-def test_every_fifth_image_is_a_test_image(arrays):
-    target = load_digits().target
-    assert np.array_equal(arrays["test"][1], target[4::5])
-    assert arrays["train"][1][:6].tolist() == [target[i] for i in (0, 1, 2, 3, 5, 6)]
-
-
-def test_grey_levels_at_the_stored_size_are_those_of_scikit_learn():
-    stored = read_dataset(FOLDERS, {**ENTRY, "image_shape": [1, 8, 8]}).splits
-    digits = load_digits().images
-    assert np.array_equal(stored["test"][0][:, 0], np.rint(digits[4::5] * 255 / 16).astype(np.uint8))
-    assert stored["test"][0].max() == 255, "16 of 16 is white"
+def test_every_fifth_image_is_a_test_image_with_the_grey_levels_of_scikit_learn(arrays):
+    stored = read_dataset(FOLDERS, {**ENTRY, "image_shape": [1, 8, 8]}).splits["test"]
+    digits = load_digits()
+    assert np.array_equal(stored[0][:, 0], np.rint(digits.images[4::5] * 255 / 16).astype(np.uint8))
+    assert stored[0].max() == 255, "16 of 16 is white"
+    assert np.array_equal(arrays["test"][1], digits.target[4::5])
+    assert arrays["train"][1][:6].tolist() == [digits.target[i] for i in (0, 1, 2, 3, 5, 6)]
 
 
 def test_scaling_up_keeps_the_picture(arrays):

@@ -237,9 +237,6 @@ def test_the_bar_starts_where_the_download_goes_on(server, target, monkeypatch):
     assert bars == [(f"downloading {NAME}", len(CONTENT), {"initial": 750_000})]
 
 
-# --- answers that no attempt would better -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("answer", "size_bytes", "words"),
     [
@@ -405,9 +402,6 @@ def test_a_process_that_is_killed_several_times_in_a_row(target):
         assert sum(asked is not None for asked in server.ranges) == 4
 
 
-# --- a full disk --------------------------------------------------------------------------------------------------
-
-
 class SmallDisk(io.FileIO):
     """A file on a disk with room for one MiB of it: it takes what fits."""
 
@@ -510,9 +504,6 @@ def test_a_mirror_with_something_else_than_a_file(tmp_path, target):
     os.mkfifo(tmp_path / "pipe")
     assert trouble_with(str(tmp_path / "pipe"), target) == "is not a regular file"
     assert trouble_with(str(tmp_path / "missing"), target) == "no such file"
-
-
-# --- certificates and proxies -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
