@@ -21,26 +21,13 @@ from trainmark.datasets.samples import Folders
 SIZES = {"classes": 3, "samples": {"train": 7, "test": 3}}
 
 
-def photographs(folder):
-    """Two classes with two training images and one test image each."""
-    for split, count in (("train", 2), ("val", 1)):
-        for name in ("cat", "dog"):
-            (folder / split / name).mkdir(parents=True)
-            for number in range(count):
-                Image.new("RGB", (9, 8)).save(folder / split / name / f"{number}.png")
-
-
-@pytest.mark.parametrize("form", ["npy", "npz"])
 @pytest.mark.parametrize(
-    ("shape", "image_shape"),
+    ("form", "shape", "image_shape"),
     [
-        ((4, 5), [1, 4, 5]),
-        ((3, 4, 5), [3, 4, 5]),
-        ((4, 5, 3), [3, 4, 5]),
-        ((1, 4, 5), [1, 4, 5]),
-        ((3, 4, 3), [3, 4, 3]),
+        ("npy", (4, 5), [1, 4, 5]), ("npy", (3, 4, 5), [3, 4, 5]), ("npy", (4, 5, 3), [3, 4, 5]),
+        ("npy", (1, 4, 5), [1, 4, 5]), ("npy", (3, 4, 3), [3, 4, 3]), ("npz", (4, 5), [1, 4, 5]),
     ],
-)
+)  # fmt: skip
 def test_a_folder_of_arrays(tmp_path, form, shape, image_shape):
     write(tmp_path, form, arrays(*shape))
     assert describe("my-data", [tmp_path]) == {
@@ -48,21 +35,28 @@ def test_a_folder_of_arrays(tmp_path, form, shape, image_shape):
     }  # fmt: skip
 
 
-def test_a_folder_of_idx_files(tmp_path):
+def test_a_folder_of_photographs_or_idx_files(tmp_path):
+    """Two classes with two training images and one test image each."""
+    for split, count in (("train", 2), ("val", 1)):
+        for name in ("cat", "dog"):
+            (tmp_path / "pets" / split / name).mkdir(parents=True)
+            for number in range(count):
+                Image.new("RGB", (9, 8)).save(tmp_path / "pets" / split / name / f"{number}.png")
+    assert describe("pets", [tmp_path / "pets"]) == {
+        "title": "Pets", "format": "image_folder", "classes": 2, "samples": {"train": 4, "test": 2},
+        "folder": str(tmp_path / "pets"),
+    }  # fmt: skip
     write_idx(tmp_path, small_dataset() | {"test": small_dataset()["train"]})
     entry = describe("mine", [tmp_path])
     assert (entry["format"], entry["image_shape"], entry["samples"]) == ("idx", [1, 4, 5], {"train": 7, "test": 7})
 
 
-def test_a_folder_of_photographs(tmp_path):
-    photographs(tmp_path)
-    assert describe("pets", [tmp_path]) == {
-        "title": "Pets", "format": "image_folder", "classes": 2, "samples": {"train": 4, "test": 2},
-        "folder": str(tmp_path),
-    }  # fmt: skip
+def printed(*arguments) -> subprocess.CompletedProcess:
+    script = REPOSITORY / "workflow" / "scripts" / "describe_dataset.py"
+    return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("form", ["npy", "npz", "idx"])
+@pytest.mark.parametrize("form", ["npy", "idx"])
 def test_files_can_be_fetched_and_prepared_by_what_is_printed(tmp_path, form):
     (tmp_path / "own").mkdir()
     if form == "idx":
@@ -70,8 +64,7 @@ def test_files_can_be_fetched_and_prepared_by_what_is_printed(tmp_path, form):
     else:
         write(tmp_path / "own", form, arrays(4, 5, 3))
     files = sorted((tmp_path / "own").iterdir())
-    script = REPOSITORY / "workflow" / "scripts" / "describe_dataset.py"
-    done = subprocess.run([sys.executable, script, "mine", *files], capture_output=True, text=True, check=False)
+    done = printed("mine", *files)
     assert (done.returncode, done.stderr) == (0, "")
     (tmp_path / "own.yaml").write_text(f"prepare: [mine]\n{done.stdout}")
     entry = load_config([tmp_path / "own.yaml"])[1]["mine"]
@@ -82,45 +75,28 @@ def test_files_can_be_fetched_and_prepared_by_what_is_printed(tmp_path, form):
     assert prepare(tmp_path / "prepared", "mine", entry, dataset, [], 1)["samples"] == entry["samples"]
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
-
-
-def test_a_path_that_is_not_there(tmp_path):
-    assert message_of(describe, "mine", [tmp_path / "none"]) == (
-        f"{tmp_path}/none does not exist; name a folder, or the files of the dataset"
-    )
-
-
-def test_a_folder_and_a_file(tmp_path):
-    (tmp_path / "file").touch()
-    assert message_of(describe, "mine", [tmp_path / "file", tmp_path]) == (
-        f"{tmp_path} is a folder; name one folder alone, or files alone"
-    )
-
-
-def test_files_of_one_name(tmp_path):
-    (tmp_path / "own").mkdir()
-    write(tmp_path, "npz", arrays(4, 5))
-    write(tmp_path / "own", "npz", arrays(4, 5))
-    assert message_of(describe, "mine", [tmp_path / "own.npz", tmp_path / "own" / "own.npz"]) == (
-        "several of the files are named own.npz; give each file once, under a name of its own"
-    )
-
-
-@pytest.mark.parametrize("as_files", [False, True])
-def test_files_of_no_known_format(tmp_path, as_files):
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (["none"], "{}/none does not exist; name a folder, or the files of the dataset"),
+        (["notes.txt", "own"], "{}/own is a folder; name one folder alone, or files alone"),
+        (["own.npz", "own/own.npz"], "several of the files are named own.npz; give each file once, "),
+        (["notes.txt"], "{}/notes.txt: fits no known format; allowed: four .npy files "),
+        (["notes"], "{}/notes: fits no known format; allowed: four .npy files "),
+        (["two"], "{}/two: holds files of several formats (npy, npz); allowed: "),
+        (
+            ["two/test_images.npy", "two/test_labels.npy", "two/train_images.npy"],
+            "{}/two/test_images.npy and the other files: found neither train_labels nor y_train (.npy); needed",
+        ),
+    ],
+)
+def test_paths_that_are_not_the_files_of_a_dataset(tmp_path, names, why):
     (tmp_path / "notes.txt").touch()
-    paths = [tmp_path / "notes.txt"] if as_files else [tmp_path]
-    assert message_of(describe, "mine", paths).startswith(
-        f"{paths[0]}: fits no known format; allowed: four .npy files "
-    )
-
-
-def test_files_of_two_formats(tmp_path):
-    write(tmp_path, "npy", arrays(4, 5))
-    write(tmp_path, "npz", arrays(4, 5))
-    message = message_of(describe, "mine", [tmp_path])
-    assert message.startswith(f"{tmp_path}: holds files of several formats (npy, npz); allowed: ")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "notes.txt").touch()
+    for folder, form in (("", "npz"), ("own", "npz"), ("two", "npz"), ("two", "npy")):
+        write(tmp_path / folder, form, arrays(4, 5))
+    assert message_of(describe, "mine", [tmp_path / name for name in names]).startswith(why.format(tmp_path))
 
 
 @pytest.mark.parametrize("shape", [(5, 6, 7), (4,), (1, 2, 3, 4)])
@@ -144,39 +120,24 @@ def test_messages_name_no_temporary_file(tmp_path, form, as_files):
     )
 
 
-def test_messages_name_files_given_without_their_folder(tmp_path):
-    write(tmp_path, "npy", arrays(4, 5))
-    paths = [tmp_path / f"{name}.npy" for name in ("test_images", "test_labels", "train_images")]
-    assert message_of(describe, "mine", paths).startswith(
-        f"{paths[0]} and the other files: found neither train_labels nor y_train (.npy); needed"
-    )
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ([2**40, 0, 1, 2, 0, 1, 2], "run from 0 to 1099511627776 and lack 3 (and 1099511627772 more); "),
+        ([0] * 7, "mine: these labels occur in the test split and never in training: 1, 2 (2 of 3"),
+    ],
+)
+def test_labels_that_are_not_right(tmp_path, labels, why):
+    write(tmp_path, "npy", arrays(4, 5) | {"train_labels": np.array(labels)})
+    assert why in message_of(describe, "mine", [tmp_path])
 
 
-def test_a_label_that_is_no_number_of_a_class(tmp_path):
-    write(tmp_path, "npy", arrays(4, 5) | {"train_labels": np.array([2**40, 0, 1, 2, 0, 1, 2])})
-    message = message_of(describe, "mine", [tmp_path])
-    assert "run from 0 to 1099511627776 and lack 3 (and 1099511627772 more); " in message
-
-
-def test_data_that_are_not_right(tmp_path):
-    write(tmp_path, "npy", arrays(4, 5) | {"train_labels": np.zeros(7, int)})
-    assert "mine: these labels occur in the test split and never in training: 1, 2 (2 of 3" in (
-        message_of(describe, "mine", [tmp_path])
-    )
-
-
-def test_a_name_that_no_dataset_may_have(tmp_path):
-    write(tmp_path, "npy", arrays(4, 5))
-    script = REPOSITORY / "workflow" / "scripts" / "describe_dataset.py"
-    done = subprocess.run([sys.executable, script, "My Data", tmp_path], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stdout == ""
-    assert "found the name 'My Data' (text); allowed: lower-case letters, digits and hyphens" in done.stderr
-
-
-def test_a_name_that_yaml_reads_as_a_number(tmp_path):
+def test_a_name_may_be_a_number_to_yaml_and_no_other_text(tmp_path):
     """Only values of snakemake's --config are read as YAML."""
     write(tmp_path, "npy", arrays(4, 5))
-    script = REPOSITORY / "workflow" / "scripts" / "describe_dataset.py"
-    done = subprocess.run([sys.executable, script, "2017", tmp_path], capture_output=True, text=True, check=False)
+    done = printed("2017", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert yaml.safe_load(done.stdout)["datasets"]["2017"]["title"] == "2017"
+    done = printed("My Data", tmp_path)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "found the name 'My Data' (text); allowed: lower-case letters, digits and hyphens" in done.stderr

@@ -1,4 +1,4 @@
-"""Keras's imdb.npz: the same ids as from the raw texts, and nothing that a pickle asks for is run."""
+"""Keras's imdb.npz: its ranks become ids, and nothing that a pickle asks for is run."""
 
 import codecs
 import io
@@ -6,18 +6,15 @@ import os
 import pickle
 import warnings
 import zipfile
+from itertools import product
 
 import messages
 import numpy as np
 import pytest
 from test_reviews import ENTRY as RAW_ENTRY
-from test_reviews import TEXTS, WORD_INDEX, write_raw
 
-from trainmark.datasets.catalogue import known_formats
-from trainmark.datasets.formats import encoded_reviews, reviews
-from trainmark.datasets.prepare import read_dataset
+from trainmark.datasets.formats import encoded_reviews
 from trainmark.datasets.samples import Folders
-from trainmark.datasets.tokens import words
 from trainmark.errors import DataError
 
 ENTRY = {**RAW_ENTRY, "format": "encoded_reviews", "files": [{"name": "imdb.npz"}]}
@@ -56,11 +53,12 @@ def write_npz(folder, **changed) -> Folders:
     return Folders(raw=folder, unpacked=folder / "unpacked")
 
 
+def ids_of_test(folders) -> list:
+    return encoded_reviews.read(folders, ENTRY).splits["test"][0].tolist()
+
+
 def message_of(folders) -> str:
     return messages.message_of(encoded_reviews.read, folders, ENTRY)
-
-
-# --- what is read -------------------------------------------------------------------------------------------------
 
 
 def test_reviews_by_hand(tmp_path):
@@ -70,27 +68,22 @@ def test_reviews_by_hand(tmp_path):
     # a vocabulary of 12 ends with rank 8; six ids; the file's own order
     assert ids.tolist() == [[0, 0, 1, 7, 7, 7], [0, 0, 0, 0, 0, 1], [5, 6, 2, 8, 11, 2]]
     assert labels.tolist() == [1, 0, 1]
-    ids, labels = found.splits["test"]
-    assert ids.tolist() == [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
-    assert labels.tolist() == [0, 1]
+    assert [part.tolist() for part in found.splits["test"]] == [TEST_IDS, [0, 1]]
     for ids, labels in found.splits.values():
         assert ids.dtype == np.int32 and labels.dtype == np.int64
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_what_numpy_writes(tmp_path, save):
-    expected = encoded_reviews.read(write_npz(tmp_path), ENTRY)
+TEST_IDS = [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
+
+
+def test_what_numpy_writes(tmp_path):
     arrays = {f"x_{split}": objects(ranks) for split, ranks in RANKS.items()}
-    save(tmp_path / "imdb.npz", **arrays, **{f"y_{split}": np.array(labels) for split, labels in LABELS.items()})
-    found = encoded_reviews.read(Folders(tmp_path, tmp_path), ENTRY)
-    for split in ("train", "test"):
-        for left, right in zip(found.splits[split], expected.splits[split], strict=True):
-            assert np.array_equal(left, right)
-
-
-def test_version_2_of_npy(tmp_path):
-    folders = write_npz(tmp_path, x_test=npy(objects(RANKS["test"]), version=(2, 0)))
-    assert encoded_reviews.read(folders, ENTRY).splits["test"][0][:, -1].tolist() == [4, 6]
+    labels = {f"y_{split}": np.array(labels, ">i8") for split, labels in LABELS.items()}
+    np.savez(tmp_path / "imdb.npz", **arrays, **labels)
+    ids, labels = encoded_reviews.read(Folders(tmp_path, tmp_path), ENTRY).splits["test"]
+    assert ids.tolist() == TEST_IDS and labels.tolist() == [0, 1] and labels.dtype == np.int64
+    version_2 = write_npz(tmp_path, x_test=npy(objects(RANKS["test"]), version=(2, 0)))
+    assert ids_of_test(version_2) == TEST_IDS
 
 
 def test_a_pickle_of_python_2_and_of_numpy_1(tmp_path):
@@ -98,45 +91,7 @@ def test_a_pickle_of_python_2_and_of_numpy_1(tmp_path):
     reconstruct = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tU\x01btR"
     dtype = b"cnumpy\ndtype\n(U\x02O8K\x00K\x01tR(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb"
     state = b"(K\x01(K\x02t" + dtype + b"I00\n](](K\x01e](K\x02K\x03eetb"
-    folders = write_npz(tmp_path, x_test=npy_with(b"\x80\x02" + reconstruct + state + b"."))
-    assert encoded_reviews.read(folders, ENTRY).splits["test"][0].tolist() == [[0, 0, 0, 0, 1, 4], [0, 0, 0, 1, 5, 6]]
-
-
-@pytest.mark.parametrize("dtype", ["<i4", ">i8", "u1", "|i1"])
-def test_labels_of_any_integer_type(tmp_path, dtype):
-    folders = write_npz(tmp_path, y_train=npy(np.array(LABELS["train"], dtype)))
-    labels = encoded_reviews.read(folders, ENTRY).splits["train"][1]
-    assert labels.tolist() == [1, 0, 1] and labels.dtype == np.int64
-
-
-@pytest.mark.parametrize("length", [1, 3, 6, 400])
-@pytest.mark.parametrize("vocabulary_size", [4, 8, 12, 5000])
-def test_raw_and_encoded_reviews_become_the_same_ids(tmp_path, length, vocabulary_size):
-    """A word that the index does not know has no rank; here it has one that is beyond every vocabulary."""
-    contents = {}
-    for split in ("train", "test"):
-        names = [name for name in TEXTS if name.startswith(split)]
-        ranks = [[WORD_INDEX.get(word, 88_584) for word in words(TEXTS[name])] for name in names]
-        contents[f"x_{split}"] = npy(objects(ranks))
-        contents[f"y_{split}"] = npy(np.array([int("/pos/" in name) for name in names]))
-    sizes = {"sequence_length": length, "vocabulary_size": vocabulary_size}
-    encoded = encoded_reviews.read(write_npz(tmp_path, **contents), {**ENTRY, **sizes})
-    raw = reviews.read(write_raw(tmp_path), {**RAW_ENTRY, **sizes})
-    for split in ("train", "test"):
-        assert in_any_order(encoded.splits[split]) == in_any_order(raw.splits[split])
-
-
-def in_any_order(split) -> list:
-    ids, labels = split
-    return sorted(zip(labels.tolist(), ids.tolist(), strict=True))
-
-
-def test_the_format_is_found_by_its_name(tmp_path):
-    assert known_formats()["encoded_reviews"].kind == "tokens"
-    assert read_dataset(write_npz(tmp_path), ENTRY).splits["test"][0].shape == (2, 6)
-
-
-# --- pickles that ask for more than an array ----------------------------------------------------------------------
+    assert ids_of_test(write_npz(tmp_path, x_test=npy_with(b"\x80\x02" + reconstruct + state + b"."))) == TEST_IDS
 
 
 class Gadget:
@@ -157,7 +112,6 @@ def hostile_calls(target) -> dict:
     return {
         "posix.system": Gadget(os.system, command),
         "builtins.eval": Gadget(eval, f"open({str(target)!r}, 'w')"),
-        "builtins.exec": Gadget(exec, f"open({str(target)!r}, 'w')"),
         "posix.mkdir": Gadget(os.mkdir, str(target)),
         "numpy.load": Gadget(np.load, poisoned, None, True),
         "builtins.getattr": Gadget(getattr, target, "touch"),
@@ -166,7 +120,7 @@ def hostile_calls(target) -> dict:
     }
 
 
-RUNNING = ["posix.system", "builtins.eval", "builtins.exec", "posix.mkdir", "numpy.load"]
+RUNNING = ["posix.system", "builtins.eval", "posix.mkdir", "numpy.load"]
 PLACES = {
     "instead of the array": lambda gadget: gadget,
     "as a review": lambda gadget: objects([gadget, [1]]),
@@ -175,27 +129,23 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", [*RUNNING, "builtins.getattr", "_codecs.encode", "builtins.list"])
-def test_a_pickle_that_would_run_something(tmp_path, name, place):
+@pytest.mark.parametrize(
+    ("name", "place", "protocol"),
+    [
+        *product([*RUNNING, "builtins.getattr", "_codecs.encode", "builtins.list"], PLACES, [4]),
+        *product(["builtins.eval"], ["as the state"], range(pickle.HIGHEST_PROTOCOL + 1)),
+    ],
+)
+def test_a_pickle_that_would_run_something(tmp_path, name, place, protocol):
     target = tmp_path / "run"
-    pickled = pickle.dumps(PLACES[place](hostile_calls(target)[name]), 4)
+    pickled = pickle.dumps(PLACES[place](hostile_calls(target)[name]), protocol)
+    name = name.replace("builtins", "__builtin__") if protocol < 3 else name
     assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, name)
     assert not target.exists(), "it was run"
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_under_no_protocol_is_anything_run(tmp_path, protocol):
-    target = tmp_path / "run"
-    for name in RUNNING:
-        pickled = pickle.dumps([hostile_calls(target)[name]], protocol)
-        old_name = name.replace("builtins", "__builtin__") if protocol < 3 else name
-        assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, old_name)
-    assert not target.exists(), "it was run"
-
-
 def refusal(folder, asked) -> str:
-    return f"{folder}/imdb.npz: x_test.npy asks for '{asked}', which no array needs; it was not run; delete the file"
+    return f"{folder}/imdb.npz: x_test.npy asks for {asked!r}, which no array needs; it was not run; delete the file"
 
 
 @pytest.mark.parametrize("name", RUNNING)
@@ -209,25 +159,14 @@ def test_the_hostile_pickles_would_work_elsewhere(tmp_path, name):
 @pytest.mark.parametrize(
     "asked",
     [
-        ("numpy", "fromfile"), ("numpy", "memmap"), ("numpy", "ndarray.tofile"), ("numpy.core.multiarray", "scalar"),
-        ("numpy._core.numeric", "_frombuffer"), ("builtins", "bytearray"), ("copyreg", "_reconstructor"),
-        ("os", "system"),
-        ("trainmark.errors", "DataError"), ("this", "s"), ("", ""), ("no such\tmodule", "'\"\\"),
+        ("numpy", "fromfile"), ("numpy", "ndarray.tofile"), ("m" * 200, "n"), ("numpy.core.multiarray", "scalar"),
+        ("numpy._core.numeric", "_frombuffer"), ("builtins", "bytearray"), ("trainmark.errors", "DataError"), ("", ""),
+        ("no such\tmodule", "'\"\\"),
     ],
 )  # fmt: skip
 def test_only_what_an_array_needs_may_be_named(tmp_path, asked):
-    module, name = asked
     pickled = b"\x80\x04" + b"".join(b"\x8c" + bytes([len(part)]) + part.encode() for part in asked) + b"\x93)R."
-    message = message_of(write_npz(tmp_path, x_test=npy_with(pickled)))
-    asked_for = repr(f"{module}.{name}")
-    assert message == (
-        f"{tmp_path}/imdb.npz: x_test.npy asks for {asked_for}, which no array needs; it was not run; delete the file"
-    )
-
-
-def test_a_long_name_is_shown_shortened(tmp_path):
-    pickled = b"\x80\x04X" + (1000).to_bytes(4, "little") + b"m" * 1000 + b"\x8c\x01n\x93."
-    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, "m" * 80)
+    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == refusal(tmp_path, ".".join(asked)[:80])
 
 
 def test_a_module_that_is_named_is_not_imported(tmp_path, monkeypatch):
@@ -249,9 +188,8 @@ def test_a_module_that_is_named_is_not_imported(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_a_pickle_that_is_damaged_or_no_array(tmp_path, pickled):
-    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == (
-        f"{tmp_path}/imdb.npz: x_test.npy is not a pickled array; delete the file and download it again"
-    )
+    message = message_of(write_npz(tmp_path, x_test=npy_with(pickled)))
+    assert message.startswith(f"{tmp_path}/imdb.npz: x_test.npy is not a pickled array; ")
 
 
 def test_a_pickle_leaves_the_reader_as_it_was(tmp_path):
@@ -262,101 +200,48 @@ def test_a_pickle_leaves_the_reader_as_it_was(tmp_path):
     assert dict(vars(encoded_reviews._Described)) == before
 
 
-# --- files that hold something else -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "ranks",
-    [[0], [-1], [2**31], [True], [1.0], ["1"], [None], [[1]], (1,), "1", 1, None, {1: 1}, [1, 2, 0]],
-)
+@pytest.mark.parametrize("ranks", [[0], [2**31], [True], [1.0], ["1"], [[1]], (1,), "1", None, [1, 2, 0]])
 def test_a_review_that_is_no_list_of_ranks(tmp_path, ranks):
-    assert message_of(write_npz(tmp_path, x_test=npy(objects([[1], ranks])))) == (
-        f"{tmp_path}/imdb.npz: x_test.npy: review 1 (from 0) is not a list of word ranks from 1 to 2147483647"
-    )
+    message = message_of(write_npz(tmp_path, x_test=npy(objects([[2**31 - 1], ranks]))))
+    assert message.endswith("x_test.npy: review 1 (from 0) is not a list of word ranks from 1 to 2147483647")
 
 
-def test_the_highest_rank(tmp_path):
-    folders = write_npz(tmp_path, x_test=npy(objects([[2**31 - 1], [1]])))
-    assert encoded_reviews.read(folders, ENTRY).splits["test"][0][0].tolist() == [0, 0, 0, 0, 1, 2]
+REVIEWS = [
+    (npy(np.zeros((2, 3), int)), "holds int64 (2, 3); it must hold one list for each review"),
+    (npy(np.array([1, 2])), "holds int64 (2,); "),
+    (npy(np.array([[[1], [2]]], object)), "holds object (1, 2, 1); "),
+    (npy(np.array(None)), "holds object (); "),
+    (npy_with(pickle.dumps(np.array([1, 2]), 4)), "is a pickled array of numbers; it must hold one list for each rev"),
+    (npy_with(pickle.dumps(objects([[1]]), 4)), "announces 2 reviews and holds 1; download it again"),
+    (npy_with(pickle.dumps(objects([[1]] * 3), 4)), "announces 2 reviews and holds 3; "),
+    (npy(objects([[1]])), "holds 1 reviews and y_test.npy 2 labels; each review needs one label, "),
+]
+LABELS_OF_TEST = [
+    (npy(np.array([0, 2])), "holds labels from 0 to 2; they must be 0 or 1"),
+    (npy(np.array([-1, 1])), "holds labels from -1 to 1; "),
+    (npy(objects([0, 1])), f"holds {len(npy(objects([0, 1]))) - 128} bytes of object (2,); "),  # a pickle: not read
+    (npy(np.array([0.0, 1.0])), "holds 16 bytes of float64 (2,); it must hold one integer for each review"),
+    (npy(np.array([False, True])), "holds 2 bytes of bool (2,); "),
+    (npy(np.array([[0, 1]])), "holds 16 bytes of int64 (1, 2); "),
+    (npy(np.array([0, 1]))[:-1], "holds 15 bytes of int64 (2,); "),
+    (npy(np.array([0, 1])) + b"x", "holds 17 bytes of int64 (2,); "),
+    # A number of labels that would not fit into memory: only their bytes are counted.
+    (npy_with(b"", GOOD_HEADER.replace("|O", "<i8").replace("2", "2" * 30)), f"holds 0 bytes of int64 ({'2' * 30},); "),
+]
 
 
 @pytest.mark.parametrize(
-    ("array", "held"),
-    [
-        (np.zeros((2, 3), int), "int64 (2, 3)"),
-        (np.array([1, 2]), "int64 (2,)"),
-        (np.array([[[1], [2]]], object), "object (1, 2, 1)"),
-        (np.array(None), "object ()"),
-    ],
+    ("name", "content", "why"),
+    [*(("x_test", *case) for case in REVIEWS), *(("y_test", *case) for case in LABELS_OF_TEST)],
 )
-def test_reviews_that_are_no_list_each(tmp_path, array, held):
-    assert message_of(write_npz(tmp_path, x_test=npy(array))) == (
-        f"{tmp_path}/imdb.npz: x_test.npy holds {held}; it must hold one list for each review"
-    )
-
-
-def test_a_pickled_array_of_numbers(tmp_path):
-    assert message_of(write_npz(tmp_path, x_test=npy_with(pickle.dumps(np.array([1, 2]), 4)))) == (
-        f"{tmp_path}/imdb.npz: x_test.npy is a pickled array of numbers; it must hold one list for each review"
-    )
-
-
-@pytest.mark.parametrize("held", [1, 3])
-def test_a_header_that_announces_another_number(tmp_path, held):
-    pickled = pickle.dumps(objects([[1]] * held), 4)
-    assert message_of(write_npz(tmp_path, x_test=npy_with(pickled))) == (
-        f"{tmp_path}/imdb.npz: x_test.npy announces 2 reviews and holds {held}; download it again"
-    )
-
-
-@pytest.mark.parametrize("labels", [[0, 1], [0, 1, 1, 0], []])
-def test_reviews_and_labels_that_do_not_go_together(tmp_path, labels):
-    assert message_of(write_npz(tmp_path, y_train=npy(np.array(labels, int)))) == (
-        f"{tmp_path}/imdb.npz: x_train.npy holds 3 reviews and y_train.npy {len(labels)} labels; "
-        "each review needs one label, and there must be at least one review"
-    )
+def test_an_array_of_something_else(tmp_path, name, content, why):
+    message = message_of(write_npz(tmp_path, **{name: content}))
+    assert message.startswith(f"{tmp_path}/imdb.npz: {name}.npy {why}")
 
 
 def test_a_split_without_reviews(tmp_path):
-    assert message_of(write_npz(tmp_path, x_test=npy(objects([])), y_test=npy(np.array([], int)))) == (
-        f"{tmp_path}/imdb.npz: x_test.npy holds 0 reviews and y_test.npy 0 labels; "
-        "each review needs one label, and there must be at least one review"
-    )
-
-
-@pytest.mark.parametrize(("labels", "run"), [([0, 2], "0 to 2"), ([-1, 1], "-1 to 1"), ([7, 7], "7 to 7")])
-def test_labels_out_of_range(tmp_path, labels, run):
-    assert message_of(write_npz(tmp_path, y_test=npy(np.array(labels)))) == (
-        f"{tmp_path}/imdb.npz: y_test.npy holds labels from {run}; they must be 0 or 1"
-    )
-
-
-@pytest.mark.parametrize(
-    ("content", "held"),
-    [
-        (npy(np.array([0.0, 1.0])), "16 bytes of float64 (2,)"),
-        (npy(np.array([False, True])), "2 bytes of bool (2,)"),
-        (npy(np.array([[0, 1]])), "16 bytes of int64 (1, 2)"),
-        (npy(np.array([0, 1]))[:-1], "15 bytes of int64 (2,)"),
-        (npy(np.array([0, 1])) + b"x", "17 bytes of int64 (2,)"),
-        (npy_with(b"", GOOD_HEADER.replace("|O", "<i8").replace("2", "2" * 30)), f"0 bytes of int64 ({'2' * 30},)"),
-    ],
-)
-def test_labels_that_are_no_integers(tmp_path, content, held):
-    # The long number would not fit into memory; only its bytes are counted.
-    assert message_of(write_npz(tmp_path, y_test=content)) == (
-        f"{tmp_path}/imdb.npz: y_test.npy holds {held}; it must hold one integer for each review"
-    )
-
-
-def test_labels_that_are_pickled_are_not_unpickled(tmp_path):
-    target = tmp_path / "run"
-    pickled = pickle.dumps(hostile_calls(target)["posix.system"])
-    assert message_of(write_npz(tmp_path, y_test=npy_with(pickled))) == (
-        f"{tmp_path}/imdb.npz: y_test.npy holds {len(pickled)} bytes of object (2,); it must hold one integer for "
-        "each review"
-    )
-    assert not target.exists()
+    message = message_of(write_npz(tmp_path, x_test=npy(objects([])), y_test=npy(np.array([], int))))
+    assert "x_test.npy holds 0 reviews and y_test.npy 0 labels; " in message
 
 
 @pytest.mark.parametrize("member", ["x_train", "y_test"])
@@ -372,13 +257,9 @@ def test_labels_that_are_pickled_are_not_unpickled(tmp_path):
 )  # fmt: skip
 def test_no_npy_file(tmp_path, member, content, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert message_of(write_npz(tmp_path, **{member: content})) == (
-        f"{tmp_path}/imdb.npz: {member}.npy is not a .npy file of version 1 or 2; download it again"
-    )
+    message = message_of(write_npz(tmp_path, **{member: content}))
+    assert message.startswith(f"{tmp_path}/imdb.npz: {member}.npy is not a .npy file of version 1 or 2; ")
     assert not (tmp_path / "run").exists()
-
-
-# --- the zip ------------------------------------------------------------------------------------------------------
 
 
 def not_whole(folder, reason) -> str:
@@ -386,27 +267,12 @@ def not_whole(folder, reason) -> str:
 
 
 def test_an_entry_without_the_file(tmp_path):
-    with pytest.raises(DataError) as caught:
-        encoded_reviews.read(Folders(tmp_path, tmp_path), {**ENTRY, "files": [{"name": "imdb.zip"}]})
-    assert str(caught.value) == (
-        f"{tmp_path}: the files of the catalogue entry are imdb.zip; "
-        "the format encoded_reviews needs exactly one file like Keras's imdb.npz (.npz) among them"
-    )
+    entry = {**ENTRY, "files": [{"name": "imdb.zip"}]}
+    message = messages.message_of(encoded_reviews.read, Folders(tmp_path, tmp_path), entry)
+    assert message.startswith(f"{tmp_path}: the files of the catalogue entry are imdb.zip; the format encoded_reviews ")
 
 
-@pytest.mark.parametrize("content", [b"", b"<html>log in first</html>", npy(np.array([0, 1]))])
-def test_no_zip(tmp_path, content):
-    folders = write_npz(tmp_path)
-    (tmp_path / "imdb.npz").write_bytes(content)
-    assert message_of(folders) == not_whole(tmp_path, "File is not a zip file")
-
-
-def test_no_file(tmp_path):
-    reason = f"[Errno 2] No such file or directory: '{tmp_path}/imdb.npz'"
-    assert message_of(Folders(tmp_path, tmp_path)) == not_whole(tmp_path, reason)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+@pytest.mark.parametrize("share", [0, 0.1, 0.99])
 def test_cut_off(tmp_path, share):
     folders = write_npz(tmp_path)
     path = tmp_path / "imdb.npz"
@@ -414,17 +280,11 @@ def test_cut_off(tmp_path, share):
     assert message_of(folders) == not_whole(tmp_path, "File is not a zip file")
 
 
-def test_missing_members(tmp_path):
+def test_a_file_or_a_member_that_is_not_there(tmp_path):
+    reason = f"[Errno 2] No such file or directory: '{tmp_path}/imdb.npz'"
+    assert message_of(Folders(tmp_path, tmp_path)) == not_whole(tmp_path, reason)
     folders = write_npz(tmp_path, x_train=None, y_test=None)
     assert message_of(folders) == not_whole(tmp_path, "x_train.npy, y_test.npy not in it")
-
-
-def test_a_damaged_member(tmp_path):
-    np.savez(tmp_path / "imdb.npz", x_train=1, y_train=2, x_test=3, y_test=4)
-    path = tmp_path / "imdb.npz"
-    content = path.read_bytes().replace((3).to_bytes(8, "little"), (5).to_bytes(8, "little"))
-    path.write_bytes(content)
-    assert message_of(Folders(tmp_path, tmp_path)) == not_whole(tmp_path, "Bad CRC-32 for file 'x_test.npy'")
 
 
 def directory_entry(content: bytearray, name: bytes) -> int:
@@ -435,25 +295,34 @@ def directory_entry(content: bytearray, name: bytes) -> int:
     return place
 
 
+ENCRYPTED = "x_test.npy is encrypted or packed in a way that numpy does not use"
+
+
 @pytest.mark.parametrize(
-    ("offset", "value"), [(8, b"\x01\x00"), (10, b"\x0c\x00"), (10, b"\x0e\x00")], ids=["encrypted", "bzip2", "lzma"]
+    ("offset", "value", "why"),
+    [
+        (8, b"\x01\x00", ENCRYPTED),
+        (10, b"\x0c\x00", ENCRYPTED),  # by bzip2
+        (16, b"\x00\x00\x00\x00", "Bad CRC-32 for file 'x_test.npy'"),
+        (24, b"\xe8\x03\x00\x00", "Bad CRC-32 for file 'x_test.npy'"),  # a bomb that announces less than it holds
+    ],
 )
-def test_members_that_numpy_would_not_have_written(tmp_path, offset, value):
-    folders = write_npz(tmp_path)
+def test_members_that_numpy_would_not_have_written(tmp_path, offset, value, why):
+    folders = write_npz(tmp_path, x_test=bytes(5 << 20))
     path = tmp_path / "imdb.npz"
     content = bytearray(path.read_bytes())
     place = directory_entry(content, b"x_test.npy") + offset
-    content[place : place + 2] = value
+    content[place : place + len(value)] = value
     path.write_bytes(content)
-    assert message_of(folders) == not_whole(
-        tmp_path, "x_test.npy is encrypted or packed in a way that numpy does not use"
-    )
+    assert message_of(folders) == not_whole(tmp_path, why)
 
 
 def test_a_bomb_that_is_announced(tmp_path, monkeypatch):
     sizes = sum(len(content) for content in read_members(write_npz(tmp_path)).values())
     monkeypatch.setattr(encoded_reviews, "MAX_BYTES", sizes)
-    assert encoded_reviews.read(write_npz(tmp_path), ENTRY).kind == "tokens"
+    unpickled = pickle.dumps(Gadget(os.system, f"touch {tmp_path / 'run'}"))
+    assert ids_of_test(write_npz(tmp_path, x_valid=unpickled)) == TEST_IDS, "other members count nothing"
+    assert not (tmp_path / "run").exists()
     monkeypatch.setattr(encoded_reviews, "MAX_BYTES", sizes - 1)
     reason = f"its .npy files announce more than {sizes - 1} bytes"
     assert message_of(write_npz(tmp_path)) == not_whole(tmp_path, reason)
@@ -464,45 +333,25 @@ def read_members(folders) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_a_bomb_that_announces_less_than_it_holds(tmp_path):
-    folders = write_npz(tmp_path, x_test=bytes(50 << 20))
-    path = tmp_path / "imdb.npz"
-    content = bytearray(path.read_bytes())
-    place = directory_entry(content, b"x_test.npy") + 24
-    content[place : place + 4] = (1000).to_bytes(4, "little")
-    path.write_bytes(content)
-    assert message_of(folders) == not_whole(tmp_path, "Bad CRC-32 for file 'x_test.npy'")
-
-
-def test_other_members_are_not_read(tmp_path):
-    folders = write_npz(tmp_path, x_valid=pickle.dumps(Gadget(os.system, f"touch {tmp_path / 'run'}")))
-    assert len(encoded_reviews.read(folders, ENTRY).splits) == 2
-    assert not (tmp_path / "run").exists()
-
-
 def test_whatever_is_damaged_is_a_data_error_or_read(tmp_path):
     """Bytes changed in the zip, and in the members of a good zip."""
     folders = write_npz(tmp_path)
-    good, members = (tmp_path / "imdb.npz").read_bytes(), read_members(folders)
+    contents = {None: (tmp_path / "imdb.npz").read_bytes(), **read_members(folders)}
     generator = np.random.default_rng(0)
     refused = 0
-    for attempt in range(600):
-        if attempt % 2:
-            (tmp_path / "imdb.npz").write_bytes(changed(good, generator))
+    for attempt in range(200):
+        name = list(contents)[attempt // 2 % 4 + 1] if attempt % 2 else None
+        content = bytearray(contents[name])
+        for place in generator.integers(0, len(content), generator.integers(1, 4)):
+            content[place] = generator.integers(0, 256)
+        if name:
+            write_npz(tmp_path, **{name.removesuffix(".npy"): bytes(content)})
         else:
-            name = sorted(members)[attempt // 2 % 4]
-            write_npz(tmp_path, **{name.removesuffix(".npy"): changed(members[name], generator)})
+            (tmp_path / "imdb.npz").write_bytes(content)
         try:
             with warnings.catch_warnings(action="ignore"):  # numpy warns of odd headers
                 encoded_reviews.read(folders, ENTRY)
         except DataError as error:
             refused += 1
             assert "\n" not in str(error)
-    assert refused > 300
-
-
-def changed(content: bytes, generator) -> bytes:
-    content = bytearray(content)
-    for place in generator.integers(0, len(content), generator.integers(1, 4)):
-        content[place] = generator.integers(0, 256)
-    return bytes(content)
+    assert refused > 100

@@ -14,7 +14,6 @@ from PIL import Image
 from scipy.io import savemat
 
 from trainmark.datasets.formats.ilsvrc2012 import KIT, TEST, TRAIN, read
-from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Folders
 
 WNIDS = ["n01440764", "n02084071", "n03445777"]
@@ -35,17 +34,8 @@ def jpeg(seed: int) -> bytes:
 
 def meta(id_of_wnid=ID_OF_WNID, **variables) -> bytes:
     """The kit's meta.mat: a struct array `synsets` of column layout, as MATLAB writes it."""
-    fields = [
-        "ILSVRC2012_ID",
-        "WNID",
-        "words",
-        "gloss",
-        "num_children",
-        "children",
-        "wordnet_height",
-        "num_train_images",
-    ]
-    synsets = np.zeros((len(id_of_wnid), 1), [(field, object) for field in fields])
+    fields = "ILSVRC2012_ID,WNID,words,gloss,num_children,children,wordnet_height,num_train_images"
+    synsets = np.zeros((len(id_of_wnid), 1), [(field, object) for field in fields.split(",")])
     for row, (wnid, number) in enumerate(id_of_wnid.items()):
         children = np.array([[1.0, 2.0]]) if wnid == "n00001740" else np.zeros((1, 0))
         synsets[row, 0] = (
@@ -78,15 +68,12 @@ def folders(tmp_path):
     return Folders(tmp_path / "raw", tmp_path / "unpacked")
 
 
-def entry(folders, **options) -> dict:
+def entry(folders) -> dict:
     """The catalogue's entry, of three classes."""
-    contents = {name: (folders.raw / name).read_bytes() for name in (TRAIN, TEST, KIT)}
-    digests = [
-        {"name": TRAIN, "sha256": hashlib.sha256(contents[TRAIN]).hexdigest(), "urls": []},
-        {"name": TEST, "sha256": hashlib.sha256(contents[TEST]).hexdigest(), "urls": []},
-        {"name": KIT, "md5": hashlib.md5(contents[KIT]).hexdigest(), "urls": []},
-    ]
-    return {"title": "Small", "format": "ilsvrc2012", "classes": 3, "files": digests, **options}
+    files = []
+    for name, kind in ((TRAIN, "sha256"), (TEST, "sha256"), (KIT, "md5")):
+        files.append({"name": name, kind: hashlib.new(kind, (folders.raw / name).read_bytes()).hexdigest(), "urls": []})
+    return {"title": "Small", "format": "ilsvrc2012", "classes": 3, "files": files}
 
 
 TRAIN_LIST = [(f"train/{wnid}/{wnid}_{number}.JPEG", label) for label, wnid in enumerate(WNIDS) for number in (18, 2)]
@@ -97,16 +84,12 @@ LABELS = [0, 2, 1, 2]
 def test_classes_are_numbered_in_the_order_of_their_wnids(folders):
     dataset = read(folders, entry(folders))
     assert (dataset.root, dataset.class_names) == (folders.unpacked, WNIDS)
+    assert not list(folders.unpacked.rglob("*.tar")), "the class archives are not kept a second time"
+    assert all((folders.unpacked / path).is_file() for entries in dataset.splits.values() for path, _ in entries)
     assert dataset.splits == {
         "train": TRAIN_LIST,
         "test": [(f"val/ILSVRC2012_val_{number:08}.JPEG", label) for number, label in enumerate(LABELS, 1)],
     }
-
-
-def test_the_archives_end_to_end(folders, tmp_path):
-    manifest = prepare(tmp_path / "prepared", "small", entry(folders), read(folders, entry(folders)), [], 2)
-    assert manifest["samples"] == {"train": 6, "test": 4} and manifest["unreadable"] == []
-    assert not list(folders.unpacked.rglob("*.tar")), "the class archives are not kept a second time"
 
 
 def test_archives_made_again_by_macos(folders):
@@ -135,10 +118,7 @@ def test_a_folder_of_classes(folders, tmp_path):
 def test_an_entry_that_lacks_archives(folders, names, lacking):
     said = entry(folders)
     said["files"] = [file for file in said["files"] if file["name"] in names]
-    assert (
-        message_of(read, folders, said)
-        == f"Small: its `files` lack {lacking}; all three archives are needed, under these names"
-    )
+    assert message_of(read, folders, said).startswith(f"Small: its `files` lack {lacking}; all three archives are ")
 
 
 def broken_bits(content: bytes) -> bytes:
@@ -149,58 +129,45 @@ def broken_bits(content: bytes) -> bytes:
 TABLES = {
     "nothing": (b"", "MatReadError"),
     "text": (b"n01440764 1\n" * 30, "ValueError"),
-    "cut off": (meta()[:200], "*"),
-    "damaged": (broken_bits(meta()), "*"),
+    "cut off": (meta()[:200], ""),
+    "damaged": (broken_bits(meta()), ""),
     "no synsets": (meta(other=1.0), "KeyError"),
     "numbers for synsets": (meta(synsets=np.zeros((3, 1))), "AttributeError"),
     "synsets without ids": (meta(synsets={"WNID": "n01440764"}), "AttributeError"),
     "ids that are none": (meta(synsets={"ILSVRC2012_ID": "one", "WNID": "n01440764"}), "ValueError"),
+    "not there": (None, "OSError"),
 }
 
 
 @pytest.mark.parametrize(("table", "kind"), TABLES.values(), ids=TABLES)
 def test_a_table_of_synsets_that_is_none(folders, table, kind):
-    (folders.raw / KIT).write_bytes(kit(table))
+    content = gzip.compress(tar({"readme.txt": b"another kit"})) if table is None else kit(table)
+    (folders.raw / KIT).write_bytes(content)
     message = message_of(read, folders, entry(folders))
     path = folders.unpacked / "devkit" / DATA / "meta.mat"
-    beginning = f"{path} is not the development kit's table of synsets ("
-    assert message.startswith(beginning) and message.endswith(")")
-    assert kind in ("*", message.removeprefix(beginning)[:-1])
+    assert message.startswith(f"{path} is not the development kit's table of synsets ({kind}")
 
 
-def test_a_kit_without_its_files(folders):
-    (folders.raw / KIT).write_bytes(gzip.compress(tar({"readme.txt": b"another kit"})))
-    path = folders.unpacked / "devkit" / DATA / "meta.mat"
-    assert message_of(read, folders, entry(folders)) == (
-        f"{path} is not the development kit's table of synsets (OSError)"
-    )
+NO_CLASS, OTHER_LENGTH = "does not give a trained class for every image ({})", "has {} labels, and {{val}} 4 images; "
 
 
 @pytest.mark.parametrize(
     ("truth", "why"),
     [
-        (b"2\n1\n3\n9\n", "KeyError(9)"),
-        (b"2\n1\n3\n4\n", "KeyError('n00001740')"),
-        (b"2\n1\n3\none\n", "ValueError(\"invalid literal for int() with base 10: 'one'\")"),
+        (b"2\n1\n3\n9\n", NO_CLASS.format("KeyError(9)")),
+        (b"2\n1\n3\n4\n", NO_CLASS.format("KeyError('n00001740')")),
+        (b"2\n1\n3\none\n", NO_CLASS.format("ValueError(\"invalid literal for int() with base 10: 'one'\")")),
+        (b"", OTHER_LENGTH.format(0)),
+        (b"2\n1\n3\n", OTHER_LENGTH.format(3)),
+        (b"2\n1\n3\n1\n1\n", OTHER_LENGTH.format(5)),
     ],
-    ids=["an id that is none", "an id that groups others", "no number"],
+    ids=["an id that is none", "an id that groups others", "no number", "nothing", "one less", "one more"],
 )
 def test_a_ground_truth_that_is_none(folders, truth, why):
     (folders.raw / KIT).write_bytes(kit(truth=truth))
     path = folders.unpacked / "devkit" / DATA / "ILSVRC2012_validation_ground_truth.txt"
-    assert message_of(read, folders, entry(folders)) == (
-        f"{path} does not give a trained class for every image ({why})"
-    )
-
-
-@pytest.mark.parametrize("truth", [b"", b"2\n1\n3\n", b"2\n1\n3\n1\n1\n"])
-def test_a_ground_truth_of_another_length(folders, truth):
-    (folders.raw / KIT).write_bytes(kit(truth=truth))
-    path = folders.unpacked / "devkit" / DATA / "ILSVRC2012_validation_ground_truth.txt"
-    assert message_of(read, folders, entry(folders)) == (
-        f"{path} has {len(truth.split())} labels, and {folders.unpacked / 'val'} 4 images; "
-        f"delete {folders.unpacked} and run again"
-    )
+    expected = f"{path} {why.replace('{val}', str(folders.unpacked / 'val'))}"
+    assert message_of(read, folders, entry(folders)).startswith(expected)
 
 
 @pytest.mark.parametrize("name", [TRAIN, TEST, KIT])
@@ -213,5 +180,4 @@ def test_an_archive_that_is_cut_off(folders, name):
 def test_a_class_without_images(folders):
     classes = {f"{wnid}.tar": tar({f"{wnid}_1.JPEG": jpeg(1)} if wnid != WNIDS[1] else {}) for wnid in WNIDS}
     (folders.raw / TRAIN).write_bytes(tar(classes))
-    message = message_of(read, folders, entry(folders))
-    assert WNIDS[1] in message
+    assert WNIDS[1] in message_of(read, folders, entry(folders))

@@ -1,14 +1,12 @@
 """Image files in lists of `<path> <label>` lines: what is read, and what is refused before anything is trained."""
 
-import zipfile
-
+import mirrors
 import pytest
 from messages import message_of
 
 from trainmark.datasets.catalogue import own_files
 from trainmark.datasets.formats.image_list import read
 from trainmark.datasets.prepare import prepare
-from trainmark.datasets.samples import Folders
 from trainmark.files.checksums import sha256_of
 
 
@@ -25,11 +23,6 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def folders(tmp_path):
-    return Folders(tmp_path / "raw", tmp_path / "unpacked")
-
-
-@pytest.fixture
 def listed(root):
     lists = {"test": "check.txt", "train": "fit.txt"}
     return {"title": "Mine", "format": "image_list", "folder": str(root), "lists": lists}
@@ -38,21 +31,21 @@ def listed(root):
 def test_lists_say_which_images_there_are(root, folders, listed):
     dataset = read(folders, listed)
     assert (dataset.root, dataset.kind, dataset.class_names) == (root, "image_lists", ["0", "1"])
+    assert read(folders, {**listed, "class_names": ["a", "b"]}).class_names == ["a", "b"]
     assert list(dataset.splits.items()) == [
         ("train", [("train/cat/a b.png", 0), ("train/dog/2.png", 1)]),
         ("test", [("val/cat/1.png", 0), ("val/dog/1.png", 1)]),
     ], "in this order, however the config has it: the content hash hangs on it"
 
 
-def test_class_names_of_the_entry_are_taken(folders, listed):
-    assert read(folders, {**listed, "class_names": ["a", "b"]}).class_names == ["a", "b"]
-
-
-def test_images_start_at_the_root_and_lists_at_the_folder(root, folders, listed):
+def test_images_start_at_the_root_and_lists_at_the_folder_or_elsewhere(root, folders, listed, tmp_path, monkeypatch):
+    """As where the images are many people's, and each has lists of some classes."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.txt").write_text("cat/a b.png 0\ndog/2.png 1\n")
     (root / "train.txt").write_text("cat/a b.png 0\ndog/2.png 1\n")
-    entry = {**listed, "root": "train", "lists": {"train": "train.txt", "test": "train.txt"}}
-    dataset = read(folders, entry)
-    assert dataset.root == root / "train" and dataset.splits["test"] == [("cat/a b.png", 0), ("dog/2.png", 1)]
+    for place in ("train.txt", "~/mine.txt", str(tmp_path / "mine.txt"), "../mine.txt"):
+        dataset = read(folders, {**listed, "root": "train", "lists": {"train": "train.txt", "test": place}})
+        assert dataset.root == root / "train" and dataset.splits["test"] == [("cat/a b.png", 0), ("dog/2.png", 1)]
 
 
 def test_the_lists_may_start_at_different_folders(root, folders, listed):
@@ -93,14 +86,6 @@ def test_a_path_is_judged_by_where_it_leads(root, folders, listed, monkeypatch, 
     assert read(folders, listed).splits["train"] == [(stored, 0), ("train/dog/2.png", 1)]
 
 
-def test_lists_may_lie_elsewhere(root, folders, listed, tmp_path, monkeypatch):
-    """As where the images are many people's, and each has lists of some classes."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (root / "fit.txt").rename(tmp_path / "mine.txt")
-    for place in ("~/mine.txt", str(tmp_path / "mine.txt"), "../mine.txt"):
-        assert len(read(folders, {**listed, "lists": {"train": place, "test": "check.txt"}}).splits["train"]) == 2
-
-
 def test_snakemake_notices_a_list_that_changes(root, listed, tmp_path):
     catalogue = {"mine": listed}
     assert own_files("mine", catalogue) == [str(root / "check.txt"), str(root / "fit.txt")]
@@ -110,82 +95,59 @@ def test_snakemake_notices_a_list_that_changes(root, listed, tmp_path):
     assert own_files("mine", catalogue) == [str(tmp_path / "elsewhere.txt"), str(root / "fit.txt")]
 
 
+FIRST = "{list}, line 1: "
+THERE = "(train/dog/2.png is there: write it so)"
+LABELS_OF_BOTH = "the labels of both splits run from 0 to 3 and lack 2; labels count from 0, and each of"
+ONLY_TESTED = "mine: these labels occur in the test split and never in training: "
 WRONG = {
-    "no label": ("train/cat/a b.png 0\ntrain/dog/2.png\n", "{list}, line 2: found 'train/dog/2.png'; a line is a path"),
-    "an empty line": ("train/cat/a b.png 0\n\n", "{list}, line 2: found ''; a line is a path, a space or tab and a"),
-    "a comment": ("# mine\n", "{list}, line 1: found '# mine'; a line is a path"),
-    "a label that is no number": ("train/dog/2.png dog\n", "{list}, line 1: found 'train/dog/2.png dog'; a line is a"),
-    "a label below zero": ("train/dog/2.png -1\n", "{list}, line 1: found 'train/dog/2.png -1'; a line is a path"),
+    "no label": ("train/cat/a b.png 0\nx.png\n", "{list}, line 2: found 'x.png'; a line is a path"),
     "an absolute path": (
         "train/cat/a b.png 0\n/etc/passwd 1\n",
         "{list}, line 2: /etc/passwd leads out of {root}; paths start there",
     ),
-    "the way up": (
-        "../1.png 0\n",
-        "{list}, line 1: ../1.png leads out of {root} to {root}/../1.png; paths start there",
-    ),
+    "the way up": ("../1.png 0\n", FIRST + "../1.png leads out of {root} to {root}/../1.png; paths start there"),
     "an absolute path through a link": (
         "{root}/link/1.png 0\n",
-        "{list}, line 1: {root}/link/1.png leads out of {root} to {root}/../elsewhere/1.png; paths start there",
+        FIRST + "{root}/link/1.png leads out of {root} to {root}/../elsewhere/1.png; paths start there",
     ),
-    "the way up from a link": (
-        "link/../1.png 0\n",
-        "{list}, line 1: link/../1.png leads out of {root} to {root}/../1.png",
-    ),
-    "an absolute path of another machine": (
+    "the way up from a link": ("link/../1.png 0\n", FIRST + "link/../1.png leads out of {root} to {root}/../1.png"),
+    "a path of another machine": (
         "/data/p/train/dog/2.png 0\n",
-        "{list}, line 1: /data/p/train/dog/2.png leads out of {root}; paths start there (train/dog/2.png is there",
+        FIRST + "/data/p/train/dog/2.png leads out of {root}; paths start there " + THERE,
     ),
-    "an absolute path of Windows": (
+    "a path of Windows": (
         "C:\\p\\train\\dog\\2.png 0\n",
-        "{list}, line 1: there is no image {root}/C:\\p\\train\\dog\\2.png; correct the line, or the `root` "
-        "of the entry (train/dog/2.png is there: write it so)",
+        FIRST + "there is no image {root}/C:\\p\\train\\dog\\2.png; correct the line, or the `root` of the ",
     ),
     "two blanks before the label": (
-        "train/cat/a b.png  0\n",
-        "{list}, line 1: there is no image {root}/train/cat/a b.png ; correct the line, or the `root` of the entry "
-        "(train/cat/a b.png is there: write it so)",
+        "train/dog/2.png  0\n",
+        FIRST + "there is no image {root}/train/dog/2.png ; correct the line, or the `root` of the entry " + THERE,
     ),
     "two labels of an image": (
         "train/cat/a b.png 0\ntrain/dog/2.png 1\n./train/cat/a b.png 1\n",
         "{list}, line 3: train/cat/a b.png has the label 1, and 0 on a line above or in the other list; each",
     ),
-    "odd characters": (
-        "a\x1b[31m.png 0\n",
-        "{list}: the file name 'a\\x1b[31m.png' has characters that cannot stand in a list; rename it",
-    ),
-    "a missing image": (
-        "train/cat/a b.png 0\ntrain/dog/3.png 1\n",
-        "{list}, line 2: there is no image {root}/train/dog/3.png; correct the line, or the `root` of the entry",
-    ),
-    "a folder in place of an image": ("train/dog 0\n", "{list}, line 1: there is no image {root}/train/dog; correct"),
-    "training labels from one": (
-        "train/cat/a b.png 1\ntrain/dog/2.png 2\n",
-        "mine: these labels occur in the test split and never in training: 0 (1 of 2 test samples)",
-    ),
-    "gaps between labels": (
-        "train/cat/a b.png 0\ntrain/dog/2.png 3\n",
-        "{list}: the labels of both splits run from 0 to 3 and lack 2; labels count from 0, and each of",
-    ),
+    "odd characters": ("a\x1b[31m.png 0\n", "{list}: the file name 'a\\x1b[31m.png' has characters that cannot stand"),
+    "a missing image": ("train/dog/3.png 1\n", FIRST + "there is no image {root}/train/dog/3.png; correct the line, "),
+    "a folder": ("train/dog 0\n", FIRST + "there is no image {root}/train/dog; correct the line"),
+    "labels from one": ("train/cat/a b.png 1\ntrain/dog/2.png 2\n", ONLY_TESTED + "0 (1 of 2 test samples)"),
+    "a class only tested": ("train/cat/a b.png 0\ntrain/dog/2.png 0\n", ONLY_TESTED + "1 (1 of 2 test samples)"),
+    "gaps between labels": ("train/cat/a b.png 0\ntrain/dog/2.png 3\n", "{list}: " + LABELS_OF_BOTH),
     "an empty list": ("", "mine, train: found no sample; each split needs one or more"),
+    "no list": (None, "{list} cannot be read as a list of images"),
 }
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG)
 def test_a_list_that_is_not_right(root, folders, listed, tmp_path, text, expected):
     link_elsewhere(root)
-    (root / "fit.txt").write_text(text.replace("{root}", str(root)))
+    if text is None:
+        (root / "fit.txt").unlink()
+    else:
+        (root / "fit.txt").write_text(text.replace("{root}", str(root)))
     message = message_of(lambda: prepare(tmp_path / "p", "mine", listed, read(folders, listed), [], 1))
-    assert message.startswith(
-        expected.replace("{list}", str(root / "fit.txt"))
-        .replace("{root}/..", str(tmp_path))
-        .replace("{root}", str(root))
-    )
-
-
-def test_a_list_that_is_not_there(root, folders, listed):
-    (root / "check.txt").unlink()
-    assert message_of(read, folders, listed).startswith(f"{root / 'check.txt'} cannot be read as a list of images")
+    expected = expected.replace("{list}", str(root / "fit.txt")).replace("{root}/..", str(tmp_path))
+    assert message.startswith(expected.replace("{root}", str(root)))
 
 
 @pytest.mark.parametrize(
@@ -199,27 +161,11 @@ def test_an_entry_with_more_classes_than_the_lists(root, folders, listed, keys, 
     assert message_of(read, folders, {**listed, **keys}).startswith(f"{root / 'fit.txt'}: {expected}")
 
 
-@pytest.mark.parametrize("keys", [{"classes": 1}, {"class_names": ["a"]}])
-def test_an_entry_with_fewer_classes_than_the_lists(folders, listed, tmp_path, keys):
-    entry = {**listed, **keys}
-    message = message_of(lambda: prepare(tmp_path / "p", "mine", entry, read(folders, entry), [], 1))
-    assert message == "mine, train: labels run from 0 to 1; allowed for 1 classes: 0 to 0"
-
-
-def test_a_class_that_is_only_tested(root, folders, listed, tmp_path):
-    (root / "check.txt").write_text("val/cat/1.png 0\nval/dog/1.png 2\n")
-    message = message_of(lambda: prepare(tmp_path / "p", "mine", listed, read(folders, listed), [], 1))
-    assert message.startswith(
-        "mine: these labels occur in the test split and never in training: 2 (1 of 2 test samples)"
-    )
-
-
 def test_lists_in_an_archive(folders, root):
     folders.raw.mkdir()
-    with zipfile.ZipFile(folders.raw / "pictures.zip", "w") as archive:
-        for path in sorted(root.rglob("*")):
-            archive.write(path, path.relative_to(root.parent))
-    file = {"name": "pictures.zip", "sha256": sha256_of(folders.raw / "pictures.zip"), "urls": []}
+    files = {str(path.relative_to(root.parent)): path.read_bytes() for path in root.rglob("*.*")}
+    (folders.raw / "pictures.tgz").write_bytes(mirrors.tar(files))
+    file = {"name": "pictures.tgz", "sha256": sha256_of(folders.raw / "pictures.tgz"), "urls": []}
     lists = {"train": "own/fit.txt", "test": "own/check.txt"}
     entry = {"title": "P", "format": "image_list", "files": [file], "root": "own", "lists": lists}
     dataset = read(folders, entry)

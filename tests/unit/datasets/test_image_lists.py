@@ -8,7 +8,7 @@ from messages import message_of
 from PIL import Image
 
 from trainmark.datasets.images.decoding import load_stored
-from trainmark.datasets.images.lists import load_checked, paths_of, read_list, scan, write_list
+from trainmark.datasets.images.lists import load_checked, read_list, scan, write_list
 
 ALLOWED = "a line is a path, a space or tab and a label, a whole number from 0 to 999999"
 
@@ -31,34 +31,20 @@ def entries_of(root) -> list[tuple[str, int]]:
     return [(path.name, number % 2) for number, path in enumerate(sorted(root.glob("*.png")))]
 
 
-# --- lines ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [("train/cat/1.jpg", 0), ("train/dog/1.jpg", 999_999)],
-        [("with spaces in it .jpg", 3), (" 1 2 3", 4)],
-        [("Schöne Grüße/画像.jpg", 0)],
-        [],
-    ],
-    ids=["plain", "spaces", "other scripts", "none"],
-)
-def test_a_list_comes_back_as_it_was_written(tmp_path, entries):
-    write_list(tmp_path / "train.txt", entries)
-    assert read_list(tmp_path / "train.txt") == entries
+def test_a_list_comes_back_as_it_was_written(tmp_path):
+    entries = [("train/cat/1.jpg", 0), ("with spaces .jpg", 3), (" 1 2 3", 4), ("Schöne Grüße/画像.jpg", 999_999)]
+    for some in (entries, []):
+        write_list(tmp_path / "train.txt", some)
+        assert read_list(tmp_path / "train.txt") == some
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        b"a.jpg 0\r\nb c.jpg 1\r\n",
         b"a.jpg 0\nb c.jpg 1",
-        b"\xef\xbb\xbfa.jpg 0\r\nb c.jpg 1\r\n",
-        b"a.jpg\t0\nb c.jpg\t1\n",
-        b"a.jpg 0 \nb c.jpg 1\t\n",
+        b"\xef\xbb\xbfa.jpg 0\r\nb c.jpg 1\r\n",  # by Windows, with its mark at the start
+        b"a.jpg\t0 \nb c.jpg\t1\t\n",
     ],
-    ids=["Windows", "no last line break", "Windows's mark at the start", "tabs", "blanks at the end"],
 )
 def test_lists_of_other_programs_are_read(tmp_path, content):
     (tmp_path / "train.txt").write_bytes(content)
@@ -68,8 +54,7 @@ def test_lists_of_other_programs_are_read(tmp_path, content):
 @pytest.mark.parametrize(
     "line",
     [
-        "b.jpg", "b.jpg -1", "b.jpg 1.0", "b.jpg cat", "b.jpg ²", "b.jpg ٣", "b.jpg 1000000",
-        "b.jpg " + "9" * 60, "7", " 7", "", " ",
+        "b.jpg", "b.jpg -1", "b.jpg 1.0", "b.jpg ²", "b.jpg ٣", "b.jpg 1000000", " 7", "",
     ],
 )  # fmt: skip
 def test_a_line_that_is_none_is_named(tmp_path, line):
@@ -78,25 +63,14 @@ def test_a_line_that_is_none_is_named(tmp_path, line):
     assert message_of(read_list, path) == f"{path}, line 2: found {line!r}; {ALLOWED}"
 
 
-def test_a_long_line_is_shown_by_its_beginning(tmp_path):
+def test_a_list_of_one_long_line_or_no_text_or_not_there(tmp_path):
     path = tmp_path / "val.txt"
     path.write_text("x" * 100_000)
     assert message_of(read_list, path) == f"{path}, line 1: found {'x' * 80!r}; {ALLOWED}"
-
-
-def test_a_list_that_is_no_text_or_not_there(tmp_path):
-    path = tmp_path / "val.txt"
-    assert message_of(read_list, path) == (
-        f"{path} cannot be read as a list of images in UTF-8 ([Errno 2] No such file or directory: '{path}')"
-    )
     path.write_bytes(b"caf\xe9.jpg 0\n")
-    assert message_of(read_list, path) == (
-        f"{path} cannot be read as a list of images in UTF-8 "
-        "('utf-8' codec can't decode byte 0xe9 in position 3: invalid continuation byte)"
-    )
-
-
-# --- every image is looked at -------------------------------------------------------------------------------------
+    assert message_of(read_list, path).startswith(f"{path} cannot be read as a list of images in UTF-8 ('utf-8' codec ")
+    path.unlink()
+    assert message_of(read_list, path).startswith(f"{path} cannot be read as a list of images in UTF-8 ([Errno 2] No ")
 
 
 def test_what_can_not_be_decoded_is_taken_out_with_its_reason(root):
@@ -117,68 +91,37 @@ def test_what_can_not_be_decoded_is_taken_out_with_its_reason(root):
     }
 
 
-def test_the_content_hash_is_the_same_for_any_number_of_workers(root):
-    splits = {"train": entries_of(root)[:30], "test": entries_of(root)[30:]}
-    first = scan(root, splits, workers=1)
-    assert len(first.content_sha256) == 64
-    assert scan(root, splits, workers=2) == first == scan(root, splits, workers=5)
-
-
-def other_label(root, entries):
-    return [(entries[0][0], 1), *entries[1:]]
-
-
-def other_order(root, entries):
-    return [*entries[1:], entries[0]]
-
-
-def one_less(root, entries):
-    return entries[:-1]
-
-
-def other_byte(root, entries):
+def test_the_content_hash_changes_with_a_label_the_order_the_number_the_split_and_a_byte(root):
+    entries = entries_of(root)
+    changed = [
+        {"train": entries},
+        {"train": [(entries[0][0], 1), *entries[1:]]},
+        {"train": [*entries[1:], entries[0]]},
+        {"train": entries[:-1]},
+        {"train": entries[:30], "test": entries[30:]},
+        {"train": entries[:29], "test": entries[29:]},
+    ]
+    found = [scan(root, splits, 2).content_sha256 for splits in changed]
     with open(root / entries[5][0], "ab") as stream:
         stream.write(b"\0")  # behind the image's end: the pixels are the same
-    return entries
+    found.append(scan(root, changed[0], 2).content_sha256)
+    assert len(set(found)) == len(changed) + 1
 
 
-@pytest.mark.parametrize("change", [other_label, other_order, one_less, other_byte])
-def test_the_content_hash_changes_with(root, change):
-    entries = entries_of(root)
-    before = scan(root, {"train": entries}, 2).content_sha256
-    assert scan(root, {"train": change(root, entries)}, 2).content_sha256 != before
-
-
-def test_the_content_hash_changes_with_the_split(root):
-    entries = entries_of(root)
-    here = scan(root, {"train": entries[:30], "test": entries[30:]}, 2)
-    there = scan(root, {"train": entries[:29], "test": entries[29:]}, 2)
-    assert here.content_sha256 != there.content_sha256
-
-
-def test_the_content_hash_does_not_hang_on_where_the_images_lie(root, tmp_path_factory):
-    entries = entries_of(root)
-    before = scan(root, {"train": entries}, 2)
+def test_the_content_hash_hangs_neither_on_the_number_of_workers_nor_on_where_the_images_lie(root, tmp_path_factory):
+    splits = {"train": entries_of(root)[:30], "test": entries_of(root)[30:]}
+    first = scan(root, splits, workers=1)
+    assert len(first.content_sha256) == 64 and scan(root, splits, workers=5) == first
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "moved"
     os.rename(root, elsewhere)
-    assert scan(elsewhere, {"train": entries}, 2) == before
-
-
-# --- later on -----------------------------------------------------------------------------------------------------
-
-
-def test_a_checked_image_is_loaded(root):
-    assert np.array_equal(load_checked(root / "07.png"), load_stored(root / "07.png"))
+    assert scan(elsewhere, splits, 2) == first
 
 
 def test_an_image_damaged_after_it_was_checked_says_what_to_do(root):
     path = root / "07.png"
+    assert np.array_equal(load_checked(path), load_stored(path))
     path.write_bytes(b"")
     assert message_of(load_checked, path) == (
         f"{path}: empty file; it could be decoded when it was prepared: restore it, or prepare the dataset again "
         "(run snakemake again with --forcerun prepare_dataset)"
     )
-
-
-def test_paths_start_at_the_root(tmp_path):
-    assert paths_of(tmp_path, [("a/b c.jpg", 1), ("d.jpg", 0)]) == [tmp_path / "a" / "b c.jpg", tmp_path / "d.jpg"]

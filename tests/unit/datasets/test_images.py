@@ -23,22 +23,16 @@ from trainmark.datasets.images.decoding import (
     UnreadableImage,
     decode_stored,
     load_stored,
-    read_file,
     resize,
 )
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::UserWarning:PIL"
-)  # as trainmark.datasets.images.decoding does outside of tests
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")  # as the module does outside of tests
 
 STORED_SHAPE = (STORED_SIDE, STORED_SIDE, 3)
 SMOOTH = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
-RED, WHITE, BLACK = (254, 0, 0), (255, 255, 255), (0, 0, 0)  # JPEG's red is 254
+RED, WHITE = (254, 0, 0), (255, 255, 255)  # JPEG's red is 254
 RGB_LEVELS = 5
 """How far a flat colour may come out from what was written: JPEG's and CMYK's rounding."""
-
-
-# --- pictures, and files of them ----------------------------------------------------------------------------------
 
 
 def picture(width: int, height: int) -> Image.Image:
@@ -56,12 +50,17 @@ def jpeg(width: int = 300, height: int = 280, **options) -> bytes:
     return encoded(picture(width, height), "JPEG", **{"quality": 95, **options})
 
 
+def exif_of(orientation: int) -> Image.Exif:
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    return exif
+
+
 def flat(mode: str, colour, form: str, **options) -> bytes:
     return encoded(Image.new(mode, (60, 50), colour), form, **options)
 
 
 def chunk(kind: bytes, content: bytes, crc_error: int = 0) -> bytes:
-    """A part of a PNG."""
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content) ^ crc_error)
 
 
@@ -71,9 +70,9 @@ def with_chunks(*chunks: bytes, after: int = 33, data: bytes = b"") -> bytes:
     return data[:after] + b"".join(chunks) + data[after:]
 
 
-def unpacks_to(size: int) -> bytes:
-    """A compressed text, or colour profile, without its name."""
-    return b"k\0\0" + zlib.compress(bytes(size))
+def text_chunk(size: int = 3 << 20, kind: bytes = b"zTXt") -> bytes:
+    """A compressed text, or colour profile, that unpacks to a size."""
+    return chunk(kind, b"k\0\0" + zlib.compress(bytes(size)))
 
 
 def with_segment(data: bytes, marker: int, content: bytes) -> bytes:
@@ -89,12 +88,10 @@ def png(width: int, height: int, depth: int, colour_type: int, data: bytes) -> b
 
 
 def with_exif(data: bytes, tiff: bytes) -> bytes:
-    """A JPEG with an EXIF segment put behind its first two bytes."""
     return with_segment(data, 0xE1, b"Exif\0\0" + tiff)
 
 
 def exif_entry(kind: int, count: int, value: bytes, tag: int = ORIENTATION) -> bytes:
-    """A TIFF header with one tag."""
     return b"II*\0\x08\0\0\0\x01\0" + struct.pack("<2HI", tag, kind, count) + value.ljust(4, b"\0") + bytes(4)
 
 
@@ -102,10 +99,6 @@ def with_flipped_bits(data: bytes) -> bytes:
     """A file with damage in the middle of its pixels."""
     middle = len(data) // 2
     return data[:middle] + bytes(byte ^ 0x01 for byte in data[middle : middle + 40]) + data[middle + 40 :]
-
-
-def grey_16(level: int, form: str) -> bytes:
-    return encoded(Image.fromarray(np.full((50, 60), level, np.uint16)), form)
 
 
 def palette_with_a_hole() -> bytes:
@@ -145,19 +138,11 @@ def ycck() -> bytes:
     return simplejpeg.encode_jpeg(inks, quality=100, colorspace="CMYK", colorsubsampling="444")
 
 
-def palette() -> bytes:
-    image = Image.new("P", (60, 50), 0)
-    image.putpalette([*RED, 0, 0, 0])
-    return encoded(image, "PNG")
-
-
 def pixel_error(data: bytes, reference: Image.Image) -> np.ndarray:
     """How far the stored pixels of a file are from the picture resized by Pillow's antialiased filter."""
     expected = reference.convert("RGB").resize((STORED_SIDE, STORED_SIDE), Image.Resampling.BILINEAR)
     return np.abs(decode_stored(data).astype(int) - np.asarray(expected))
 
-
-# --- odd and hostile files, each with its outcome -------------------------------------------------------------------
 
 PIXELS = "pixels of the smooth picture"
 CUT_OFF, NO_IMAGE = "cut off or damaged (", "not an image"
@@ -167,23 +152,15 @@ NOT_READ = "{}, a format that is not read: convert it to JPEG or PNG"
 ODD_FILES = {
     "colour JPEG": (jpeg(), PIXELS),
     "progressive JPEG": (jpeg(progressive=True), PIXELS),
-    "JPEG with all colour samples": (jpeg(subsampling=0), PIXELS),
     "JPEG of RGB, not YCbCr": (jpeg(keep_rgb=True), PIXELS),
-    "JPEG with restart markers": (jpeg(restart_marker_rows=1), PIXELS),
-    "JPEG with a thumbnail of 20,000 bytes": (with_exif(jpeg(), b"II*\0" + bytes(20_000)), PIXELS),
     "JPEG with garbage behind it": (jpeg() + b"garbage" * 999, PIXELS),
-    "JPEG with another JPEG behind it": (jpeg() + flat("RGB", RED, "JPEG"), PIXELS),
     "JPEG with rubbish for EXIF": (with_exif(jpeg(), b"rubbish"), PIXELS),
-    "JPEG with EXIF cut off": (with_exif(jpeg(), b"II*\0"), PIXELS),
     "JPEG with EXIF that points nowhere": (with_exif(jpeg(), b"II*\0\xff\xff\xff\xff"), PIXELS),
-    "JPEG with orientation 0": (with_exif(jpeg(), exif_entry(3, 1, b"\0\0")), PIXELS),
     "JPEG with orientation 99": (with_exif(jpeg(), exif_entry(3, 1, b"\x63\0")), PIXELS),
     "JPEG with a text for orientation": (with_exif(jpeg(), exif_entry(2, 4, b"six\0")), PIXELS),
     "JPEG with JFIF cut off": (with_segment(jpeg(), 0xE0, b"JFIF\0"), PIXELS),
     "JPEG with a profile cut off": (with_segment(jpeg(), 0xE2, b"ICC_PROFILE\0"), PIXELS),
     "JPEG with Adobe's marker cut off": (with_segment(jpeg(), 0xEE, b"Adobe"), PIXELS),
-    "JPEG with MPF's table cut off": (with_segment(jpeg(), 0xE2, b"MPF\0II*\0"), PIXELS),
-    "JPEG with Photoshop's part cut off": (with_segment(jpeg(), 0xED, b"Photoshop 3.0\0008BIM\3\xed"), PIXELS),
     "JPEG with bytes for a comment": (with_segment(jpeg(), 0xFE, b"\xff\xfe\0"), PIXELS),
     "JPEG with a profile and pixels cut off": (with_segment(jpeg(), 0xE2, b"ICC_PROFILE\0")[:9000], TRUNCATED),
     "MPO, several JPEGs in one": (several_pictures(), PIXELS),
@@ -193,45 +170,22 @@ ODD_FILES = {
     "CMYK JPEG as YCCK": (ycck(), RED),
     "CMYK JPEG with a profile cut off": (with_segment(inverted_cmyk(), 0xE2, b"ICC_PROFILE\0"), RED),
     "RGB PNG": (encoded(picture(300, 280), "PNG"), PIXELS),
-    "PNG with a text of 3 MB": (with_chunks(chunk(b"zTXt", unpacks_to(3 << 20))), PIXELS),
-    "PNG with a text of 3 MB behind its pixels": (with_chunks(chunk(b"zTXt", unpacks_to(3 << 20)), after=-12), PIXELS),
-    "PNG with an international text of 3 MB": (
-        with_chunks(chunk(b"iTXt", b"k\0\1\0\0\0" + zlib.compress(bytes(3 << 20)))),
-        PIXELS,
-    ),
-    "PNG with 80 MB of texts": (with_chunks(*[chunk(b"zTXt", unpacks_to(1_000_000))] * 80), PIXELS),
-    "PNG with a profile of 3 MB": (with_chunks(chunk(b"iCCP", unpacks_to(3 << 20))), PIXELS),
-    "PNG with a profile packed in another way": (with_chunks(chunk(b"iCCP", b"k\0\5gg")), PIXELS),
+    "PNG with a text of 3 MB": (with_chunks(text_chunk()), PIXELS),
+    "PNG with a text of 3 MB behind its pixels": (with_chunks(text_chunk(), after=-12), PIXELS),
+    "PNG with 80 MB of texts": (with_chunks(*[text_chunk(1_000_000)] * 80), PIXELS),
+    "PNG with a profile of 3 MB": (with_chunks(text_chunk(kind=b"iCCP")), PIXELS),
     "PNG with rubbish for EXIF": (with_chunks(chunk(b"eXIf", b"rubbish")), PIXELS),
     "PNG with a gamma cut off": (with_chunks(chunk(b"gAMA", b"")), PIXELS),
-    "PNG with an animation cut off": (with_chunks(chunk(b"acTL", b"")), PIXELS),
-    "PNG with a frame and no animation": (with_chunks(chunk(b"fcTL", bytes(26))), PIXELS),
-    "PNG with a wrong checksum of a time": (with_chunks(chunk(b"tIME", bytes(7), 1)), PIXELS),
-    "PNG with garbage behind it": (encoded(picture(300, 280), "PNG") + b"garbage" * 999, PIXELS),
-    "PNG with a text of 3 MB, cut off": (with_chunks(chunk(b"zTXt", unpacks_to(3 << 20)))[:20_000], TRUNCATED),
-    "PNG with a wrong checksum of its size": (
-        with_chunks(chunk(b"IHDR", struct.pack(">2I5B", 9, 9, 8, 2, 0, 0, 0), 1), after=8),
-        CUT_OFF,
-    ),
+    "PNG with a text of 3 MB, cut off": (with_chunks(text_chunk())[:20_000], TRUNCATED),
+    "PNG, wrong checksum of its size": (with_chunks(chunk(b"IHDR", png(9, 9, 8, 2, b"")[16:29], 1), after=8), CUT_OFF),
     "PNG with a transparent colour cut off": (with_chunks(chunk(b"tRNS", b"x")), CUT_OFF),
-    "palette PNG with a transparent colour and a text of 3 MB": (
-        with_chunks(chunk(b"zTXt", unpacks_to(3 << 20)), data=palette_with_a_hole()),
-        WHITE,
-    ),
-    "RGBA PNG, nothing to see": (flat("RGBA", (9, 9, 9, 0), "PNG"), WHITE),
+    "transparent palette PNG, text of 3 MB": (with_chunks(text_chunk(), data=palette_with_a_hole()), WHITE),
     "RGBA PNG, half to see": (flat("RGBA", (0, 0, 0, 128), "PNG"), (127, 127, 127)),
-    "LA PNG, half to see": (flat("LA", (0, 128), "PNG"), (127, 127, 127)),
     "RGB PNG with a transparent colour": (flat("RGB", (1, 2, 3), "PNG", transparency=(1, 2, 3)), WHITE),
-    "grey PNG with a transparent level": (flat("L", 7, "PNG", transparency=7), WHITE),
-    "palette PNG": (palette(), RED),
     "palette PNG with a transparent colour": (palette_with_a_hole(), WHITE),
     "black and white PNG": (flat("1", 1, "PNG"), WHITE),
-    "16-bit grey PNG, white": (grey_16(65535, "PNG"), WHITE),
-    "16-bit grey PNG, middle": (grey_16(32768, "PNG"), (127, 127, 127)),
-    "16-bit grey PNG, black": (grey_16(255, "PNG"), BLACK),
     "16-bit colour PNG": (png(2, 1, 16, 2, b"\0" + b"\xff\xff\x80\0\0\0" * 2), (255, 128, 0)),
-    "16-bit grey TIFF, white": (grey_16(65535, "TIFF"), WHITE),
-    "16-bit grey TIFF, middle": (grey_16(32768, "TIFF"), (127, 127, 127)),
+    "16-bit grey TIFF": (encoded(Image.fromarray(np.full((5, 6), 32768, np.uint16)), "TIFF"), (127, 127, 127)),
     "RGB TIFF": (encoded(picture(300, 280), "TIFF"), PIXELS),
     "animated GIF": (animated(), RED),
     "GIF with bytes for a comment": (animated().replace(b"!", b"!\xfe\2\xff\xfe\0!", 1), RED),
@@ -242,7 +196,6 @@ ODD_FILES = {
     "1 x 3000": (encoded(Image.new("RGB", (1, 3000), RED), "JPEG", quality=100, subsampling=0), RED),
     "3000 x 1": (encoded(Image.new("RGB", (3000, 1), RED), "JPEG", quality=100, subsampling=0), RED),
     "nothing": (b"", "empty file"),
-    "one byte": (b"\xff", NO_IMAGE),
     "JPEG's first bytes": (b"\xff\xd8\xff\xe0", "cut off or damaged (in its JPEG header)"),
     "random bytes": (np.random.default_rng(1).bytes(5000), NO_IMAGE),
     "text": (b"this was to be a photograph\n", NO_IMAGE),
@@ -252,7 +205,6 @@ ODD_FILES = {
     "SVG": (b'<svg xmlns="http://www.w3.org/2000/svg"/>', NOT_READ.format("SVG")),
     "SVG with a head": (b'<?xml version="1.0"?>\n<!-- mine -->\n<svg/>', NOT_READ.format("SVG")),
     "PostScript": (b"%!PS-Adobe-3.0 EPSF-3.0\n(/tmp/x) (w) file\nshowpage\n", NOT_READ.format("PostScript")),
-    "EPS": (encoded(picture(40, 30), "EPS"), NOT_READ.format("PostScript")),
     "PDF": (encoded(picture(40, 30), "PDF"), NOT_READ.format("PDF")),
     "ICO": (encoded(picture(64, 64), "ICO"), NOT_READ.format("ICO")),
     "AVIF": (b"\0\0\0\x20ftypmif1\0\0\0\0mif1avifmiaf", NOT_READ.format("AVIF")),
@@ -263,7 +215,6 @@ ODD_FILES = {
     "JPEG XL without boxes": (b"\xff\x0a\xfa\x1f", NOT_READ.format("JPEG XL")),
     "PSD": (b"8BPS\0\1" + bytes(20), NOT_READ.format("PSD")),
     "PPM": (encoded(picture(40, 30), "PPM"), NOT_READ.format("Netpbm (PPM, PGM, PBM)")),
-    "PNG of 60,000 x 60,000, announced": (png(60_000, 60_000, 8, 2, b"\0"), "more than 178,956,970 pixels"),
     "PNG of 0 x 0": (png(0, 0, 8, 2, b"\0"), CUT_OFF),
     "PNG without pixels": (png(300, 280, 8, 2, b""), CUT_OFF),
     "PNG, cut off": (encoded(picture(300, 280), "PNG")[:20_000], CUT_OFF),
@@ -301,11 +252,13 @@ def reason_of(path: Path) -> str:
     return reason
 
 
-def test_sixteen_bits_are_scaled_and_not_clipped():
+def test_sixteen_bits_are_scaled_and_not_clipped_and_turned_too():
     levels = np.arange(0, 65536, dtype=np.uint16).reshape(STORED_SIDE, STORED_SIDE)
     stored = decode_stored(encoded(Image.fromarray(levels), "PNG"))
     assert np.array_equal(stored[..., 0], (levels / 257).astype(np.uint8))
     assert np.array_equal(stored[..., 0], stored[..., 2])
+    turned = decode_stored(encoded(Image.fromarray(levels), "PNG", exif=exif_of(6)))
+    assert np.array_equal(turned, np.rot90(stored, -1))
 
 
 def test_what_can_not_be_opened_as_a_file_says_so(tmp_path):
@@ -315,7 +268,9 @@ def test_what_can_not_be_opened_as_a_file_says_so(tmp_path):
     assert reason_of(tmp_path / "folder.jpg") == "not a regular file"
     assert reason_of(tmp_path / "pipe.jpg") == "not a regular file"
     assert reason_of(tmp_path / "nowhere.jpg") == "can't be read (No such file or directory)"
-    assert reason_of(tmp_path / "missing.jpg") == "can't be read (No such file or directory)"
+    with open(tmp_path / "large.jpg", "wb") as stream:
+        stream.truncate(LARGEST_FILE_BYTES + 1)
+    assert reason_of(tmp_path / "large.jpg") == "larger than 256 MiB"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -324,22 +279,6 @@ def test_a_file_without_permission_says_so(tmp_path):
     path.write_bytes(jpeg())
     path.chmod(0)
     assert reason_of(path) == "can't be read (Permission denied)"
-
-
-def test_a_file_beyond_all_photographs_is_not_read(tmp_path):
-    path = tmp_path / "large.jpg"
-    with open(path, "wb") as stream:
-        stream.truncate(LARGEST_FILE_BYTES + 1)
-    assert reason_of(path) == "larger than 256 MiB"
-
-
-def test_a_link_to_an_image_is_followed(tmp_path):
-    (tmp_path / "image.jpg").write_bytes(jpeg())
-    (tmp_path / "link.jpg").symlink_to("image.jpg")
-    assert read_file(tmp_path / "link.jpg") == jpeg()
-
-
-# --- cut off and damaged --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("progressive", [False, True])
@@ -356,23 +295,18 @@ def test_a_jpeg_cut_off_anywhere_gives_a_reason_or_is_whole(progressive):
             assert np.abs(pixels.astype(int) - stored).mean() < 1
     with pytest.raises(UnreadableImage, match=r"^cut off or damaged \(OSError: image file is truncated"):
         decode_stored(whole[: len(whole) // 2])
-
-
-def test_a_jpeg_with_damaged_pixels_is_kept_where_all_of_it_is_there():
-    pixels = decode_stored(with_flipped_bits(jpeg()))
-    assert pixels.shape == STORED_SHAPE and not np.array_equal(pixels, decode_stored(jpeg()))
+    pixels = decode_stored(with_flipped_bits(whole))
+    assert pixels.shape == STORED_SHAPE and not np.array_equal(pixels, stored), "all of it is there: it is kept"
 
 
 def test_no_damage_raises_anything_but_a_reason():
     generator = np.random.default_rng(2)
-    orientation = Image.Exif()
-    orientation[ORIENTATION] = 6
     wholes = [
-        jpeg(90, 70, exif=orientation),
+        jpeg(90, 70, exif=exif_of(6)),
         *(encoded(picture(90, 70), form) for form in ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")),
     ]
     outcomes = []
-    for number in range(700):
+    for number in range(350):
         data = bytearray(wholes[number % len(wholes)])
         for place in generator.integers(0, min(len(data), 400), generator.integers(1, 6)):
             data[place] = generator.integers(256)
@@ -381,14 +315,7 @@ def test_no_damage_raises_anything_but_a_reason():
         except UnreadableImage as error:
             assert str(error)
             outcomes.append(False)
-    assert 100 < sum(outcomes) < 600, "some are damaged, and some still decode"
-
-
-def test_a_damaged_tag_beside_the_orientation_costs_no_photograph():
-    tags = exif_entry(3, 1, b"\x06\0")[:8] + b"\x02\0" + struct.pack("<2HI", 0x0110, 2, 3) + b"\xff\xfe\0\0"
-    tags += struct.pack("<2HI", ORIENTATION, 3, 1) + b"\x06\0\0\0" + bytes(4)
-    turned = picture(300, 280).transpose(Image.Transpose.ROTATE_270)
-    assert pixel_error(with_exif(jpeg(), tags), turned).mean() < 1
+    assert 50 < sum(outcomes) < 300, "some are damaged, and some still decode"
 
 
 def test_a_tag_that_can_not_be_written_anew_costs_no_photograph():
@@ -418,18 +345,13 @@ def test_a_bomb_costs_no_memory():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
 
 
-# --- upright --------------------------------------------------------------------------------------------------------
-
-
 def test_damaged_metadata_cost_no_orientation():
-    exif = Image.Exif()
-    exif[ORIENTATION] = 6
     turned = picture(300, 280).transpose(Image.Transpose.ROTATE_270)
-    text, xmp = chunk(b"zTXt", unpacks_to(3 << 20)), b'<x tiff:Orientation="6"/>'
+    text, xmp = text_chunk(), b'<x tiff:Orientation="6"/>'
     for data in (
-        with_chunks(text, data=encoded(picture(300, 280), "PNG", exif=exif)),
+        with_chunks(text, data=encoded(picture(300, 280), "PNG", exif=exif_of(6))),
         with_chunks(text, chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp)),
-        with_segment(jpeg(exif=exif), 0xE2, b"ICC_PROFILE\0"),
+        with_segment(jpeg(exif=exif_of(6)), 0xE2, b"ICC_PROFILE\0"),
         with_segment(with_segment(jpeg(), 0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp), 0xE2, b"ICC_PROFILE\0"),
     ):
         assert pixel_error(data, turned).mean() < 1
@@ -438,46 +360,25 @@ def test_damaged_metadata_cost_no_orientation():
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_every_orientation_comes_out_upright(orientation, form):
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    options = {
-        "exif": exif,
-        **({"quality": 95} if form == "JPEG" else {}),
-        **({"lossless": True} if form == "WEBP" else {}),
-    }
-    data = encoded(picture(300, 200), form, **options)
+    quality = {"JPEG": {"quality": 95}, "WEBP": {"lossless": True}, "PNG": {}}
+    data = encoded(picture(300, 200), form, exif=exif_of(orientation), **quality[form])
     with Image.open(io.BytesIO(data)) as image:
         upright = ImageOps.exif_transpose(image)
     error = pixel_error(data, upright)
     assert error.mean() < 0.5 and error.max() <= 2
 
 
-def test_a_sixteen_bit_image_is_turned_too():
-    exif = Image.Exif()
-    exif[ORIENTATION] = 6
-    levels = np.repeat(np.array([[0, 65535]], np.uint16), 2, axis=0)
-    stored = decode_stored(encoded(Image.fromarray(levels), "PNG", exif=exif))
-    assert stored[0].max() == 0 and stored[-1].min() == 255, "left is up"
-
-
-# --- the same pixels as Pillow's ------------------------------------------------------------------------------------
-
 SIZES = [
-    (100, 120), (256, 256), (400, 200), (300, 300), (500, 375), (300, 400), (512, 512), (333, 500), (257, 511),
-    (300, 600), (1200, 800), (400, 1), (1, 300), (3, 3),
+    (100, 120), (256, 256), (400, 200), (300, 600), (512, 512), (333, 500), (257, 511), (1200, 800), (400, 1), (1, 300),
 ]  # fmt: skip
 """(width, height): scales below 1, up to 2, above 2, and one of each."""
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_resized_pixels_are_those_of_the_antialiased_filter(width, height):
+def test_pixels_are_those_of_the_antialiased_filter_also_out_of_a_jpeg(width, height):
     pixels = np.asarray(picture(width, height))
     error = np.abs(resize(pixels).astype(int) - resized_by_pillow(pixels))
     assert error.mean() < 0.2 and error.max() <= 2  # measured: 0.195 and 2
-
-
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_stored_pixels_of_a_jpeg_are_those_of_the_antialiased_filter(width, height):
     data = jpeg(width, height)
     error = pixel_error(data, Image.open(io.BytesIO(data)))
     assert error.mean() < 0.5 and error.max() <= 3  # measured: 0.416 and 3, where a JPEG is scaled while decoded
@@ -493,18 +394,13 @@ def resized_by_pillow(pixels: np.ndarray) -> np.ndarray:
     return np.asarray(Image.fromarray(pixels).resize((STORED_SIDE, STORED_SIDE), Image.Resampling.BILINEAR))
 
 
-@pytest.mark.parametrize(("width", "height"), [(500, 375), (300, 500), (500, 400), (600, 300), (300, 800), (1000, 520)])
+@pytest.mark.parametrize(("width", "height"), [(500, 375), (500, 400), (300, 800), (1000, 520), (300, 1300)])
 def test_noise_is_made_neither_brighter_nor_much_smoother(width, height):
     pixels = noise(width, height)
     found, expected = resize(pixels.copy()), resized_by_pillow(pixels)
     assert abs(found.mean() - expected.mean()) < 0.01
-    assert 1 < found.std() / expected.std() < 1.1
-
-
-@pytest.mark.parametrize(("width", "height"), [(1100, 300), (300, 1300), (3000, 256)])
-def test_beyond_four_times_the_stored_size_even_noise_is_that_of_the_antialiased_filter(width, height):
-    pixels = noise(width, height)
-    assert np.array_equal(resize(pixels.copy()), resized_by_pillow(pixels))
+    assert 1 < found.std() / expected.std() < 1.1 or np.array_equal(found, expected)
+    assert np.array_equal(found, expected) == (max(width, height) > 4 * STORED_SIDE)
 
 
 @pytest.mark.parametrize(("width", "height"), [(333, 500), (400, 300), (500, 375)])
@@ -515,9 +411,8 @@ def test_waves_keep_the_height_that_the_antialiased_filter_leaves_them(width, he
     assert resize(pixels.copy()).std() / resized_by_pillow(pixels).std() == pytest.approx(1, abs=0.0015)
 
 
-@pytest.mark.parametrize(("width", "height"), [(300, 280), (256, 256), (100, 120), (510, 500)])
-@pytest.mark.parametrize("mode", ["RGB", "L"])
-@pytest.mark.parametrize("subsampling", [0, 2])
+@pytest.mark.parametrize(("width", "height"), [(256, 256), (100, 120), (510, 500)])
+@pytest.mark.parametrize(("mode", "subsampling"), [("RGB", 0), ("RGB", 2), ("L", 2)])
 def test_both_ways_of_decoding_a_jpeg_give_the_same_pixels(width, height, mode, subsampling, monkeypatch):
     data = encoded(picture(width, height).convert(mode), "JPEG", quality=90, subsampling=subsampling)
     fast = decode_stored(data)
@@ -535,7 +430,7 @@ def test_a_large_jpeg_is_scaled_while_it_is_decoded_and_never_below_the_stored_s
     assert seen == [(600, 510, 3), (256, 256, 3), (300, 512, 3), (400, 600, 3), (4000, 300, 3)]
 
 
-@pytest.mark.parametrize(("width", "height"), [(400, 300), (257, 256), (512, 300), (256, 400)])
+@pytest.mark.parametrize(("width", "height"), [(400, 300), (257, 256), (256, 400)])
 def test_resizing_in_place_gives_what_resizing_a_copy_gives(width, height):
     pixels = np.asarray(picture(width, height)).copy()
     frozen = pixels.copy()
@@ -548,47 +443,40 @@ def test_at_the_stored_size_the_picture_is_itself():
     pixels = np.random.default_rng(4).integers(0, 256, STORED_SHAPE, dtype=np.uint8)
     assert np.array_equal(resize(pixels.copy()), pixels)
     assert np.array_equal(decode_stored(encoded(Image.fromarray(pixels), "PNG")), pixels)
+    assert resize(np.asarray(picture(300, 200)), 224).shape == (224, 224, 3), "another side may be asked for"
 
 
-def test_another_side_may_be_asked_for():
-    assert resize(np.asarray(picture(300, 200)), 224).shape == (224, 224, 3)
+@pytest.fixture
+def run(tmp_path):
+    """Runs code beside an image, a.png, in a process of its own; gives what it complains of."""
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+
+    def run_code(code: str) -> str:
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow" / "scripts")}
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stderr
+
+    return run_code
 
 
-# --- libraries that are set up ------------------------------------------------------------------------------------
-
-
-def test_opencv_and_warnings_are_set_by_decoding_and_not_by_an_import(tmp_path):
-    file = tmp_path / "a.png"
-    Image.new("RGB", (9, 9)).save(file)
-    code = f"""
+def test_opencv_and_warnings_are_set_by_decoding_and_not_by_an_import(run):
+    assert not run("""
 import warnings, cv2, numpy, simplejpeg, PIL.Image
 cv2.setNumThreads(3)
 filters = list(warnings.filters)
 from trainmark.datasets.images import decoding
 assert cv2.getNumThreads() == 3 and warnings.filters == filters
-decoding.load_stored(decoding.Path({str(file)!r}))
+decoding.load_stored(decoding.Path("a.png"))
 assert cv2.getNumThreads() == 1 and warnings.filters != filters
-"""
-    subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow" / "scripts")},
-        check=True,
-    )
+""")
 
 
-def test_without_opencv_arrays_can_be_prepared_and_no_image_counts_as_damaged(tmp_path):
-    file = tmp_path / "a.png"
-    Image.new("RGB", (9, 9)).save(file)
-    code = f"""
+def test_without_opencv_arrays_can_be_prepared_and_no_image_counts_as_damaged(run):
+    complaint = run("""
 import sys
 sys.modules["cv2"] = None
 from trainmark.datasets import prepare
 from trainmark.datasets.images import decoding, mean
-decoding.load_stored(decoding.Path({str(file)!r}))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow" / "scripts")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: import of cv2 halted; None in sys.modules"
+decoding.load_stored(decoding.Path("a.png"))
+""")
+    assert complaint.splitlines()[-1] == "ModuleNotFoundError: import of cv2 halted; None in sys.modules"

@@ -15,10 +15,7 @@ def test_results_come_in_the_order_of_the_items(workers):
         return number * number
 
     assert list(in_order(slow_at_first, range(50), workers)) == [number * number for number in range(50)]
-
-
-def test_no_items_give_no_results():
-    assert list(in_order(str, [], 2)) == []
+    assert list(in_order(str, [], workers)) == []
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
@@ -44,7 +41,7 @@ def test_workers_work_at_the_same_time():
     assert len(list(in_order(lambda _: meeting.wait(), range(6), 3))) == 6
 
 
-def test_what_the_function_raises_is_raised_and_the_rest_is_not_begun():
+def test_what_the_function_or_the_items_raise_is_raised_and_the_rest_is_not_begun():
     begun = []
 
     def fail_at_ten(number):
@@ -60,6 +57,8 @@ def test_what_the_function_raises_is_raised_and_the_rest_is_not_begun():
             found.append(result)
     assert found == list(range(10))
     assert max(begun) <= 10 + 2 * AHEAD + 1
+    with pytest.raises(ValueError, match="invalid literal"):
+        list(in_order(str, map(int, ["1", "no number"]), 2))
 
 
 def test_a_caller_that_stops_early_waits_for_no_item_that_was_not_begun():
@@ -81,23 +80,9 @@ def test_a_caller_that_stops_early_waits_for_no_item_that_was_not_begun():
     assert threading.active_count() == before
 
 
-def test_what_the_items_raise_is_raised():
-    def items():
-        yield 1
-        raise OSError("no more")
-
-    with pytest.raises(OSError, match="no more"):
-        list(in_order(str, items(), 2))
-
-
 @pytest.mark.parametrize(
-    ("count", "expected"),
-    [(0, []), (1, [[0]]), (3, [[0, 1, 2]]), (4, [[0, 1, 2], [3]]), (6, [[0, 1, 2], [3, 4, 5]])],
+    ("count", "expected"), [(0, []), (1, [[0]]), (3, [[0, 1, 2]]), (4, [[0, 1, 2], [3]]), (6, [[0, 1, 2], [3, 4, 5]])]
 )
 def test_chunks(count, expected):
     assert list(chunks(range(count), 3)) == expected
-
-
-def test_chunks_are_made_when_they_are_asked_for():
-    endless = iter(int, 1)
-    assert next(chunks(endless, 2)) == [0, 0]
+    assert next(chunks(iter(int, 1), 2)) == [0, 0], "of endless items: they are made when they are asked for"

@@ -28,10 +28,7 @@ NAMES = ["a", "b", "Größe"]
 def arrays() -> dict:
     generator = np.random.default_rng(0)
     return {
-        split: (
-            generator.integers(0, 256, (samples, 2, 4, 5), dtype=np.uint8),
-            np.arange(samples, dtype=np.int64) % 3,
-        )
+        split: (generator.integers(0, 256, (samples, 2, 4, 5), dtype=np.uint8), np.arange(samples, dtype=np.int64) % 3)
         for split, samples in ENTRY["samples"].items()
     }
 
@@ -40,48 +37,27 @@ def write(folder, splits=None, entry=ENTRY, names=NAMES) -> dict:
     return prepare(folder, "small", entry, Arrays(splits or arrays(), names), SOURCES, 1)
 
 
-# --- arrays -------------------------------------------------------------------------------------------------------
-
-
-def test_the_files_of_an_array_dataset(tmp_path):
-    write(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "classes.txt", "manifest.json", "test_images.npy", "test_labels.npy", "train_images.npy", "train_labels.npy",
-    ]  # fmt: skip
-    assert (tmp_path / "classes.txt").read_text(encoding="utf-8") == "a\nb\nGröße\n"
-
-
-def test_the_manifest_of_an_array_dataset(tmp_path):
+def test_the_files_and_the_manifest_of_an_array_dataset(tmp_path):
     written = arrays()
     manifest = write(tmp_path, written)
     content = b"".join(array.tobytes() for split in SPLITS for array in written[split])
-    sha256 = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.glob("*.npy")}
+    expected = {}
+    for split, samples in ENTRY["samples"].items():
+        for part, shape, dtype in (("images", [2, 4, 5], "uint8"), ("labels", [], "int64")):
+            file = f"{split}_{part}.npy"
+            sha256 = hashlib.sha256((tmp_path / file).read_bytes()).hexdigest()
+            expected[f"{split}_{part}"] = {"file": file, "shape": [samples, *shape], "dtype": dtype, "sha256": sha256}
     assert manifest == {
-        "dataset": "small",
-        "title": "Small",
-        "format": "idx",
-        "kind": "images",
-        "classes": 3,
-        "class_names": NAMES,
-        "sample_shape": [2, 4, 5],
-        "samples": {"train": 6, "test": 3},
-        "arrays": {
-            f"{split}_{part}": {
-                "file": f"{split}_{part}.npy",
-                "shape": [ENTRY["samples"][split], *shape],
-                "dtype": dtype,
-                "sha256": sha256[f"{split}_{part}.npy"],
-            }
-            for split in SPLITS
-            for part, shape, dtype in (("images", [2, 4, 5], "uint8"), ("labels", [], "int64"))
-        },
-        "content_sha256": hashlib.sha256(content).hexdigest(),
-        "vocabulary": None,
-        "sources": SOURCES,
+        "dataset": "small", "title": "Small", "format": "idx", "kind": "images", "classes": 3, "class_names": NAMES,
+        "sample_shape": [2, 4, 5], "samples": ENTRY["samples"], "arrays": expected,
+        "content_sha256": hashlib.sha256(content).hexdigest(), "vocabulary": None, "sources": SOURCES,
         "sha256": digest_of(manifest),
-    }
+    }  # fmt: skip
     text = (tmp_path / "manifest.json").read_text()
     assert text.endswith("}\n") and json.loads(text) == manifest == read_manifest(tmp_path)
+    assert (tmp_path / "classes.txt").read_text(encoding="utf-8") == "a\nb\nGröße\n"
+    names = {"classes.txt", "manifest.json", *(f"{name}.npy" for name in expected)}
+    assert {path.name for path in tmp_path.iterdir()} == names
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -141,65 +117,37 @@ def test_objects_are_not_written(tmp_path):
 def test_a_disk_that_is_too_small_is_not_filled(tmp_path, monkeypatch):
     usage = namedtuple("Usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, RESERVE_BYTES + 6 * 40 - 1))
-    assert message_of(write, tmp_path) == (
-        f"{tmp_path / 'train_images.npy'} needs 240 bytes more and a reserve of 64.0 MiB, "
-        f"and the disk of {tmp_path} has 64.0 MiB free; "
-        "make room there, or work in a folder on a larger disk"
-    )
+    needs = f"{tmp_path / 'train_images.npy'} needs 240 bytes more and a reserve of 64.0 MiB, "
+    assert message_of(write, tmp_path).startswith(needs)
     assert list(tmp_path.iterdir()) == []
 
 
+OTHERS = {
+    "channels": (lambda x, y: (x[:, :1], y), "samples have the shape (1, 4, 5); the catalogue entry says (2, 4, 5)"),
+    "sides exchanged": (lambda x, y: (np.swapaxes(x, 2, 3), y), "samples have the shape (2, 5, 4); the catalogue "),
+    "a sample less": (lambda x, y: (x[:-1], y[:-1]), "found {fewer} samples; the catalogue entry says {samples}"),
+    "none": (lambda x, y: (x[:0], y[:0]), "found no sample; each split needs one or more"),
+    "label too large": (lambda x, y: (x, y + 1), "labels run from 1 to 3; allowed for 3 classes: 0 to 2"),
+    "label too small": (lambda x, y: (x, y - 1), "labels run from -1 to 1; allowed for 3 classes: 0 to 2"),
+}
+
+
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda images, labels: (images[:, :1], labels),
-            "samples have the shape (1, 4, 5); the catalogue entry says (2, 4, 5)",
-        ),
-        (
-            lambda images, labels: (np.swapaxes(images, 2, 3), labels),
-            "samples have the shape (2, 5, 4); the catalogue entry says (2, 4, 5)",
-        ),
-        (
-            lambda images, labels: (images[:-1], labels[:-1]),
-            "found {fewer} samples; the catalogue entry says {samples}",
-        ),
-        (lambda images, labels: (images[:0], labels[:0]), "found no sample; each split needs one or more"),
-        (lambda images, labels: (images, labels + 1), "labels run from 1 to 3; allowed for 3 classes: 0 to 2"),
-        (lambda images, labels: (images, labels - 1), "labels run from -1 to 1; allowed for 3 classes: 0 to 2"),
-    ],
-    ids=["channels", "height and width exchanged", "a sample less", "none", "label too large", "label too small"],
-)
+@pytest.mark.parametrize(("change", "message"), OTHERS.values(), ids=OTHERS)
 def test_arrays_that_are_not_what_the_catalogue_says(tmp_path, split, change, message):
     wrong = arrays()
     wrong[split] = change(*wrong[split])
     samples = ENTRY["samples"][split]
     expected = f"small, {split}: {message.format(samples=samples, fewer=samples - 1)}"
-    assert message_of(write, tmp_path, wrong) == expected
+    assert message_of(write, tmp_path, wrong).startswith(expected)
     assert not (tmp_path / "manifest.json").exists()
 
 
-def test_another_number_of_classes_is_refused(tmp_path):
-    assert message_of(write, tmp_path, arrays(), ENTRY, ["a", "b"]) == (
-        "small: found 2 classes; the catalogue entry says 3"
-    )
-
-
-@pytest.mark.parametrize(
-    ("train", "message"),
-    [
-        ([0, 1, 0, 1, 0, 1], "Größe (1 of 3 test samples)"),
-        ([1, 1, 1, 1, 1, 1], "a, Größe (2 of 3 test samples)"),
-    ],
-)
-def test_test_labels_that_never_occur_in_training_are_refused(tmp_path, train, message):
+def test_test_labels_that_never_occur_in_training_are_refused(tmp_path):
     wrong = arrays()
-    wrong["train"] = (wrong["train"][0], np.array(train))
-    assert message_of(write, tmp_path, wrong) == (
-        f"small: these labels occur in the test split and never in training: {message}; add training samples of them, "
-        "or remove these test samples"
-    )
+    wrong["train"] = (wrong["train"][0], np.array([1] * 6))
+    message = message_of(write, tmp_path, wrong)
+    assert " in the test split and never in training: a, Größe (2 of 3 test samples); add training samples " in message
     assert not (tmp_path / "manifest.json").exists()
 
 
@@ -211,27 +159,16 @@ def test_of_many_classes_without_training_samples_five_are_named(tmp_path):
     assert "never in training: 1, 2, 3, 4, 5 and 2 more (7 of 8 test samples); " in message
 
 
-def test_a_class_of_the_test_split_may_be_missing_there(tmp_path):
+def test_what_an_entry_does_not_say_may_be_anything_and_a_class_may_be_missing_in_the_test_split(tmp_path):
+    entry = {"title": "Choice", "format": "class_subset", "of": "mnist", "classes": 3, "seed": 1}
     fewer = arrays()
     fewer["test"] = (fewer["test"][0], np.array([1, 1, 1]))
-    assert write(tmp_path, fewer)["samples"] == {"train": 6, "test": 3}
-
-
-def test_token_ids_of_another_length_are_refused(tmp_path):
-    entry = {"title": "Texts", "format": "reviews", "sequence_length": 400, "vocabulary_size": 5000}
+    assert write(tmp_path, fewer, entry)["sample_shape"] == [2, 4, 5]
+    texts = {"title": "Texts", "format": "reviews", "sequence_length": 400, "vocabulary_size": 5000}
     part = (np.zeros((2, 300), np.int32), np.array([0, 1]))
-    dataset = Arrays({"train": part, "test": part}, ["n", "p"], "tokens")
-    assert message_of(prepare, tmp_path, "texts", entry, dataset, [], 1) == (
-        "texts, train: samples have the shape (300,); the catalogue entry says (400,)"
-    )
+    message = message_of(prepare, tmp_path, "texts", texts, Arrays(dict.fromkeys(SPLITS, part), NAMES, "tokens"), [], 1)
+    assert message == "texts, train: samples have the shape (300,); the catalogue entry says (400,)"
 
-
-def test_what_an_entry_does_not_say_may_be_anything(tmp_path):
-    entry = {"title": "Choice", "format": "class_subset", "of": "mnist", "classes": 3, "seed": 1}
-    assert write(tmp_path, entry=entry)["sample_shape"] == [2, 4, 5]
-
-
-# --- image files --------------------------------------------------------------------------------------------------
 
 OWN = {"title": "Mine", "format": "image_folder"}
 
@@ -262,23 +199,12 @@ def test_the_files_and_the_manifest_of_image_lists(lists, folder):
     manifest = prepare(folder, "mine", OWN, lists, SOURCES, 2)
     assert sorted(path.name for path in folder.iterdir()) == ["classes.txt", "manifest.json", "test.txt", "train.txt"]
     assert manifest == {
-        "dataset": "mine",
-        "title": "Mine",
-        "format": "image_folder",
-        "kind": "image_lists",
-        "classes": 2,
-        "class_names": ["cat", "dog"],
-        "sample_shape": [3, 256, 256],
-        "samples": {"train": 60, "test": 40},
-        "root": str(lists.root),
+        "dataset": "mine", "title": "Mine", "format": "image_folder", "kind": "image_lists", "classes": 2,
+        "class_names": ["cat", "dog"], "sample_shape": [3, 256, 256], "samples": {"train": 60, "test": 40},
+        "root": str(lists.root), "passed_over": 0, "unreadable": [], "identical": 0,
         "lists": {split: hashlib.sha256((folder / f"{split}.txt").read_bytes()).hexdigest() for split in SPLITS},
-        "passed_over": 0,
-        "unreadable": [],
-        "identical": 0,
-        "content_sha256": manifest["content_sha256"],
-        "sources": SOURCES,
-        "sha256": digest_of(manifest),
-    }
+        "content_sha256": manifest["content_sha256"], "sources": SOURCES, "sha256": digest_of(manifest),
+    }  # fmt: skip
     assert read_manifest(folder) == manifest
     for split in SPLITS:
         assert read_list(folder / f"{split}.txt") == lists.splits[split]
@@ -295,12 +221,6 @@ def test_test_images_that_are_also_training_images(lists, folder, capsys):
     assert "mine: 2 of 40 test images are also training images" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_the_content_hash_is_the_same_for_any_number_of_workers(lists, folder, workers):
-    alone = prepare(folder, "mine", OWN, lists, [], 1)
-    assert prepare(folder, "mine", OWN, lists, [], workers) == alone
-
-
 def test_images_below_the_unpacked_folder_are_found_where_results_are_moved(lists, folder, tmp_path):
     unpacked = folder.parent / "unpacked" / "top"
     shutil.copytree(lists.root, unpacked)
@@ -311,56 +231,35 @@ def test_images_below_the_unpacked_folder_are_found_where_results_are_moved(list
     assert (image_root(moved, read_manifest(moved)) / "000.png").is_file()
 
 
-def test_images_of_another_dataset_are_found_where_results_are_moved(lists, folder):
-    base = folder.parent.parent / "base" / "prepared" / ".." / "unpacked"
-    (folder.parent.parent / "base" / "prepared").mkdir(parents=True)
-    shutil.copytree(lists.root, base)
-    manifest = prepare(folder, "mine", OWN, ImageLists(base, lists.splits, lists.class_names), [], 1)
-    assert manifest["root"] == "../../base/unpacked"
-    assert (image_root(folder, manifest) / "000.png").is_file()
-
-
 def test_as_many_unreadable_images_as_allowed_are_left_out(lists, folder):
-    spoil(lists, 3, 70)
-    manifest = prepare(folder, "mine", {**OWN, "unreadable_share": 0.02}, lists, [], 2)
-    assert manifest["samples"] == {"train": 59, "test": 39}
-    reasons = [["train", "003.png", "empty file"], ["test", "070.png", "empty file"]]
-    assert read_manifest(folder)["unreadable"] == reasons
-    assert (folder.parent / "unreadable.txt").read_text() == "train\t003.png\tempty file\ntest\t070.png\tempty file\n"
-    assert ("003.png", 1) not in read_list(folder / "train.txt") and len(read_list(folder / "train.txt")) == 59
+    """0.29 of 100 is 29, and 28.999... in binary."""
+    spoil(lists, *range(28), 70)
+    manifest = prepare(folder, "mine", {**OWN, "unreadable_share": 0.29}, lists, [], 2)
+    assert manifest["samples"] == {"train": 32, "test": 39}
+    unreadable = read_manifest(folder)["unreadable"]
+    assert unreadable[27:] == [["train", "027.png", "empty file"], ["test", "070.png", "empty file"]]
+    assert (folder.parent / "unreadable.txt").read_text().endswith("7.png\tempty file\ntest\t070.png\tempty file\n")
+    assert read_list(folder / "train.txt") == lists.splits["train"][28:]
 
 
 @pytest.mark.parametrize(
-    ("entry", "count", "allowed", "share"),
-    [
-        (OWN, 1, 0, "0.001"),
-        ({**OWN, "unreadable_share": 0.02}, 3, 2, "0.02"),
-        ({**OWN, "unreadable_share": 0}, 1, 0, "0"),
-    ],
+    ("entry", "count", "allowed", "share"), [(OWN, 1, 0, "0.001"), ({**OWN, "unreadable_share": 0.02}, 3, 2, "0.02")]
 )
 def test_more_unreadable_images_than_allowed_are_refused(lists, folder, entry, count, allowed, share):
     spoil(lists, *range(58, 58 + count))
     report = folder.parent / "unreadable.txt"
-    assert message_of(prepare, folder, "mine", entry, lists, [], 2) == (
-        f"mine: {count} of 100 images can't be decoded, the first of them {lists.root / '058.png'} (empty file); "
-        f"{report} lists them all; allowed: {allowed} (unreadable_share {share}); replace them, or raise "
-        "unreadable_share in the dataset's entry"
-    )
+    message = message_of(prepare, folder, "mine", entry, lists, [], 2)
+    first = f"the first of them {lists.root / '058.png'} (empty file); {report} lists them all; "
+    assert message.startswith(f"mine: {count} of 100 images can't be decoded, {first}")
+    assert f"; allowed: {allowed} (unreadable_share {share}); " in message
     assert len(report.read_text().splitlines()) == count
     assert not (folder / "manifest.json").exists()
 
 
-def test_a_share_counts_as_it_is_written(lists, folder):
-    """0.29 of 100 is 29, and 28.999... in binary."""
-    spoil(lists, *range(29))
-    assert prepare(folder, "mine", {**OWN, "unreadable_share": 0.29}, lists, [], 2)["samples"]["train"] == 31
-
-
 def test_a_split_of_which_nothing_is_left_is_refused(lists, folder):
     spoil(lists, *range(60, 100))
-    assert message_of(prepare, folder, "mine", {**OWN, "unreadable_share": 1}, lists, [], 2) == (
-        f"mine, test: no image can be decoded; {folder.parent / 'unreadable.txt'} says why; replace them"
-    )
+    message = message_of(prepare, folder, "mine", {**OWN, "unreadable_share": 1}, lists, [], 2)
+    assert message == f"mine, test: no image can be decoded; {folder.parent / 'unreadable.txt'} says why; replace them"
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,18 @@
 """Token ids: Keras's rule, worked out by hand and against Keras's own words, for training and prediction alike."""
 
 import json
-import time
 
 import messages
 import numpy as np
 import pytest
 
-from trainmark.datasets.tokens import Vocabulary, encode_ranks, pad, read_word_index, words
+from trainmark.datasets.tokens import Vocabulary, encode_ranks, read_word_index, words
 
 WORD_RANKS = {"the": 1, "and": 2, "a": 3, "film": 4, "br": 5, "it's": 6, "bad": 7, "the\x85": 8}
 
 
 def message_of(path) -> str:
     return messages.message_of(read_word_index, path)
-
-
-# --- words --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -38,52 +34,35 @@ def test_words(text, expected):
     assert words(text) == expected
 
 
-@pytest.mark.parametrize("separator", '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n ')
-def test_every_separator_ends_a_word(separator):
-    assert words(f"one{separator}two{separator}") == ["one", "two"]
-
-
-def test_no_other_character_of_ascii_ends_a_word():
-    separators = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n '
-    others = "".join(chr(code) for code in range(128) if chr(code) not in separators)
-    assert words(f"x{others}x") == [f"x{others}x".lower()]
-
-
 def test_the_words_are_those_of_keras():
     """Keras's text_to_word_sequence, as its documentation gives it; for ASCII text, Python 2 and 3 agree."""
     filters = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
+    table = str.maketrans({character: " " for character in filters})
     generator = np.random.default_rng(0)
-    for _ in range(200):
-        text = bytes(generator.integers(0, 128, 300, dtype=np.uint8)).decode("ascii")
-        table = str.maketrans({character: " " for character in filters})
+    texts = ["".join(f"x{chr(code)}" for code in range(128))]
+    texts += [bytes(generator.integers(0, 128, 300, dtype=np.uint8)).decode("ascii") for _ in range(50)]
+    for text in texts:
         assert words(text) == [word for word in text.lower().translate(table).split(" ") if word]
-
-
-# --- ids ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_review_by_hand():
     vocabulary = Vocabulary(WORD_RANKS, 10)
-    # start, the 1+3, film 4+3, nobody: not in the index, it's 6+3, bad 7+3 is not below 10
-    expected = [0, 0, 1, 4, 7, 2, 9, 2]
+    # start, the 1+3, film 4+3, nobody: not in the index and never skipped, it's 6+3, bad 7+3 is not below 10
     encoded = vocabulary.encode("The film: nobody; it's BAD!", 8)
-    assert encoded.tolist() == expected
-    assert encoded.dtype == np.int32
+    assert encoded.tolist() == [0, 0, 1, 4, 7, 2, 9, 2] and encoded.dtype == np.int32
 
 
 @pytest.mark.parametrize(
-    ("length", "expected"),
-    [(1, [6]), (2, [5, 6]), (3, [4, 5, 6]), (4, [1, 4, 5, 6]), (5, [0, 1, 4, 5, 6]), (7, [0, 0, 0, 1, 4, 5, 6])],
-)
-def test_the_end_is_kept_and_the_front_padded(length, expected):
+    ("text", "ranks", "length", "expected"),
+    [
+        ("the and a", [1, 2, 3], 1, [6]), ("the and a", [1, 2, 3], 3, [4, 5, 6]), ("", [], 3, [0, 0, 1]),
+        ("the and a", [1, 2, 3], 4, [1, 4, 5, 6]), ("the and a", [1, 2, 3], 6, [0, 0, 1, 4, 5, 6]),
+    ],
+)  # fmt: skip
+def test_the_end_is_kept_and_the_front_padded(text, ranks, length, expected):
     """The start token is the first to go; the original prediction kept the beginning instead."""
-    assert Vocabulary(WORD_RANKS, 100).encode("the and a", length).tolist() == expected
-    assert encode_ranks([1, 2, 3], 100, length).tolist() == expected
-
-
-def test_an_empty_review_is_the_start_token():
-    assert Vocabulary(WORD_RANKS, 100).encode("", 3).tolist() == [0, 0, 1]
-    assert encode_ranks([], 100, 3).tolist() == [0, 0, 1]
+    assert Vocabulary(WORD_RANKS, 100).encode(text, length).tolist() == expected
+    assert encode_ranks(ranks, 100, length).tolist() == expected
 
 
 @pytest.mark.parametrize(("size", "expected"), [(4, 2), (6, 2), (7, 2), (8, 7), (5000, 7)])
@@ -91,21 +70,6 @@ def test_an_id_counts_against_the_vocabulary_with_its_offset(size, expected):
     """ "film", of rank 4, has id 7: it needs a vocabulary of 8."""
     assert Vocabulary(WORD_RANKS, size).encode("film", 1).tolist() == [expected]
     assert encode_ranks([4], size, 1).tolist() == [expected]
-
-
-@pytest.mark.parametrize("size", [1, 4, 5000])
-def test_a_word_outside_the_index_is_unknown_and_never_skipped(size):
-    assert Vocabulary(WORD_RANKS, size).encode("zebra zebra", 4).tolist() == [0, 1, 2, 2]
-
-
-def test_a_text_and_its_ranks_give_the_same_ids():
-    vocabulary = Vocabulary(WORD_RANKS, 9)
-    generator = np.random.default_rng(1)
-    names = list(WORD_RANKS)
-    for length in (1, 5, 20, 400):
-        ranks = generator.integers(1, len(names) + 1, 30).tolist()
-        text = " ".join(names[rank - 1] for rank in ranks)
-        assert np.array_equal(vocabulary.encode(text, length), encode_ranks(ranks, 9, length))
 
 
 def test_ids_are_those_of_keras():
@@ -118,26 +82,6 @@ def test_ids_are_those_of_keras():
         assert encode_ranks(ranks, 5000, 400).tolist() == [0] * (400 - len(ids)) + ids
 
 
-def test_pad():
-    assert pad(np.array([5, 6, 7]), 2).tolist() == [6, 7]
-    assert pad(np.array([5, 6, 7]), 3).tolist() == [5, 6, 7]
-    assert pad(np.array([5, 6, 7]), 5).tolist() == [0, 0, 5, 6, 7]
-    assert pad(np.array([], np.int64), 2).tolist() == [0, 0]
-    assert pad(np.array([5]), 2).dtype == np.int32
-
-
-def test_fifty_thousand_reviews_take_less_than_a_minute():
-    text = "The quick brown film, and it's a bad one. " * 26  # 234 words, the mean of the reviews
-    vocabulary = Vocabulary(WORD_RANKS, 5000)
-    start = time.process_time()
-    for _ in range(500):
-        vocabulary.encode(text, 400)
-    assert (time.process_time() - start) * 100 < 60
-
-
-# --- the word index -----------------------------------------------------------------------------------------------
-
-
 def test_a_word_index(tmp_path):
     path = tmp_path / "index.json"
     path.write_text('{"b\\u00e4r": 2, "the": 1, "é": 3}', encoding="utf-8")
@@ -147,43 +91,30 @@ def test_a_word_index(tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        [], {}, "the", 7, None, ["the"],
-        {"the": 0}, {"the": 2}, {"the": 1, "a": 1}, {"the": 1, "a": 3}, {"the": 1, "a": -2},
-        {"the": "1"}, {"the": 1.0}, {"the": True}, {"the": None}, {"the": [1]},
+        [], {}, "the", None, {"the": 0}, {"the": 2}, {"the": 1, "a": 1}, {"the": 1, "a": -2},
+        {"the": "1"}, {"the": 1.0}, {"the": True}, {"the": [1]},
     ],
 )  # fmt: skip
 def test_json_that_is_no_word_index(tmp_path, content):
     path = tmp_path / "index.json"
     path.write_text(json.dumps(content))
-    assert message_of(path) == (
-        f"{path} is not a word index; it must be a JSON object that gives n words the ranks 1 to n, each rank once"
-    )
+    assert message_of(path).startswith(f"{path} is not a word index; it must be a JSON object that gives n words the ")
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "Expecting value: line 1 column 1 (char 0)"),
-        (b"<html>", "Expecting value: line 1 column 1 (char 0)"),
-        (b'{"the": 1, "a"', "Expecting ':' delimiter: line 1 column 15 (char 14)"),
-        (b'{"\xff": 1}', "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte"),
+        (b"", "Expecting value: line 1 column 1 (char 0)); delete it and download it again"),
+        (b'{"the": 1, "a"', "Expecting ':' delimiter: line 1 column 15 (char 14)); "),
+        (b'{"\xff": 1}', "'utf-8' codec can't decode byte 0xff in position 2: invalid start byte); "),
+        (b"[" * 100_000, ""),
+        (b'{"the": ' + b"9" * 100_000 + b"}", ""),
+        (None, "[Errno 2] No such file or directory: "),
     ],
+    ids=["nothing", "cut off", "no UTF-8", "deep", "long number", "no file"],
 )
 def test_no_json(tmp_path, content, reason):
     path = tmp_path / "index.json"
-    path.write_bytes(content)
-    assert message_of(path) == f"{path} is not a JSON file ({reason}); delete it and download it again"
-
-
-@pytest.mark.parametrize("content", ["[" * 100_000, '{"the": ' + "9" * 100_000 + "}"], ids=["deep", "long number"])
-def test_json_beyond_pythons_limits(tmp_path, content):
-    path = tmp_path / "index.json"
-    path.write_text(content)
-    assert message_of(path).startswith(f"{path} is not a JSON file (")
-
-
-def test_no_file(tmp_path):
-    path = tmp_path / "index.json"
-    assert message_of(path) == (
-        f"{path} is not a JSON file ([Errno 2] No such file or directory: '{path}'); delete it and download it again"
-    )
+    if content is not None:
+        path.write_bytes(content)
+    assert message_of(path).startswith(f"{path} is not a JSON file ({reason}")

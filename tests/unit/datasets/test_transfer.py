@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import io
-import json
 import os
 import random
 import signal
@@ -11,7 +10,6 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,12 +35,13 @@ from broken_server import (
     without_ranges,
     without_ranges_closes_after,
 )
+from messages import message_of
 
 import trainmark
 from trainmark.datasets.fetching.download import fetch_dataset
 from trainmark.datasets.fetching.partial_file import PartialFile
 from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, transfer
-from trainmark.errors import DataError
+from trainmark.files import checksums
 from trainmark.files.checksums import Checksum
 from trainmark.files.disk import StorageError
 
@@ -60,12 +59,6 @@ WRONG = f"holds a file with {sha256(OTHER)}; expected {RIGHT.digest}"
 
 
 quick = pytest.fixture(autouse=True)(broken_server.without_waits)
-
-
-@pytest.fixture
-def hasty(monkeypatch):
-    """Only for what hangs: elsewhere a busy machine may be slow."""
-    monkeypatch.setattr("trainmark.datasets.fetching.transfer.TIMEOUT_SECONDS", 0.3)
 
 
 @pytest.fixture
@@ -107,23 +100,19 @@ def nothing_is_left(target: Path) -> bool:
     return not list(target.parent.iterdir())
 
 
-# --- breaks that another attempt gets over ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("answers", "ranges"),
     [
         ([whole], [None]),
         ([closes_after(0), whole], [None, None]),
         ([closes_after(700_000), whole], [None, "bytes=700000-"]),
-        ([closes_after(1), closes_after(2), whole], [None, "bytes=1-", "bytes=3-"]),
-        ([status(500)] * 3 + [whole], [None] * 4),
         ([closes_after(9), status(503), closes_after(0), whole], [None, "bytes=9-", "bytes=9-", "bytes=9-"]),
         ([status(408), status(429), status(502), status(504), whole], [None] * 5),
         ([chunked(CONTENT[:5000], end=False), whole], [None, "bytes=5000-"]),
         ([at_most(1_000_000)], [None, "bytes=1000000-"]),
         ([without_length], [None]),
         ([chunked(CONTENT)], [None]),
+        ([closes_after(100_000)], [None, *(f"bytes={start}-" for start in range(100_000, len(CONTENT), 100_000))]),
     ],
 )
 @pytest.mark.parametrize("size_bytes", [None, len(CONTENT)])
@@ -132,83 +121,64 @@ def test_it_goes_on_where_it_broke_off(server, target, answers, ranges, size_byt
     assert server.ranges == ranges
 
 
-@pytest.mark.parametrize(("answer", "ranges"), [(hangs, [None, None]), (hangs_after(700_000), [None, "bytes=700000-"])])
-def test_a_server_that_hangs(server, target, hasty, answer, ranges):
-    fetch(server.address(answer, whole), target)
-    assert server.ranges == ranges
-
-
-def test_a_server_that_only_hangs(server, target, hasty):
-    assert trouble_with(server.address(hangs), target) == "no answer in 0.3 s (ReadTimeout)"
-    assert trouble_with(server.address(hangs_after(0), path="/b"), target) == "no answer in 0.3 s (ReadTimeoutError)"
-    assert [server.paths.count(path) for path in ("/a", "/b")] == [5, 5]
-    assert nothing_is_left(target)
-
-
 @pytest.mark.parametrize(("size_bytes", "ranges"), [(None, [None, "bytes=1500000-"]), (len(CONTENT), [None])])
 def test_a_break_behind_the_last_byte(server, target, size_bytes, ranges):
     fetch(server.address(chunked(CONTENT, end=False), whole), target, size_bytes)
     assert server.ranges == ranges
 
 
-def test_a_connection_that_is_reset(server, target):
-    """What the kernel held at the reset is lost: the second range is anywhere before that byte."""
+@pytest.mark.parametrize(
+    ("answer", "ranges", "kind"),
+    [(hangs, [None, None], "ReadTimeout"), (hangs_after(700_000), [None, "bytes=700000-"], "ReadTimeoutError")],
+)
+def test_a_server_that_hangs(server, target, monkeypatch, capfd, answer, ranges, kind):
+    monkeypatch.setattr("trainmark.datasets.fetching.transfer.TIMEOUT_SECONDS", 0.3)
+    fetch(server.address(answer, whole), target)
+    assert server.ranges == ranges
+    assert f"no answer in 0.3 s ({kind}); trying again in 0 s" in capfd.readouterr().err
+
+
+def test_a_connection_that_is_reset_and_a_server_without_ranges_which_starts_from_zero(server, target):
+    """What the kernel held at a reset is lost: the second range is anywhere before that byte."""
     fetch(server.address(resets_after(700_000), whole), target)
     assert len(server.ranges) == 2
+    target.unlink()
+    fetch(server.address(without_ranges_closes_after(700_000), without_ranges, path="/b"), target)
+    assert server.ranges[2:] == [None, "bytes=700000-"]
 
 
-def test_a_server_without_ranges_starts_from_zero(server, target):
-    fetch(server.address(without_ranges_closes_after(700_000), without_ranges), target)
-    assert server.ranges == [None, "bytes=700000-"]
-    assert server.sent_bytes == 700_000 + len(CONTENT)
-
-
-def test_a_line_that_breaks_all_the_time_and_brings_something_each_time(server, target):
-    fetch(server.address(closes_after(100_000)), target)
-    assert server.ranges == [None, *(f"bytes={start}-" for start in range(100_000, len(CONTENT), 100_000))]
-    assert server.sent_bytes == len(CONTENT)
-
-
-@pytest.mark.parametrize("failures", [4, 5])
-def test_the_attempts_are_counted_anew_after_progress(server, target, failures):
-    address = server.address(*[status(500)] * 4, closes_after(10), *[status(500)] * failures, whole)
-    if failures < 5:
-        fetch(address, target)
+@pytest.mark.parametrize(
+    ("answers", "kept", "attempts"),
+    [
+        ([*[status(500)] * 4, closes_after(10), *[status(500)] * 4, whole], None, 10),
+        ([*[status(500)] * 4, closes_after(10), *[status(500)] * 5, whole], 10, 10),
+        ([without_ranges_closes_after(1000)], 1000, 6),  # it never gets further than the first time
+    ],
+)
+def test_the_attempts_are_counted_anew_after_progress(server, target, answers, kept, attempts):
+    address = server.address(*answers)
+    if kept:
+        trouble_with(address, target)
+        assert part_of(target).read_bytes() == CONTENT[:kept], "kept for another address"
     else:
-        assert trouble_with(address, target) == "HTTP status 500"
-        assert part_of(target).read_bytes() == CONTENT[:10], "kept for another address"
-    assert len(server.paths) == 10
-
-
-def test_a_line_that_never_gets_further_than_before_is_given_up(server, target):
-    address = server.address(without_ranges_closes_after(1000))
-    assert trouble_with(address, target) == "the connection broke off (ProtocolError)"
-    assert len(server.paths) == 6, "one that brought something, and five that did not"
-    assert part_of(target).read_bytes() == CONTENT[:1000]
+        fetch(address, target)
+    assert len(server.paths) == attempts
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
         (status(500), "HTTP status 500"),
-        (status(429), "HTTP status 429"),
         (closes_after(0), "the connection broke off (ProtocolError)"),
         (gives(CONTENT[9:], 206), "does not send the file from byte 0 on (HTTP status 206)"),
         (status(416), "does not send the file from byte 0 on (HTTP status 416)"),
+        (gives(b"", Content_Length=""), f"broke off after 0 of {len(CONTENT)} bytes"),
     ],
 )
 def test_five_attempts_without_a_byte_are_all(server, target, answer, words):
-    assert trouble_with(server.address(answer), target) == words
+    assert trouble_with(server.address(answer), target, len(CONTENT)) == words
     assert len(server.paths) == 5
     assert nothing_is_left(target)
-
-
-def test_a_file_that_ends_too_early_without_having_said_its_length(server, target):
-    words = trouble_with(server.address(gives(CONTENT[:1000], Content_Length="")), target, len(CONTENT))
-    assert words == f"broke off after 1000 of {len(CONTENT)} bytes"
-
-
-# --- waiting between the attempts ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -233,11 +203,8 @@ def test_waits_grow_up_to_the_longest_and_differ(server, target, waits, monkeypa
     ("retry_after", "low", "high"),
     [
         ("7", 7, 7),
-        ("0", 0, 0.01),
         ("100000", 60, 60),
         ("soon", 0, 0.01),
-        ("-5", 0, 0.01),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0.01),
         ("Wed, 21 Oct 99999 07:28:00 GMT", 0, 0.01),
         pytest.param(formatdate(time.time() + 3600, usegmt=True), 60, 60, id="in an hour"),  # one id in all workers
     ],
@@ -257,40 +224,29 @@ def test_what_went_wrong_and_what_comes_next_is_printed_with_the_host_alone(serv
     )
 
 
-class Terminal(io.StringIO):
-    """What a person looks at."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_the_bar_starts_where_the_download_goes_on(server, target, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    bars = []
+
+    def progress_bar(*arguments, **options):
+        bars.append((*arguments, options))
+        return checksums.progress_bar(*arguments, **options)
+
+    monkeypatch.setattr("trainmark.datasets.fetching.transfer.progress_bar", progress_bar)
     part_of(target, CONTENT[:750_000])
     fetch(f"{server.url}/right", target)
-    drawn = [line for line in sys.stderr.getvalue().split("\r") if line.startswith(f"downloading {NAME}")]
-    assert f"downloading {NAME}:  50%|" in drawn[0] and "750k/1.50M" in drawn[0]
-    assert "B/s]" in drawn[-1] and "00:00<" in drawn[-1]
-
-
-# --- answers that no attempt would better -------------------------------------------------------------------------
+    assert bars == [(f"downloading {NAME}", len(CONTENT), {"initial": 750_000})]
 
 
 @pytest.mark.parametrize(
     ("answer", "size_bytes", "words"),
     [
         (status(404), None, "HTTP status 404"),
-        (status(403), len(CONTENT), "HTTP status 403"),
-        (status(401), None, "HTTP status 401"),
         (gives(OTHER), None, WRONG),
-        (gives(OTHER), len(CONTENT), WRONG),
         (without_length, 1000, f"holds a file with {sha256(CONTENT[:1000])}; expected {RIGHT.digest}"),
-        (gives(CONTENT[:-1]), None, f"holds a file with {sha256(CONTENT[:-1])}; expected {RIGHT.digest}"),
         (gives(CONTENT[:-1]), len(CONTENT), "announces 1499999 bytes; expected 1500000"),
-        (gives(CONTENT + b"x"), len(CONTENT), "announces 1500001 bytes; expected 1500000"),
+        (gives(CONTENT, Content_Length=10**18), len(CONTENT), f"announces {10**18} bytes; expected 1500000"),
         (gives(b""), None, f"holds a file with {sha256(b'')}; expected {RIGHT.digest}"),
         (page, None, "sent a web page (text/html), not the file"),
-        (page, len(CONTENT), "sent a web page (text/html), not the file"),
         (gives(b"gone", Content_Type="text/html"), len(CONTENT), "sent a web page (text/html), not the file"),
         (redirect("http://127.0.0.1:99999/"), None, "not a valid address (InvalidURL)"),
         (redirect("ftp://127.0.0.1/"), None, "not a valid address (InvalidSchema)"),
@@ -302,18 +258,15 @@ def test_it_is_given_up_at_once(server, target, answer, size_bytes, words):
     assert nothing_is_left(target)
 
 
-def test_a_redirect_loop(server, target):
-    address = server.address(redirect("/b"))
-    server.address(redirect("/a"), path="/b")
+def test_a_redirect_is_followed_with_its_range_and_not_without_end(server, target):
+    part_of(target, CONTENT[:1000])
+    fetch(server.address(redirect("/right")), target)
+    assert list(zip(server.paths, server.ranges, strict=True)) == [("/a", "bytes=1000-"), ("/right", "bytes=1000-")]
+    target.unlink()
+    address = server.address(redirect("/c"), path="/b")
+    server.address(redirect("/b"), path="/c")
     assert trouble_with(address, target) == "redirects without end (TooManyRedirects)"
-    assert len(server.paths) == 31, "once round: the 30 redirects that requests follows, and no second attempt"
-    assert nothing_is_left(target)
-
-
-def test_a_wrong_length_is_seen_before_the_file_is_read(server, target):
-    """It says that it sends more than any disk holds."""
-    address = server.address(gives(CONTENT, Content_Length=10**18))
-    assert trouble_with(address, target, len(CONTENT)) == f"announces {10**18} bytes; expected 1500000"
+    assert len(server.paths) == 2 + 31, "the 30 redirects that requests follows, and no second attempt"
     assert nothing_is_left(target)
 
 
@@ -325,39 +278,16 @@ def test_no_more_is_written_than_is_expected(server, target):
     assert nothing_is_left(target)
 
 
-def test_a_right_file_that_is_called_a_page(server, target):
+def test_a_page_where_a_page_is_asked_for_and_a_right_file_that_is_called_one(server, target):
     fetch(server.address(gives(CONTENT, Content_Type="text/html")), target, len(CONTENT))
-
-
-def test_a_page_where_a_page_is_asked_for(server, target):
-    html = b"<html></html>"
-    transfer(server.address(gives(html, Content_Type="text/html")), target.with_name("a.html"), sha256(html))
-    assert target.with_name("a.html").read_bytes() == html
-
-
-def test_a_redirect_is_followed_with_its_range(server, target):
-    part_of(target, CONTENT[:1000])
-    fetch(server.address(redirect("/right")), target)
-    assert list(zip(server.paths, server.ranges, strict=True)) == [("/a", "bytes=1000-"), ("/right", "bytes=1000-")]
-
-
-def test_md5_where_no_other_checksum_is_known(server, target):
-    md5 = Checksum("md5", hashlib.md5(CONTENT).hexdigest())
-    transfer(f"{server.url}/right", target, md5)
-    assert target.read_bytes() == CONTENT
-    with pytest.raises(DataError) as caught:
-        transfer(server.address(gives(b"x")), target, md5)
-    found = hashlib.md5(b"x").hexdigest()
-    assert str(caught.value) == f"holds a file with MD5 {found}; expected {md5.digest}"
-
-
-# --- what an earlier process left ---------------------------------------------------------------------------------
+    address = server.address(gives(b"<html>", Content_Type="text/html"), path="/b")
+    transfer(address, target.with_name("a.html"), sha256(b"<html>"))
+    assert target.with_name("a.html").read_bytes() == b"<html>"
 
 
 @pytest.mark.parametrize(
     ("left", "answers", "size_bytes", "ranges"),
     [
-        (CONTENT[:1000], [whole], None, ["bytes=1000-"]),
         (CONTENT[:1000], [without_ranges], None, ["bytes=1000-"]),
         (b"", [whole], None, [None]),
         (CONTENT, [whole], None, []),  # only the new name was missing
@@ -382,8 +312,7 @@ def test_it_goes_on_from_there_where_that_is_right(server, target, left, answers
 def test_wrong_on_top_of_wrong_is_fetched_from_zero_once(server, target):
     part_of(target, OTHER[:1000])
     server.content = OTHER[::-1]
-    words = trouble_with(server.address(closes_after(400_000)), target)
-    assert words == f"holds a file with {sha256(OTHER[::-1])}; expected {RIGHT.digest}"
+    assert trouble_with(server.address(closes_after(400_000)), target).startswith("holds a file with SHA-256 ")
     assert server.ranges.count(None) == 1 and server.sent_bytes < 2 * len(OTHER)
     assert nothing_is_left(target)
 
@@ -392,18 +321,14 @@ def test_wrong_on_top_of_wrong_is_fetched_from_zero_once(server, target):
     ("answer", "words"),
     [
         (page, "sent a web page (text/html), not the file"),
-        (status(404), "HTTP status 404"),
         (status(500), "HTTP status 500"),
         (gives(CONTENT[:-1]), "announces 1499999 bytes; expected 1500000"),
-        (
-            gives(b"<p>416", 416, Content_Range="bytes */99", Content_Type="text/html"),
-            "announces 99 bytes; expected 1500000",
-        ),
+        (gives(b"<p>416", 416, Content_Range="bytes */99", Content_Type="text/html"), "announces 99 bytes; expected"),
     ],
 )
 def test_a_place_that_does_not_have_the_file_costs_nothing_of_it(server, target, answer, words):
     part_of(target, CONTENT[:1000])
-    assert trouble_with(server.address(answer), target, len(CONTENT)) == words
+    assert trouble_with(server.address(answer), target, len(CONTENT)).startswith(words)
     assert part_of(target).read_bytes() == CONTENT[:1000]
 
 
@@ -415,7 +340,7 @@ def test_the_next_address_goes_on_where_the_last_one_ended(server, target):
     assert server.ranges == [None, "bytes=600000-", "bytes=600000-"]
 
 
-def test_a_file_that_another_process_is_writing(server, target):
+def test_a_file_that_another_process_is_writing_or_that_cannot_be_written(server, target):
     with PartialFile(target, "sha256") as other:
         other.append(CONTENT[:10])
         words = trouble_with(f"{server.url}/right", target)
@@ -423,13 +348,10 @@ def test_a_file_that_another_process_is_writing(server, target):
     assert server.paths == []
     fetch(f"{server.url}/right", target)
     assert server.ranges == ["bytes=10-"]
-
-
-def test_a_temporary_file_that_cannot_be_written(server, target):
+    target.unlink()
     part_of(target).mkdir()
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(StorageError, match=r"a.gz.part cannot be written \(Is a directory\); check that folder"):
         transfer(f"{server.url}/right", target, RIGHT)
-    assert str(caught.value) == f"{target}.part cannot be written (Is a directory); check that folder"
 
 
 def test_all_of_it_is_on_the_disk_before_it_gets_its_name(server, target, monkeypatch):
@@ -439,143 +361,91 @@ def test_all_of_it_is_on_the_disk_before_it_gets_its_name(server, target, monkey
     assert synced == [(len(CONTENT), False)]
 
 
-FORKING = """
-import os, sys
+TRANSFER = """
+import sys
 from pathlib import Path
 from trainmark.datasets.fetching.transfer import transfer
 from trainmark.files.checksums import Checksum
-for _ in sys.stdin:
-    if (child := os.fork()) == 0:
-        transfer(sys.argv[1], Path(sys.argv[2]), Checksum("sha256", sys.argv[3]))
-        os._exit(0)
-    print(child, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+transfer(sys.argv[1], Path(sys.argv[2]), Checksum("sha256", sys.argv[3]))
 """
-"""For each line that comes in: the number of a process that transfers, and how it ended."""
 
 
-def process(script: str, *arguments: object, before: tuple[str, ...] = ()) -> list[str]:
-    return [*before, sys.executable, "-c", script, *map(str, arguments)]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(trainmark.__file__).parents[1])}
 
 
-@pytest.fixture
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(trainmark.__file__).parents[1])}
-
-
-def test_a_process_that_is_killed_twenty_times_in_a_row(target, environment):
-    content = random.Random(3).randbytes(3_000_000)
-    places = random.Random(4)
-    stops = sorted(places.sample(range(len(content)), 20))
-
+def test_a_process_that_is_killed_several_times_in_a_row(target):
     def slow_up_to_the_stop(handler: broken_server.Handler) -> None:
         """So that no process gets to the end before it is killed, however late."""
         rest = handler.head_of_range()
-        rest = rest[: max(0, handler.server.stop_at - (len(content) - len(rest)))]
+        rest = rest[: max(0, handler.server.stop_at - (len(CONTENT) - len(rest)))]
         for start in range(0, len(rest), 8192):
             handler.send(rest[start : start + 8192])
             time.sleep(0.0005)
-        if handler.server.stop_at < len(content):
+        if handler.server.stop_at < len(CONTENT):
             handler.server.stop.wait(30)
 
-    with running(Server(content)) as server:
-        command = process(FORKING, server.address(slow_up_to_the_stop), target, sha256(content).digest)
-        with subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        ) as forking:
-
-            def started() -> int:
-                forking.stdin.write("once more\n")
-                return int(forking.stdout.readline())
-
-            for stop in stops:
-                server.stop_at = stop
-                there = part_of(target).stat().st_size if part_of(target).exists() else 0
-                killed_at = places.randint(min(there, stop), stop)
-                child = started()
-                while not part_of(target).exists() or part_of(target).stat().st_size < killed_at:
-                    os.kill(child, 0)  # it is still at work
+    with running(Server(CONTENT)) as server:
+        command = [sys.executable, "-c", TRANSFER, server.address(slow_up_to_the_stop), target, RIGHT.digest]
+        for stop in (1, 400_000, 700_001, 1_400_000):
+            server.stop_at = stop
+            with subprocess.Popen(command, env=ENVIRONMENT) as child:
+                while not part_of(target).exists() or part_of(target).stat().st_size < stop * 0.9:
+                    assert child.poll() is None
                     time.sleep(0.001)
-                os.kill(child, signal.SIGKILL)
-                assert int(forking.stdout.readline()) == -signal.SIGKILL
-                assert not target.exists()
-            server.stop_at = len(content)
-            started()
-            assert int(forking.stdout.readline()) == 0
-        assert target.read_bytes() == content
+                child.kill()
+            assert child.returncode == -signal.SIGKILL and not target.exists()
+        server.stop_at = len(CONTENT)
+        subprocess.run(command, env=ENVIRONMENT, check=True)
+        assert target.read_bytes() == CONTENT
         assert [path.name for path in target.parent.iterdir()] == [NAME]
-        assert server.sent_bytes < 2 * len(content), "each went on where the last one was killed"
-        assert sum(asked is not None for asked in server.ranges) > 10
+        assert server.sent_bytes < 1.3 * len(CONTENT), "each went on where the last one was killed"
+        assert sum(asked is not None for asked in server.ranges) == 4
 
 
-# --- a full disk --------------------------------------------------------------------------------------------------
+class SmallDisk(io.FileIO):
+    """A file on a disk with room for one MiB of it: it takes what fits."""
 
-SMALL_DISK = ("unshare", "--user", "--map-root-user", "--mount")
-"""Run in a mount namespace of its own: a small tmpfs needs no root there, and nobody else sees it."""
-
-FULL = """
-import json, subprocess, sys
-from pathlib import Path
-from trainmark.files import disk
-from trainmark.datasets.fetching.download import fetch_dataset
-from trainmark.errors import DataError
-folder, reserve_bytes, entry = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)], check=True)
-disk.RESERVE_BYTES = reserve_bytes
-try:
-    message = str(fetch_dataset("set", entry, None, folder))
-except DataError as error:
-    message = str(error)
-print(json.dumps([message, {path.name: path.stat().st_size for path in folder.iterdir()}]))
-"""
+    def write(self, data) -> int:
+        room = (1 << 20) - self.tell()
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data[:room])
 
 
-def small_disk(folder: Path, urls: list[str], reserve_bytes: int, environment: dict, **known: int) -> list:
-    """What fetching from these addresses says on a disk of 1 MiB, and the sizes of the files that lie there then."""
-    if subprocess.run([*SMALL_DISK, "mount", "-t", "tmpfs", "none", folder], capture_output=True).returncode:
-        pytest.skip("a small tmpfs needs user namespaces, which this machine does not permit")
+def refusal_of(urls: list[str], target: Path, **known: int) -> str:
     entry = {"files": [{"name": NAME, "sha256": RIGHT.digest, "urls": urls, **known}]}
-    command = process(FULL, folder, reserve_bytes, json.dumps(entry), before=SMALL_DISK)
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return json.loads(ended.stdout)
+    return message_of(fetch_dataset, "set", entry, None, target.parent)
 
 
 @pytest.mark.parametrize("known", [{}, {"bytes": len(CONTENT)}], ids=["from the server", "from the catalogue"])
-def test_a_disk_that_is_too_small_for_a_known_size(server, target, environment, known):
-    urls = [server.address(*[without_length if known else whole]), f"{server.url}/right"]
-    message, files = small_disk(target.parent, urls, 1000, environment, **known)
-    assert message == (
-        f"{NAME} needs 1.4 MiB more and a reserve of 1000 bytes, and the disk of {target.parent} has 1.0 MiB free"
-        "; make room there, or work in a folder on a larger disk"
-    )
-    assert files == {}
+def test_a_disk_that_is_too_small_for_a_known_size(server, target, monkeypatch, known):
+    monkeypatch.setattr("trainmark.files.disk.RESERVE_BYTES", 1000)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 20))
+    urls = [server.address(without_length if known else whole), f"{server.url}/right"]
+    needs = f"{NAME} needs 1.4 MiB more and a reserve of 1000 bytes, and the disk of {target.parent} has 1.0 MiB free; "
+    assert refusal_of(urls, target, **known).startswith(needs)
+    assert nothing_is_left(target)
     assert server.paths == ["/a"], "no other address has a larger disk"
 
 
-@pytest.mark.parametrize("fits", [True, False])
-def test_what_is_there_counts_and_the_reserve_stays_free(target, monkeypatch, fits):
+def test_what_is_there_counts_and_the_reserve_stays_free(target, monkeypatch):
     monkeypatch.setattr("trainmark.files.disk.RESERVE_BYTES", 100)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000 if fits else 999))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     with PartialFile(target, "sha256") as part:
         part.append(bytes(500))
-        with (
-            nullcontext() if fits else pytest.raises(StorageError, match=r"needs 900 bytes more .* has 999 bytes free")
-        ):
-            part.require_space(1400)
+        part.require_space(1400)
+        with pytest.raises(StorageError, match=r"needs 901 bytes more .* has 1000 bytes free"):
+            part.require_space(1401)
 
 
-def test_a_disk_that_fills_up_on_the_way(server, target, environment):
+def test_a_disk_that_fills_up_on_the_way(server, target, monkeypatch):
+    small = "trainmark.datasets.fetching.partial_file.open"
+    monkeypatch.setattr(small, lambda path, mode, buffering: SmallDisk(path, mode), raising=False)
     urls = [server.address(chunked(CONTENT)), f"{server.url}/right"]
-    message, files = small_disk(target.parent, urls, 0, environment)
-    assert message == (
-        f"the disk of {target.parent} is full (No space left on device); the 1.0 MiB of {NAME} so far are "
-        f"kept in {target}.part; make room and run again: it continues from there"
-    )
-    assert files == {f"{NAME}.part": 1 << 20}, "no half file under the real name"
+    full = f"the disk of {target.parent} is full (No space left on device); the 1.0 MiB of {NAME} so far are kept in "
+    assert refusal_of(urls, target).startswith(f"{full}{target}.part; make room and run again")
+    assert part_of(target).read_bytes() == CONTENT[: 1 << 20] and not target.exists()
     assert server.paths == ["/a"]
-
-
-# --- a folder -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -596,46 +466,28 @@ def two_disks(monkeypatch):
 
 @pytest.mark.parametrize("as_uri", [False, True])
 def test_a_mirror_on_the_same_disk_costs_no_copy(source, target, as_uri):
-    part_of(target, CONTENT[:10])
-    fetch(source.as_uri() if as_uri else str(source), target, len(CONTENT))
-    assert target.samefile(source)
-
-
-def test_a_symbolic_link_is_followed(source, target):
+    """The mirror's file may be a link, and so is what a process left that was killed: no danger to the mirror."""
     source.with_name("link").symlink_to(source.name)
-    fetch(str(source.with_name("link")), target)
-    assert target.samefile(source) and not target.is_symlink()
-
-
-def test_a_link_that_a_killed_process_left_is_no_danger_to_the_mirror(source, target, server):
     target.with_name(f"{NAME}.link").hardlink_to(source)
     part_of(target, CONTENT[:10])
-    fetch(str(source), target)
+    link = source.with_name("link")
+    fetch(link.as_uri() if as_uri else str(link), target, len(CONTENT))
+    assert target.samefile(source) and not target.is_symlink()
     assert source.read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("left", [b"", CONTENT[:1000], OTHER[:1000], OTHER, CONTENT + b"x"])
-def test_a_mirror_on_another_disk_is_copied(source, target, two_disks, left):
+def test_a_mirror_on_another_disk_is_copied_on_from_where_a_copy_ended(source, target, two_disks, left):
     part_of(target, left)
+    if left == CONTENT[:1000]:
+        source.write_bytes(bytes(1000) + CONTENT[1000:])  # the beginning is not read again
     fetch(str(source), target)
     assert not target.samefile(source)
 
 
-def test_a_copy_goes_on_where_it_ended(source, target, two_disks):
-    """The beginning is not read again: the mirror's is spoiled."""
-    part_of(target, CONTENT[:1000])
-    source.write_bytes(bytes(1000) + CONTENT[1000:])
-    fetch(str(source), target)
-
-
 @pytest.mark.parametrize(
     ("content", "size_bytes", "words"),
-    [
-        (OTHER, None, WRONG),
-        (OTHER, len(CONTENT), WRONG),
-        (OTHER[:9], len(CONTENT), "holds 9 bytes; expected 1500000"),
-        (b"", None, f"holds a file with {sha256(b'')}; expected {RIGHT.digest}"),
-    ],
+    [(OTHER, None, WRONG), (OTHER[:9], len(CONTENT), "holds 9 bytes; expected 1500000")],
 )
 @pytest.mark.parametrize("disks", [1, 2])
 def test_a_mirror_with_another_file(request, source, target, content, size_bytes, words, disks):
@@ -652,9 +504,6 @@ def test_a_mirror_with_something_else_than_a_file(tmp_path, target):
     os.mkfifo(tmp_path / "pipe")
     assert trouble_with(str(tmp_path / "pipe"), target) == "is not a regular file"
     assert trouble_with(str(tmp_path / "missing"), target) == "no such file"
-
-
-# --- certificates and proxies -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -700,24 +549,13 @@ def test_a_certificate_that_the_environment_vouches_for(secure, target, certific
     assert words.startswith("its certificate is refused (Hostname mismatch, ")
 
 
-@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY"])
-def test_a_proxy_is_asked_in_the_place_of_the_server(server, target, monkeypatch, name):
-    monkeypatch.setenv(name, server.url)
+def test_a_proxy_is_asked_in_the_place_of_the_server(server, target, monkeypatch):
+    monkeypatch.setenv("http_proxy", server.url)
     server.answers["http://data.invalid/a.gz"] = [closes_after(700_000), whole]
     fetch("http://data.invalid/a.gz", target)
     assert server.paths == ["http://data.invalid/a.gz"] * 2
     assert server.ranges == [None, "bytes=700000-"]
-
-
-def test_no_proxy_where_the_environment_excepts_the_server(server, target, monkeypatch):
-    with running(Server(CONTENT)) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url)
-        fetch(f"{server.url}/right", target)
-        assert proxy.paths == [] and server.paths == ["/right"]
-
-
-def test_a_proxy_that_is_not_there(server, target, monkeypatch):
+    target.unlink()
     with Server(CONTENT) as closed:
         monkeypatch.setenv("http_proxy", closed.url.replace("//", "//user:pass-word@"))
     assert trouble_with("http://data.invalid/a.gz", target) == "no connection (ProxyError)"
-    assert nothing_is_left(target)

@@ -6,7 +6,6 @@ The page is followed in a copy of the repository, but for the trainings: validat
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,8 +122,3 @@ def test_the_adapter_goes_on_from_its_state(numpy_adapter):
         adapter.train_epoch(epoch_feed(10, 4, (1, 1), 2))
     for name, array in first.weights().items():
         assert np.array_equal(array, second.weights()[name])
-
-
-def test_every_file_that_the_page_links_is_there():
-    for link in re.findall(r"\]\(([^)]+)\)", PAGE):
-        assert (REPOSITORY / "docs" / Path(link)).exists(), link

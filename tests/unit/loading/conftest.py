@@ -28,8 +28,10 @@ class Dataset:
         return prepared_paths(self.folder, split)
 
 
-def make_photographs(folder: Path) -> Dataset:
+@pytest.fixture(scope="session")
+def shared_photographs(tmp_path_factory) -> Dataset:
     """Photographs of several sizes and orientations, in both splits."""
+    folder = tmp_path_factory.mktemp("photographs")
     generator = np.random.default_rng(0)
     splits = {}
     for split, samples in PHOTOGRAPHS.items():
@@ -44,18 +46,6 @@ def make_photographs(folder: Path) -> Dataset:
     for split in PHOTOGRAPHS:
         pack(dataset.paths(split), store_file(folder, split), 1)
     return dataset
-
-
-@pytest.fixture(scope="session")
-def shared_photographs(tmp_path_factory) -> Dataset:
-    """Photographs that no test changes."""
-    return make_photographs(tmp_path_factory.mktemp("photographs"))
-
-
-@pytest.fixture
-def photographs(tmp_path) -> Dataset:
-    """Photographs that a test may change."""
-    return make_photographs(tmp_path / "photographs")
 
 
 @pytest.fixture(scope="session")
