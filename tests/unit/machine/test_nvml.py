@@ -2,10 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from harness import importing
 
 from trainmark.machine import nvml as nvml_module
 
@@ -146,12 +146,10 @@ def nvml(monkeypatch):
 # --- full answers -------------------------------------------------------------------------------------------------
 
 
-def test_a_gpu_is_described(nvml):
+def test_a_gpu_and_its_current_state_are_described_and_the_library_is_started_once(nvml):
     assert nvml_module.describe(GPU) == DESCRIBED
-
-
-def test_the_current_state_of_a_gpu(nvml):
     assert nvml_module.state(GPU) == STATE
+    assert nvml.starts == 1
 
 
 def test_the_energy_is_that_of_the_one_gpu_in_joules(nvml):
@@ -163,14 +161,6 @@ def test_computing_processes_are_counted_if_the_gpu_reports_them(nvml):
     assert nvml_module.computing_processes(GPU) is None
     nvml.answers["nvmlDeviceGetComputeRunningProcesses", GPU] = [SimpleNamespace(pid=7), SimpleNamespace(pid=8)]
     assert nvml_module.computing_processes(GPU) == 2
-    assert nvml_module.computing_processes("GPU-missing") is None
-
-
-def test_the_library_is_started_once(nvml):
-    nvml_module.describe(GPU)
-    nvml_module.state(GPU)
-    nvml_module.energy_joules(GPU)
-    assert nvml.starts == 1
 
 
 @pytest.mark.parametrize(
@@ -187,7 +177,7 @@ def test_the_reasons_of_a_slowdown_are_named(nvml, bits, names):
     assert nvml_module.state(GPU)["throttle_reasons"] == names
 
 
-@pytest.mark.parametrize(("number", "version"), [(12080, "12.8"), (11040, "11.4"), (9010, "9.1"), (13000, "13.0")])
+@pytest.mark.parametrize(("number", "version"), [(12080, "12.8"), (9010, "9.1")])
 def test_cudas_version_is_written_as_usual(nvml, monkeypatch, number, version):
     monkeypatch.setattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", lambda: number)
     assert nvml_module.describe(GPU)["cuda_version"] == version
@@ -260,17 +250,15 @@ def test_power_and_energy_of_an_instance_are_none(nvml):
     assert nvml_module.energy_joules(INSTANCE) is None
 
 
-def test_power_and_energy_of_a_divided_gpu_are_none(nvml):
+@pytest.mark.parametrize(
+    ("mode", "power", "energy"),
+    [([1, 1], None, None), ([0, 1], STATE["power_watts"], 1234.567)],  # [now, after a reset]
+)
+def test_power_and_energy_of_a_divided_gpu_are_none(nvml, mode, power, energy):
     """They are those of all its instances, and a run holds only one."""
-    nvml.answers["nvmlDeviceGetMigMode", GPU] = [1, 1]
-    assert nvml_module.state(GPU) == STATE | {"power_watts": None}
-    assert nvml_module.energy_joules(GPU) is None
-
-
-def test_a_gpu_that_will_be_divided_after_a_reset_is_not_yet_divided(nvml):
-    nvml.answers["nvmlDeviceGetMigMode", GPU] = [0, 1]
-    assert nvml_module.state(GPU) == STATE
-    assert nvml_module.energy_joules(GPU) == 1234.567
+    nvml.answers["nvmlDeviceGetMigMode", GPU] = mode
+    assert nvml_module.state(GPU) == STATE | {"power_watts": power}
+    assert nvml_module.energy_joules(GPU) == energy
 
 
 def test_an_instance_whose_gpu_can_not_be_found_is_queried_itself(nvml, monkeypatch):
@@ -283,27 +271,23 @@ def test_an_instance_whose_gpu_can_not_be_found_is_queried_itself(nvml, monkeypa
 # --- where nothing can be read ------------------------------------------------------------------------------------
 
 
-def assert_nothing_is_read(uuid, reason):
-    assert nvml_module.describe(uuid) == nvml_module.state(uuid) == {"uuid": uuid, "reason": reason}
-    assert nvml_module.energy_joules(uuid) is None
-
-
-def test_a_gpu_that_is_not_there(nvml):
-    assert_nothing_is_read("GPU-none", "NVML does not find this GPU (Not Found)")
-
-
-def test_the_package_is_not_installed(monkeypatch):
-    install(monkeypatch, None)
-    assert_nothing_is_read(GPU, "the package nvidia-ml-py is not installed")
-
-
-def test_the_library_can_not_be_started(monkeypatch):
-    def fail():
+@pytest.mark.parametrize(
+    ("uuid", "installed", "starts", "reason"),
+    [
+        ("GPU-none", True, True, "NVML does not find this GPU (Not Found)"),
+        (GPU, False, True, "the package nvidia-ml-py is not installed"),
+        (GPU, True, False, "NVML can't be started (Driver Not Loaded)"),
+    ],
+)
+def test_where_nothing_can_be_read_the_reason_is_given(monkeypatch, uuid, installed, starts, reason):
+    def fail(self):
         raise NVMLError("Driver Not Loaded")
 
-    nvml = install(monkeypatch, FakeNvml())
-    monkeypatch.setattr(nvml, "nvmlInit", fail)
-    assert_nothing_is_read(GPU, "NVML can't be started (Driver Not Loaded)")
+    if not starts:
+        monkeypatch.setattr(FakeNvml, "nvmlInit", fail)
+    install(monkeypatch, FakeNvml() if installed else None)
+    assert nvml_module.describe(uuid) == nvml_module.state(uuid) == {"uuid": uuid, "reason": reason}
+    assert nvml_module.energy_joules(uuid) is nvml_module.computing_processes(uuid) is None
 
 
 # --- the package itself -------------------------------------------------------------------------------------------
@@ -311,14 +295,12 @@ def test_the_library_can_not_be_started(monkeypatch):
 
 def test_the_package_has_the_functions_and_constants_in_use():
     pynvml = pytest.importorskip("pynvml")
-    functions = {
-        "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", "nvmlDeviceGetMaxClockInfo",
-        "nvmlDeviceGetClockInfo", "nvmlSystemGetDriverVersion",
-        "nvmlDeviceGetComputeRunningProcesses", *(name for name, _ in FakeNvml().answers),
-    }  # fmt: skip
-    assert {name for name in functions if not callable(getattr(pynvml, name, None))} == set()
+    functions = {name for name in vars(FakeNvml) if name.startswith(("nvmlSystem", "nvmlDeviceGet"))}
+    functions |= {"nvmlDeviceGetComputeRunningProcesses", *(name for name, _ in FakeNvml().answers)}
     for names in (nvml_module.REASON_FUNCTIONS, nvml_module.CUDA_VERSION_FUNCTIONS, nvml_module.TEMPERATURE_FUNCTIONS):
         assert any(callable(getattr(pynvml, name, None)) for name in names)
+        functions -= {*names}
+    assert {name for name in functions if not callable(getattr(pynvml, name, None))} == set()
     clocks = (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
     assert clocks == (nvml_module.CLOCK_SM, nvml_module.CLOCK_MEMORY)
     assert pynvml.NVML_TEMPERATURE_GPU == nvml_module.TEMPERATURE_GPU
@@ -345,8 +327,6 @@ def test_without_a_driver_the_installed_package_says_so():
         "pynvml.CDLL = missing\n"
         f"from trainmark.machine import nvml\nprint(nvml.describe({GPU!r}), nvml.energy_joules({GPU!r}))"
     )
-    scripts = str(Path(nvml_module.__file__).parents[2])
-    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": scripts}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("{'uuid': 'GPU-0a1b', 'reason': \"NVML can't be started (")
-    assert done.stdout.rstrip().endswith("None")
+    done = subprocess.run([sys.executable, "-c", code], env=importing(), capture_output=True, text=True)
+    assert done.stdout.startswith("{'uuid': 'GPU-0a1b', 'reason': \"NVML can't be started ("), done.stderr
+    assert done.stdout.endswith("None\n")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from harness import importing
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine import provenance
@@ -36,7 +37,15 @@ def bare(tmp_path, monkeypatch):
 # --- the whole ----------------------------------------------------------------------------------------------------
 
 
-def test_the_job_is_described():
+def test_the_job_is_described(monkeypatch):
+    Memory = namedtuple("Memory", "total")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.239, 0, 0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {9, 3, 70}, raising=False)
+    monkeypatch.setattr(provenance, "_git_state", lambda file: ("c" * 40, False))
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
     job = provenance.describe_job(3)
     assert job == json.loads(json.dumps(job, allow_nan=False)), "JSON gives back what the record was given"
     assert list(job) == [
@@ -44,24 +53,25 @@ def test_the_job_is_described():
         "load_1min", "platform", "python", "trainmark", "git_commit", "git_clean", "environment", "variables",
         "scheduler", "started",
     ]  # fmt: skip
-    assert job["threads"] == 3
-    assert job["cpu_cores"] == psutil.cpu_count()
-    assert job["cpu_physical_cores"] is None or 1 <= job["cpu_physical_cores"] <= job["cpu_cores"]
-    assert job["memory_gib"] > 0 and job["load_1min"] >= 0
+    assert (job["memory_gib"], job["cpu_cores"], job["cpu_physical_cores"], job["load_1min"]) == (1.5, 8, None, 1.24)
+    assert (job["threads"], job["cpus"], job["git_commit"], job["git_clean"]) == (3, [3, 9, 70], "c" * 40, False)
+    assert job["scheduler"] == {"name": "slurm", "job_id": "5"}
+    assert job["variables"] == {"KERAS_BACKEND": "jax"}
+    assert set(job["environment"]) == {"kind", "name", "image_digest", "packages", "packages_sha256"}
     assert job["python"] == ".".join(map(str, sys.version_info[:3]))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", job["started"])
     assert all(job[key] and isinstance(job[key], str) for key in ("host", "cpu_model", "platform", "trainmark"))
-    assert job["scheduler"] is None and job["variables"] == {}
 
 
-def test_no_secret_and_no_folder_is_recorded(monkeypatch):
+def test_no_secret_no_folder_and_no_users_name_is_recorded(monkeypatch):
     """Whatever a variable is called, and also if the secret is in a path of a recorded variable."""
     secret = "hunter2-4f9c"
     for name in (
-        "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "PASSWORD", "SNAKEMAKE_STORAGE_TOKEN", "TF_CONFIG", "JAX_SECRET",
-        "CUDA_VISIBLE_DEVICES_", "SLURM_JWT", "LD_LIBRARY_PATH", "PYTHONPATH", "SSH_AUTH_SOCK", "HOSTNAME",
+        "AWS_SECRET_ACCESS_KEY", "TF_CONFIG", "JAX_SECRET", "CUDA_VISIBLE_DEVICES_", "SLURM_JWT", "LD_LIBRARY_PATH",
+        "PYTHONPATH", "HOSTNAME", "USER", "LOGNAME", "LNAME", "USERNAME",
     ):  # fmt: skip
         monkeypatch.setenv(name, secret)
+    assert getpass.getuser() == secret
     monkeypatch.setenv("LD_PRELOAD", f"/home/{secret}/libjemalloc.so")
     monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to=/home/{secret}/dump")
     monkeypatch.setenv("TF_XLA_FLAGS", f"--tf_dump=https://me:{secret}@host/x --tf_y={secret}@host")
@@ -74,14 +84,6 @@ def test_no_secret_and_no_folder_is_recorded(monkeypatch):
     assert sys.prefix not in text and str(Path(provenance.__file__).parent) not in text
 
 
-def test_the_users_name_is_not_recorded(monkeypatch):
-    user = "zaphod-beeblebrox"
-    for name in ("USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER"):
-        monkeypatch.setenv(name, user)
-    assert getpass.getuser() == user
-    assert user not in json.dumps(provenance.describe_job(1))
-
-
 # --- boot ---------------------------------------------------------------------------------------------------------
 
 
@@ -92,26 +94,7 @@ def test_the_boot_has_a_uuid_if_the_system_provides_it(tmp_path, monkeypatch):
     assert provenance.boot_id() == "cb3ea41a-0780-4e40-8d9a-6eda42ffdebd"
 
 
-@pytest.mark.skipif(not provenance.BOOT_ID.exists(), reason="only Linux shows it")
-def test_the_boot_is_the_same_for_every_process():
-    code = "from trainmark.machine.provenance import boot_id; print(boot_id())"
-    environment = os.environ | {"PYTHONPATH": str(Path(provenance.__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == provenance.boot_id()
-
-
-# --- CPUs ----------------------------------------------------------------------------------------------------
-
-
-def test_the_cpus_are_those_the_process_may_run_on(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {9, 3, 70}, raising=False)
-    assert provenance.describe_job(1)["cpus"] == [3, 9, 70]
-
-
-def test_the_cpus_where_the_system_knows_no_affinity(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert provenance.allowed_cpus() == [0, 1, 2, 3]
+# --- libraries ----------------------------------------------------------------------------------------------------
 
 
 def test_thread_pools_by_library(monkeypatch):
@@ -134,10 +117,7 @@ def test_thread_pools_of_this_process():
         "import numpy, json, threadpoolctl\nfrom trainmark.machine.provenance import thread_pools\n"
         "with threadpoolctl.threadpool_limits(1): print(json.dumps(thread_pools()))"
     )
-    scripts = Path(provenance.__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(scripts)}, capture_output=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=importing(), capture_output=True, check=True)
     assert [pool["threads"] for pool in json.loads(done.stdout) if pool["library"] == "openblas"] in ([1], [])
 
 
@@ -156,29 +136,25 @@ def checkout(tmp_path, monkeypatch):
     (folder / "library" / "code.py").write_text("a = 1\n")
     git(folder, "init", "--quiet")
     git(folder, "add", ".")
-    git(folder, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "m")
+    git(folder, "commit", "--quiet", "-m", "m")
     return folder
 
 
 def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+    command = ["git", "-c", "user.name=n", "-c", "user.email=e", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def state(checkout: Path) -> tuple:
     return provenance._git_state(checkout / "library" / "code.py")
 
 
-def test_a_clean_working_copy(checkout):
-    commit = git(checkout, "rev-parse", "HEAD")
-    assert re.fullmatch("[0-9a-f]{40}", commit)
-    assert state(checkout) == (commit, True)
-
-
 def test_untracked_files_do_not_count_as_changes(checkout):
     """As in git describe --dirty."""
     (checkout / "library" / "new.py").write_text("b = 2\n")
-    assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), True)
-    assert not git(checkout, "describe", "--always", "--dirty=+").endswith("+")
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert re.fullmatch("[0-9a-f]{40}", commit)
+    assert state(checkout) == (commit, True)
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -186,7 +162,7 @@ def test_untracked_files_do_not_count_as_changes(checkout):
 def test_changes_of_tracked_files(checkout, change, staged):
     (checkout / "other.py").write_text("c = 3\n")
     git(checkout, "add", ".")
-    git(checkout, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "m")
+    git(checkout, "commit", "--quiet", "-m", "m")
     if change == "edit":
         (checkout / "other.py").write_text("c = 4\n")
     else:
@@ -261,21 +237,12 @@ def prefix(tmp_path, monkeypatch):
     return folder
 
 
-def test_the_systems_python(prefix):
+def test_the_systems_python_or_conda_or_a_venv(prefix, monkeypatch):
     assert provenance._installation() == installation("system")
-
-
-def test_a_conda_environment(prefix):
+    monkeypatch.setattr(sys, "base_prefix", str(prefix.parent / "base"))
+    assert provenance._installation() == installation("venv", "0a1b_")
     (prefix / "conda-meta").mkdir()
     assert provenance._installation() == installation("conda", "0a1b_")
-
-
-def test_a_venv(prefix, monkeypatch):
-    """Also one made with conda's Python, since its packages are the venv's."""
-    base = prefix.parent / "base"
-    (base / "conda-meta").mkdir(parents=True)
-    monkeypatch.setattr(sys, "base_prefix", str(base))
-    assert provenance._installation() == installation("venv", "0a1b_")
 
 
 @pytest.mark.parametrize("place", ["DOCKER_FILE", "PODMAN_FILE", "KUBERNETES_SERVICE_HOST"])
@@ -288,7 +255,6 @@ def test_a_container_whose_image_is_unknown(prefix, monkeypatch, place):
     assert provenance._installation() == installation("container")
 
 
-@pytest.mark.parametrize("variable", ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"])
 @pytest.mark.parametrize(
     ("image", "name", "digest"),
     [
@@ -296,13 +262,14 @@ def test_a_container_whose_image_is_unknown(prefix, monkeypatch, place):
         ("/home/me/sandbox/", "sandbox", None),
         (f"/home/me/cache/library/sha256.{HASH}", f"sha256.{HASH}", HASH),
         (f"docker://ghcr.io/me/trainmark@sha256:{HASH}", "trainmark", HASH),
-        (f"/home/me/{HASH}/x.sif", "x.sif", None),
         (f"/home/me/sha256.{HASH}0.sif", f"sha256.{HASH}0.sif", None),
     ],
 )
-def test_the_image_of_apptainer(prefix, monkeypatch, variable, image, name, digest):
-    monkeypatch.setenv(variable, image)
-    assert provenance._installation() == installation("container", name, digest)
+def test_the_image_of_apptainer(prefix, monkeypatch, image, name, digest):
+    for variable in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"):
+        monkeypatch.setenv(variable, image)
+        assert provenance._installation() == installation("container", name, digest)
+        monkeypatch.delenv(variable)
 
 
 def test_the_image_of_podman(prefix):
@@ -362,20 +329,12 @@ def test_the_installed_packages():
 # --- variables ----------------------------------------------------------------------------------------------------
 
 
-def test_only_variables_that_are_set(monkeypatch):
+def test_only_variables_on_the_list_that_are_set(monkeypatch):
     assert provenance.variables() == {}
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # set to nothing, it hides every GPU
     monkeypatch.setenv("OMP_NUM_THREADS_", "3")
     assert provenance.variables() == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"}
-
-
-def test_every_variable_on_the_list_is_recorded(monkeypatch):
-    for name in provenance.VARIABLES:
-        monkeypatch.setenv(name, f"value-of-{name}")
-    folders = {"JAX_COMPILATION_CACHE_DIR": "(a folder)"}
-    assert provenance.variables() == {name: f"value-of-{name}" for name in provenance.VARIABLES} | folders
-    assert len(set(provenance.VARIABLES)) == len(provenance.VARIABLES)
 
 
 def test_the_variables_by_which_jax_takes_memory_are_on_the_list():
@@ -398,12 +357,10 @@ def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
 @pytest.mark.parametrize(
     ("setting", "kept"),
     [
-        ("LD_PRELOAD=/opt/lib/libjemalloc.so.2:/usr/lib/libtcmalloc.so", "libjemalloc.so.2:libtcmalloc.so"),
-        ("LD_PRELOAD= /opt/a.so  me/b.so ../c.so", "a.so:b.so:c.so"),
+        ("LD_PRELOAD= /opt/a.so.2:me/b.so  ../c.so", "a.so.2:b.so:c.so"),
         ("XLA_FLAGS=--xla_dump_to=/home/me/d --xla_gpu_x=true", "--xla_dump_to=d --xla_gpu_x=true"),
         ("XLA_FLAGS=--xla_gpu_cuda_data_dir='/usr/local/cuda'", "--xla_gpu_cuda_data_dir='cuda'"),
         ("XLA_FLAGS=/home/me/flags.txt", "flags.txt"),
-        ("XLA_FLAGS=--xla_dump_to=/home/me/", "--xla_dump_to="),
         ("CUDA_VISIBLE_DEVICES=MIG-GPU-8f0c/1/0,GPU-2", "MIG-GPU-8f0c/1/0,GPU-2"),
         ("OMP_PLACES={0:4}:4:4", "{0:4}:4:4"),
         ("XLA_FLAGS=--xla_a=1 --xla_dump_to=s3://me:p=w@host/d --xla_b=2", "--xla_a=1 host/d --xla_b=2"),
@@ -430,7 +387,6 @@ AZURE = {"AZ_BATCH_JOB_ID": "j-1", "AZ_BATCH_TASK_ID": "t_2"}
     [
         ({"SLURM_JOB_ID": "123", "SLURM_ARRAY_TASK_ID": "4"}, "slurm", "123"),
         (SGE, "gridengine", "7"),
-        (SGE | {"SGE_TASK_ID": "undefined"}, "gridengine", "7"),
         (SGE | {"SGE_TASK_ID": "3"}, "gridengine", "7.3"),
         ({"JOB_ID": "7", "SGE_TASK_ID": "undefined"}, "gridengine", "7"),
         ({"PBS_JOBID": "55.head"}, "pbs", "55.head"),
@@ -449,25 +405,9 @@ def test_schedulers(monkeypatch, variables, name, job_id):
 
 @pytest.mark.parametrize(
     "variables",
-    [{}, {"JOB_ID": "7"}, {"SLURM_JOB_ID": ""}, {"HOSTNAME": "laptop"}, {"AZ_BATCH_TASK_ID": "t"}, {"SGE_ROOT": "/x"}],
+    [{}, {"JOB_ID": "7"}, {"SLURM_JOB_ID": ""}, {"HOSTNAME": "laptop"}, {"AZ_BATCH_TASK_ID": "t"}],
 )
 def test_no_scheduler(monkeypatch, variables):
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
     assert provenance._scheduler() is None
-
-
-def test_the_description_of_the_job_has_all_parts(monkeypatch):
-    Memory = namedtuple("Memory", "total")
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
-    monkeypatch.setattr(os, "getloadavg", lambda: (1.239, 0, 0))
-    monkeypatch.setattr(provenance, "_git_state", lambda file: ("c" * 40, False))
-    monkeypatch.setenv("SLURM_JOB_ID", "5")
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    job = provenance.describe_job(2)
-    assert (job["memory_gib"], job["cpu_cores"], job["cpu_physical_cores"], job["load_1min"]) == (1.5, 8, None, 1.24)
-    assert (job["git_commit"], job["git_clean"]) == ("c" * 40, False)
-    assert job["scheduler"] == {"name": "slurm", "job_id": "5"}
-    assert job["variables"] == {"KERAS_BACKEND": "jax"}
-    assert set(job["environment"]) == {"kind", "name", "image_digest", "packages", "packages_sha256"}
