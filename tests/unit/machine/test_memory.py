@@ -165,7 +165,7 @@ def fed_watch(monkeypatch, sizes, limit_mib):
 )
 def test_only_the_first_size_above_the_limit_is_reported(monkeypatch, sizes, reported, looks):
     told, looked = fed_watch(monkeypatch, sizes, limit_mib=200)
-    assert told == reported and (looked == looks or not told and looked > looks)
+    assert told == reported and (looked == looks or (not told and looked > looks))
 
 
 def test_without_a_limit_there_is_no_thread():
