@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness import importing
 
 from trainmark.training import checkpoints
 from trainmark.training.checkpoints import Checkpoint, identity_of, newest_checkpoint, write_checkpoint
 
-SCRIPTS = Path(checkpoints.__file__).parents[2]
 RUN = identity_of({"run": "a", "code": "1"})
 OTHER_RUN = identity_of({"run": "a", "code": "2"})
 PART = "checkpoint.part"
@@ -78,11 +78,6 @@ def test_the_newest_is_used_also_if_epochs_have_more_digits(tmp_path):
     assert newest_checkpoint(tmp_path, RUN).epoch == 1_000_000
 
 
-def test_the_last_two_are_kept(tmp_path):
-    files = write(tmp_path, 1, 2, 3, 4)
-    assert sorted(tmp_path.iterdir()) == files[2:]
-
-
 def test_of_two_checkpoints_of_one_epoch_the_later_is_used(tmp_path):
     for time in range(1, 9):
         file = write_checkpoint(tmp_path, RUN, Checkpoint(3, {}, {"time": time}))
@@ -108,18 +103,20 @@ def test_checkpoints_of_another_identity_do_not_count_towards_the_maximum(tmp_pa
     assert sorted(tmp_path.iterdir()) == sorted([*own[1:], *others])
 
 
-def test_the_checkpoint_just_written_is_kept_beside_later_epochs(tmp_path):
-    write(tmp_path, 50, 51)
+def test_the_last_two_are_kept_and_the_one_just_written_beside_later_epochs(tmp_path):
+    files = write(tmp_path, 48, 49, 50, 51)
+    assert sorted(tmp_path.iterdir()) == files[2:]
     (file,) = write(tmp_path, 1)
     assert file.exists() and len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("name", ["epoch-000007.npz", "epoch-000007-0a.npz", "epoch-x-0a.npz", "notes.npz", "epoch-7"])
-def test_files_that_are_no_checkpoints_are_left_alone(tmp_path, name):
-    (tmp_path / name).write_bytes(b"x")
+def test_files_that_are_no_checkpoints_are_left_alone(tmp_path):
+    others = [tmp_path / name for name in ("epoch-000007-0a.npz", "epoch-x-0a.npz", "notes.npz")]
+    for other in others:
+        other.write_bytes(b"x")
     write(tmp_path, 1, 2, 3)
     assert found_epoch(tmp_path) == 3
-    assert (tmp_path / name).exists()
+    assert all(other.exists() for other in others)
 
 
 def test_the_identity_does_not_depend_on_the_order_of_its_parts():
@@ -138,13 +135,8 @@ def flip_a_byte(file: Path) -> None:
 
 DAMAGES = {
     "a byte flipped": flip_a_byte,
-    "cut": lambda file: os.truncate(file, file.stat().st_size // 2),
-    "the last byte lost": lambda file: os.truncate(file, file.stat().st_size - 1),
     "empty": lambda file: os.truncate(file, 0),
-    "zeros, as after a power cut": lambda file: file.write_bytes(bytes(file.stat().st_size)),
-    "of another": lambda file: file.write_bytes(
-        b"".join(other.read_bytes() for other in file.parent.glob("*-000001-*"))
-    ),
+    "of another": lambda file: file.write_bytes(next(file.parent.glob("*-000001-*")).read_bytes()),
     "a folder": lambda file: (file.unlink(), file.mkdir()),
 }
 
@@ -157,13 +149,7 @@ def test_a_damaged_newest_is_detected_and_the_one_before_it_used(tmp_path, capsy
     out = capsys.readouterr().out
     assert out.startswith(f"{newest}: the checkpoint is damaged (")
     assert out.endswith("); trying the one before it\n")
-
-
-def test_if_the_newest_was_deleted_the_one_before_it_is_used(tmp_path, capsys):
-    _, newest = write(tmp_path, 1, 2)
-    newest.unlink()
-    assert found_epoch(tmp_path) == 1
-    assert capsys.readouterr().out == ""
+    assert not newest.is_file(), "it would count towards the maximum"
 
 
 def test_if_all_are_damaged_there_is_none(tmp_path, capsys):
@@ -171,14 +157,6 @@ def test_if_all_are_damaged_there_is_none(tmp_path, capsys):
         flip_a_byte(file)
     assert found_epoch(tmp_path) is None
     assert capsys.readouterr().out.count("its SHA-256 differs from the one in its name") == 2
-
-
-def test_after_damage_new_checkpoints_are_intact(tmp_path):
-    _, newest = write(tmp_path, 1, 2)
-    flip_a_byte(newest)
-    write(tmp_path, 2, 3)
-    assert found_epoch(tmp_path) == 3
-    assert len(list(tmp_path.iterdir())) == checkpoints.MAX_CHECKPOINTS
 
 
 def test_nothing_is_pickled_or_unpickled(tmp_path):
@@ -205,10 +183,9 @@ def largest_file(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("size", [0, 100, 2**16])
-def test_a_full_disk_leaves_the_earlier_ones(tmp_path, largest_file, size):
+def test_a_full_disk_leaves_the_earlier_ones(tmp_path, largest_file):
     files = write(tmp_path, 1, 2)
-    largest_file(size)
+    largest_file(2**16)
     with pytest.raises(OSError, match="File too large"):
         write_checkpoint(tmp_path, RUN, Checkpoint(3, {"weights": np.zeros(2**16)}, {}))
     largest_file(resource.RLIM_INFINITY)
@@ -216,39 +193,26 @@ def test_a_full_disk_leaves_the_earlier_ones(tmp_path, largest_file, size):
     assert found_epoch(tmp_path) == 2
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_an_error_at_any_step_leaves_the_earlier_ones(tmp_path, monkeypatch, step):
-    files = write(tmp_path, 1, 2)
-
-    def fail(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, step, fail)
-        with pytest.raises(OSError, match="No space left"):
-            write(tmp_path, 3)
-    assert sorted(tmp_path.iterdir()) == files
-    assert write(tmp_path, 3) and found_epoch(tmp_path) == 3
-
-
 class Killed(BaseException):
     """Stands for the end of the process: only Python's own unwinding happens after it."""
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_crash_between_writing_and_renaming_leaves_the_earlier_ones(tmp_path, monkeypatch, step):
-    write(tmp_path, 1, 2)
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
+def test_an_error_or_a_crash_at_any_step_leaves_the_earlier_ones(tmp_path, monkeypatch, step, error):
+    files = write(tmp_path, 1, 2)
 
-    def killed(*_):
-        raise Killed
+    def fail(*_):
+        raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, step, killed)
-        with pytest.raises(Killed):
+        patched.setattr(os, step, fail)
+        with pytest.raises(type(error)):
             write(tmp_path, 3)
-    assert (tmp_path / PART).exists(), "as a kill leaves it"
+    left = [tmp_path / PART] if isinstance(error, Killed) else []
+    assert sorted(tmp_path.iterdir()) == [*left, *files]
     assert found_epoch(tmp_path) == 2
-    write(tmp_path, 3)
+    assert write(tmp_path, 3) and found_epoch(tmp_path) == 3
     assert not (tmp_path / PART).exists()
 
 
@@ -277,15 +241,11 @@ while True:
 """
 
 
-def test_after_each_of_ten_kills_at_random_moments_there_is_an_intact_one(tmp_path):
+def test_after_each_of_six_kills_at_random_moments_there_is_an_intact_one(tmp_path):
     moments, written = random.Random(4), 0
-    for _ in range(10):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path)],
-            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    for _ in range(6):
+        command = [sys.executable, "-c", WRITER, str(tmp_path)]
+        writer = subprocess.Popen(command, env=importing(), stdout=subprocess.PIPE, text=True)
         try:
             assert int(writer.stdout.readline()) >= written, "the run did not resume from a checkpoint that was written"
             writer.stdout.readline()

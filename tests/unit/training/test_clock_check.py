@@ -1,5 +1,6 @@
 """A run checks that its clock is read after the device has finished its work."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -38,7 +39,7 @@ def train(adapter: FakeAdapter, intervals: list[tuple[float, float]]) -> None:
         adapter.left_seconds = 0.0
 
 
-@pytest.mark.parametrize("reading_seconds", [0.0, 0.001, 5.0])
+@pytest.mark.parametrize("reading_seconds", [0.0, 5.0])
 def test_a_synchronized_device_passes_however_long_reading_takes(adapter, reading_seconds):
     adapter.reading_seconds = reading_seconds
     train(adapter, [(1.0, 0.0), (1.0, 0.0)])
@@ -73,21 +74,15 @@ def test_one_hiccup_of_the_machine_does_not_fail_the_run(adapter, hiccup):
 )
 def test_a_lag_must_exceed_a_tenth_of_the_epoch_and_the_noise(adapter, epoch_seconds, lag_seconds, fails):
     epochs = [(epoch_seconds, lag_seconds)] * 2
-    if not fails:
-        return train(adapter, epochs)
-    with pytest.raises(MeasurementError):
+    with pytest.raises(MeasurementError) if fails else nullcontext():
         train(adapter, epochs)
 
 
 def test_small_lags_add_up(adapter):
     """A lag of 15 ms is below the noise limit of one epoch, but a third of every epoch of 45 ms."""
-    with pytest.raises(MeasurementError) as caught:
+    told = r"in 6 measurements, 0\.075 s in total \(without the longest\) after measuring 0\.270 s; the adapter's"
+    with pytest.raises(MeasurementError, match=told):
         train(adapter, [(0.045, 0.015)] * 11)
-    assert str(caught.value) == (
-        "the device was still working when the clock stopped: in 6 measurements, 0.075 s in total (without the "
-        "longest) after measuring 0.270 s; the adapter's synchronize must wait for its device; the times of this run "
-        "would be wrong"
-    )
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from harness import importing
 
-import trainmark
 from trainmark.errors import WORKFLOW_VARIABLE
 from trainmark.training.process_exit import workflow_is_alive
 
@@ -30,7 +29,7 @@ def test_the_workflow_is_an_ancestor(monkeypatch):
     assert workflow_is_alive()
 
 
-@pytest.mark.parametrize("named", [None, "", "no number", str(2**22 + 1)])
+@pytest.mark.parametrize("named", [None, "", str(2**22 + 1)])
 def test_no_workflow_or_one_that_is_no_ancestor(monkeypatch, named):
     monkeypatch.delenv(WORKFLOW_VARIABLE, raising=False)
     if named is not None:
@@ -38,33 +37,32 @@ def test_no_workflow_or_one_that_is_no_ancestor(monkeypatch, named):
     assert not workflow_is_alive()
 
 
+def started(code, job):
+    """A process that starts a job, whose workflow is alive."""
+    command = [sys.executable, "-c", code, job]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=importing())
+    assert process.stdout.readline() == "True\n"
+    return process
+
+
+def answer(process):
+    """What the job says when it is asked again."""
+    process.stdin.write("\n\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
 @pytest.mark.parametrize("rest", ["", "; true"], ids=["the shell becomes the job", "the shell stays"])
 def test_a_killed_workflow_is_not_alive(rest):
-    job = f"{sys.executable} -c '{JOB}'{rest}"
-    workflow = subprocess.Popen(
-        [sys.executable, "-c", WORKFLOW, job],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])},
-    )  # fmt: skip
-    assert workflow.stdout.readline() == "True\n"
+    workflow = started(WORKFLOW, f"{sys.executable} -c '{JOB}'{rest}")
     workflow.kill()
     workflow.wait()
-    workflow.stdin.write("\n")
-    workflow.stdin.flush()
-    assert workflow.stdout.readline() == "False\n"
+    assert answer(workflow) == "False\n"
 
 
 def test_the_workflow_stays_alive_if_the_shell_above_it_ends():
     """For example after a logout: the workflow is still alive and uses the result."""
-    job = f"{sys.executable} -c '{JOB}'"
-    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WORKFLOW!r}, {job!r}])"
-    shell = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])},
-    )  # fmt: skip
-    assert shell.stdout.readline() == "True\n"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WORKFLOW!r}, sys.argv[1]])"
+    shell = started(code, f"{sys.executable} -c '{JOB}'")
     shell.wait()
-    shell.stdin.write("\n\n")
-    shell.stdin.flush()
-    assert shell.stdout.readline() == "True\n"
+    assert answer(shell) == "True\n"

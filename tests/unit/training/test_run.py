@@ -139,28 +139,19 @@ def train(tmp_path, monkeypatch):
     prepared_texts(tmp_path / "texts")
 
     def run_once(
-        adapter,
-        run=RUN,
-        seed=1,
-        code=CODE,
-        kill_after=None,
-        memory_limit_mib=None,
-        keep_weights=True,
-        measures_peak=False,
-        **changes,
-    ):
+        adapter, run=RUN, seed=1, code=CODE, kill_after=None, memory_limit_mib=None, keep_weights=True,
+        measures_peak=False, **changes,
+    ):  # fmt: skip
         if not measures_peak:  # it takes a second
             monkeypatch.setattr(run_module, "measure_peak", lambda *arguments: dict(PEAK))
         monkeypatch.setattr(run_module, "create_adapter", lambda name, threads, loop: adapter)
         recipe = RECIPES[run.recipe]
-        data, mean = (
-            (tmp_path / "images", tmp_path / "images" / "mean.npy") if recipe.input else (tmp_path / "texts", None)
-        )
+        data = tmp_path / ("images" if recipe.input else "texts")
+        mean = data / "mean.npy" if recipe.input else None
         device_lock = DeviceLock((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
-        checkpoints, weights = tmp_path / "checkpoint", tmp_path / "weights.npz"
         job = Job(
-            data, mean, device_lock, code, checkpoints, 0.0, {"position": 1, "of": 2}, weights, keep_weights,
-            peaks_folder=tmp_path / "peaks",
+            data, mean, device_lock, code, tmp_path / "checkpoint", 0.0, {"position": 1, "of": 2},
+            tmp_path / "weights.npz", keep_weights, peaks_folder=tmp_path / "peaks",
         )  # fmt: skip
         changes |= {"seed": seed, "batch_size": BATCH_SIZE, "memory_limit_mib": memory_limit_mib}
         settings = harness.settings(**changes)
@@ -188,19 +179,26 @@ GOOD = [[3.0, 2.0, 1.0]] * 3
 
 
 def test_a_finished_run(train):
-    record = train(FakeAdapter(GOOD))
+    adapter = FakeAdapter(GOOD)
+    record = train(adapter)
     assert (record["status"], record["diverged"], record["out_of_memory"]) == ("ok", None, None)
     assert [list(step_losses(entry)) for entry in record["curves"]] == GOOD
-    assert [(entry["epoch"], entry["part"]) for entry in record["curves"]] == [
-        (1, "warm_up"),
-        (2, "steady"),
-        (3, "steady"),
-    ]
+    parts = [(1, "warm_up"), (2, "steady"), (3, "steady")]
+    assert [(entry["epoch"], entry["part"]) for entry in record["curves"]] == parts
     assert record["curves"][0]["batch_loss"] == pytest.approx((3 * 4 + 2 * 4 + 1 * 2) / 10)  # by samples, not by steps
     assert set(record["curves"][0]["evaluations"]) == {"test", "train"}
-    assert record["order"] == {"position": 1, "of": 2}
-    assert record["resumes"] == 0
+    assert record["counted"] == {"samples": 30, "batches": 9, "updates": 9}
+    assert (record["order"], record["resumes"], record["scored_texts"]) == ({"position": 1, "of": 2}, 0, [])
     assert {"library": "fake", "threads": 2} in record["provenance"]["thread_pools"]
+    assert adapter.trained == 3, "changes made by compiling are undone"
+    assert [feed.steps for feed in adapter.compiled] == [3]
+    orders = [tuple(feed.order) for feed in adapter.feeds]
+    assert len(set(orders)) == 3
+    assert all(sorted(order) == list(range(SAMPLES)) for order in orders)
+    assert adapter.built["dtype"] == "float32"
+    assert set(adapter.built["weights"]) == {"dense1.kernel", "dense1.bias", "dense2.kernel", "dense2.bias"}
+    loaded = [call for call in adapter.calls if isinstance(call, tuple)]
+    assert loaded == [(split, (SAMPLES, 1, 28, 28), np.float32) for split in ("train", "test")]
 
 
 def test_a_schedule_reaches_every_epoch(train):
@@ -219,8 +217,7 @@ def test_a_schedule_reaches_every_epoch(train):
 
 def test_a_resumed_run_has_the_rates_of_its_epochs(train):
     settings = {"optimizer": {"rule": "rmsprop_warmup"}}
-    with pytest.raises(Killed):
-        train(FakeAdapter(GOOD), kill_after=2, **settings)
+    kill(train, FakeAdapter(GOOD), kill_after=2, **settings)
     resumed, whole = FakeAdapter(GOOD), FakeAdapter(GOOD)
     train(resumed, **settings)
     train(whole, **settings)
@@ -243,36 +240,12 @@ def test_phases_are_whole_and_sum_to_the_wall_time(train):
     assert result["samples_per_second"] == pytest.approx(SAMPLES / result["steady_epoch_seconds"])
 
 
-def test_changes_made_by_compiling_are_undone(train):
-    adapter = FakeAdapter(GOOD)
-    train(adapter)
-    assert adapter.trained == 3
-    assert [feed.steps for feed in adapter.compiled] == [3]
-
-
-def test_each_epoch_has_its_own_order_of_all_samples(train):
-    adapter = FakeAdapter(GOOD)
-    train(adapter)
-    orders = [tuple(feed.order) for feed in adapter.feeds]
-    assert len(set(orders)) == 3
-    assert all(sorted(order) == list(range(SAMPLES)) for order in orders)
-
-
-def test_adapter_is_given_float32_weights_and_splits(train):
-    adapter = FakeAdapter(GOOD)
-    train(adapter)
-    assert adapter.built["dtype"] == "float32"
-    assert set(adapter.built["weights"]) == {"dense1.kernel", "dense1.bias", "dense2.kernel", "dense2.bias"}
-    loaded = [call for call in adapter.calls if isinstance(call, tuple)]
-    assert loaded == [(split, (SAMPLES, 1, 28, 28), np.float32) for split in ("train", "test")]
-
-
 def test_one_epoch_is_all_warm_up(train):
-    run = Run("e", RECIPE.name, "tiny", "fake", "cpu", "stock", 1, 1)
-    record = train(FakeAdapter(GOOD), run=run)
-    assert record["result"]["steady_epoch_seconds"] is None
-    assert record["result"]["samples_per_second"] is None
+    record = train(FakeAdapter(GOOD), run=replace(RUN, epochs=1))
+    assert record["result"]["steady_epoch_seconds"] is record["result"]["samples_per_second"] is None
     assert record["phases_seconds"]["steady"] == 0
+    peak = record["peak"]
+    assert peak["training_flops_per_second"] == 10 * peak["training_flops_per_sample"] / record["curves"][0]["seconds"]
 
 
 @pytest.mark.parametrize(
@@ -281,14 +254,12 @@ def test_one_epoch_is_all_warm_up(train):
         ([[3.0, 2.0, 1.0], [1.0, math.nan, math.nan]], "nan", 2, 5, 1.0),
         ([[3.0, math.inf, math.nan]], "inf", 1, 2, 3.0),
         ([[math.nan, 1.0, 1.0]], "nan", 1, 1, None),
-        ([[1.0, 2.0, -math.inf]], "inf", 1, 3, 2.0),
     ],
 )
 def test_a_loss_that_is_not_finite_ends_the_run(train, epochs, kind, epoch, step, last_finite_loss):
     record = train(FakeAdapter([*epochs, *GOOD]))
-    assert record["status"] == "diverged"
-    wanted = {"kind": kind, "epoch": epoch, "step": step, "last_finite_loss": last_finite_loss}
-    assert record["diverged"] == wanted
+    assert (record["status"], record["peak"]) == ("diverged", None)
+    assert [*record["diverged"].values()] == [kind, epoch, step, last_finite_loss]
     assert len(record["curves"]) == record["result"]["epochs_trained"] == len(epochs)
     assert isinstance(record["curves"][-1]["batch_loss"], str)
 
@@ -309,7 +280,6 @@ def test_an_evaluation_that_is_not_finite_ends_the_run(train, loss, kind):
     [
         ({"samples": 8}, "counted 8 samples instead of 10 in epoch 1"),
         ({"batches": 2, "updates": 2}, "counted 2 batches instead of 3 and 2 updates instead of 3 in epoch 1"),
-        ({"updates": 6}, "counted 6 updates instead of 3 in epoch 1"),
     ],
 )
 def test_a_framework_with_other_counts_fails_the_run(train, counts, told):
@@ -319,10 +289,6 @@ def test_a_framework_with_other_counts_fails_the_run(train, counts, told):
 
     with pytest.raises(MeasurementError, match=f"the framework {told}: it did not train what it was given"):
         train(Counting(GOOD))
-
-
-def test_counts_of_a_run_are_those_of_all_its_epochs(train):
-    assert train(FakeAdapter(GOOD))["counted"] == {"samples": 30, "batches": 9, "updates": 9}
 
 
 def test_16_bit_numbers_are_refused_with_a_message(train):
@@ -377,10 +343,6 @@ def test_the_scores_of_a_diverged_network_are_the_string_nan(train):
     assert [one["probability"] for one in record["scored_texts"]] == ["NaN", "NaN"]
 
 
-def test_images_are_not_scored(train):
-    assert train(FakeAdapter(GOOD))["scored_texts"] == []
-
-
 # --- trained weights -----------------------------------------------------------------------------------------------
 
 
@@ -396,12 +358,12 @@ def test_the_last_epochs_weights_are_written_next_to_the_record(train, tmp_path)
 
 def test_writing_weights_counts_as_the_phase_checkpoint(train, monkeypatch):
     def slow(file, weights, trained):
-        time.sleep(0.2)
+        time.sleep(0.1)
         return {"file": file.name, "sha256": "0" * 64}
 
     monkeypatch.setattr(run_module, "write_weights", slow)
     record = train(FakeAdapter(GOOD), run=replace(RUN, epochs=1))  # no checkpoint after the last epoch
-    assert record["phases_seconds"]["checkpoint"] >= 0.2
+    assert record["phases_seconds"]["checkpoint"] >= 0.1
     assert sum(record["phases_seconds"].values()) == pytest.approx(record["wall_seconds"], rel=1e-9)
 
 
@@ -426,7 +388,7 @@ def test_no_weights_of_this_or_an_earlier_run_are_left(train, tmp_path, adapter,
     assert not list(tmp_path.glob("weights.npz*"))
 
 
-def test_a_run_that_fails_leaves_no_weights_of_an_earlier_one(train, tmp_path):
+def test_any_other_error_fails_and_leaves_no_weights_of_an_earlier_run(train, tmp_path):
     (tmp_path / "weights.npz").write_bytes(b"of an earlier run")
 
     class Broken(FakeAdapter):
@@ -454,14 +416,24 @@ def test_a_run_over_its_limit_keeps_no_weights(train, tmp_path, monkeypatch):
     assert train.training.over_limit(99.5) is None
 
 
-def test_a_full_disk_does_not_end_a_run_that_writes_its_weights(train, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("weights", "the trained weights were not written: [Errno 28] No space left on device"),
+        (
+            "checkpoint",
+            "no checkpoint was written after epoch 1: [Errno 28] No space left on device; training",
+        ),
+    ],
+)
+def test_a_full_disk_does_not_end_a_run(train, monkeypatch, capsys, what, told):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_module, "write_weights", full)
+    monkeypatch.setattr(run_module, f"write_{what}", full)
     record = train(FakeAdapter(GOOD))
-    assert (record["status"], record["weights"]) == ("ok", None)
-    assert "the trained weights were not written: [Errno 28] No space left on device" in capsys.readouterr().out
+    assert (record["status"], record["weights"] is None) == ("ok", what == "weights")
+    assert told in capsys.readouterr().out
 
 
 # --- going on -----------------------------------------------------------------------------------------------------
@@ -469,32 +441,44 @@ def test_a_full_disk_does_not_end_a_run_that_writes_its_weights(train, monkeypat
 
 def plain(record):
     """What a run computed, without its times, and with a digest of its weights."""
-    curves = [
-        {key: value for key, value in entry.items() if key not in ("seconds", "waiting_seconds", "part")}
-        for entry in record["curves"]
-    ]
-    return curves, record["status"], record["weights"]
+    timed = ("seconds", "waiting_seconds", "training_seconds", "part")
+    entries = [*record["curves"], *record["step_evaluations"]]
+    computed = [{key: value for key, value in entry.items() if key not in timed} for entry in entries]
+    return computed, record["status"], record["weights"]
 
 
 SCRIPT = [[3.0, 2.5, 2.0], [1.9, 1.8, 1.7], [1.6, 1.5, 1.4]]
 
 
-def test_a_killed_run_resumes_from_its_checkpoint(train):
-    twin = train(FakeAdapter(SCRIPT), run=RUN)
+def kill(train, adapter, **options):
+    """Train until the run is killed, after the epoch `kill_after`; its checkpoint is that of the epoch before."""
     with pytest.raises(Killed):
-        train(FakeAdapter(SCRIPT), kill_after=2)  # its checkpoint is that of epoch 1
+        train(adapter, **options)
+
+
+@pytest.mark.parametrize(
+    ("kills", "first_epochs", "parts"),
+    [
+        ((2,), [1, 2], ["warm_up", "warm_up", "steady"]),
+        ((1, 2, 3), [1, 2, 3], ["warm_up", "warm_up", "warm_up"]),  # nothing was kept of the first process
+    ],
+)
+def test_a_killed_run_resumes_from_its_checkpoint(train, kills, first_epochs, parts):
+    twin = train(FakeAdapter(SCRIPT))
+    for epoch in kills:
+        kill(train, FakeAdapter(SCRIPT), kill_after=epoch)
     adapter = FakeAdapter(SCRIPT)
     record = train(adapter)
-    assert len(adapter.feeds) == 2
+    assert len(adapter.feeds) == 4 - first_epochs[-1]
     assert plain(record) == plain(twin)
-    assert (record["resumes"], [session["first_epoch"] for session in record["sessions"]]) == (1, [1, 2])
-    assert [entry["part"] for entry in record["curves"]] == ["warm_up", "warm_up", "steady"]
+    assert [session["first_epoch"] for session in record["sessions"]] == first_epochs
+    assert record["resumes"] == len(first_epochs) - 1
+    assert [entry["part"] for entry in record["curves"]] == parts
 
 
 def test_only_productive_time_is_counted(train):
     """Not counted are work after the last checkpoint of a killed process, and the restart."""
-    with pytest.raises(Killed):
-        train(FakeAdapter(SCRIPT), kill_after=3)
+    kill(train, FakeAdapter(SCRIPT), kill_after=3)
 
     class Slow(FakeAdapter):
         def build(self, **arguments):
@@ -505,20 +489,8 @@ def test_only_productive_time_is_counted(train):
     assert record["wall_seconds"] == pytest.approx(sum(record["phases_seconds"].values()), rel=1e-9)
     assert record["sessions"][0]["restart_seconds"] == 0
     assert record["sessions"][1]["restart_seconds"] >= 0.3
-    training_phases = ("compilation", "warm_up", "steady")
-    assert sum(record["phases_seconds"][phase] for phase in training_phases) == pytest.approx(
-        record["result"]["training_seconds"]
-    )
-
-
-def test_a_run_killed_repeatedly_has_the_same_result(train):
-    twin = train(FakeAdapter(SCRIPT))
-    for kill_after in (1, 2, 3):
-        with pytest.raises(Killed):
-            train(FakeAdapter(SCRIPT), kill_after=kill_after)
-    record = train(FakeAdapter(SCRIPT))
-    assert plain(record) == plain(twin)
-    assert record["resumes"] == 2  # nothing was kept of the first process
+    training_seconds = sum(record["phases_seconds"][phase] for phase in ("compilation", "warm_up", "steady"))
+    assert training_seconds == pytest.approx(record["result"]["training_seconds"])
 
 
 PARTS = [[3.0], [2.0], [1.5], [1.0], [0.8], [0.6], [0.5], [0.4], [0.3]]
@@ -551,7 +523,7 @@ def test_a_loss_that_is_not_finite_ends_an_epoch_in_parts(train):
     assert record["counted"] == {"samples": 18, "batches": 5, "updates": 5}
 
 
-@pytest.mark.parametrize("killed_in", range(2, 10))
+@pytest.mark.parametrize("killed_in", [2, 4, 6, 9])
 def test_a_run_killed_within_an_epoch_has_the_same_result(train, monkeypatch, killed_in):
     monkeypatch.setattr(run_module, "CHECKPOINT_SHARE", math.inf)  # a checkpoint after each part, whatever it costs
     twin = train(FakeAdapter(PARTS), evaluation_steps=1)
@@ -564,33 +536,20 @@ def test_a_run_killed_within_an_epoch_has_the_same_result(train, monkeypatch, ki
         return train_epoch(feed)
 
     monkeypatch.setattr(adapter, "train_epoch", killed)
-    with pytest.raises(Killed):
-        train(adapter, evaluation_steps=1)
+    kill(train, adapter, evaluation_steps=1)
     resumed = FakeAdapter(PARTS)
     record = train(resumed, evaluation_steps=1)
     assert len(resumed.feeds) == 10 - killed_in
     assert plain(record) == plain(twin)
-    within = [{**one, "training_seconds": 0} for one in record["step_evaluations"]]
-    assert within == [{**one, "training_seconds": 0} for one in twin["step_evaluations"]]
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"code": CODE | {"sha256": "1" * 16}}, {"compilation_cache": True}])
 def test_a_checkpoint_of_other_settings_or_code_is_not_used(train, change, capsys):
-    with pytest.raises(Killed):
-        train(FakeAdapter(SCRIPT), kill_after=3)
+    kill(train, FakeAdapter(SCRIPT), kill_after=3)
     adapter = FakeAdapter(SCRIPT)
     assert train(adapter, **change)["resumes"] == 0
     assert len(adapter.feeds) == 3
     assert "this checkpoint belongs to other settings, code or versions" in capsys.readouterr().out
-
-
-def test_a_full_disk_does_not_end_a_run_that_writes_a_checkpoint(train, monkeypatch, capsys):
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(run_module, "write_checkpoint", full)
-    assert train(FakeAdapter(SCRIPT))["status"] == "ok"
-    assert "No space left on device; training continues" in capsys.readouterr().out
 
 
 # --- memory -------------------------------------------------------------------------------------------------------
@@ -618,15 +577,6 @@ def test_running_out_of_memory_is_a_result(train, place):
     assert (where["phase"], where["epoch"], record["result"]["epochs_trained"]) == wanted
 
 
-def test_any_other_error_fails(train):
-    class Broken(FakeAdapter):
-        def train_epoch(self, feed):
-            raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError, match="broken"):
-        train(Broken(GOOD))
-
-
 # --- devices ------------------------------------------------------------------------------------------------------
 
 
@@ -648,8 +598,7 @@ def test_a_gpu_run_records_its_gpu(train):
     record = train(FakeAdapter(GOOD, kind="gpu", device_mib=12.5), run=GPU_RUN)
     assert record["memory"]["peak_device_mib"] == 12.5
     assert record["sessions"][0]["gpu"] == record["provenance"]["gpu"]["uuid"] == "GPU-fake"
-    assert record["energy"]["source"] is None
-    assert record["energy"]["reason"]
+    assert record["energy"]["source"] is None and record["energy"]["reason"]
 
 
 # --- the self-test: a device that works on while Python goes on ---------------------------------------------------
@@ -698,17 +647,15 @@ class NotSynchronized(Asynchronous):
 def test_the_phase_times_show_the_known_duration_of_a_step(train):
     """Up to 3 % more, as no sleep is too short. The best of five attempts counts, as the machine may be shared."""
     known = 3 * STEP_SECONDS
-    measured = [train(Asynchronous(GOOD))["result"]["steady_epoch_seconds"] for _ in range(5)]
+    records = [train(Asynchronous(GOOD)) for _ in range(5)]
+    measured = [record["result"]["steady_epoch_seconds"] for record in records]
     print(f"an epoch of {known:.3f} s on an asynchronous device was measured as {min(measured):.5f} s at best")
     assert known <= min(measured) <= 1.03 * known
-
-
-def test_each_phase_contains_only_its_own_work(train):
-    phases = train(Asynchronous(GOOD))["phases_seconds"]
+    phases = records[0]["phases_seconds"]
     assert phases["compilation"] >= 2 * STEP_SECONDS
     assert phases["warm_up"] >= 3 * STEP_SECONDS
     assert phases["steady"] >= 6 * STEP_SECONDS
-    assert phases["evaluation"] < STEP_SECONDS
+    assert min(record["phases_seconds"]["evaluation"] for record in records) < STEP_SECONDS
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
@@ -740,8 +687,7 @@ def test_a_run_over_its_limit_writes_no_further_checkpoint(train):
 
 def test_the_peak_memory_is_that_of_all_processes(train, monkeypatch):
     monkeypatch.setattr("trainmark.training.progress.peak_host_mib", lambda: 900.0)
-    with pytest.raises(Killed):
-        train(FakeAdapter(SCRIPT, device_mib=30.0), kill_after=3)
+    kill(train, FakeAdapter(SCRIPT, device_mib=30.0), kill_after=3)
     monkeypatch.setattr("trainmark.training.progress.peak_host_mib", lambda: 500.0)
     record = train(FakeAdapter(SCRIPT, device_mib=20.0))
     assert record["memory"] == {"peak_host_mib": 900.0, "peak_device_mib": 30.0}
@@ -806,16 +752,8 @@ def test_a_run_is_kept_if_its_peak_cannot_be_measured(train, capsys, operation, 
     assert reason in line
 
 
-def test_a_run_of_one_epoch_has_the_share_of_that_epoch(train):
-    record = train(FakeAdapter(GOOD), run=replace(RUN, epochs=1))
-    peak = record["peak"]
-    assert peak["training_flops_per_second"] == 10 * peak["training_flops_per_sample"] / record["curves"][0]["seconds"]
-
-
-def test_a_run_that_diverged_or_changed_its_machine_has_no_peak(train, monkeypatch):
-    assert train(FakeAdapter([[3.0, math.nan, 1.0]]))["peak"] is None
-    with pytest.raises(Killed):
-        train(FakeAdapter(GOOD), kill_after=2)
+def test_a_run_that_changed_its_machine_has_no_peak(train, monkeypatch):
+    kill(train, FakeAdapter(GOOD), kill_after=2)
     describe = progress_module.describe_session
     elsewhere = {"cpu_model": "another"}
     monkeypatch.setattr(progress_module, "describe_session", lambda *arguments: describe(*arguments) | elsewhere)
