@@ -59,9 +59,8 @@ def test_the_allowed_cpus_are_grouped_by_core(machine, siblings, allowed, cores)
 
 
 def test_the_cpus_are_those_of_the_affinity_mask():
-    assert cpus.allowed_cpus() == sorted(os.sched_getaffinity(0))
     found = [cpu for core in cpus.allowed_cores().values() for cpu in core]
-    assert found and set(found) <= set(cpus.allowed_cpus())
+    assert found and set(found) <= set(cpus.allowed_cpus()) == os.sched_getaffinity(0)
 
 
 def test_a_system_without_affinity_allows_all_its_cpus(monkeypatch):
@@ -72,7 +71,7 @@ def test_a_system_without_affinity_allows_all_its_cpus(monkeypatch):
 
 @pytest.mark.parametrize(
     ("cores", "expected"),
-    [([[0, 2], [1, 3]], [0, 1, 2, 3]), ([[0], [1, 3], [4, 5]], [0, 1, 4, 3, 5]), ([[7]], [7]), ([], [])],
+    [([[0, 2], [1, 3]], [0, 1, 2, 3]), ([[0], [1, 3], [4, 5]], [0, 1, 4, 3, 5]), ([], [])],
 )
 def test_threads_are_put_on_one_cpu_of_each_core_first(cores, expected):
     assert cpus.spread(cores) == expected
@@ -85,10 +84,7 @@ def test_no_control_group_is_no_quota(machine):
     assert cpus.cpu_quota() is None
 
 
-@pytest.mark.parametrize(
-    ("text", "quota"),
-    [("max 100000", None), ("150000 100000", 1.5), ("400000 50000", 8.0), ("", None), ("max", None)],
-)
+@pytest.mark.parametrize(("text", "quota"), [("max 100000", None), ("400000 50000", 8.0), ("", None)])
 def test_the_quota_of_version_2(group, text, quota):
     assert group("0::/job\n", {"job/cpu.max": text}) == quota
 

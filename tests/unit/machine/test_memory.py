@@ -54,23 +54,21 @@ def test_the_peak_is_that_of_the_kernels_status_file_or_of_getrusage(tmp_path, m
     assert peak_host_mib() == mib
 
 
+BOTH = {"job/memory.max": "104857600", "job/memory.current": "62914560"}
+CACHE = {"memory.max": "73400320", "memory.current": "62914560", "memory.stat": "inactive_file 10485760\n"}
+VERSION_1 = {
+    "memory/b/memory.limit_in_bytes": "20971520", "memory/b/memory.usage_in_bytes": "10485760",
+    "memory/b/memory.stat": "cache 9\ntotal_inactive_file 1048576\n",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("membership", "files", "mib"),
     [
-        ("0::/job", {"job/memory.max": "104857600", "job/memory.current": "62914560"}, 40),
-        (
-            "0::/job",
-            {"memory.max": "73400320", "memory.current": "62914560", "memory.stat": "inactive_file 10485760\n"}
-            | {"job/memory.max": "104857600", "job/memory.current": "62914560"},
-            20,
-        ),
-        ("0::/job", {"job/memory.max": "max", "job/memory.current": "62914560"}, None),
-        (
-            "3:cpu:/a\n4:memory:/b",
-            {"memory/b/memory.limit_in_bytes": "20971520", "memory/b/memory.usage_in_bytes": "10485760"}
-            | {"memory/b/memory.stat": "cache 9\ntotal_inactive_file 1048576\n"},
-            11,
-        ),
+        ("0::/job", BOTH, 40),
+        ("0::/job", BOTH | CACHE, 20),
+        ("0::/job", BOTH | {"job/memory.max": "max"}, None),
+        ("3:cpu:/a\n4:memory:/b", VERSION_1, 11),
     ],
 )
 def test_control_groups_limit_the_available_memory(tmp_path, monkeypatch, membership, files, mib):
@@ -168,12 +166,9 @@ def test_only_the_first_size_above_the_limit_is_reported(monkeypatch, sizes, rep
     assert told == reported and (looked == looks or (not told and looked > looks))
 
 
-def test_without_a_limit_there_is_no_thread():
-    with MemoryWatch(None, pytest.fail):
-        assert watches() == []
-
-
 def test_no_thread_and_no_open_file_is_left_after_the_watch():
+    with MemoryWatch(None, pytest.fail):
+        assert watches() == [], "without a limit there is none"
     gc.collect()  # of earlier tests in this process: otherwise some of their files may be closed meanwhile
     before = len(os.listdir("/proc/self/fd"))
     watch = MemoryWatch(resident_mib() + 2**20, pytest.fail, poll_seconds=WAIT_SECONDS)
