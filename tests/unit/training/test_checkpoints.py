@@ -72,16 +72,9 @@ def test_without_a_folder_or_in_an_empty_one_there_is_none(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_the_newest_is_used_also_if_epochs_have_more_digits(tmp_path):
-    for epoch in (999_999, 1_000_000):
-        write_checkpoint(tmp_path, RUN, Checkpoint(epoch, {}, {}))
-    assert newest_checkpoint(tmp_path, RUN).epoch == 1_000_000
-
-
-def test_of_two_checkpoints_of_one_epoch_the_later_is_used(tmp_path):
-    for time in range(1, 9):
-        file = write_checkpoint(tmp_path, RUN, Checkpoint(3, {}, {"time": time}))
-        os.utime(file, ns=(time, time))
+def test_the_newest_is_used_also_if_epochs_have_more_digits_and_of_one_epoch_the_later(tmp_path):
+    for epoch, time in ((999_999, 1), (1_000_000, 2), (1_000_000, 3), (1_000_000, 4)):
+        os.utime(write_checkpoint(tmp_path, RUN, Checkpoint(epoch, {}, {"time": time})), ns=(time, time))
         assert newest_checkpoint(tmp_path, RUN).progress == {"time": time}
 
 

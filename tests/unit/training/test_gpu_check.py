@@ -61,16 +61,16 @@ def test_results_that_are_no_numbers_fail():
         check_computing(adapter, "gpu")
 
 
-def test_a_silent_fall_back_to_the_cpu_fails():
+@pytest.mark.parametrize(
+    ("place", "used_mib", "sentence"),
+    [
+        ("cpu", 1.0, "was asked for the device gpu but put its arrays on"),
+        ("gpu", 0, "uses no GPU memory"),
+        ("gpu", None, "does not report"),
+    ],
+)
+def test_a_silent_fall_back_to_the_cpu_and_a_framework_without_gpu_memory_fail(place, used_mib, sentence):
     adapter = Pretending()
-    adapter.place = "cpu"
-    with pytest.raises(DeviceError, match="was asked for the device gpu but put its arrays on"):
-        check_computing(adapter, "gpu")
-
-
-@pytest.mark.parametrize(("used_mib", "sentence"), [(0, "uses no GPU memory"), (None, "does not report")])
-def test_a_framework_without_gpu_memory_fails(used_mib, sentence):
-    adapter = Pretending()
-    adapter.used_mib = used_mib
+    adapter.place, adapter.used_mib = place, used_mib
     with pytest.raises(DeviceError, match=sentence):
         check_computing(adapter, "gpu")

@@ -32,11 +32,8 @@ def process_exit(tmp_path):
 # --- a record that an earlier process left ------------------------------------------------------------------------
 
 
-def test_without_a_copy_there_is_nothing_to_use(process_exit):
-    assert not process_exit.take_kept_record(lambda record: pytest.fail("there is no record to check"))
-
-
 def test_a_copy_of_this_runs_record_is_used(process_exit, tmp_path):
+    assert not process_exit.take_kept_record(lambda record: pytest.fail("there is no record to check"))
     copy = record("a")
     write_record(copy, tmp_path / "record.kept.json")
     assert process_exit.take_kept_record(lambda record: record == copy)
