@@ -164,8 +164,10 @@ def test_a_scheduler_that_stays_away_ends_the_submission(commands, monkeypatch, 
     assert sentence in refused()
 
 
-def test_all_jobs_of_this_folder_that_wait_or_run_are_cancelled(commands, capfd):
-    ours = name_of(submitted())
+def test_all_jobs_of_this_folder_that_wait_or_run_are_cancelled(commands, job, capfd):
+    cancel(SLURM)
+    assert not calls("scancel"), "none is listed"
+    ours = name_of(job)
     jobs = {17: (ours, "RUNNING"), 18: ("of-another-folder", "RUNNING"), 19: ("", "PENDING"), 20: (ours, "FAILED")}
     commands("squeue", "\n".join(f"echo '{number}|{name}|{state}|None'" for number, (name, state) in jobs.items()))
     cancel(SLURM)
@@ -174,11 +176,6 @@ def test_all_jobs_of_this_folder_that_wait_or_run_are_cancelled(commands, capfd)
     cancel(SLURM)
     said = capfd.readouterr().err
     assert f"Slurm did not cancel the jobs (squeue: connect failure); when it answers: cd {Path.cwd()} && " in said
-
-
-def test_without_jobs_nothing_is_cancelled(job):
-    cancel(SLURM)
-    assert not calls("scancel")
 
 
 def test_many_submissions_cost_one_query_and_none_is_made_twice(commands, job):
@@ -292,14 +289,6 @@ def test_a_scheduler_that_prints_something_else_counts_as_silent(commands, job, 
     commands("squeue", "echo welcome to the cluster")
     assert status(job, SLURM) == "running"
     assert "squeue printed something else than jobs: welcome to the cluster" in capsys.readouterr().err
-
-
-def test_many_jobs_cost_one_query(commands, job):
-    listed(commands, job, "RUNNING")
-    before = len(calls("squeue"))
-    for _ in range(3):
-        assert status(job, SLURM) == "running"
-    assert len(calls("squeue")) == before + 1
 
 
 @pytest.mark.parametrize("squeue", ["", "echo '17|of-somebody|RUNNING|None'"])  # an id that was given again

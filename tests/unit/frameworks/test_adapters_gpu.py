@@ -116,9 +116,6 @@ def test_losses_are_reported_without_waiting_for_the_gpu(keras_adapter):
     assert metric.result() == 0.125
 
 
-# --- the device of the arrays -------------------------------------------------------------------------------------
-
-
 FAKES = {
     "tensorflow": (tensorflow_with_a_gpu(lambda device: {"peak": GIB}), "/job:localhost/replica:0/task:0/device:GPU:0"),
     "jax": (jax_with_a_gpu({"peak_bytes_in_use": GIB}), "rocm:0"),

@@ -37,8 +37,6 @@ def group(tmp_path, machine):
     return write
 
 
-# --- cores --------------------------------------------------------------------------------------------------------
-
 TWO_BY_TWO = {0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}
 
 
@@ -75,9 +73,6 @@ def test_a_system_without_affinity_allows_all_its_cpus(monkeypatch):
 )
 def test_threads_are_put_on_one_cpu_of_each_core_first(cores, expected):
     assert cpus.spread(cores) == expected
-
-
-# --- quotas -------------------------------------------------------------------------------------------------------
 
 
 def test_no_control_group_is_no_quota(machine):

@@ -100,9 +100,6 @@ def assert_not_measured(meter, reason):
     assert meter.reason.startswith(reason)
 
 
-# --- CPU packages -------------------------------------------------------------------------------------------------
-
-
 def test_a_run_that_holds_a_whole_package_is_measured_from_when_the_meter_is_opened(one_package, opened):
     meter = opened("cpu", [0, 1, 2, 3], None)
     assert (meter.source, meter.reason, meter.joules()) == ("rapl", None, 0.0)
@@ -159,9 +156,6 @@ def test_the_counters_of_all_dies_make_up_that_of_their_package(machine, opened)
     assert meter.joules() == 1.5
 
 
-# --- why not ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("cpus", "zones", "held", "reason"),
     [
@@ -195,9 +189,6 @@ def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
     monkeypatch.setattr(energy.Path, "read_text", refuse)
     reason = f"the CPU's counter can't be read (needs permission on {one_package.powercap})"
     assert_not_measured(opened("cpu", range(4), None), reason)
-
-
-# --- meters that stop ---------------------------------------------------------------------------------------------
 
 
 def test_a_meter_that_becomes_unreadable_keeps_its_reason(one_package, opened):
@@ -262,9 +253,6 @@ def test_a_meter_that_does_not_measure_has_no_thread(machine, opened):
     opened("cpu", [0], None)
     opened("gpu", [0], None)
     assert energy_threads() == []
-
-
-# --- GPU ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -92,9 +92,6 @@ def test_gpus_that_cuda_visible_devices_hides_or_names(two_gpus, monkeypatch, vi
     assert gpus.find_gpus() == found
 
 
-# --- the GPUs that this process was given -------------------------------------------------------------------------
-
-
 def test_where_there_is_no_gpu_none_is_given(nvidia_smi, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert gpus.visible_gpus() == []
@@ -148,9 +145,6 @@ def test_the_gpus_that_cuda_visible_devices_gives(nvidia_smi, monkeypatch, lines
     assert gpus.visible_gpus() == given
 
 
-# --- the sentence -------------------------------------------------------------------------------------------------
-
-
 def test_the_whole_message_without_nvidia_smi(nvidia_smi):
     assert gpus.no_gpu_message("the experiment e") == (
         f"the experiment e asks for the device gpu, and {platform.node()} has none that can be used (there is no "
@@ -182,9 +176,6 @@ def test_message_in_a_job_of_a_cluster_names_the_site_file(nvidia_smi, monkeypat
     message = gpus.no_gpu_message("this run")
     assert message.endswith("or give its GPU jobs options that lead to nodes with a GPU (options.gpu in the site file)")
     assert "cluster profile" not in message
-
-
-# --- threads ------------------------------------------------------------------------------------------------------
 
 
 def test_a_process_is_held_to_its_cpus_with_a_thread_each():

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
-from harness import pretended_nvidia_smi
 
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine import locks as locks_module
@@ -262,25 +261,9 @@ def test_a_run_sees_its_own_gpu_and_a_cpu_run_none(tmp_path, machine, gpu):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
-@pytest.fixture
-def nvidia_smi(tmp_path, monkeypatch):
-    """Two GPUs, as nvidia-smi would list them."""
-    monkeypatch.setenv("PATH", str(pretended_nvidia_smi(tmp_path / "bin", GPUS)))
-
-
-@pytest.mark.parametrize(("assigned", "gpu"), [("1", "GPU-1b"), ("GPU-1b", "GPU-1b")])
-def test_the_schedulers_assignment_is_respected_and_one_gpu_has_one_lock(
-    tmp_path, monkeypatch, nvidia_smi, assigned, gpu
-):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", assigned)
-    with hold_device("gpu", 1, tmp_path) as device_lock:
-        assert device_lock.gpu == os.environ["CUDA_VISIBLE_DEVICES"] == gpu
-        assert taken(tmp_path / f"gpu-{gpu}.lock")
-
-
-def test_a_gpu_that_was_asked_for_and_is_not_given_is_an_error_that_says_so(tmp_path, monkeypatch, nvidia_smi):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
-    refused(r"^this run asks for the device gpu, .*CUDA_VISIBLE_DEVICES=", hold_device("gpu", 1, tmp_path))
+def test_a_gpu_that_was_asked_for_and_is_not_given_is_an_error_that_says_so(tmp_path, machine):
+    machine(TWO_CORES, [])
+    refused(r"^this run asks for the device gpu, .*CUDA_VISIBLE_DEVICES='5'", hold_device("gpu", 1, tmp_path))
     assert not list(tmp_path.glob("*.lock"))
 
 

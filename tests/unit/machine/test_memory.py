@@ -28,9 +28,6 @@ def watches() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "memory"]
 
 
-# --- sizes --------------------------------------------------------------------------------------------------------
-
-
 def test_the_sizes_are_in_mib_and_the_peak_stays():
     before = resident_mib()
     block = touched(64)
@@ -104,9 +101,6 @@ def test_the_watchs_reader_reads_what_psutil_reads(monkeypatch, file):
     reader.close()
     reserved.close()
     del block
-
-
-# --- the watch ----------------------------------------------------------------------------------------------------
 
 
 def test_exceeding_the_limit_is_reported_with_the_size_by_the_watchs_thread():

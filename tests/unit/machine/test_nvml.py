@@ -12,7 +12,7 @@ from trainmark.machine import nvml as nvml_module
 GPU, OTHER_GPU, INSTANCE = "GPU-0a1b", "GPU-2c3d", "MIG-4e5f"
 
 DESCRIBED = {
-    "name": "NVIDIA H200", "uuid": GPU, "driver_version": "580.95.05", "cuda_version": "13.0",
+    "name": "NVIDIA H200", "uuid": GPU, "driver_version": "580.95.05", "cuda_version": "12.8",
     "compute_capability": "9.0", "memory_mib": 143771, "pci_bus_id": "00000000:0F:00.0",
 }  # fmt: skip
 
@@ -66,7 +66,7 @@ class FakeNvml:
         return "580.95.05"
 
     def nvmlSystemGetCudaDriverVersion_v2(self):
-        return 13000
+        return 12080
 
     def nvmlDeviceGetClockInfo(self, handle, kind):
         return {(GPU, 1): 345, (GPU, 2): 3201}[handle, kind]
@@ -135,18 +135,11 @@ def nvml(monkeypatch):
     return install(monkeypatch, FakeNvml())
 
 
-# --- full answers -------------------------------------------------------------------------------------------------
-
-
-def test_a_gpu_and_its_current_state_are_described_and_the_library_is_started_once(nvml):
+def test_a_gpu_its_state_and_its_energy_are_read_and_the_library_is_started_once(nvml):
     assert nvml_module.describe(GPU) == DESCRIBED
     assert nvml_module.state(GPU) == STATE
+    assert (nvml_module.energy_joules(GPU), nvml_module.energy_joules(OTHER_GPU)) == (1234.567, 0.099)
     assert nvml.starts == 1
-
-
-def test_the_energy_is_that_of_the_one_gpu_in_joules(nvml):
-    assert nvml_module.energy_joules(GPU) == 1234.567
-    assert nvml_module.energy_joules(OTHER_GPU) == 0.099
 
 
 def test_computing_processes_are_counted_if_the_gpu_reports_them(nvml):
@@ -167,14 +160,6 @@ def test_computing_processes_are_counted_if_the_gpu_reports_them(nvml):
 def test_the_reasons_of_a_slowdown_are_named(nvml, bits, names):
     nvml.answers["nvmlDeviceGetCurrentClocksEventReasons", GPU] = bits
     assert nvml_module.state(GPU)["throttle_reasons"] == names
-
-
-def test_cudas_version_is_written_as_usual(nvml, monkeypatch):
-    monkeypatch.setattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", lambda: 12080)
-    assert nvml_module.describe(GPU)["cuda_version"] == "12.8"
-
-
-# --- old packages, and GPUs that tell less ------------------------------------------------------------------------
 
 
 def test_an_old_package_answers_in_bytes_and_by_older_names(monkeypatch):
@@ -211,9 +196,6 @@ def test_a_value_of_zero_is_not_none(nvml):
     assert (nvml_module.state(GPU)["power_watts"], nvml_module.energy_joules(GPU)) == (0, 0)
 
 
-# --- instances (MIG) ----------------------------------------------------------------------------------------------
-
-
 def test_an_instance_has_its_own_name_and_memory_and_shares_the_rest(nvml):
     own = {"uuid": INSTANCE, "name": "NVIDIA H200 MIG 1g.18gb", "memory_mib": 16384}
     assert nvml_module.describe(INSTANCE) == DESCRIBED | own
@@ -244,9 +226,6 @@ def test_an_instance_whose_gpu_can_not_be_found_is_queried_itself(nvml, monkeypa
     assert (described["compute_capability"], described["pci_bus_id"]) == ("9.0", None)
 
 
-# --- where nothing can be read ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("uuid", "installed", "starts", "reason"),
     [
@@ -264,9 +243,6 @@ def test_where_nothing_can_be_read_the_reason_is_given(monkeypatch, uuid, instal
     install(monkeypatch, FakeNvml() if installed else None)
     assert nvml_module.describe(uuid) == nvml_module.state(uuid) == {"uuid": uuid, "reason": reason}
     assert nvml_module.energy_joules(uuid) is nvml_module.computing_processes(uuid) is None
-
-
-# --- the package itself -------------------------------------------------------------------------------------------
 
 
 def test_the_package_has_the_functions_and_constants_in_use():

@@ -112,9 +112,6 @@ def test_throttling_is_read_from_both_versions_of_control_groups(tmp_path, text,
     assert cpus_module.throttled_seconds([tmp_path / "cpu.stat"]) == seconds
 
 
-# --- limits -------------------------------------------------------------------------------------------------------
-
-
 def stretch(first=1, last=1, **counts):
     return {"epochs": [first, last], **dict.fromkeys(COUNTED, 0.0), "seconds": 1.0, "gpu_processes": None} | counts
 
@@ -144,8 +141,6 @@ def test_load_on_the_epochs_is_detected_after_a_long_compilation():
     assert cause["epochs"] == [[10, 10]]
     assert cause["value"] == 0.25
 
-
-# --- real processes -----------------------------------------------------------------------------------------------
 
 WATCHED = """
 import sys, time

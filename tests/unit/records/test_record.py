@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-import os
 
 import pytest
 import records_for_tests
@@ -122,14 +121,11 @@ def test_a_number_that_json_can_not_hold_is_refused(tmp_path, path, value):
     assert not list(tmp_path.iterdir()), "not even a part"
     file.write_text(json.dumps(wrong))
     on_read = message_of(read_record, file)
+    assert on_read == on_write
     if path == "settings.optimizer.rho":
-        assert (
-            on_write
-            == on_read
-            == (
-                f"{file} is not a record of this version of trainmark: it holds NaN or Infinity as a number; delete it, "
-                "and snakemake trains the run again"
-            )
+        assert on_write == (
+            f"{file} is not a record of this version of trainmark: it holds NaN or Infinity as a number; delete it, "
+            "and snakemake trains the run again"
         )
 
 
@@ -159,24 +155,6 @@ def test_a_file_that_is_no_record(tmp_path, content, message):
     elif content is not None:
         file.write_bytes(content)
     assert message_of(read_record, file).startswith(message.format(file=file))
-
-
-def test_a_write_that_is_refused_or_cut_off_leaves_the_old_record(tmp_path, monkeypatch):
-    file = tmp_path / "record.json"
-    write_record(record(), file)
-    seen = []
-
-    def stop(source, target):
-        seen.append((json.loads(source.read_text()), str(target)))
-        raise OSError("disk gone")
-
-    monkeypatch.setattr(os, "replace", stop)
-    with pytest.raises(RecordError):
-        write_record(changed("status", "fine"), file)
-    with pytest.raises(OSError, match="disk gone"):
-        write_record(KINDS["nan"], file)
-    assert read_record(file) == record(), "the old one is untouched until the new one is whole"
-    assert seen == [(KINDS["nan"], str(file))], "the new one was whole before it took the name"
 
 
 def test_the_schema_refuses_unknown_keys_and_lists_what_it_requires():

@@ -43,9 +43,6 @@ def found_epoch(folder: Path, identity: str = RUN) -> int | None:
     return found.epoch
 
 
-# --- writing and reading ------------------------------------------------------------------------------------------
-
-
 def test_a_checkpoint_round_trip_is_exact_to_the_bit(tmp_path):
     state = {
         "dense1.kernel": np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32),
@@ -76,9 +73,6 @@ def test_the_newest_is_used_also_if_epochs_have_more_digits_and_of_one_epoch_the
     for epoch, time in ((999_999, 1), (1_000_000, 2), (1_000_000, 3), (1_000_000, 4)):
         os.utime(write_checkpoint(tmp_path, RUN, Checkpoint(epoch, {}, {"time": time})), ns=(time, time))
         assert newest_checkpoint(tmp_path, RUN).progress == {"time": time}
-
-
-# --- of another run -----------------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_of_another_identity_is_not_used_and_not_deleted(tmp_path, capsys):
@@ -115,9 +109,6 @@ def test_files_that_are_no_checkpoints_are_left_alone(tmp_path):
 def test_the_identity_does_not_depend_on_the_order_of_its_parts():
     assert identity_of({"a": 1, "b": {"c": 2, "d": 3}}) == identity_of({"b": {"d": 3, "c": 2}, "a": 1})
     assert identity_of({"a": 1}) != identity_of({"a": 2})
-
-
-# --- damage -------------------------------------------------------------------------------------------------------
 
 
 def flip_a_byte(file: Path) -> None:
@@ -163,9 +154,6 @@ def test_nothing_is_pickled_or_unpickled(tmp_path):
     os.replace(tmp_path / "made.npz", tmp_path / f"{file.name.rpartition('-')[0]}-{digest}.npz")
     file.unlink()
     assert newest_checkpoint(tmp_path, RUN) is None
-
-
-# --- a disk that takes no more, and kills -------------------------------------------------------------------------
 
 
 @pytest.fixture

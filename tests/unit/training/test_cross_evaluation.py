@@ -172,9 +172,6 @@ def test_an_entry_that_is_damaged_says_what_to_do(runs):
         evaluate(runs)
 
 
-# --- killed ---------------------------------------------------------------------------------------------------------
-
-
 class Killed(BaseException):
     """In place of a signal that ends the process."""
 

@@ -42,9 +42,6 @@ def show(terminal: io.StringIO, ended: dict) -> str:
     return terminal.getvalue()
 
 
-# --- the display --------------------------------------------------------------------------------------------------
-
-
 def test_off_a_terminal_exactly_two_lines(capsys):
     assert show(io.StringIO(), record()) == (
         f"{TITLE}: training 2 epochs\nrun 7 of 18: test accuracy 0.9877, test loss 0.1235, 12.35 s of training\n"

@@ -29,9 +29,6 @@ def process_exit(tmp_path):
     return ProcessExit(tmp_path / "record.json", None, Display())
 
 
-# --- a record that an earlier process left ------------------------------------------------------------------------
-
-
 def test_a_copy_of_this_runs_record_is_used(process_exit, tmp_path):
     assert not process_exit.take_kept_record(lambda record: pytest.fail("there is no record to check"))
     copy = record("a")
@@ -50,8 +47,6 @@ def test_an_unreadable_copy_is_deleted(process_exit, tmp_path, capsys, content):
     assert list(tmp_path.iterdir()) == []
     assert "it is not used" in capsys.readouterr().out
 
-
-# --- in a process of its own --------------------------------------------------------------------------------------
 
 PROCESS = """
 import json, os, signal, sys

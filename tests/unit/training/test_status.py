@@ -12,38 +12,24 @@ NAN, INF = float("nan"), float("inf")
 FINITE = {"test": Evaluation(0.5, 0.9, None)}
 
 
-def losses(*values: float) -> np.ndarray:
-    return np.array(values, np.float64)
-
-
-# --- divergence ---------------------------------------------------------------------------------------------------
-
-
-def test_finite_losses_are_no_divergence():
-    assert divergence(2, 3, losses(3.0, 1e300, -1.0), 4.0, FINITE) is None
-
-
 @pytest.mark.parametrize(
-    ("of_epoch", "kind", "step", "last_finite"),
+    ("of_epoch", "found"),
     [
-        (losses(NAN, 1.0), "nan", 7, 4.0),
-        (
-            losses(3.0, INF, NAN),
-            "inf",
-            8,
-            3.0,
-        ),  # an infinite loss is often followed by NaN
-        (losses(3.0, 2.0, -INF), "inf", 9, 2.0),
+        ([3.0, 1e300, -1.0], None),
+        ([NAN, 1.0], ["nan", 3, 7, 4.0]),
+        ([3.0, INF, NAN], ["inf", 3, 8, 3.0]),  # an infinite loss is often followed by NaN
+        ([3.0, 2.0, -INF], ["inf", 3, 9, 2.0]),
     ],
 )
-def test_the_first_step_that_is_not_finite_is_named(of_epoch, kind, step, last_finite):
-    found = divergence(3, 6, of_epoch, 4.0, FINITE)
-    assert found == {"kind": kind, "epoch": 3, "step": step, "last_finite_loss": last_finite}
-    assert [type(value) for value in found.values()] == [str, int, int, float]
+def test_the_first_step_that_is_not_finite_is_named(of_epoch, found):
+    diverged = divergence(3, 6, np.array(of_epoch), 4.0, FINITE)
+    assert (diverged and [*diverged.values()]) == found
+    assert [type(value) for value in (diverged or {}).values()] in ([str, int, int, float], [])
 
 
 def test_a_run_whose_very_first_loss_is_not_finite_has_no_last_finite_one():
-    assert [*divergence(1, 0, losses(NAN), None, FINITE).values()] == ["nan", 1, 1, None]
+    nowhere = {"kind": "nan", "epoch": 1, "step": 1, "last_finite_loss": None}
+    assert divergence(1, 0, np.array([NAN]), None, FINITE) == nowhere
 
 
 @pytest.mark.parametrize(
@@ -56,11 +42,8 @@ def test_a_run_whose_very_first_loss_is_not_finite_has_no_last_finite_one():
 )
 def test_if_only_the_evaluation_is_not_finite_the_epochs_last_step_is_named(evaluations, kind):
     evaluations = {split: Evaluation(*one, None) for split, one in evaluations.items()}
-    found = divergence(2, 3, losses(3.0, 2.0, 1.0), 4.0, evaluations)
+    found = divergence(2, 3, np.array([3.0, 2.0, 1.0]), 4.0, evaluations)
     assert found == {"kind": kind, "epoch": 2, "step": 6, "last_finite_loss": 1.0}
-
-
-# --- sample texts ---------------------------------------------------------------------------------------------------
 
 
 def test_probabilities_are_a_softmax_that_does_not_overflow():
@@ -90,9 +73,6 @@ def test_with_more_classes_the_probability_of_the_true_class_is_recorded():
     )
     assert [(one["class_name"], one["index"]) for one in scores] == [("a", 2), ("c", 0)], "no text of b, and no score"
     assert [one["probability"] for one in scores] == pytest.approx([0.6, 0.5])
-
-
-# --- figures ------------------------------------------------------------------------------------------------------
 
 
 def epoch(part: str, seconds: float, **evaluations) -> dict:
