@@ -71,13 +71,6 @@ def job(commands):
     return submitted()
 
 
-def refused():
-    """What a submission that fails leaves in the log of the rule."""
-    with pytest.raises(SystemExit):
-        submitted()
-    return LOG.read_text()
-
-
 def failed(external_id, scheduler=SLURM):
     """What a job that failed leaves in the log of the rule."""
     assert status(external_id, scheduler) == "failed"
@@ -104,32 +97,21 @@ def test_a_job_is_submitted_with_its_script(commands, monkeypatch):
     assert Path("seen").read_text() == "unset\n"
 
 
-@pytest.mark.parametrize("state", ["PENDING", "SUSPENDED"])
-def test_a_job_of_an_earlier_call_is_found_again(commands, job, capsys, state):
+@pytest.mark.parametrize(
+    ("state", "settings", "submissions", "cancelled"),
+    [
+        ("PENDING", "one", 1, []),
+        ("SUSPENDED", "one", 1, []),
+        ("FAILED", "one", 2, []),
+        ("RUNNING", "other", 2, ["scancel 17"]),  # for the same files
+    ],
+)
+def test_a_job_of_an_earlier_call_is_found_again(commands, job, capsys, state, settings, submissions, cancelled):
     listed(commands, job, state)
-    assert submitted() == job
-    assert len(calls("sbatch")) == 1
-    assert f"job 17 of an earlier call is still {state}; waiting for it" in capsys.readouterr().err
-    assert not calls("scancel")
-
-
-def test_a_job_that_has_ended_is_submitted_again(commands, job):
-    listed(commands, job, "FAILED")
-    submitted()
-    assert len(calls("sbatch")) == 2
-
-
-def test_a_job_for_the_same_files_with_other_settings_is_cancelled(commands, job):
-    listed(commands, job, "RUNNING")
-    assert name_of(submitted("other")) != name_of(job)
-    assert calls("scancel") == ["scancel 17"]
-    assert len(calls("sbatch")) == 2
-
-
-def test_a_refusal_is_in_the_log_of_the_rule(commands):
-    commands("sbatch", "echo 'invalid account' >&2; exit 1")
-    assert "ClusterError: Slurm refused a job: sbatch: invalid account; the command: sbatch" in refused()
-    assert len(calls("sbatch")) == 2
+    assert (name_of(submitted(settings)) == name_of(job)) == (settings == "one")
+    assert (len(calls("sbatch")), calls("scancel")) == (submissions, cancelled)
+    said = f"job 17 of an earlier call is still {state}; waiting for it"
+    assert (said in capsys.readouterr().err) == (submissions == 1)
 
 
 def test_a_scheduler_that_is_away_for_a_while_is_waited_for(commands, monkeypatch, capsys):
@@ -150,18 +132,22 @@ def test_a_job_that_was_taken_although_its_submission_failed_is_not_submitted_tw
 
 
 @pytest.mark.parametrize(
-    ("squeue", "path", "sentence"),
+    ("command", "body", "sentence"),
     [
-        ("exit 1", None, "Slurm has not answered for 0.0 minutes; call snakemake again when it does"),
-        ("", "/nowhere", "there is no command squeue on the PATH: call snakemake on a host from which jobs"),
+        ("squeue", "exit 1", "Slurm has not answered for 0.0 minutes; call snakemake again when it does"),
+        ("squeue", None, "there is no command squeue on the PATH: call snakemake on a host from which jobs"),
+        ("sbatch", "echo 'bad account' >&2; exit 1", "Slurm refused a job: sbatch: bad account; the command: sbatch"),
     ],
 )
-def test_a_scheduler_that_stays_away_ends_the_submission(commands, monkeypatch, squeue, path, sentence):
+def test_why_a_job_was_not_submitted_is_in_the_log_of_its_rule(commands, monkeypatch, command, body, sentence):
     monkeypatch.setattr(submission, "NO_ANSWER_SECONDS", 0.05)
-    commands("squeue", squeue)
-    if path:
-        monkeypatch.setenv("PATH", path)
-    assert sentence in refused()
+    commands(command, body)
+    if body is None:
+        monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SystemExit):
+        submitted()
+    assert f"ClusterError: {sentence}" in LOG.read_text()
+    assert command == "squeue" or len(calls("sbatch")) == 2
 
 
 def test_all_jobs_of_this_folder_that_wait_or_run_are_cancelled(commands, job, capfd):
@@ -223,28 +209,29 @@ def test_the_state_of_a_job_that_is_listed(commands, job, state, said):
     assert status(job, SLURM) == said
 
 
+SLURMSTEPD = "slurmstepd: error: Step 17 exceeded memory limit (90 > 60), being killed"
+
+
 @pytest.mark.parametrize(
-    ("state", "sentence"),
+    ("state", "exit_status", "output", "sentence"),
     [
-        ("TIMEOUT", "TIMEOUT: it ran past its time limit of 04:00:00"),
-        ("OUT_OF_MEMORY", "OUT_OF_MEMORY: it used more than its 4000 MB of memory"),
-        ("NODE_FAIL", "NODE_FAIL: its node failed"),
-        ("PREEMPTED", "CANCELLED: somebody cancelled it"),
+        ("TIMEOUT", None, "", "TIMEOUT: it ran past its time limit of 04:00:00"),
+        ("OUT_OF_MEMORY", None, "", "OUT_OF_MEMORY: it used more than its 4000 MB of memory"),
+        ("NODE_FAIL", None, "", "NODE_FAIL: its node failed"),
+        ("PREEMPTED", None, "", "CANCELLED: somebody cancelled it"),
+        ("FAILED", None, SLURMSTEPD, "OUT_OF_MEMORY: it used more than"),  # without control groups
+        ("FAILED", 127, "before\nstarted\na\nb", "FAILED: it ended with status 127"),  # before its rule began
     ],
 )
-def test_a_failure_is_explained_in_the_log_of_the_rule(commands, job, state, sentence):
-    LOG.parent.mkdir(parents=True)
-    LOG.write_text("epoch 3")
+def test_a_failure_is_explained_in_the_log_of_the_rule(commands, job, state, exit_status, output, sentence):
+    output_of(job).write_text(output)
+    if exit_status is not None:
+        leave(job, exit_status)
     listed(commands, job, state)
     log = failed(job)
-    assert log.startswith(f"epoch 3\nClusterError: {sentence}")
-    assert f"(job 17; output: {output_of(job)})" in log
-
-
-def test_a_job_killed_for_its_memory_without_control_groups_is_recognised_by_its_output(commands, job):
-    output_of(job).write_text("slurmstepd: error: Step 17 exceeded memory limit (90 > 60), being killed\n")
-    listed(commands, job, "FAILED")
-    assert "OUT_OF_MEMORY" in failed(job)
+    assert log.startswith(f"\nClusterError: {sentence}")
+    end = ", which ends with: started / a / b" if exit_status else ""
+    assert f"(job 17; output: {output_of(job)}{end})" in log
 
 
 def test_a_rule_that_failed_by_itself_keeps_the_last_word_in_its_log(commands, job):
@@ -253,15 +240,8 @@ def test_a_rule_that_failed_by_itself_keeps_the_last_word_in_its_log(commands, j
     leave(job, 1)
     listed(commands, job, "FAILED")
     assert failed(job) == "DataError: the data are damaged\n"
-
-
-def test_a_job_that_failed_before_its_rule_began_shows_the_end_of_its_output(commands, job):
-    output_of(job).write_text("of before\nstarted\na\nbash: python: not found\n")
-    leave(job, 127)
-    listed(commands, job, "FAILED")
-    log = failed(job)
-    assert "FAILED: it ended with status 127" in log
-    assert "which ends with: started / a / bash: python: not found)" in log
+    listed(commands, job, "TIMEOUT")
+    assert failed(job).startswith("DataError: the data are damaged\n\nClusterError: TIMEOUT: ")
 
 
 def test_while_the_scheduler_is_away_jobs_go_on(commands, job, capsys):

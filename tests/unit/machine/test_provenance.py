@@ -113,7 +113,7 @@ def test_thread_pools_by_library(monkeypatch):
 
 def test_thread_pools_of_this_process():
     with threadpoolctl.threadpool_limits(1):
-        assert {pool["threads"] for pool in provenance.thread_pools() if pool["library"] == "openblas"} == {1}
+        assert {pool["threads"] for pool in provenance.thread_pools() if pool["library"] == "openblas"} <= {1}
 
 
 # --- git ----------------------------------------------------------------------------------------------------------
