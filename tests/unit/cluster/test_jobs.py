@@ -69,13 +69,10 @@ def test_options(profile, options, asked, words):
         assert any(one.startswith(word) for one in made), (word, made)
 
 
-def test_options_of_gpu_jobs_do_not_reach_cpu_jobs():
+def test_options_of_gpu_jobs_do_not_reach_cpu_jobs_and_one_thread_needs_no_parallel_environment():
     options = {"gpu": {"slurm_partition": "gpu"}}
     assert "--partition=gpu" in command("slurm", job(gpu=1), **options)
     assert "--partition=gpu" not in command("slurm", job(), **options)
-
-
-def test_one_thread_needs_no_parallel_environment():
     assert "-pe" not in command("gridengine", job(threads=1))
 
 

@@ -15,11 +15,8 @@ def site(tmp_path, monkeypatch):
     return lambda text: (tmp_path / "config/site.yaml").write_text(text)
 
 
-def test_no_file_means_the_defaults(site):
+def test_a_whole_file_or_none(site):
     assert read_site(SLURM) == read_site(GRID_ENGINE) == Site()
-
-
-def test_a_whole_file(site):
     site("options: {all: {slurm_account: me}, train: {runtime: 5}}\nruns_per_job: 7\nkeep_code: true\n")
     options = {"all": {"slurm_account": "me"}, "train": {"runtime": 5}}
     assert read_site(SLURM) == Site(options=options, runs_per_job=7, keep_code=True)
