@@ -3,10 +3,8 @@
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
 from importlib.metadata import packages_distributions
 from itertools import product
-from textwrap import indent
 
 import grimp
 import pytest
@@ -44,10 +42,10 @@ BUILDS = {"tensorflow_cpu": "tensorflow", "cupy_cuda12x": "cupy"}
 """Package that a distribution installs."""
 
 
-def jobs(texts: Iterable[str] = RULES) -> list[tuple[str, str]]:
+def jobs() -> list[tuple[str, str]]:
     """(script, environment) of each rule, also in loops; a rule for any framework has one pair per framework."""
     found = set()
-    for text in texts:
+    for text in RULES:
         for rule in re.split(r"^\s*rule\b", text, flags=re.M)[1:]:
             script = re.search(r'script=f"\{SCRIPTS\}/(\w+)\.py"', rule)
             env = re.search(r'conda:\s+(?:"\.\./\.\./envs/(.+)\.yaml"|framework_environment)', rule)
@@ -119,15 +117,6 @@ def test_each_script_in_the_rules_is_a_job():
     named.remove("run_command")  # which Snakemake's own Python runs
     assert {script for script, _ in jobs()} == named >= {"train", "report", "plot"}
     assert {env for _, env in jobs()} == set(ENVIRONMENTS)
-
-
-def test_a_rule_in_a_loop_is_a_job():
-    """A rule that is indented and has no name in its head, and the rule after it."""
-    rule = '    params:\n        script=f"{{SCRIPTS}}/{}.py",\n    conda:\n        "../../envs/{}.yaml"\n'
-    looped = indent(f"rule:\n{rule.format('plot', 'report')}", "    ")
-    first, last = (f"rule {one}:\n{rule.format(one, 'data')}" for one in ("pack", "download"))
-    found = jobs([f"{first}\n\nfor figure in FIGURES:\n\n{looped}\n\n{last}"])
-    assert found == [("download", "data"), ("pack", "data"), ("plot", "report")]
 
 
 @pytest.mark.parametrize(("script", "env"), jobs())

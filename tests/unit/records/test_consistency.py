@@ -105,6 +105,12 @@ EDITED_PEAK = {
 }
 
 
+@pytest.mark.parametrize(("changes", "message"), EDITED_PEAK.values(), ids=EDITED_PEAK)
+def test_a_peak_that_contradicts_the_rest_is_found(changes, message):
+    edited = changed(with_peak(record()), changes)
+    assert any(message in phrase for phrase in contradictions(edited)), list(contradictions(edited))
+
+
 def test_a_share_above_the_peak_is_no_contradiction():
     """Algorithms such as Winograd's need fewer operations for a convolution than are counted."""
     fast = with_peak(record(), matrix_flops=1e9)
