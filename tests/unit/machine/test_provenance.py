@@ -35,9 +35,6 @@ def bare(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-# --- the whole ----------------------------------------------------------------------------------------------------
-
-
 def test_the_job_is_described(monkeypatch):
     Memory = namedtuple("Memory", "total")
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
@@ -85,17 +82,11 @@ def test_no_secret_no_folder_and_no_users_name_is_recorded(monkeypatch):
     assert sys.prefix not in text and str(Path(provenance.__file__).parent) not in text
 
 
-# --- boot ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_boot_has_a_uuid_if_the_system_provides_it(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "BOOT_ID", tmp_path / "boot_id")
     assert provenance.boot_id() is None
     (tmp_path / "boot_id").write_text("cb3ea41a-0780-4e40-8d9a-6eda42ffdebd\n")
     assert provenance.boot_id() == "cb3ea41a-0780-4e40-8d9a-6eda42ffdebd"
-
-
-# --- libraries ----------------------------------------------------------------------------------------------------
 
 
 def test_thread_pools_by_library(monkeypatch):

@@ -497,9 +497,6 @@ def test_a_checkpoint_of_other_settings_or_code_is_not_used(train, change, capsy
     assert "this checkpoint belongs to other settings, code or versions" in capsys.readouterr().out
 
 
-# --- memory -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("place", ["load", "train_epoch"])
 def test_running_out_of_memory_is_a_result(train, place):
     class Full(FakeAdapter):
@@ -520,9 +517,6 @@ def test_running_out_of_memory_is_a_result(train, place):
     assert where["resident_mib"] > 10
     wanted = {"load": ("transfer", None, 0), "train_epoch": ("steady", 2, 1)}[place]
     assert (where["phase"], where["epoch"], record["result"]["epochs_trained"]) == wanted
-
-
-# --- devices ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -719,5 +713,6 @@ def test_matrices_grow_until_a_product_takes_long_enough(monkeypatch, first_seco
 def test_the_bandwidth_of_cpus_is_a_plausible_number(monkeypatch):
     """Between a page fault per value and a cache of the fastest machine; in one thread and in more."""
     monkeypatch.setattr(peak_module, "SECONDS", 0.01)
+    monkeypatch.setattr(peak_module, "CPU_ARRAY_BYTES", 4 * MIB)
     for threads in (1, 3):
         assert 1e8 < peak_module._cpu_bandwidth(threads) < 1e13
