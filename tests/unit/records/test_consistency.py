@@ -45,27 +45,22 @@ def test_a_valid_record_is_not_refused(tmp_path, kind):
     assert list(contradictions(read_record(tmp_path / "r.json"))) == []
 
 
+ACCURACY = "curves.1.evaluations.test.accuracy"
+OUT_OF_MEMORY = {"status": "out_of_memory", "out_of_memory": records_for_tests.OUT_OF_MEMORY}
+SHORTER = {"curves.1.seconds": 0.125, "result.steady_epoch_seconds": 0.125}
+SHORTER |= {"result.samples_per_second": 1438 / 0.125, "result.training_seconds": 0.875}
+DIVERGED = {"status": "diverged", "diverged": records_for_tests.DIVERGED, "weights": None}
 EDITED = {
     "accuracy of the result": ({"result.test_accuracy": 0.9}, "result.test_accuracy is 0.9, but its curves give 0.75"),
     "accuracy everywhere": (
-        {"result.test_accuracy": 0.991, "curves.1.evaluations.test.accuracy": 0.991},
+        {"result.test_accuracy": 0.991, ACCURACY: 0.991},
         "in epoch 2 the accuracy on the test split is not a whole number of samples",
     ),
-    "time of an epoch": (
-        {"curves.1.seconds": 0.125, "result.steady_epoch_seconds": 0.125, "result.samples_per_second": 1438 / 0.125}
-        | {"result.training_seconds": 0.875},
-        "its phase steady is 0.250000 s, but its epochs and first step give 0.125000 s",
-    ),
+    "time of an epoch": (SHORTER, "its phase steady is 0.250000 s, but its epochs and first step give 0.125000 s"),
     "more threads than CPUs": ({"provenance.threads": 3}, "its number of threads is 3 in its stock loop, but"),
     "fewer threads in the stock loop": ({"provenance.threads": 1}, "its number of threads is 1 in its stock"),
-    "programs from a cache that is off": (
-        {"compilation_cache": {"hits": 3, "misses": 0}},
-        "it counts programs of a compilation cache, but its settings have none",
-    ),
-    "a phase moved to another": (
-        {"phases_seconds.steady": 0.125, "phases_seconds.other": 0.25},
-        "its phase steady is 0.125000 s",
-    ),
+    "programs from a cache that is off": ({"compilation_cache": {"hits": 3, "misses": 0}}, "it counts programs of a"),
+    "a phase moved to another": ({"phases_seconds.steady": 0.125, "phases_seconds.other": 0.25}, "its phase steady is"),
     "wall time": ({"wall_seconds": 0.5}, "its phases sum to"),
     "first step": ({"result.first_step_seconds": 0.25, "result.training_seconds": 0.75}, "its phase compilation is"),
     "an epoch left out": ({"run.epochs": 3}, "its curves hold 2 epochs, but its status ok implies 3"),
@@ -79,23 +74,16 @@ EDITED = {
     "dataset": ({"dataset.name": "mnist"}, "its dataset is mnist in one place and digits in another"),
     "a diverged run called ok": ({"curves.0.batch_loss": "NaN"}, "a loss of its curves is not finite"),
     "an ok run called diverged": ({"status": "diverged"}, "its status is diverged, but its diverged is None"),
-    "weights of a run out of memory": (
-        {"status": "out_of_memory", "out_of_memory": records_for_tests.OUT_OF_MEMORY},
-        "but it names trained weights",
-    ),
+    "weights of a run out of memory": (OUT_OF_MEMORY, "but it names trained weights"),
     "a step left out": (
         {"curves.1.step_losses": encode_step_losses([0.5] * 11)},
-        "it has 11 step losses in epoch 2, but trained 12 steps",
+        "it has 11 step losses in epoch 2",
     ),
     "another loss of an epoch": ({"curves.1.batch_loss": 0.4}, "in epoch 2 its batch_loss is 0.4, but its step losses"),
     "step losses that are none": ({"curves.1.step_losses": "x"}, "it has a value that no run can have"),
-    "a peak of a run that is not ok": (
-        {"status": "diverged", "diverged": records_for_tests.DIVERGED, "weights": None}
-        | {"peak": with_peak(record())["peak"]},
-        "its status is diverged, but it has a peak",
-    ),
+    "a peak of a run that is not ok": (DIVERGED | {"peak": with_peak(record())["peak"]}, "diverged, but it has a peak"),
     "a recipe of no keys": ({"inputs.recipe": {}}, "its optimizer is"),
-}  # fmt: skip
+}
 
 
 EDITED_PEAK = {
@@ -129,10 +117,7 @@ EDITED_STREAMED = {
         {"result.test_top5_accuracy": 0.7, TOP5: 0.7},
         "in epoch 2 the top-5 accuracy on the test split is below the accuracy",
     ),
-    "a top-5 accuracy left out": (
-        {"curves.0.evaluations.test.top5_accuracy": None},
-        "some of its evaluations have a top-5 accuracy and others do not",
-    ),
+    "a top-5 accuracy left out": ({"curves.0.evaluations.test.top5_accuracy": None}, "some of its evaluations have"),
     "accuracy within an epoch": ({"step_evaluations.1.accuracy": 0.499}, "after step 10 the accuracy on the test"),
     "an evaluation within an epoch left out": ({"step_evaluations": []}, "its evaluations within epochs are after"),
     "an evaluation at another step": (
@@ -146,10 +131,7 @@ EDITED_STREAMED = {
     ),
     "an evaluation after its epoch": ({"step_evaluations.1.training_seconds": 0.26}, "after step 10 it had trained"),
     "share of waiting": ({"result.waiting_share": 0.01}, "result.waiting_share is 0.01, but its curves give 0.5"),
-    "waiting for longer than the epoch": (
-        {"curves.0.waiting_seconds": 0.3},
-        "in epoch 1 it waited 0.300000 s for batches, but trained for 0.250000 s",
-    ),
+    "waiting for longer than the epoch": ({"curves.0.waiting_seconds": 0.3}, "in epoch 1 it waited 0.300000 s for"),
     "waiting left out": ({"curves.0.waiting_seconds": None}, "some of its epochs waited for batches and others have"),
 }
 
