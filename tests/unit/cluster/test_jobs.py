@@ -101,11 +101,12 @@ def test_the_sample_of_the_original_recipe_field_by_field():
     made = command(
         "tsubame", job(gpu=1), train={"runtime": 150},
         all={
-            "group": "tgc-ebdcrest", "node_type": "q_node", "nodes": 1, "jobname": "resnet50", "others": {"m": "abe"},
-            "stdout": "out/{name}.o", "stderr": "out/{name}.e",
+            "group": "tgc-ebdcrest", "node_type": "q_node", "nodes": 1, "jobname": "resnet50",
+            "others": {"m": "abe", "p": -5}, "stdout": "out/{name}.o", "stderr": "out/{name}.e",
         },
     )  # fmt: skip
-    fields = {"-g": "tgc-ebdcrest", "-m": "abe", "-N": "resnet50-train-", "-o": "out/resnet50-", "-e": "out/resnet50-"}
+    fields = {"-g": "tgc-ebdcrest", "-m": "abe", "-p": "-5"}
+    fields |= {"-N": "resnet50-train-", "-o": "out/resnet50-train-", "-e": "out/resnet50-train-"}
     for option, value in fields.items():
         assert made[made.index(option) + 1].startswith(value)
     assert {"q_node=1", "h_rt=02:30:00"} <= {*made}

@@ -314,7 +314,7 @@ def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
         ("LD_PRELOAD= /opt/a.so.2:me/b.so  ../c.so", "a.so.2:b.so:c.so"),
         ("XLA_FLAGS=--xla_dump_to=/home/me/d --xla_gpu_x=true", "--xla_dump_to=d --xla_gpu_x=true"),
         ("XLA_FLAGS=--xla_gpu_cuda_data_dir='/usr/local/cuda'", "--xla_gpu_cuda_data_dir='cuda'"),
-        ("XLA_FLAGS=/home/me/flags.txt", "flags.txt"),
+        ("XLA_FLAGS=/home/me/flags.txt --xla_dump_to=/home/me/", "flags.txt --xla_dump_to="),
         ("CUDA_VISIBLE_DEVICES=MIG-GPU-8f0c/1/0,GPU-2", "MIG-GPU-8f0c/1/0,GPU-2"),
         ("OMP_PLACES={0:4}:4:4", "{0:4}:4:4"),
         ("XLA_FLAGS=--xla_a=1 --xla_dump_to=s3://me:p=w@host/d --xla_b=2", "--xla_a=1 host/d --xla_b=2"),

@@ -488,7 +488,7 @@ def test_a_run_killed_within_an_epoch_has_the_same_result(train, monkeypatch, ki
     assert plain(record) == plain(twin)
 
 
-@pytest.mark.parametrize("change", [{"seed": 2}, {"code": CODE | {"sha256": "1" * 16}}])
+@pytest.mark.parametrize("change", [{"seed": 2}, {"code": CODE | {"sha256": "1" * 16}}, {"compilation_cache": True}])
 def test_a_checkpoint_of_other_settings_or_code_is_not_used(train, change, capsys):
     kill(train, FakeAdapter(SCRIPT), kill_after=3)
     adapter = FakeAdapter(SCRIPT)
