@@ -176,6 +176,7 @@ def test_a_run_that_does_not_hold_all_that_is_counted_is_not_measured(machine, o
     for number, name in enumerate(zones):
         machine.add_zone(f"intel-rapl:{number}", name)
     assert_not_measured(opened("cpu", range(held), None), reason)
+    assert energy_threads() == []
 
 
 def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
@@ -249,12 +250,6 @@ def test_the_thread_delays_no_exit_and_ends_silently_if_the_counter_becomes_unre
     assert not thread.is_alive() and failed == []
 
 
-def test_a_meter_that_does_not_measure_has_no_thread(machine, opened):
-    opened("cpu", [0], None)
-    opened("gpu", [0], None)
-    assert energy_threads() == []
-
-
 @pytest.fixture
 def gpus(monkeypatch):
     """Joules by UUID, which tests change. A GPU that is not in it reports none."""
@@ -265,7 +260,7 @@ def gpus(monkeypatch):
     return joules
 
 
-def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter(gpus, opened):
+def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter_until_it_is_lost(gpus, opened):
     meter = opened("gpu", [0, 1], GPU)
     assert (meter.source, meter.reason, meter.joules()) == ("nvml", None, 0.0)
     gpus["GPU-other"] += 77.0
@@ -273,6 +268,10 @@ def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter(gpus, opened):
     gpus[GPU] += 12.5
     assert meter.joules() == 12.5
     assert energy_threads() == []
+    del gpus[GPU]
+    assert meter.joules() is None
+    gpus[GPU] = 2000.0
+    assert_not_measured(meter, "this GPU has no energy counter")
 
 
 @pytest.mark.parametrize(
@@ -287,12 +286,3 @@ def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter(gpus, opened):
 def test_a_gpu_whose_energy_is_not_known(gpus, opened, uuid, reason):
     gpus["MIG-1"] = 4.0
     assert_not_measured(opened("gpu", [0], uuid), reason)
-
-
-def test_a_lost_gpu_is_no_longer_measured(gpus, opened):
-    meter = opened("gpu", [0], GPU)
-    assert meter.source == "nvml"
-    del gpus[GPU]
-    assert meter.joules() is None
-    gpus[GPU] = 2000.0
-    assert_not_measured(meter, "this GPU has no energy counter")

@@ -135,17 +135,14 @@ def nvml(monkeypatch):
     return install(monkeypatch, FakeNvml())
 
 
-def test_a_gpu_its_state_and_its_energy_are_read_and_the_library_is_started_once(nvml):
+def test_a_gpu_its_state_energy_and_processes_are_read_and_the_library_is_started_once(nvml):
     assert nvml_module.describe(GPU) == DESCRIBED
     assert nvml_module.state(GPU) == STATE
     assert (nvml_module.energy_joules(GPU), nvml_module.energy_joules(OTHER_GPU)) == (1234.567, 0.099)
-    assert nvml.starts == 1
-
-
-def test_computing_processes_are_counted_if_the_gpu_reports_them(nvml):
     assert nvml_module.computing_processes(GPU) is None
     nvml.answers["nvmlDeviceGetComputeRunningProcesses", GPU] = [SimpleNamespace(pid=7), SimpleNamespace(pid=8)]
     assert nvml_module.computing_processes(GPU) == 2
+    assert nvml.starts == 1
 
 
 @pytest.mark.parametrize(
@@ -196,13 +193,10 @@ def test_a_value_of_zero_is_not_none(nvml):
     assert (nvml_module.state(GPU)["power_watts"], nvml_module.energy_joules(GPU)) == (0, 0)
 
 
-def test_an_instance_has_its_own_name_and_memory_and_shares_the_rest(nvml):
+def test_an_instance_has_its_own_name_and_memory_and_shares_the_rest_but_power_and_energy(nvml):
+    """These are those of the whole GPU, which others may use."""
     own = {"uuid": INSTANCE, "name": "NVIDIA H200 MIG 1g.18gb", "memory_mib": 16384}
     assert nvml_module.describe(INSTANCE) == DESCRIBED | own
-
-
-def test_power_and_energy_of_an_instance_are_none(nvml):
-    """They are those of the whole GPU, which others may use."""
     assert nvml_module.state(INSTANCE) == STATE | {"power_watts": None}
     nvml.answers["nvmlDeviceGetTotalEnergyConsumption", INSTANCE] = 5
     assert nvml_module.energy_joules(INSTANCE) is None
