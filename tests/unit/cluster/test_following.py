@@ -82,9 +82,6 @@ def listed(commands, external_id, state, reason="None"):
     LISTING.unlink(missing_ok=True)
 
 
-# --- submission ---------------------------------------------------------------------------------------------------
-
-
 def test_a_job_is_submitted_with_its_script(commands, monkeypatch):
     """The GPUs of the submitting shell are not those of the job."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
@@ -180,9 +177,6 @@ def test_two_submissions_of_one_job_at_a_time_submit_it_once(commands):
         ids = list(pool.map(lambda _: submit(one, SLURM, Site()), range(3)))
     assert len(set(ids)) == 1
     assert len(calls("sbatch")) == 1
-
-
-# --- status -------------------------------------------------------------------------------------------------------
 
 
 def leave(external_id, exit_status):
@@ -310,8 +304,6 @@ def test_a_job_that_can_never_start_is_told_once(commands, job, capsys):
     assert status(job, SLURM) == "running"
     assert not capsys.readouterr().err
 
-
-# --- Grid Engine --------------------------------------------------------------------------------------------------
 
 QSTAT = """<job_info><queue_info><job_list state="{kind}"><JB_job_number>17</JB_job_number><JB_prior>0.5</JB_prior>
 <JB_name>{name}</JB_name><JB_owner>root</JB_owner><state>{state}</state></job_list></queue_info></job_info>"""

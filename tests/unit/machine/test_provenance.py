@@ -107,9 +107,6 @@ def test_thread_pools_of_this_process():
         assert {pool["threads"] for pool in provenance.thread_pools() if pool["library"] == "openblas"} <= {1}
 
 
-# --- git ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """A new working copy with one commit, and git without the user's own settings."""
@@ -190,9 +187,6 @@ def test_no_commit_outside_git(checkout, tmp_path, monkeypatch):
     assert provenance._git_state(checkout / "library" / "copied.py") == (None, None), "another project's commit"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert state(checkout) == (None, None), "there is no git"
-
-
-# --- environment --------------------------------------------------------------------------------------------------
 
 
 def installation(kind, name=None, image_digest=None) -> dict:
@@ -280,9 +274,6 @@ def test_the_installed_packages():
         assert packages[name] == distribution(name).version
 
 
-# --- variables ----------------------------------------------------------------------------------------------------
-
-
 def test_only_variables_on_the_list_that_are_set(monkeypatch):
     assert provenance.variables() == {}
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
@@ -327,9 +318,6 @@ def test_values_of_variables(monkeypatch, setting, kept):
     name, _, value = setting.partition("=")
     monkeypatch.setenv(name, value)
     assert provenance.variables() == {name: kept}
-
-
-# --- scheduler ----------------------------------------------------------------------------------------------------
 
 
 SGE = {"JOB_ID": "7", "SGE_ROOT": "/opt/sge"}

@@ -63,12 +63,6 @@ def test_a_checkpoint_round_trip_is_exact_to_the_bit(tmp_path):
         assert found.state[name].tobytes() == array.tobytes()
 
 
-def test_without_a_folder_or_in_an_empty_one_there_is_none(tmp_path, capsys):
-    assert newest_checkpoint(tmp_path / "none", RUN) is None
-    assert newest_checkpoint(tmp_path, RUN) is None
-    assert capsys.readouterr().out == ""
-
-
 def test_the_newest_is_used_also_if_epochs_have_more_digits_and_of_one_epoch_the_later(tmp_path):
     for epoch, time in ((999_999, 1), (1_000_000, 2), (1_000_000, 3), (1_000_000, 4)):
         os.utime(write_checkpoint(tmp_path, RUN, Checkpoint(epoch, {}, {"time": time})), ns=(time, time))
@@ -132,7 +126,10 @@ def test_a_damaged_newest_is_detected_and_the_one_before_it_used(tmp_path, capsy
     assert not newest.is_file(), "it would count towards the maximum"
 
 
-def test_if_all_are_damaged_there_is_none(tmp_path, capsys):
+def test_if_all_are_damaged_or_there_is_no_folder_there_is_none(tmp_path, capsys):
+    assert newest_checkpoint(tmp_path / "none", RUN) is None
+    assert newest_checkpoint(tmp_path, RUN) is None
+    assert capsys.readouterr().out == ""
     for file in write(tmp_path, 1, 2):
         flip_a_byte(file)
     assert found_epoch(tmp_path) is None

@@ -30,23 +30,18 @@ def process_exit(tmp_path):
     return ProcessExit(tmp_path / "record.json", None, Display())
 
 
-def test_a_copy_of_this_runs_record_is_used(process_exit, tmp_path):
+def test_a_copy_of_this_runs_record_is_used_and_every_copy_is_deleted(process_exit, tmp_path, capsys):
+    kept = tmp_path / "record.kept.json"
     assert not process_exit.take_kept_record(lambda record: pytest.fail("there is no record to check"))
-    copy = record("a")
-    write_record(copy, tmp_path / "record.kept.json")
-    assert process_exit.take_kept_record(lambda record: record == copy)
-    assert read_record(tmp_path / "record.json") == copy
-    write_record(copy, tmp_path / "record.kept.json")
-    assert not process_exit.take_kept_record(lambda record: False), "it is of another run"
-    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
-
-
-@pytest.mark.parametrize("content", ["", '{"schema_version": 1}'])
-def test_an_unreadable_copy_is_deleted(process_exit, tmp_path, capsys, content):
-    (tmp_path / "record.kept.json").write_text(content)
-    assert not process_exit.take_kept_record(lambda record: True)
+    write_record(record("a"), kept)
+    assert not process_exit.take_kept_record(lambda found: False), "it is of another run"
     assert list(tmp_path.iterdir()) == []
-    assert "it is not used" in capsys.readouterr().out
+    kept.write_text('{"schema_version": 1}')
+    assert not process_exit.take_kept_record(lambda found: True)
+    assert list(tmp_path.iterdir()) == [] and "it is not used" in capsys.readouterr().out
+    write_record(record("a"), kept)
+    assert process_exit.take_kept_record(lambda found: found == record("a"))
+    assert read_record(tmp_path / "record.json") == record("a") and not kept.exists()
 
 
 PROCESS = """
