@@ -27,7 +27,7 @@ class NVMLError(Exception):
 
 
 class FakeNvml:
-    """The package pynvml with two GPUs, and an instance (MIG) of the first.
+    """The package pynvml with two GPUs, and an instance (MIG) of the first. It has the functions named in `answers`.
 
     A handle is the UUID. Like the real package it gives text, and takes text or bytes.
     """
@@ -36,7 +36,10 @@ class FakeNvml:
 
     def __init__(self):
         self.starts = 0
-        self.answers = {  # by function and handle
+        self.answers = {  # by function and arguments
+            ("nvmlSystemGetDriverVersion",): "580.95.05",
+            ("nvmlSystemGetCudaDriverVersion_v2",): 12080,
+            ("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", INSTANCE): GPU,
             ("nvmlDeviceGetName", GPU): "NVIDIA H200",
             ("nvmlDeviceGetName", INSTANCE): "NVIDIA H200 MIG 1g.18gb",
             ("nvmlDeviceGetMemoryInfo", GPU): SimpleNamespace(total=143771 * 2**20 + 5),
@@ -48,6 +51,11 @@ class FakeNvml:
             ("nvmlDeviceGetPowerUsage", GPU): 76250,
             ("nvmlDeviceGetTotalEnergyConsumption", GPU): 1_234_567,
             ("nvmlDeviceGetTotalEnergyConsumption", OTHER_GPU): 99,
+            ("nvmlDeviceGetClockInfo", GPU, 1): 345,
+            ("nvmlDeviceGetClockInfo", GPU, 2): 3201,
+            ("nvmlDeviceGetMaxClockInfo", GPU, 1): 1980,
+            ("nvmlDeviceGetMaxClockInfo", GPU, 2): 3202,
+            ("nvmlDeviceGetTemperature", GPU, 0): 31,
         }
 
     def nvmlInit(self):
@@ -59,34 +67,19 @@ class FakeNvml:
             raise NVMLError("Not Found")
         return text
 
-    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle):
-        return {INSTANCE: GPU}[handle]
-
-    def nvmlSystemGetDriverVersion(self):
-        return "580.95.05"
-
-    def nvmlSystemGetCudaDriverVersion_v2(self):
-        return 12080
-
-    def nvmlDeviceGetClockInfo(self, handle, kind):
-        return {(GPU, 1): 345, (GPU, 2): 3201}[handle, kind]
-
-    def nvmlDeviceGetMaxClockInfo(self, handle, kind):
-        return {(GPU, 1): 1980, (GPU, 2): 3202}[handle, kind]
-
-    def nvmlDeviceGetTemperature(self, handle, sensor):
-        return {(GPU, 0): 31}[handle, sensor]
+    def without(self, *functions):
+        """It lacks these functions."""
+        self.answers = {key: answer for key, answer in self.answers.items() if key[0] not in functions}
 
     def __getattr__(self, name):
-        """Functions of one handle. This version of the package only has those named in `answers`."""
-        if name.startswith("__") or name not in {function for function, _ in self.answers}:
+        if name.startswith("__") or name not in {function for function, *_ in self.answers}:
             raise AttributeError(name)
-        return lambda handle: self._answer(name, handle)
+        return lambda *arguments: self._answer(name, *arguments)
 
-    def _answer(self, name, handle):
-        if (name, handle) not in self.answers:
+    def _answer(self, *asked):
+        if asked not in self.answers:
             raise NVMLError("Not Supported")
-        return self.answers[name, handle]
+        return self.answers[asked]
 
 
 class OldNvml(FakeNvml):
@@ -94,27 +87,20 @@ class OldNvml(FakeNvml):
 
     def __init__(self):
         super().__init__()
+        later = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetTotalEnergyConsumption"
+        self.without(*later, "nvmlSystemGetCudaDriverVersion_v2")
         self.answers |= {
+            ("nvmlSystemGetDriverVersion",): b"470.223.02",
+            ("nvmlSystemGetCudaDriverVersion",): 11040,
             ("nvmlDeviceGetName", GPU): b"Tesla K80",
             ("nvmlDeviceGetPciInfo", GPU): SimpleNamespace(busId=b"0000:0F:00.0"),
             ("nvmlDeviceGetCurrentClocksThrottleReasons", GPU): 0x24,
         }
-        for function in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetTotalEnergyConsumption"):
-            self.answers = {key: answer for key, answer in self.answers.items() if key[0] != function}
 
     def nvmlDeviceGetHandleByUUID(self, uuid):
         if not isinstance(uuid, bytes):
             raise TypeError("bytes or integer address expected instead of str instance")
         return super().nvmlDeviceGetHandleByUUID(uuid)
-
-    def nvmlSystemGetDriverVersion(self):
-        return b"470.223.02"
-
-    def nvmlSystemGetCudaDriverVersion_v2(self):
-        raise NVMLError("Function Not Found")
-
-    def nvmlSystemGetCudaDriverVersion(self):
-        return 11040
 
 
 def install(monkeypatch, package):
@@ -167,21 +153,16 @@ def test_an_old_package_answers_in_bytes_and_by_older_names(monkeypatch):
     assert nvml_module.energy_joules(GPU) is None
 
 
-def test_a_package_without_the_older_temperature_is_asked_by_the_newer_name(nvml, monkeypatch):
-    monkeypatch.delattr(FakeNvml, "nvmlDeviceGetTemperature")
+def test_a_package_without_the_older_temperature_is_asked_by_the_newer_name(nvml):
+    nvml.without("nvmlDeviceGetTemperature")
     assert nvml_module.state(GPU)["temperature_celsius"] is None
-    monkeypatch.setattr(FakeNvml, "nvmlDeviceGetTemperatureV", lambda self, handle, sensor: 40, raising=False)
+    nvml.answers["nvmlDeviceGetTemperatureV", GPU, 0] = 40
     assert nvml_module.state(GPU)["temperature_celsius"] == 40
 
 
-def test_values_that_a_gpu_does_not_report_are_none(nvml, monkeypatch):
-    def refuse(*_):
-        raise NVMLError("Not Supported")
-
-    nvml.answers.clear()
-    for name in [name for name in vars(FakeNvml) if name.startswith(("nvmlSystem", "nvmlDeviceGet"))]:
-        if name != "nvmlDeviceGetHandleByUUID":
-            monkeypatch.setattr(FakeNvml, name, refuse)
+@pytest.mark.parametrize("has_functions", [True, False])
+def test_values_that_a_gpu_does_not_report_are_none(nvml, has_functions):
+    nvml.answers = {(function, "of another"): 1 for function, *_ in nvml.answers if has_functions}
     assert nvml_module.describe(GPU) == dict.fromkeys(DESCRIBED) | {"uuid": GPU}
     clocks = {"sm": None, "memory": None}
     assert nvml_module.state(GPU) == dict.fromkeys(STATE) | {"clocks_mhz": clocks, "max_clocks_mhz": clocks}
@@ -213,8 +194,8 @@ def test_power_and_energy_of_a_divided_gpu_are_none(nvml, mode, power, energy):
     assert nvml_module.energy_joules(GPU) == energy
 
 
-def test_an_instance_whose_gpu_can_not_be_found_is_queried_itself(nvml, monkeypatch):
-    monkeypatch.delattr(FakeNvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
+def test_an_instance_whose_gpu_can_not_be_found_is_queried_itself(nvml):
+    nvml.without("nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
     nvml.answers["nvmlDeviceGetCudaComputeCapability", INSTANCE] = [9, 0]
     described = nvml_module.describe(INSTANCE)
     assert (described["compute_capability"], described["pci_bus_id"]) == ("9.0", None)
@@ -241,8 +222,8 @@ def test_where_nothing_can_be_read_the_reason_is_given(monkeypatch, uuid, instal
 
 def test_the_package_has_the_functions_and_constants_in_use():
     pynvml = pytest.importorskip("pynvml")
-    functions = {name for name in vars(FakeNvml) if name.startswith(("nvmlSystem", "nvmlDeviceGet"))}
-    functions |= {"nvmlDeviceGetComputeRunningProcesses", *(name for name, _ in FakeNvml().answers)}
+    functions = {"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetComputeRunningProcesses"}
+    functions |= {function for function, *_ in FakeNvml().answers}
     for names in (nvml_module.REASON_FUNCTIONS, nvml_module.CUDA_VERSION_FUNCTIONS, nvml_module.TEMPERATURE_FUNCTIONS):
         assert any(callable(getattr(pynvml, name, None)) for name in names)
         functions -= {*names}
