@@ -26,14 +26,14 @@ class Machine:
         for made in (self.powercap, self.cpus / "cpufreq"):
             made.mkdir(parents=True)
 
-    def add_zone(self, zone, name, microjoules=0):
+    def add_zone(self, zone, name):
         """name None: it is hidden."""
         folder = self.powercap / zone
         folder.mkdir()
         if name:
             (folder / "name").write_text(f"{name}\n")
         (folder / "max_energy_range_uj").write_text(f"{RANGE_UJ}\n")
-        self.set(zone, microjoules)
+        self.set(zone, 0)
 
     def set(self, zone, microjoules):
         """In one step, as a thread may read it meanwhile."""
@@ -41,15 +41,16 @@ class Machine:
         part.write_text(f"{microjoules}\n")
         part.replace(part.with_name("energy_uj"))
 
-    def add_cpu(self, cpu, package, die=None):
-        """package None: a CPU that is offline."""
-        topology = self.cpus / f"cpu{cpu}" / "topology"
-        topology.parent.mkdir()
-        if package is not None:
-            topology.mkdir()
-            (topology / "physical_package_id").write_text(f"{package}\n")
-        if die is not None:
-            (topology / "die_id").write_text(f"{die}\n")
+    def make(self, cpus, names):
+        """Add CPUs, of each its package (None: it is offline) and its die, and counters with these names, at 0 J."""
+        for number, (package, die) in enumerate(cpus):
+            topology = self.cpus / f"cpu{number}" / "topology"
+            topology.mkdir(parents=True)
+            for file, value in (("physical_package_id", package), ("die_id", die)):
+                if value is not None:
+                    (topology / file).write_text(f"{value}\n")
+        for number, name in enumerate(names):
+            self.add_zone(f"intel-rapl:{number}", name)
 
 
 @pytest.fixture
@@ -64,18 +65,9 @@ def machine(tmp_path, monkeypatch):
 @pytest.fixture
 def one_package(machine):
     """CPUs 0 to 3 in one package, whose counter is at 5 J."""
-    for cpu in range(4):
-        machine.add_cpu(cpu, 0, 0)
-    machine.add_zone("intel-rapl:0", "package-0", 5_000_000)
+    machine.make([(0, 0)] * 4, ["package-0"])
+    machine.set("intel-rapl:0", 5_000_000)
     return machine
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """The time of the counters' clock in seconds: a list with one element, which tests change."""
-    seconds = [100.0]
-    monkeypatch.setattr(energy.time, "monotonic", lambda: seconds[0])
-    return seconds
 
 
 @pytest.fixture
@@ -118,12 +110,11 @@ def test_a_counter_that_wraps_is_continued(one_package, opened):
 
 
 @pytest.mark.parametrize(("held", "joules"), [(range(5), 5.0), ([4], 4.0)])
-def test_the_packages_of_the_runs_cpus_are_added(one_package, opened, held, joules):
-    one_package.add_cpu(4, 1, 0)
-    one_package.add_zone("intel-rapl:1", "package-1", 100)
+def test_the_packages_of_the_runs_cpus_are_added(machine, opened, held, joules):
+    machine.make([(0, 0)] * 4 + [(1, 0)], ["package-0", "package-1"])
     meter = opened("cpu", held, None)
-    one_package.set("intel-rapl:0", 6_000_000)
-    one_package.set("intel-rapl:1", 4_000_100)
+    machine.set("intel-rapl:0", 1_000_000)
+    machine.set("intel-rapl:1", 4_000_000)
     assert meter.joules() == joules
 
 
@@ -139,17 +130,12 @@ def test_parts_of_a_package_and_other_counters_are_not_added(one_package, opened
 
 
 def test_an_offline_cpu_need_not_be_held_and_cpus_without_a_die_are_one_die(machine, opened):
-    machine.add_cpu(0, 0)
-    machine.add_cpu(1, None)
-    machine.add_zone("intel-rapl:0", "package-0")
+    machine.make([(0, None), (None, None)], ["package-0"])
     assert opened("cpu", [0], None).source == "rapl"
 
 
 def test_the_counters_of_all_dies_make_up_that_of_their_package(machine, opened):
-    for cpu in range(4):
-        machine.add_cpu(cpu, 0, cpu // 2)
-    machine.add_zone("intel-rapl:0", "package-0-die-0")
-    machine.add_zone("intel-rapl:1", "package-0-die-1")
+    machine.make([(0, 0), (0, 0), (0, 1), (0, 1)], ["package-0-die-0", "package-0-die-1"])
     meter = opened("cpu", range(4), None)
     machine.set("intel-rapl:0", 1_000_000)
     machine.set("intel-rapl:1", 500_000)
@@ -170,11 +156,7 @@ def test_the_counters_of_all_dies_make_up_that_of_their_package(machine, opened)
     ],
 )
 def test_a_run_that_does_not_hold_all_that_is_counted_is_not_measured(machine, opened, cpus, zones, held, reason):
-    """cpus: package and die of each."""
-    for cpu, (package, die) in enumerate(cpus):
-        machine.add_cpu(cpu, package, die)
-    for number, name in enumerate(zones):
-        machine.add_zone(f"intel-rapl:{number}", name)
+    machine.make(cpus, zones)
     assert_not_measured(opened("cpu", range(held), None), reason)
     assert energy_threads() == []
 
@@ -201,8 +183,10 @@ def test_a_meter_that_becomes_unreadable_keeps_its_reason(one_package, opened):
     assert_not_measured(meter, f"the CPU's counter can't be read ({os.strerror(2)})")
 
 
-def test_a_counter_that_went_unread_for_too_long_is_not_used(one_package, opened, clock):
+def test_a_counter_that_went_unread_for_too_long_is_not_used(one_package, opened, monkeypatch):
     """At 1000 W the range of 65.5 kJ is reached after 65.5 s; later it may have wrapped twice."""
+    clock = [100.0]
+    monkeypatch.setattr(energy.time, "monotonic", lambda: clock[0])
     meter = opened("cpu", range(4), None)
     clock[0] += 65.5
     one_package.set("intel-rapl:0", 6_000_000)
