@@ -241,21 +241,17 @@ def test_a_loss_that_is_not_finite_ends_the_run(train, tmp_path, epochs, evaluat
     ],
 )
 def test_a_framework_with_other_counts_fails_the_run(train, counts, told):
-    class Counting(FakeAdapter):
-        def counted(self):
-            return super().counted() | counts
-
+    adapter = FakeAdapter(GOOD)
+    adapter.counted = lambda: FakeAdapter.counted(adapter) | counts
     with pytest.raises(MeasurementError, match=f"the framework {told}: it did not train what it was given"):
-        train(Counting(GOOD))
+        train(adapter)
 
 
 def test_16_bit_numbers_are_refused_with_a_message(train):
-    class Bytes(FakeAdapter):
-        def weights(self):
-            return {"dense1.kernel": np.zeros(3, np.float16)}
-
+    adapter = FakeAdapter(GOOD)
+    adapter.weights = lambda: {"dense1.kernel": np.zeros(3, np.float16)}
     with pytest.raises(PrecisionError, match=r"fake returns the weights of dense1\.kernel in float16"):
-        train(Bytes(GOOD))
+        train(adapter)
 
 
 class TextAdapter(FakeAdapter):
@@ -289,11 +285,9 @@ def test_the_first_test_text_of_each_class_is_scored_in_the_last_evaluation(trai
 
 
 def test_the_scores_of_a_diverged_network_are_the_string_nan(train):
-    class Broken(TextAdapter):
-        def predict(self, split):
-            return np.full((SAMPLES, 2), np.nan)
-
-    record = train(Broken(GOOD), run=TEXT_RUN)
+    adapter = TextAdapter(GOOD)
+    adapter.predict = lambda split: np.full((SAMPLES, 2), np.nan)
+    record = train(adapter, run=TEXT_RUN)
     assert record["status"] == "diverged"
     assert [one["probability"] for one in record["scored_texts"]] == ["NaN", "NaN"]
 
@@ -431,12 +425,9 @@ def test_a_killed_run_resumes_from_its_checkpoint(train, kills, first_epochs, pa
 def test_only_productive_time_is_counted(train):
     """Not counted are work after the last checkpoint of a killed process, and the restart."""
     kill(train, FakeAdapter(SCRIPT), kill_after=3)
-
-    class Slow(FakeAdapter):
-        def build(self, **arguments):
-            time.sleep(0.3)
-
-    record = train(Slow(SCRIPT))
+    slow = FakeAdapter(SCRIPT)
+    slow.build = lambda **arguments: time.sleep(0.3)
+    record = train(slow)
     assert record["phases_seconds"]["build"] < 0.3
     first, second = (session["restart_seconds"] for session in record["sessions"])
     assert first == 0 and second >= 0.3
@@ -497,26 +488,24 @@ def test_a_checkpoint_of_other_settings_or_code_is_not_used(train, change, capsy
     assert "this checkpoint belongs to other settings, code or versions" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("place", ["load", "train_epoch"])
-def test_running_out_of_memory_is_a_result(train, place):
-    class Full(FakeAdapter):
-        def load(self, **arguments):
-            if place == "load":
-                raise MemoryError("can't allocate 1 TB")
-            super().load(**arguments)
+@pytest.mark.parametrize(
+    ("place", "epochs", "where"), [("load", 0, ("transfer", None)), ("train_epoch", 1, ("steady", 2))]
+)
+def test_running_out_of_memory_is_a_result(train, place, epochs, where):
+    adapter = FakeAdapter(GOOD)
+    usual = getattr(adapter, place)
 
-        def train_epoch(self, feed):
-            if len(self.feeds) == 1:
-                raise MemoryError("can't allocate 1 TB")
-            return super().train_epoch(feed)
+    def full(*arguments, **named):
+        if len(adapter.feeds) == epochs:
+            raise MemoryError("can't allocate 1 TB")
+        return usual(*arguments, **named)
 
-    record = train(Full(GOOD))
-    where = record["out_of_memory"]
-    assert record["status"] == "out_of_memory"
-    assert where["message"] == "MemoryError: can't allocate 1 TB"
-    assert where["resident_mib"] > 10
-    wanted = {"load": ("transfer", None, 0), "train_epoch": ("steady", 2, 1)}[place]
-    assert (where["phase"], where["epoch"], record["result"]["epochs_trained"]) == wanted
+    setattr(adapter, place, full)
+    record = train(adapter)
+    assert (record["status"], record["result"]["epochs_trained"]) == ("out_of_memory", epochs)
+    found = record["out_of_memory"]
+    assert (found["phase"], found["epoch"]) == where
+    assert found["message"] == "MemoryError: can't allocate 1 TB" and found["resident_mib"] > 10
 
 
 @pytest.mark.parametrize(
@@ -607,17 +596,17 @@ def test_a_missing_synchronize_is_caught(train, epochs):
 
 def test_a_run_over_its_limit_writes_no_further_checkpoint(train):
     """The caller is about to delete the checkpoints. The training thread waits until the process ends."""
-    over = []
+    over, adapter = [], FakeAdapter(GOOD)
 
-    class Growing(FakeAdapter):
-        def train_epoch(self, feed):
-            if not over:
-                over.append(train.training.over_limit(99.5))
-                threading.Timer(0.3, train.training._writing.release).start()  # else this test would wait for ever
-            return super().train_epoch(feed)
+    def growing(feed):
+        if not over:
+            over.append(train.training.over_limit(99.5))
+            threading.Timer(0.3, train.training._writing.release).start()  # else this test would wait for ever
+        return FakeAdapter.train_epoch(adapter, feed)
 
+    adapter.train_epoch = growing
     begin = time.monotonic()
-    train(Growing(GOOD), memory_limit_mib=50)
+    train(adapter, memory_limit_mib=50)
     assert time.monotonic() - begin >= 0.3
     assert over[0]["out_of_memory"]["message"] == "99.5 MiB exceed the limit of 50 MiB"
     assert over[0]["out_of_memory"]["epoch"] == 1
@@ -636,16 +625,11 @@ def test_the_peak_memory_is_that_of_all_processes(train, monkeypatch):
 
 def test_a_run_measures_its_peak_after_its_training(train, monkeypatch):
     """Memory, energy and disturbances are those of the training: they are read before."""
-    read = []
+    read, adapter = [], FakeAdapter(GOOD)
     monkeypatch.setattr("trainmark.training.progress.peak_host_mib", lambda: read.append("memory") or 500.0)
-
-    class Measured(FakeAdapter):
-        def matrix_operation(self, operation, side, times):
-            read.append(operation)
-            return lambda: time.sleep(0.02)
-
+    adapter.matrix_operation = lambda operation, side, times: read.append(operation) or (lambda: time.sleep(0.02))
     monkeypatch.setattr(peak_module, "CPU_ARRAY_BYTES", MIB)
-    record = train(Measured(GOOD), measures_peak=True)
+    record = train(adapter, measures_peak=True)
     assert read[-2:] == ["memory", "matmul"]
     assert record["memory"]["peak_host_mib"] == 500.0
     peak = record["peak"]
