@@ -379,18 +379,18 @@ def test_locks_that_another_user_made_can_be_taken_where_linux_protects_regular_
     """fs.protected_regular: in a sticky folder that all may write, O_CREAT opens no file of another user."""
     with hold_device("cpu", 2):
         pass
-    real_open, refused = os.open, []
+    real_open, tried = os.open, []
 
     def protected_open(path, flags, *arguments, **more):
         if flags & os.O_CREAT and not flags & os.O_EXCL and os.path.exists(path):
-            refused.append(path)
+            tried.append(path)
             raise PermissionError(13, "Permission denied", path)
         return real_open(path, flags, *arguments, **more)
 
     monkeypatch.setattr(os, "open", protected_open)
     with hold_device("cpu", 2) as device_lock:
         assert device_lock.cpus == (0, 1)
-    assert not refused
+    assert not tried
 
 
 def test_the_lock_folder_is_the_hosts_or_the_one_that_is_named(host, monkeypatch, tmp_path):
@@ -419,20 +419,15 @@ def test_a_folder_that_is_a_file_gives_the_sentence(host, monkeypatch):
     refused(f"{file}, can't be used .not a folder.", hold_device("cpu", 1))
 
 
-def test_a_folder_that_this_user_may_not_write_gives_the_sentence(host, monkeypatch):
-    (host / "trainmark-locks").mkdir()
+def test_locks_that_can_not_be_made_give_the_sentence_and_no_soft_lock(host, monkeypatch):
+    """A soft lock would stay behind a killed process, and every later run would wait for it."""
+    folder = host / "trainmark-locks"
+    (folder / "core-0.lock").mkdir(parents=True)
+    refused(r"can't be used \(core-0\.lock: Is a directory\)", hold_device("cpu", 1))
+    with monkeypatch.context() as patched:
+        without_locks(patched, host)
+        refused("No locks available", hold_device("cpu", 1))
     real_access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path == host and real_access(path, mode))
     for lock in (hold_device("cpu", 1), run_lock(Path("a.json"), host / "own")):
         refused(r"trainmark-locks, can't be used \(not writable\); make it writable", lock)
-
-
-def test_a_lock_that_can_not_be_opened_gives_the_sentence(host):
-    (host / "trainmark-locks" / "core-0.lock").mkdir(parents=True)
-    refused(r"can't be used \(core-0\.lock: Is a directory\)", hold_device("cpu", 1))
-
-
-def test_a_file_system_without_locks_gives_the_sentence_and_no_soft_lock(host, monkeypatch):
-    """A soft lock would stay behind a killed process, and every later run would wait for it."""
-    without_locks(monkeypatch, host)
-    refused("No locks available", hold_device("cpu", 1))
