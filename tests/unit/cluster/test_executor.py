@@ -31,19 +31,16 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_jobs_are_submitted_by_priority():
-    one = workflow()
-    prepare_executor(one)
-    jobs = [SimpleNamespace(priority=priority) for priority in (2, 9, 1, 5)]
-    one.scheduler._executor.run_jobs(jobs)
-    assert [job.priority for job in one.run] == [9, 5, 2, 1]
-
-
-def test_the_submit_command_is_found_from_any_directory():
+def test_jobs_are_submitted_by_priority_from_any_directory_and_an_earlier_listing_is_not_used():
+    LISTING.parent.mkdir(parents=True)
+    LISTING.touch()
     one = workflow()
     prepare_executor(one)
     assert one.executor_settings.submit_cmd == f"{sys.executable} {SCRIPT} submit slurm"
-    assert SCRIPT.is_file()
+    assert SCRIPT.is_file() and not LISTING.exists()
+    jobs = [SimpleNamespace(priority=priority) for priority in (2, 9, 1, 5)]
+    one.scheduler._executor.run_jobs(jobs)
+    assert [job.priority for job in one.run] == [9, 5, 2, 1]
 
 
 def test_the_executor_looks_at_its_jobs_in_its_own_process(monkeypatch):
@@ -76,13 +73,6 @@ def test_other_executors_are_left_as_they_are():
         assert (vars(one.executor_settings), vars(one.scheduler._executor)) == before
         assert cluster_of(one) is None
     assert cluster_of(workflow())[0] is SLURM
-
-
-def test_the_listing_of_an_earlier_call_is_not_used():
-    LISTING.parent.mkdir(parents=True)
-    LISTING.touch()
-    prepare_executor(workflow())
-    assert not LISTING.exists()
 
 
 def test_the_python_of_the_workflow_can_be_found(monkeypatch):

@@ -15,11 +15,8 @@ def site(tmp_path, monkeypatch):
     return lambda text: (tmp_path / "config/site.yaml").write_text(text)
 
 
-def test_no_file_means_the_defaults(site):
+def test_a_whole_file_or_none(site):
     assert read_site(SLURM) == read_site(GRID_ENGINE) == Site()
-
-
-def test_a_whole_file(site):
     site("options: {all: {slurm_account: me}, train: {runtime: 5}}\nruns_per_job: 7\nkeep_code: true\n")
     options = {"all": {"slurm_account": "me"}, "train": {"runtime": 5}}
     assert read_site(SLURM) == Site(options=options, runs_per_job=7, keep_code=True)
@@ -38,14 +35,10 @@ def test_paths_may_be_in_the_home_folder(site, tmp_path, monkeypatch):
         ("optoins: {}", "there is no key optoins; allowed: options, modules"),
         ("options: 3", "options: found 3; allowed: sections"),
         ("options: {all: 3}", "options.all: found 3; allowed: a mapping of"),
-        (
-            "options: {all: {acount: me}}",
-            "options.all: Slurm has no value acount; allowed: .*slurm_account.*slurm_extra",
-        ),
+        ("options: {all: {acount: me}}", "options.all: Slurm has no value acount; allowed: .*slurm_account"),
         ("options: {train: {runtime: 2h}}", "options.train.runtime: found '2h'; allowed: a whole number above 0"),
-        ("options: {gpu: {gpu: 0}}", "options.gpu.gpu: found 0; allowed: a whole number above 0"),
+        ("options: {gpu: {gpu: 0}}", "options.gpu.gpu: found 0"),
         ("options: {all: {jobname: a/b}}", "options.all.jobname: found 'a/b'; allowed: letters, digits"),
-        ("runs_per_job: two", "runs_per_job: found 'two'; allowed: a whole number"),
         ("runs_per_job: true", "runs_per_job: found True; allowed: a whole number"),
         ("runs_per_job: 51", "runs_per_job: found 51; allowed: 1 to 50"),
         ("modules: nowhere.sh", "modules: there is no file nowhere.sh"),

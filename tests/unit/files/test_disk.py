@@ -22,14 +22,10 @@ def free(monkeypatch):
     return set_free
 
 
-def test_the_size_plus_the_reserve_may_equal_the_free_space(tmp_path, free):
-    free(5000 + RESERVE_BYTES)
-    require_free_disk(tmp_path, 5000, "the store")
-
-
 def test_one_byte_too_many_is_an_error_with_sizes_and_folder(tmp_path, free):
     free(3 << 30)
     needed = (3 << 30) - RESERVE_BYTES + 1
+    require_free_disk(tmp_path, needed - 1, "the store")
     with pytest.raises(DataError) as caught:
         require_free_disk(tmp_path, needed, "the store x.npy")
     assert str(caught.value) == (
@@ -44,7 +40,7 @@ def test_the_free_space_of_the_real_disk_is_read(tmp_path):
         require_free_disk(tmp_path, 1 << 50, "everything")
 
 
-@pytest.mark.parametrize(("dtype", "shape"), [(np.uint8, (300, 1000)), (np.int64, (5,)), (np.int32, (7, 40, 11))])
+@pytest.mark.parametrize(("dtype", "shape"), [(np.uint8, (300, 1000)), (np.int32, (7, 40, 11))])
 def test_a_new_array_is_allocated_before_it_is_filled(tmp_path, dtype, shape):
     file = tmp_path / "a.npy"
     values = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
@@ -61,9 +57,10 @@ def test_a_new_array_is_allocated_before_it_is_filled(tmp_path, dtype, shape):
 def test_a_disk_that_another_process_fills_meanwhile_is_an_error(tmp_path, free, monkeypatch):
     free(1 << 40)
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(StorageError, match=rf"^the store does not fit on the disk of {tmp_path} \(no room\)"):
         new_array(tmp_path / "a.npy", np.uint8, (300, 1000), "the store")
-    assert str(caught.value) == f"the store does not fit on the disk of {tmp_path} (no room); make room there"
+    with pytest.raises(ValueError, match="the store would hold Python objects"):
+        new_array(tmp_path / "b.npy", object, (1,), "the store")
 
 
 def full(*_):
@@ -73,8 +70,8 @@ def full(*_):
 @pytest.mark.parametrize(
     ("size_bytes", "shown"),
     [
-        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (1 << 20, "1.0 MiB"),
-        (251_895_808_000, "234.6 GiB"), (3 << 40, "3.0 TiB"), (1 << 50, "1024.0 TiB"),
+        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (1 << 20, "1.0 MiB"),
+        (251_895_808_000, "234.6 GiB"), (1 << 50, "1024.0 TiB"),
     ],
 )  # fmt: skip
 def test_sizes_for_people(size_bytes, shown):

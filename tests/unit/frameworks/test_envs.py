@@ -3,10 +3,8 @@
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
 from importlib.metadata import packages_distributions
 from itertools import product
-from textwrap import indent
 
 import grimp
 import pytest
@@ -28,6 +26,9 @@ LOCKED = {name: version for name, (version, _) in read_lock(LOCKS, "3.11").items
 ON_GPU = re.compile(r"(nvidia|cupy|cuda|jax_cuda12)_.*|tensorflow")
 """What a GPU build adds."""
 
+BRINGING = packages_distributions()
+"""The installed distributions of each package."""
+
 IMPORTS = grimp.build_graph("trainmark", include_external_packages=True, exclude_type_checking_imports=True)
 
 ELSEWHERE = {"chainer": {"chainer", "pkg_resources"}}
@@ -41,10 +42,10 @@ BUILDS = {"tensorflow_cpu": "tensorflow", "cupy_cuda12x": "cupy"}
 """Package that a distribution installs."""
 
 
-def jobs(texts: Iterable[str] = RULES) -> list[tuple[str, str]]:
+def jobs() -> list[tuple[str, str]]:
     """(script, environment) of each rule, also in loops; a rule for any framework has one pair per framework."""
     found = set()
-    for text in texts:
+    for text in RULES:
         for rule in re.split(r"^\s*rule\b", text, flags=re.M)[1:]:
             script = re.search(r'script=f"\{SCRIPTS\}/(\w+)\.py"', rule)
             env = re.search(r'conda:\s+(?:"\.\./\.\./envs/(.+)\.yaml"|framework_environment)', rule)
@@ -67,9 +68,8 @@ def named_in(env: str) -> set[str]:
 def wrong_pins(text: str) -> list[str]:
     """What an environment lists in another version than the lock, or beside it."""
     other = [f"{name}=={version}" for name, version in pins_in(text).items() if LOCKED.get(name) != version]
-    return other + [
-        pin for pin in yaml.safe_load(text)["dependencies"][:-1] if not re.match(r"(python=3\.11|pip=)", pin)
-    ]
+    beside = yaml.safe_load(text)["dependencies"][:-1]
+    return other + [pin for pin in beside if not re.match(r"(python=3\.11|pip=)", pin)]
 
 
 def framework_of(env: str) -> Framework | None:
@@ -102,12 +102,11 @@ def of_another_framework(name: str, env: str) -> bool:
 
 def missing_in(env: str, imported: set[str]) -> list[str]:
     """The packages that no line of the environment installs."""
-    here = packages_distributions()
     named = named_in(env)
     named |= {BUILDS.get(name, name) for name in named}
     missing = []
     for name in sorted(imported - ELSEWHERE.get(env.removesuffix("-gpu"), set())):
-        brought_by = {name, *map(normal, here.get(name, ()))}
+        brought_by = {name, *map(normal, BRINGING.get(name, ()))}
         if not (brought_by | {BROUGHT_BY.get(name)}) & named and not of_another_framework(name, env):
             missing.append(name)
     return missing
@@ -117,15 +116,7 @@ def test_each_script_in_the_rules_is_a_job():
     named = set(re.findall(r"\{SCRIPTS\}/(\w+)\.py", "".join(RULES)))
     named.remove("run_command")  # which Snakemake's own Python runs
     assert {script for script, _ in jobs()} == named >= {"train", "report", "plot"}
-
-
-def test_a_rule_in_a_loop_is_a_job():
-    """A rule that is indented and has no name in its head, and the rule after it."""
-    rule = '    params:\n        script=f"{{SCRIPTS}}/{}.py",\n    conda:\n        "../../envs/{}.yaml"\n'
-    looped = indent(f"rule:\n{rule.format('plot', 'report')}", "    ")
-    first, last = (f"rule {one}:\n{rule.format(one, 'data')}" for one in ("pack", "download"))
-    found = jobs([f"{first}\n\nfor figure in FIGURES:\n\n{looped}\n\n{last}"])
-    assert found == [("download", "data"), ("pack", "data"), ("plot", "report")]
+    assert {env for _, env in jobs()} == set(ENVIRONMENTS)
 
 
 @pytest.mark.parametrize(("script", "env"), jobs())
@@ -135,17 +126,14 @@ def test_an_environment_has_what_its_scripts_import(script, env):
     assert not missing_in(env, imported)
 
 
-def test_each_environment_belongs_to_a_rule():
-    assert set(ENVIRONMENTS) == {env for _, env in jobs()}
-
-
 def test_a_missing_package_is_found():
     assert missing_in("report", {"pandas", "requests", "yaml"}) == ["requests"]
 
 
 @pytest.mark.parametrize("env", ENVIRONMENTS)
-def test_the_versions_are_those_of_the_lock(env):
+def test_an_environment_has_the_versions_of_the_lock_and_no_other_framework(env):
     assert wrong_pins(conda_file(env).read_text()) == []
+    assert not [name for name in named_in(env) if of_another_framework(BUILDS.get(name, name), env)]
 
 
 def test_another_version_is_found():
@@ -171,12 +159,6 @@ def test_an_environment_has_what_its_group_names(env):
             waiting += groups[need["include-group"]]
         else:
             assert normal(re.match(r"[\w.-]+", need)[0]) in named_in(env) | needed
-
-
-@pytest.mark.parametrize("env", ENVIRONMENTS)
-def test_an_environment_has_no_other_framework(env):
-    named = named_in(env)
-    assert not [name for name in named if of_another_framework(BUILDS.get(name, name), env)]
 
 
 @pytest.mark.parametrize("env", [env for env in ENVIRONMENTS if env.endswith("-gpu")])

@@ -28,59 +28,44 @@ def watches() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "memory"]
 
 
-# --- sizes --------------------------------------------------------------------------------------------------------
-
-
-def test_the_resident_size_is_in_mib_and_grows_with_what_is_touched():
+def test_the_sizes_are_in_mib_and_the_peak_stays():
     before = resident_mib()
     block = touched(64)
-    assert 60 <= resident_mib() - before <= 70
-    assert resident_mib() < psutil.virtual_memory().total / 2**20
-    del block
-
-
-def test_the_peak_is_no_less_than_what_was_resident_and_stays():
-    block = touched(64)
     resident = resident_mib()
+    assert 60 <= resident - before <= 70
     del block
     peak = peak_host_mib()
     assert resident - 4 <= peak < psutil.virtual_memory().total / 2**20, "the kernel's two counts differ a little"
-    assert peak_host_mib() >= peak
 
 
-def test_the_peak_is_that_of_the_kernels_status_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "STATUS", tmp_path / "status")
-    (tmp_path / "status").write_text("Name:\tpython\nVmPeak:\t 9999 kB\nVmHWM:\t    1748 kB\nVmRSS:\t 1000 kB\n")
-    assert peak_host_mib() == 1748 / 1024
+STATUS = "Name:\tpython\nVmPeak:\t 9999 kB\nVmHWM:\t    1748 kB\nVmRSS:\t 1000 kB\n"
 
 
-@pytest.mark.parametrize("text", [None, "Name:\tpython\n"])
-def test_the_peak_without_that_file_is_that_of_getrusage(tmp_path, monkeypatch, text):
+@pytest.mark.parametrize(("text", "mib"), [(STATUS, 1748 / 1024), ("Name:\tpython\n", 3.0), (None, 3.0)])
+def test_the_peak_is_that_of_the_kernels_status_file_or_of_getrusage(tmp_path, monkeypatch, text, mib):
     monkeypatch.setattr(memory, "STATUS", tmp_path / "status")
     if text:
         (tmp_path / "status").write_text(text)
     monkeypatch.setattr(memory, "BYTES_OF_MAXRSS", 1024)
     monkeypatch.setattr(resource, "getrusage", lambda who: resource.struct_rusage([0.0, 0.0, 3072] + [0] * 13))
-    assert peak_host_mib() == 3.0
+    assert peak_host_mib() == mib
+
+
+BOTH = {"job/memory.max": "104857600", "job/memory.current": "62914560"}
+CACHE = {"memory.max": "73400320", "memory.current": "62914560", "memory.stat": "inactive_file 10485760\n"}
+VERSION_1 = {
+    "memory/b/memory.limit_in_bytes": "20971520", "memory/b/memory.usage_in_bytes": "10485760",
+    "memory/b/memory.stat": "cache 9\ntotal_inactive_file 1048576\n",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("membership", "files", "mib"),
     [
-        ("0::/job", {"job/memory.max": "104857600", "job/memory.current": "62914560"}, 40),
-        (
-            "0::/job",
-            {"memory.max": "73400320", "memory.current": "62914560", "memory.stat": "inactive_file 10485760\n"}
-            | {"job/memory.max": "104857600", "job/memory.current": "62914560"},
-            20,
-        ),
-        ("0::/job", {"job/memory.max": "max", "job/memory.current": "62914560"}, None),
-        (
-            "3:cpu:/a\n4:memory:/b",
-            {"memory/b/memory.limit_in_bytes": "20971520", "memory/b/memory.usage_in_bytes": "10485760"}
-            | {"memory/b/memory.stat": "cache 9\ntotal_inactive_file 1048576\n"},
-            11,
-        ),
+        ("0::/job", BOTH, 40),
+        ("0::/job", BOTH | CACHE, 20),
+        ("0::/job", BOTH | {"job/memory.max": "max"}, None),
+        ("3:cpu:/a\n4:memory:/b", VERSION_1, 11),
     ],
 )
 def test_control_groups_limit_the_available_memory(tmp_path, monkeypatch, membership, files, mib):
@@ -104,8 +89,10 @@ def test_a_slurm_job_and_the_address_space_limit_the_available_memory(monkeypatc
     assert 0 < available_mib() <= 21
 
 
-def test_the_watchs_reader_reads_what_psutil_reads():
+@pytest.mark.parametrize("file", [memory.STATM, Path("/missing")])
+def test_the_watchs_reader_reads_what_psutil_reads(monkeypatch, file):
     """Memory counts when it is touched, not when it is reserved."""
+    monkeypatch.setattr(memory, "STATM", file)
     reader = memory._Resident()
     before = reader.mib()
     reserved, block = mmap.mmap(-1, 256 << 20), touched(32)
@@ -116,17 +103,7 @@ def test_the_watchs_reader_reads_what_psutil_reads():
     del block
 
 
-def test_the_watchs_reader_without_the_kernels_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "STATM", tmp_path / "statm")
-    reader = memory._Resident()
-    assert abs(reader.mib() - resident_mib()) < 8
-    reader.close()
-
-
-# --- the watch ----------------------------------------------------------------------------------------------------
-
-
-def test_exceeding_the_limit_is_reported_once_with_the_size():
+def test_exceeding_the_limit_is_reported_with_the_size_by_the_watchs_thread():
     told, was_told = [], threading.Event()
 
     def on_excess(mib):
@@ -137,24 +114,27 @@ def test_exceeding_the_limit_is_reported_once_with_the_size():
     with MemoryWatch(limit_mib, on_excess, poll_seconds=0.001):
         block = touched(64)
         assert was_told.wait(WAIT_SECONDS)
-        thread = watches()
-        more = touched(16)
-        for one in thread:
+        for one in watches():
             one.join(WAIT_SECONDS)
             assert not one.is_alive(), "it has called, and looks no more"
     assert len(told) == 1
     assert told[0][0] > limit_mib and told[0][1] == "memory"
-    del block, more
+    del block
 
 
-def test_a_size_that_is_above_the_limit_from_the_start_is_reported():
-    was_told = threading.Event()
-    with MemoryWatch(1.0, lambda mib: was_told.set(), poll_seconds=WAIT_SECONDS):
-        assert was_told.wait(WAIT_SECONDS), "it looks before it waits"
+def test_a_size_that_is_above_the_limit_from_the_start_is_reported_each_time_the_watch_is_used():
+    told = threading.Event()
+    watch = MemoryWatch(1.0, lambda mib: told.set(), poll_seconds=WAIT_SECONDS)
+    for _ in range(2):
+        with watch:
+            assert told.wait(WAIT_SECONDS), "it looks before it waits"
+        told.clear()
 
 
-def fed_watch(monkeypatch, sizes, limit_mib):
-    """Return (reported sizes, number of reads) of a watch that reads these sizes, and then always the last one."""
+@pytest.mark.parametrize(
+    ("sizes", "reported"), [([100.0, 199.9, 200.0, 150.0], []), ([100.0, 200.5, 300.0, 400.0], [200.5])]
+)
+def test_only_the_first_size_above_the_limit_is_reported(monkeypatch, sizes, reported):
     looks, told, all_read = [], [], threading.Event()
 
     def mib(self):
@@ -168,51 +148,21 @@ def fed_watch(monkeypatch, sizes, limit_mib):
         all_read.set()
 
     monkeypatch.setattr(memory._Resident, "mib", mib)
-    with MemoryWatch(limit_mib, on_excess, poll_seconds=0.0001):
+    with MemoryWatch(200, on_excess, poll_seconds=0.0001):
         assert all_read.wait(WAIT_SECONDS)
-    return told, len(looks)
-
-
-def test_a_size_below_or_at_the_limit_is_never_reported(monkeypatch):
-    told, looks = fed_watch(monkeypatch, [100.0, 199.9, 200.0, 150.0], limit_mib=200)
-    assert told == [] and looks >= 5
-
-
-def test_only_the_first_excess_is_reported(monkeypatch):
-    told, looks = fed_watch(monkeypatch, [100.0, 200.5, 300.0, 400.0], limit_mib=200)
-    assert told == [200.5] and looks == 2
-
-
-def test_without_a_limit_there_is_no_thread():
-    with MemoryWatch(None, pytest.fail):
-        assert watches() == []
+    assert told == reported
+    assert len(looks) == 2 if told else len(looks) > len(sizes)
 
 
 def test_no_thread_and_no_open_file_is_left_after_the_watch():
+    with MemoryWatch(None, pytest.fail):
+        assert watches() == [], "without a limit there is none"
     gc.collect()  # of earlier tests in this process: otherwise some of their files may be closed meanwhile
-    before = open_files()
+    before = len(os.listdir("/proc/self/fd"))
     watch = MemoryWatch(resident_mib() + 2**20, pytest.fail, poll_seconds=WAIT_SECONDS)
     with watch:
         assert [thread.daemon for thread in watches()] == [True], "a process that ends waits for no watch"
-    assert watches() == []
-    assert open_files() == before
-
-
-def test_a_watch_may_be_used_again():
-    told, was_told = [], threading.Event()
-    watch = MemoryWatch(1.0, lambda mib: (told.append(mib), was_told.set()), poll_seconds=0.001)
-    for times in (1, 2):
-        with watch:
-            assert was_told.wait(WAIT_SECONDS)
-            was_told.clear()
-        assert len(told) == times
-
-
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
-
-
-def test_an_error_in_the_body_comes_through():
-    with pytest.raises(ZeroDivisionError), MemoryWatch(2.0**20, pytest.fail):
+    with pytest.raises(ZeroDivisionError), watch:
         raise ZeroDivisionError
     assert watches() == []
+    assert len(os.listdir("/proc/self/fd")) == before

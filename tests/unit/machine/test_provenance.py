@@ -13,8 +13,10 @@ from importlib.metadata import PathDistribution, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np  # noqa: F401 (it loads OpenBLAS)
 import psutil
 import pytest
+import threadpoolctl
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine import provenance
@@ -33,10 +35,15 @@ def bare(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-# --- the whole ----------------------------------------------------------------------------------------------------
-
-
-def test_the_job_is_described():
+def test_the_job_is_described(monkeypatch):
+    Memory = namedtuple("Memory", "total")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.239, 0, 0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {9, 3, 70}, raising=False)
+    monkeypatch.setattr(provenance, "_git_state", lambda file: ("c" * 40, False))
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
     job = provenance.describe_job(3)
     assert job == json.loads(json.dumps(job, allow_nan=False)), "JSON gives back what the record was given"
     assert list(job) == [
@@ -44,24 +51,25 @@ def test_the_job_is_described():
         "load_1min", "platform", "python", "trainmark", "git_commit", "git_clean", "environment", "variables",
         "scheduler", "started",
     ]  # fmt: skip
-    assert job["threads"] == 3
-    assert job["cpu_cores"] == psutil.cpu_count()
-    assert job["cpu_physical_cores"] is None or 1 <= job["cpu_physical_cores"] <= job["cpu_cores"]
-    assert job["memory_gib"] > 0 and job["load_1min"] >= 0
+    assert (job["memory_gib"], job["cpu_cores"], job["cpu_physical_cores"], job["load_1min"]) == (1.5, 8, None, 1.24)
+    assert (job["threads"], job["cpus"], job["git_commit"], job["git_clean"]) == (3, [3, 9, 70], "c" * 40, False)
+    assert job["scheduler"] == {"name": "slurm", "job_id": "5"}
+    assert job["variables"] == {"KERAS_BACKEND": "jax"}
+    assert set(job["environment"]) == {"kind", "name", "image_digest", "packages", "packages_sha256"}
     assert job["python"] == ".".join(map(str, sys.version_info[:3]))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", job["started"])
     assert all(job[key] and isinstance(job[key], str) for key in ("host", "cpu_model", "platform", "trainmark"))
-    assert job["scheduler"] is None and job["variables"] == {}
 
 
-def test_no_secret_and_no_folder_is_recorded(monkeypatch):
+def test_no_secret_no_folder_and_no_users_name_is_recorded(monkeypatch):
     """Whatever a variable is called, and also if the secret is in a path of a recorded variable."""
     secret = "hunter2-4f9c"
     for name in (
-        "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "PASSWORD", "SNAKEMAKE_STORAGE_TOKEN", "TF_CONFIG", "JAX_SECRET",
-        "CUDA_VISIBLE_DEVICES_", "SLURM_JWT", "LD_LIBRARY_PATH", "PYTHONPATH", "SSH_AUTH_SOCK", "HOSTNAME",
+        "AWS_SECRET_ACCESS_KEY", "TF_CONFIG", "JAX_SECRET", "CUDA_VISIBLE_DEVICES_", "SLURM_JWT", "LD_LIBRARY_PATH",
+        "PYTHONPATH", "HOSTNAME", "USER", "LOGNAME", "LNAME", "USERNAME",
     ):  # fmt: skip
         monkeypatch.setenv(name, secret)
+    assert getpass.getuser() == secret
     monkeypatch.setenv("LD_PRELOAD", f"/home/{secret}/libjemalloc.so")
     monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to=/home/{secret}/dump")
     monkeypatch.setenv("TF_XLA_FLAGS", f"--tf_dump=https://me:{secret}@host/x --tf_y={secret}@host")
@@ -74,17 +82,6 @@ def test_no_secret_and_no_folder_is_recorded(monkeypatch):
     assert sys.prefix not in text and str(Path(provenance.__file__).parent) not in text
 
 
-def test_the_users_name_is_not_recorded(monkeypatch):
-    user = "zaphod-beeblebrox"
-    for name in ("USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER"):
-        monkeypatch.setenv(name, user)
-    assert getpass.getuser() == user
-    assert user not in json.dumps(provenance.describe_job(1))
-
-
-# --- boot ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_boot_has_a_uuid_if_the_system_provides_it(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "BOOT_ID", tmp_path / "boot_id")
     assert provenance.boot_id() is None
@@ -92,34 +89,10 @@ def test_the_boot_has_a_uuid_if_the_system_provides_it(tmp_path, monkeypatch):
     assert provenance.boot_id() == "cb3ea41a-0780-4e40-8d9a-6eda42ffdebd"
 
 
-@pytest.mark.skipif(not provenance.BOOT_ID.exists(), reason="only Linux shows it")
-def test_the_boot_is_the_same_for_every_process():
-    code = "from trainmark.machine.provenance import boot_id; print(boot_id())"
-    environment = os.environ | {"PYTHONPATH": str(Path(provenance.__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == provenance.boot_id()
-
-
-# --- CPUs ----------------------------------------------------------------------------------------------------
-
-
-def test_the_cpus_are_those_the_process_may_run_on(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {9, 3, 70}, raising=False)
-    assert provenance.describe_job(1)["cpus"] == [3, 9, 70]
-
-
-def test_the_cpus_where_the_system_knows_no_affinity(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert provenance.allowed_cpus() == [0, 1, 2, 3]
-
-
 def test_thread_pools_by_library(monkeypatch):
-    entry = {"user_api": "blas", "prefix": "x", "filepath": "/home/me/x.so", "architecture": "Haswell"}
     found = [
-        entry | {"internal_api": "openmp", "version": None, "num_threads": 4},
-        entry | {"internal_api": "openblas", "version": "0.3.31", "num_threads": 2},
-        entry | {"internal_api": "openblas", "version": "0.3.30", "num_threads": 2},
+        {"filepath": "/home/me/x.so", "internal_api": name, "version": version, "num_threads": threads}
+        for name, version, threads in (("openmp", None, 4), ("openblas", "0.3.31", 2), ("openblas", "0.3.30", 2))
     ]
     monkeypatch.setattr(provenance.threadpoolctl, "threadpool_info", lambda: found)
     assert provenance.thread_pools() == [
@@ -130,18 +103,8 @@ def test_thread_pools_by_library(monkeypatch):
 
 
 def test_thread_pools_of_this_process():
-    code = (
-        "import numpy, json, threadpoolctl\nfrom trainmark.machine.provenance import thread_pools\n"
-        "with threadpoolctl.threadpool_limits(1): print(json.dumps(thread_pools()))"
-    )
-    scripts = Path(provenance.__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(scripts)}, capture_output=True, check=True
-    )
-    assert [pool["threads"] for pool in json.loads(done.stdout) if pool["library"] == "openblas"] in ([1], [])
-
-
-# --- git ----------------------------------------------------------------------------------------------------------
+    with threadpoolctl.threadpool_limits(1):
+        assert {pool["threads"] for pool in provenance.thread_pools() if pool["library"] == "openblas"} <= {1}
 
 
 @pytest.fixture
@@ -154,39 +117,34 @@ def checkout(tmp_path, monkeypatch):
     folder = tmp_path / "checkout"
     (folder / "library").mkdir(parents=True)
     (folder / "library" / "code.py").write_text("a = 1\n")
+    (folder / "other.py").write_text("c = 3\n")
     git(folder, "init", "--quiet")
     git(folder, "add", ".")
-    git(folder, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "m")
+    git(folder, "commit", "--quiet", "-m", "m")
     return folder
 
 
 def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+    command = ["git", "-c", "user.name=n", "-c", "user.email=e", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def state(checkout: Path) -> tuple:
     return provenance._git_state(checkout / "library" / "code.py")
 
 
-def test_a_clean_working_copy(checkout):
+def test_untracked_files_do_not_count_as_changes_nor_does_another_owner(checkout, monkeypatch):
+    """As in git describe --dirty, and as in a container. The variable is from git's own tests."""
+    (checkout / "library" / "new.py").write_text("b = 2\n")
     commit = git(checkout, "rev-parse", "HEAD")
     assert re.fullmatch("[0-9a-f]{40}", commit)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     assert state(checkout) == (commit, True)
-
-
-def test_untracked_files_do_not_count_as_changes(checkout):
-    """As in git describe --dirty."""
-    (checkout / "library" / "new.py").write_text("b = 2\n")
-    assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), True)
-    assert not git(checkout, "describe", "--always", "--dirty=+").endswith("+")
 
 
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("change", ["edit", "delete"])
 def test_changes_of_tracked_files(checkout, change, staged):
-    (checkout / "other.py").write_text("c = 3\n")
-    git(checkout, "add", ".")
-    git(checkout, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "m")
     if change == "edit":
         (checkout / "other.py").write_text("c = 4\n")
     else:
@@ -198,54 +156,37 @@ def test_changes_of_tracked_files(checkout, change, staged):
 
 def test_a_hook_of_another_repository(checkout, tmp_path, monkeypatch):
     """git runs hooks with variables that would lead every git command to the hook's repository."""
-    other = tmp_path / "other"
-    other.mkdir()
-    git(other, "init", "--quiet")
-    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other))
-    commit, clean = state(checkout)
-    monkeypatch.delenv("GIT_DIR")
-    monkeypatch.delenv("GIT_WORK_TREE")
-    assert (commit, clean) == (git(checkout, "rev-parse", "HEAD"), True)
-
-
-def test_a_working_copy_that_belongs_to_another_user(checkout, monkeypatch):
-    """As in a container. The variable is from git's own tests."""
     commit = git(checkout, "rev-parse", "HEAD")
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    git(tmp_path, "init", "--quiet", "other")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(tmp_path / "other"))
     assert state(checkout) == (commit, True)
 
 
-@pytest.mark.parametrize("locked", [False, True])
-def test_somebody_is_committing_right_now(checkout, locked):
+def test_somebody_is_committing_right_now(checkout):
     """git would lock its index to note that it read the file, and the commit would fail."""
     index = checkout / ".git" / "index"
     before = index.read_bytes()
-    if locked:
+    for _ in range(2):
+        os.utime(checkout / "library" / "code.py", (1, 1))
+        assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), True)
+        assert index.read_bytes() == before
         index.with_name("index.lock").touch()
-    os.utime(checkout / "library" / "code.py", (1, 1))
-    assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), True)
-    assert index.read_bytes() == before
 
 
 def test_no_commit_outside_git(checkout, tmp_path, monkeypatch):
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "code.py").touch()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "code.py").touch()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
-    assert provenance._git_state(tmp_path / "outside" / "code.py") == (None, None)
-    git(tmp_path / "outside", "init", "--quiet")
-    git(tmp_path / "outside", "add", ".")
-    assert provenance._git_state(tmp_path / "outside" / "code.py") == (None, None), "nothing was committed yet"
+    assert provenance._git_state(outside / "code.py") == (None, None)
+    git(outside, "init", "--quiet")
+    git(outside, "add", ".")
+    assert provenance._git_state(outside / "code.py") == (None, None), "nothing was committed yet"
     (checkout / "library" / "copied.py").touch()
     assert provenance._git_state(checkout / "library" / "copied.py") == (None, None), "another project's commit"
-
-
-def test_no_git(checkout, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert state(checkout) == (None, None)
-
-
-# --- environment --------------------------------------------------------------------------------------------------
+    assert state(checkout) == (None, None), "there is no git"
 
 
 def installation(kind, name=None, image_digest=None) -> dict:
@@ -261,34 +202,20 @@ def prefix(tmp_path, monkeypatch):
     return folder
 
 
-def test_the_systems_python(prefix):
+def test_the_systems_python_or_a_venv_or_conda_or_a_container_whose_image_is_unknown(prefix, monkeypatch):
     assert provenance._installation() == installation("system")
-
-
-def test_a_conda_environment(prefix):
+    monkeypatch.setattr(sys, "base_prefix", str(prefix.parent / "base"))
+    assert provenance._installation() == installation("venv", "0a1b_")
     (prefix / "conda-meta").mkdir()
     assert provenance._installation() == installation("conda", "0a1b_")
-
-
-def test_a_venv(prefix, monkeypatch):
-    """Also one made with conda's Python, since its packages are the venv's."""
-    base = prefix.parent / "base"
-    (base / "conda-meta").mkdir(parents=True)
-    monkeypatch.setattr(sys, "base_prefix", str(base))
-    assert provenance._installation() == installation("venv", "0a1b_")
-
-
-@pytest.mark.parametrize("place", ["DOCKER_FILE", "PODMAN_FILE", "KUBERNETES_SERVICE_HOST"])
-def test_a_container_whose_image_is_unknown(prefix, monkeypatch, place):
-    (prefix / "conda-meta").mkdir()  # it is a container, whatever lies in it
-    if place.endswith("FILE"):
-        getattr(provenance, place).touch()
-    else:
-        monkeypatch.setenv(place, "10.0.0.1")
+    for file in (provenance.DOCKER_FILE, provenance.PODMAN_FILE):
+        file.touch()
+        assert provenance._installation() == installation("container"), "whatever lies in it"
+        file.unlink()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert provenance._installation() == installation("container")
 
 
-@pytest.mark.parametrize("variable", ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"])
 @pytest.mark.parametrize(
     ("image", "name", "digest"),
     [
@@ -296,13 +223,14 @@ def test_a_container_whose_image_is_unknown(prefix, monkeypatch, place):
         ("/home/me/sandbox/", "sandbox", None),
         (f"/home/me/cache/library/sha256.{HASH}", f"sha256.{HASH}", HASH),
         (f"docker://ghcr.io/me/trainmark@sha256:{HASH}", "trainmark", HASH),
-        (f"/home/me/{HASH}/x.sif", "x.sif", None),
         (f"/home/me/sha256.{HASH}0.sif", f"sha256.{HASH}0.sif", None),
     ],
 )
-def test_the_image_of_apptainer(prefix, monkeypatch, variable, image, name, digest):
-    monkeypatch.setenv(variable, image)
-    assert provenance._installation() == installation("container", name, digest)
+def test_the_image_of_apptainer(prefix, monkeypatch, image, name, digest):
+    for variable in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"):
+        monkeypatch.setenv(variable, image)
+        assert provenance._installation() == installation("container", name, digest)
+        monkeypatch.delenv(variable)
 
 
 def test_the_image_of_podman(prefix):
@@ -312,26 +240,24 @@ def test_the_image_of_podman(prefix):
     assert provenance._installation() == installation("container", "trainmark:0.1", HASH)
 
 
-def install(folder: Path, name: str, text: str, file: str = "METADATA") -> PathDistribution:
-    path = folder / name
-    if file:
-        path.mkdir(parents=True)
-        (path / file).write_text(text)
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return PathDistribution(path)
+def install(folder: Path, name: str, content: bytes, file: str = "METADATA") -> PathDistribution:
+    """A distribution that is a folder with one file, or a file of its own (file: "")."""
+    path = folder / name / file if file else folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return PathDistribution(folder / name)
 
 
 def test_the_digest_of_the_packages(tmp_path, monkeypatch):
     """Packages are dist-info folders, egg-info folders and egg-info files, but not the rest of a removed package."""
     site, old = tmp_path / "site", tmp_path / "old"
     found = [
-        install(site, "Zope_x-2.dist-info", "Metadata-Version: 2.1\nName: Zope.x\nVersion: 2.0+CPU\n\nName: no\n"),
-        install(site, "a-1.egg-info", "Name: a\nVersion: 1\n", "PKG-INFO"),
-        install(site, "b-1.egg-info", "Metadata-Version: 1.0\nName: b_b\nVersion: 3\n", ""),
-        install(site, "~c-1.dist-info", "left", "RECORD"),
-        install(old, "a-0.dist-info", "Name: A\nVersion: 0\n"),
+        install(site, "Zope_x-2.dist-info", b"Metadata-Version: 2.1\nName: Zope.x\nVersion: 2.0+CPU\n\nName: no\n"),
+        install(site, "a-1.egg-info", b"Name: a\nVersion: 1\n", "PKG-INFO"),
+        install(site, "b-1.egg-info", b"Metadata-Version: 1.0\nName: b_b\nVersion: 3\n", ""),
+        install(site, "~c-1.dist-info", b"left", "RECORD"),
+        install(site, "d-1.dist-info", b"Name: d\nVersion: 1\nAuthor: Andr\xe9\n"),  # no UTF-8
+        install(old, "a-0.dist-info", b"Name: A\nVersion: 0\n"),
     ]
     monkeypatch.setattr(provenance, "distributions", lambda: iter(found))
     environment = provenance._environment()
@@ -339,43 +265,21 @@ def test_the_digest_of_the_packages(tmp_path, monkeypatch):
     assert environment["packages_sha256"] == hashlib.sha256(b"a==1\nb_b==3\nzope.x==2.0+cpu\n").hexdigest()
     monkeypatch.setattr(provenance, "distributions", lambda: iter([found[2], found[0], found[1]]))
     assert provenance._environment() == environment, "the order in which they are found does not matter"
-    monkeypatch.setattr(provenance, "distributions", lambda: iter(found[1:]))
-    assert provenance._environment()["packages_sha256"] != environment["packages_sha256"]
-
-
-def test_metadata_that_is_no_text(tmp_path, monkeypatch):
-    wrong = install(tmp_path, "a-1.dist-info", "")
-    (tmp_path / "a-1.dist-info" / "METADATA").write_bytes(b"Name: a\nVersion: 1\nAuthor: Andr\xe9\n")
-    right = install(tmp_path, "b-1.dist-info", "Name: b\nVersion: 1\n")
-    monkeypatch.setattr(provenance, "distributions", lambda: iter([wrong, right]))
-    assert provenance.installed_packages() == {"b": "1"}
 
 
 def test_the_installed_packages():
     """Searching for two lines gives the same as the standard library's parser."""
     packages = provenance.installed_packages()
-    assert {"numpy", "psutil", "pytest", "filelock"} <= set(packages)
     for name in ("numpy", "psutil", "pytest", "filelock", "threadpoolctl"):
         assert packages[name] == distribution(name).version
 
 
-# --- variables ----------------------------------------------------------------------------------------------------
-
-
-def test_only_variables_that_are_set(monkeypatch):
+def test_only_variables_on_the_list_that_are_set(monkeypatch):
     assert provenance.variables() == {}
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # set to nothing, it hides every GPU
     monkeypatch.setenv("OMP_NUM_THREADS_", "3")
     assert provenance.variables() == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"}
-
-
-def test_every_variable_on_the_list_is_recorded(monkeypatch):
-    for name in provenance.VARIABLES:
-        monkeypatch.setenv(name, f"value-of-{name}")
-    folders = {"JAX_COMPILATION_CACHE_DIR": "(a folder)"}
-    assert provenance.variables() == {name: f"value-of-{name}" for name in provenance.VARIABLES} | folders
-    assert len(set(provenance.VARIABLES)) == len(provenance.VARIABLES)
 
 
 def test_the_variables_by_which_jax_takes_memory_are_on_the_list():
@@ -398,12 +302,10 @@ def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
 @pytest.mark.parametrize(
     ("setting", "kept"),
     [
-        ("LD_PRELOAD=/opt/lib/libjemalloc.so.2:/usr/lib/libtcmalloc.so", "libjemalloc.so.2:libtcmalloc.so"),
-        ("LD_PRELOAD= /opt/a.so  me/b.so ../c.so", "a.so:b.so:c.so"),
+        ("LD_PRELOAD= /opt/a.so.2:me/b.so  ../c.so", "a.so.2:b.so:c.so"),
         ("XLA_FLAGS=--xla_dump_to=/home/me/d --xla_gpu_x=true", "--xla_dump_to=d --xla_gpu_x=true"),
         ("XLA_FLAGS=--xla_gpu_cuda_data_dir='/usr/local/cuda'", "--xla_gpu_cuda_data_dir='cuda'"),
-        ("XLA_FLAGS=/home/me/flags.txt", "flags.txt"),
-        ("XLA_FLAGS=--xla_dump_to=/home/me/", "--xla_dump_to="),
+        ("XLA_FLAGS=/home/me/flags.txt --xla_dump_to=/home/me/", "flags.txt --xla_dump_to="),
         ("CUDA_VISIBLE_DEVICES=MIG-GPU-8f0c/1/0,GPU-2", "MIG-GPU-8f0c/1/0,GPU-2"),
         ("OMP_PLACES={0:4}:4:4", "{0:4}:4:4"),
         ("XLA_FLAGS=--xla_a=1 --xla_dump_to=s3://me:p=w@host/d --xla_b=2", "--xla_a=1 host/d --xla_b=2"),
@@ -418,11 +320,7 @@ def test_values_of_variables(monkeypatch, setting, kept):
     assert provenance.variables() == {name: kept}
 
 
-# --- scheduler ----------------------------------------------------------------------------------------------------
-
-
 SGE = {"JOB_ID": "7", "SGE_ROOT": "/opt/sge"}
-AZURE = {"AZ_BATCH_JOB_ID": "j-1", "AZ_BATCH_TASK_ID": "t_2"}
 
 
 @pytest.mark.parametrize(
@@ -430,44 +328,19 @@ AZURE = {"AZ_BATCH_JOB_ID": "j-1", "AZ_BATCH_TASK_ID": "t_2"}
     [
         ({"SLURM_JOB_ID": "123", "SLURM_ARRAY_TASK_ID": "4"}, "slurm", "123"),
         (SGE, "gridengine", "7"),
-        (SGE | {"SGE_TASK_ID": "undefined"}, "gridengine", "7"),
         (SGE | {"SGE_TASK_ID": "3"}, "gridengine", "7.3"),
         ({"JOB_ID": "7", "SGE_TASK_ID": "undefined"}, "gridengine", "7"),
         ({"PBS_JOBID": "55.head"}, "pbs", "55.head"),
         ({"LSB_JOBID": "9"}, "lsf", "9"),
         ({"FLUX_JOB_ID": "ab2C", "SLURM_JOB_ID": "123"}, "flux", "ab2C"),
-        (AZURE, "azure-batch", "j-1.t_2"),
+        ({"AZ_BATCH_JOB_ID": "j-1", "AZ_BATCH_TASK_ID": "t_2"}, "azure-batch", "j-1.t_2"),
         ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "train-x7"}, "kubernetes", "train-x7"),
         ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "n", "SLURM_JOB_ID": "5"}, "slurm", "5"),
+        ({"JOB_ID": "7"}, None, None),
+        ({"SLURM_JOB_ID": "", "HOSTNAME": "laptop", "AZ_BATCH_TASK_ID": "t"}, None, None),
     ],
 )
 def test_schedulers(monkeypatch, variables, name, job_id):
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
-    assert provenance._scheduler() == {"name": name, "job_id": job_id}
-
-
-@pytest.mark.parametrize(
-    "variables",
-    [{}, {"JOB_ID": "7"}, {"SLURM_JOB_ID": ""}, {"HOSTNAME": "laptop"}, {"AZ_BATCH_TASK_ID": "t"}, {"SGE_ROOT": "/x"}],
-)
-def test_no_scheduler(monkeypatch, variables):
-    for variable, value in variables.items():
-        monkeypatch.setenv(variable, value)
-    assert provenance._scheduler() is None
-
-
-def test_the_description_of_the_job_has_all_parts(monkeypatch):
-    Memory = namedtuple("Memory", "total")
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
-    monkeypatch.setattr(os, "getloadavg", lambda: (1.239, 0, 0))
-    monkeypatch.setattr(provenance, "_git_state", lambda file: ("c" * 40, False))
-    monkeypatch.setenv("SLURM_JOB_ID", "5")
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    job = provenance.describe_job(2)
-    assert (job["memory_gib"], job["cpu_cores"], job["cpu_physical_cores"], job["load_1min"]) == (1.5, 8, None, 1.24)
-    assert (job["git_commit"], job["git_clean"]) == ("c" * 40, False)
-    assert job["scheduler"] == {"name": "slurm", "job_id": "5"}
-    assert job["variables"] == {"KERAS_BACKEND": "jax"}
-    assert set(job["environment"]) == {"kind", "name", "image_digest", "packages", "packages_sha256"}
+    assert provenance._scheduler() == (name and {"name": name, "job_id": job_id})

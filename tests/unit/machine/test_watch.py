@@ -87,10 +87,11 @@ def test_missing_counters_are_none_and_no_disturbance(kernel, tmp_path):
 
 def test_short_epochs_share_a_stretch_to_limit_the_cost(kernel, monkeypatch):
     """A read takes 1 ms here, so one read per second is a fraction of 0.001."""
-    pressure = module._pressure_seconds
-    monkeypatch.setattr(
-        module, "_pressure_seconds", lambda: (setattr(kernel, "now", kernel.now + 0.001), pressure())[1]
-    )
+
+    def read():
+        kernel.now += 0.001
+
+    monkeypatch.setattr(module, "_pressure_seconds", read)
     watch = Watch((0, 1), None)
     watch.begin(0)
     stretches = watch.after(0, force=True)
@@ -111,9 +112,6 @@ def test_throttling_is_read_from_both_versions_of_control_groups(tmp_path, text,
     assert cpus_module.throttled_seconds([tmp_path / "cpu.stat"]) == seconds
 
 
-# --- limits -------------------------------------------------------------------------------------------------------
-
-
 def stretch(first=1, last=1, **counts):
     return {"epochs": [first, last], **dict.fromkeys(COUNTED, 0.0), "seconds": 1.0, "gpu_processes": None} | counts
 
@@ -122,30 +120,17 @@ def stretch(first=1, last=1, **counts):
     ("counts", "cause", "words"),
     [
         ({"foreign_seconds": 0.11}, "foreign load", "other work took 5.5 % of its CPUs, the limit is 5.0 %"),
-        (
-            {"steal_seconds": 0.08},
-            "steal",
-            "the host of this virtual machine took 4.0 % of its CPUs, the limit is 3.0 %",
-        ),
+        ({"steal_seconds": 0.08}, "steal", "4.0 % of its CPUs, the limit is 3.0 %"),
         ({"stopped_seconds": 0.5}, "stopped", "it was stopped for 50.0 % of the time, the limit is 1.0 %"),
-        (
-            {"throttled_seconds": 0.02},
-            "throttled",
-            "a CPU quota throttled it for 2.0 % of the time, the limit is 1.0 %",
-        ),
+        ({"throttled_seconds": 0.02}, "throttled", "2.0 % of the time, the limit is 1.0 %"),
         ({"suspended_seconds": 0.5}, "suspended", "the machine was suspended for 0.5 s, the limit is 0.1"),
         ({"gpu_processes": 2}, "foreign GPU work", "2 processes computed on its GPU, the limit is 1"),
     ],
 )
 def test_each_cause_has_a_limit_and_a_description(counts, cause, words):
-    found = disturbance(
-        [
-            stretch(**counts),
-        ],
-        2,
-    )["causes"]
+    found = disturbance([stretch(**counts)], 2)["causes"]
     assert [one["cause"] for one in found] == [cause]
-    assert cause_in_words(found[0]) == words
+    assert cause_in_words(found[0]).endswith(words)
     assert found[0]["epochs"] == [[1, 1]]
     assert disturbance([stretch(**{name: count * 0.01 for name, count in counts.items()})], 2) is None
 
@@ -156,8 +141,6 @@ def test_load_on_the_epochs_is_detected_after_a_long_compilation():
     assert cause["epochs"] == [[10, 10]]
     assert cause["value"] == 0.25
 
-
-# --- real processes -----------------------------------------------------------------------------------------------
 
 WATCHED = """
 import sys, time
@@ -197,10 +180,7 @@ def test_a_stop_is_distinguished_from_waiting_for_pythons_lock(what):
         if what == "stopped":
             time.sleep(0.1)
             os.kill(process.pid, signal.SIGSTOP)
-            time.sleep(1.0)
+            time.sleep(0.6)
             os.kill(process.pid, signal.SIGCONT)
         stopped_seconds = float(process.stdout.read())
-    if what == "stopped":
-        assert 0.9 < stopped_seconds < 2
-    else:
-        assert stopped_seconds == 0
+    assert 0.5 < stopped_seconds < 1.5 if what == "stopped" else stopped_seconds == 0

@@ -14,7 +14,6 @@ from trainmark.records.step_losses import encode_step_losses
 
 VALID = {
     "ok": record(epochs=4),
-    "one epoch": record(epochs=1),
     "diverged": records_for_tests.diverged(),
     "infinite": records_for_tests.diverged(kind="inf"),
     "out of memory": records_for_tests.out_of_memory(),
@@ -46,30 +45,22 @@ def test_a_valid_record_is_not_refused(tmp_path, kind):
     assert list(contradictions(read_record(tmp_path / "r.json"))) == []
 
 
+ACCURACY = "curves.1.evaluations.test.accuracy"
+OUT_OF_MEMORY = {"status": "out_of_memory", "out_of_memory": records_for_tests.OUT_OF_MEMORY}
+SHORTER = {"curves.1.seconds": 0.125, "result.steady_epoch_seconds": 0.125}
+SHORTER |= {"result.samples_per_second": 1438 / 0.125, "result.training_seconds": 0.875}
+DIVERGED = {"status": "diverged", "diverged": records_for_tests.DIVERGED, "weights": None}
 EDITED = {
     "accuracy of the result": ({"result.test_accuracy": 0.9}, "result.test_accuracy is 0.9, but its curves give 0.75"),
     "accuracy everywhere": (
-        {"result.test_accuracy": 0.991, "curves.1.evaluations.test.accuracy": 0.991},
+        {"result.test_accuracy": 0.991, ACCURACY: 0.991},
         "in epoch 2 the accuracy on the test split is not a whole number of samples",
     ),
-    "loss of the result": ({"result.test_loss": 0.1}, "result.test_loss is 0.1"),
-    "time of training": ({"result.training_seconds": 0.5}, "result.training_seconds is 0.5"),
-    "time of an epoch": (
-        {"curves.1.seconds": 0.125, "result.steady_epoch_seconds": 0.125, "result.samples_per_second": 1438 / 0.125}
-        | {"result.training_seconds": 0.875},
-        "its phase steady is 0.250000 s, but its epochs and first step give 0.125000 s",
-    ),
+    "time of an epoch": (SHORTER, "its phase steady is 0.250000 s, but its epochs and first step give 0.125000 s"),
     "more threads than CPUs": ({"provenance.threads": 3}, "its number of threads is 3 in its stock loop, but"),
     "fewer threads in the stock loop": ({"provenance.threads": 1}, "its number of threads is 1 in its stock"),
-    "a phase": ({"phases_seconds.steady": 0.125}, "its phases sum to"),
-    "programs from a cache that is off": (
-        {"compilation_cache": {"hits": 3, "misses": 0}},
-        "it counts programs of a compilation cache, but its settings have none",
-    ),
-    "a phase moved to another": (
-        {"phases_seconds.steady": 0.125, "phases_seconds.other": 0.25},
-        "its phase steady is 0.125000 s",
-    ),
+    "programs from a cache that is off": ({"compilation_cache": {"hits": 3, "misses": 0}}, "it counts programs of a"),
+    "a phase moved to another": ({"phases_seconds.steady": 0.125, "phases_seconds.other": 0.25}, "its phase steady is"),
     "wall time": ({"wall_seconds": 0.5}, "its phases sum to"),
     "first step": ({"result.first_step_seconds": 0.25, "result.training_seconds": 0.75}, "its phase compilation is"),
     "an epoch left out": ({"run.epochs": 3}, "its curves hold 2 epochs, but its status ok implies 3"),
@@ -79,35 +70,24 @@ EDITED = {
     "seed": ({"settings.seed": 2}, "its seed is 2 in one place and 1 in another"),
     "batch size": ({"settings.batch_size": 64}, "its batch size is 64 in one place and 128"),
     "learning rate": ({"settings.optimizer.learning_rate": 0.1}, "its optimizer is"),
-    "another rule": ({"settings.experiment.optimizer": {"rule": "sgd"}}, "its optimizer is"),
-    "an unknown rule": ({"settings.experiment.optimizer": {"rule": "x"}}, "it has a value that no run can have"),
     "initializer": ({"settings.initializer": "zeros"}, "its initializer is zeros"),
     "dataset": ({"dataset.name": "mnist"}, "its dataset is mnist in one place and digits in another"),
     "a diverged run called ok": ({"curves.0.batch_loss": "NaN"}, "a loss of its curves is not finite"),
     "an ok run called diverged": ({"status": "diverged"}, "its status is diverged, but its diverged is None"),
-    "weights of a run out of memory": (
-        {"status": "out_of_memory", "out_of_memory": records_for_tests.OUT_OF_MEMORY},
-        "but it names trained weights",
-    ),
+    "weights of a run out of memory": (OUT_OF_MEMORY, "but it names trained weights"),
     "a step left out": (
         {"curves.1.step_losses": encode_step_losses([0.5] * 11)},
-        "it has 11 step losses in epoch 2, but trained 12 steps",
+        "it has 11 step losses in epoch 2",
     ),
     "another loss of an epoch": ({"curves.1.batch_loss": 0.4}, "in epoch 2 its batch_loss is 0.4, but its step losses"),
     "step losses that are none": ({"curves.1.step_losses": "x"}, "it has a value that no run can have"),
-    "a setting of no type": ({"settings.experiment.batch_size": ["x"]}, "it has a value that no run can have"),
-    "a peak of a run that is not ok": (
-        {"status": "diverged", "diverged": records_for_tests.DIVERGED, "weights": None}
-        | {"peak": with_peak(record())["peak"]},
-        "its status is diverged, but it has a peak",
-    ),
+    "a peak of a run that is not ok": (DIVERGED | {"peak": with_peak(record())["peak"]}, "diverged, but it has a peak"),
     "a recipe of no keys": ({"inputs.recipe": {}}, "its optimizer is"),
-}  # fmt: skip
+}
 
 
 EDITED_PEAK = {
     "share": ({"peak.share_of_peak": 0.5}, "peak.share_of_peak is 0.5, but its curves and its peak give 0.02876"),
-    "speed of training": ({"peak.training_flops_per_second": 1e9}, "peak.training_flops_per_second is 1000000000.0"),
     "operations": ({"peak.training_flops_per_sample": 2 * 10**6}, "but its curves and its peak give"),
     "threads": ({"peak.threads": 3}, "its threads is 3 in its peak and 2 in another place"),
 }
@@ -126,31 +106,20 @@ def test_a_share_above_the_peak_is_no_contradiction():
     assert list(contradictions(fast)) == []
 
 
+TOP5 = "curves.1.evaluations.test.top5_accuracy"
 EDITED_STREAMED = {
-    "top-5 accuracy of the result": (
-        {"result.test_top5_accuracy": 0.95},
-        "result.test_top5_accuracy is 0.95, but its curves give 0.9",
-    ),
+    "top-5 accuracy of the result": ({"result.test_top5_accuracy": 0.95}, "result.test_top5_accuracy is 0.95"),
     "top-5 accuracy everywhere": (
-        {"result.test_top5_accuracy": 0.993, "curves.1.evaluations.test.top5_accuracy": 0.993},
+        {"result.test_top5_accuracy": 0.993, TOP5: 0.993},
         "in epoch 2 the top-5 accuracy on the test split is not a whole number of samples",
     ),
     "top-5 accuracy below the accuracy": (
-        {"result.test_top5_accuracy": 0.7, "curves.1.evaluations.test.top5_accuracy": 0.7},
+        {"result.test_top5_accuracy": 0.7, TOP5: 0.7},
         "in epoch 2 the top-5 accuracy on the test split is below the accuracy",
     ),
-    "a top-5 accuracy left out": (
-        {"curves.0.evaluations.test.top5_accuracy": None},
-        "some of its evaluations have a top-5 accuracy and others do not",
-    ),
-    "accuracy within an epoch": (
-        {"step_evaluations.1.accuracy": 0.499},
-        "after step 10 the accuracy on the test split is not a whole number of samples",
-    ),
-    "an evaluation within an epoch left out": (
-        {"step_evaluations": []},
-        "its evaluations within epochs are after the steps [], but its settings imply [5, 10, 17, 22]",
-    ),
+    "a top-5 accuracy left out": ({"curves.0.evaluations.test.top5_accuracy": None}, "some of its evaluations have"),
+    "accuracy within an epoch": ({"step_evaluations.1.accuracy": 0.499}, "after step 10 the accuracy on the test"),
+    "an evaluation within an epoch left out": ({"step_evaluations": []}, "its evaluations within epochs are after"),
     "an evaluation at another step": (
         {"step_evaluations.1.step": 11},
         "its evaluations within epochs are after the steps [5, 11, 17, 22], but its settings imply [5, 10, 17, 22]",
@@ -160,19 +129,10 @@ EDITED_STREAMED = {
         {"step_evaluations.1.training_seconds": 0.1},
         "after step 10 it had trained for 0.100000 s, but its epochs allow 0.104167 to 0.250000 s",
     ),
-    "an evaluation after its epoch": (
-        {"step_evaluations.1.training_seconds": 0.26},
-        "after step 10 it had trained for 0.260000 s, but its epochs allow 0.104167 to 0.250000 s",
-    ),
+    "an evaluation after its epoch": ({"step_evaluations.1.training_seconds": 0.26}, "after step 10 it had trained"),
     "share of waiting": ({"result.waiting_share": 0.01}, "result.waiting_share is 0.01, but its curves give 0.5"),
-    "waiting for longer than the epoch": (
-        {"curves.0.waiting_seconds": 0.3},
-        "in epoch 1 it waited 0.300000 s for batches, but trained for 0.250000 s",
-    ),
-    "waiting left out": (
-        {"curves.0.waiting_seconds": None},
-        "some of its epochs waited for batches and others have no such time",
-    ),
+    "waiting for longer than the epoch": ({"curves.0.waiting_seconds": 0.3}, "in epoch 1 it waited 0.300000 s for"),
+    "waiting left out": ({"curves.0.waiting_seconds": None}, "some of its epochs waited for batches and others have"),
 }
 
 
@@ -186,23 +146,17 @@ def test_an_edit_of_a_streamed_run_is_refused(tmp_path, edit):
 
 
 @pytest.mark.parametrize("edit", EDITED)
-def test_an_edit_with_a_renewed_digest_is_refused(tmp_path, edit):
+def test_an_edit_is_refused_with_a_renewed_digest_and_without(tmp_path, edit):
     changes, says = EDITED[edit]
     path = tmp_path / "record.json"
-    path.write_text(json.dumps(record(changes=changes)))
+    edited = record(changes=changes)
+    path.write_text(json.dumps(edited))
     with pytest.raises(RecordError) as caught:
         read_record(path)
     assert str(caught.value).startswith(f"{path} contradicts itself: ")
     assert says in str(caught.value)
     assert str(caught.value).endswith("; delete it, and snakemake trains the run again")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("edit", EDITED)
-def test_an_edit_is_refused_by_the_digest_alone(tmp_path, edit):
-    path = tmp_path / "record.json"
-    edited = record(changes=EDITED[edit][0]) | {"sha256": record()["sha256"]}
-    path.write_text(json.dumps(edited))
+    path.write_text(json.dumps(edited | {"sha256": record()["sha256"]}))
     with pytest.raises(RecordError, match="was changed after it was written: its content does not match its SHA-256"):
         read_record(path)
 
@@ -223,7 +177,3 @@ def test_order_of_keys_and_spaces_do_not_count_as_edits(tmp_path):
     path = tmp_path / "record.json"
     path.write_text(json.dumps(dict(reversed(record().items())), indent=7))
     assert read_record(path) == record()
-
-
-def test_a_change_of_any_number_changes_the_digest():
-    assert changed(record(), {"memory.peak_host_mib": 512.25})["sha256"] != record()["sha256"]

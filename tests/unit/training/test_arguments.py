@@ -20,18 +20,8 @@ OWN = {
 }
 """Further required arguments of each script."""
 
-SHARED = [
-    "--framework",
-    "chainer",
-    "--device",
-    "cpu",
-    "--dataset-folder",
-    "prepared",
-    "--out",
-    "out",
-    "--settings",
-    '{"seed": 1}',
-]
+SHARED = ["--framework", "chainer", "--device", "cpu", "--dataset-folder", "prepared", "--out", "out"]
+SHARED += ["--settings", '{"seed": 1}', "--recipe", "imdb-cnn"]
 
 both = pytest.mark.parametrize("script", OWN, ids=lambda script: script.__name__)
 
@@ -48,49 +38,38 @@ def parsed(monkeypatch):
 
 
 @both
-def test_defaults(parsed, script):
-    found = parsed(script, "--recipe", "imdb-cnn")
+def test_defaults_and_values_from_the_command_line(parsed, script):
     shared = {"recipe": "imdb-cnn", "dataset_folder": Path("prepared"), "mean": None, "framework": "chainer"}
     shared |= {"device": "cpu", "loop": "stock", "settings": {"seed": 1}, "threads": 1, "log": None}
-    assert found.items() >= (shared | {"out": Path("out")}).items()
+    assert parsed(script).items() >= (shared | {"out": Path("out")}).items()
+    given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--threads", "4", "--log", "log", "--loop", "tuned"]
+    shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "threads": 4, "log": Path("log"), "loop": "tuned"}
+    assert parsed(script, *given).items() >= shared.items()
+
+
+SETTINGS = "argument --settings: found {}; allowed: a JSON object such as"
 
 
 @both
-def test_values_from_the_command_line(parsed, script):
-    given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--threads", "4", "--log", "log"]
-    found = parsed(script, *given)
-    shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "threads": 4, "log": Path("log")}
-    assert found.items() >= shared.items()
-
-
-@both
-def test_a_loop_that_the_framework_does_not_have_is_refused(parsed, script, capsys):
-    assert parsed(script, "--recipe", "imdb-cnn", "--loop", "tuned")["loop"] == "tuned"
-    with pytest.raises(SystemExit):
-        parsed(script, "--recipe", "imdb-cnn", "--framework", "keras-torch", "--loop", "tuned")
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.endswith("error: --loop tuned: the framework keras-torch has only the loop stock")
-
-
-@both
-def test_images_without_their_mean_are_refused(parsed, script, capsys):
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--framework", "keras-torch", "--loop", "tuned"], "the framework keras-torch has only the loop stock"),
+        (["--recipe", "mnist-mlp-flux"], "--mean is needed: the recipe mnist-mlp-flux trains on images"),
+        (["--settings", "seed"], SETTINGS.format("seed")),
+        (["--settings", "[1]"], SETTINGS.format("[1]")),
+    ],
+)
+def test_what_does_not_fit_together_or_is_no_json_is_refused(parsed, script, given, told, capsys):
     with pytest.raises(SystemExit) as ended:
-        parsed(script, "--recipe", "mnist-mlp-flux")
+        parsed(script, *given)
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"{script.__name__}.py: error: --mean is needed: the recipe mnist-mlp-flux trains on images"
-
-
-@both
-@pytest.mark.parametrize("text", ["", "seed", "[1]", "{"])
-def test_settings_that_are_not_a_json_object_are_refused(parsed, script, text, capsys):
-    with pytest.raises(SystemExit):
-        parsed(script, "--recipe", "imdb-cnn", "--settings", text)
-    assert f"argument --settings: found {text}; allowed: a JSON object" in capsys.readouterr().err
+    assert last.startswith(f"{script.__name__}.py: error: ") and told in last
 
 
 def test_a_setting_that_is_missing_is_named(parsed):
-    settings = parsed(train, "--recipe", "imdb-cnn")["settings"]
+    settings = parsed(train)["settings"]
     assert settings["seed"] == 1
     with pytest.raises(ConfigError, match="--settings lacks the key batch_size"):
         settings["batch_size"]

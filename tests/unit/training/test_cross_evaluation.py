@@ -102,23 +102,19 @@ def test_an_entry_says_who_evaluated_which_weights_and_what_came_out(runs):
         assert entry["accuracy"] == written["result"]["test_accuracy"]
         assert (entry["framework"], entry["current_code"]) == ("keras-jax", True)
         assert entry["code_sha256"] == digest(*evaluating_code(RECIPE, "keras-jax"))
-
-
-def test_runs_without_weights_have_no_entry(runs):
-    file = runs[0][0]
-    file.write_text(json.dumps(changed(json.loads(file.read_text()), {"weights": None})))
-    assert len(evaluate(runs)["runs"]) == 2
+    file.write_text(json.dumps(changed(written, {"weights": None})))
+    assert len(evaluate(runs)["runs"]) == 2, "runs without weights have no entry"
 
 
 def test_after_the_removal_the_next_evaluation_says_the_same_without_computing(runs):
+    """Also that of another trainer in the ring, as where a framework is added to an experiment."""
     evaluation = evaluate(runs)
-    remove_evaluated_weights(evaluation, runs[0])
-    assert weights_left(runs) == [False] * 3
-    trainer = NumpyTrainer()
-    assert evaluate(runs, trainer) == evaluation
-    assert trainer.evaluated == 0
-    remove_evaluated_weights(evaluation, runs[0])
-    assert evaluate(runs) == evaluation
+    for _ in range(2):
+        remove_evaluated_weights(evaluation, runs[0])
+        assert weights_left(runs) == [False] * 3
+        trainer = NumpyTrainer("chainer")
+        assert evaluate(runs, trainer) == evaluation | {"framework": "chainer"}
+        assert trainer.evaluated == 0
 
 
 def test_a_run_that_was_trained_again_is_evaluated_beside_removed_ones(runs):
@@ -130,13 +126,6 @@ def test_a_run_that_was_trained_again_is_evaluated_beside_removed_ones(runs):
     trainer = NumpyTrainer()
     assert evaluate(runs, trainer) == evaluation
     assert trainer.evaluated == 1
-
-
-def test_another_trainer_in_the_ring_takes_over_what_the_first_one_found(runs):
-    """As where a framework is added to an experiment."""
-    evaluation = evaluate(runs)
-    remove_evaluated_weights(evaluation, runs[0])
-    assert evaluate(runs, NumpyTrainer("chainer")) == evaluation | {"framework": "chainer"}
 
 
 @pytest.mark.parametrize("change", [{"code_sha256": "0" * 16}, {"framework": "no-longer-here"}])
@@ -179,15 +168,11 @@ def test_an_entry_that_is_damaged_says_what_to_do(runs):
         evaluate(runs)
 
 
-# --- killed ---------------------------------------------------------------------------------------------------------
-
-
 class Killed(BaseException):
     """In place of a signal that ends the process."""
 
 
-@pytest.mark.parametrize("place", range(9))
-@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("place", "done"), [*((place, False) for place in range(9)), (3, True), (8, True)])
 def test_a_removal_that_is_killed_anywhere_loses_nothing(runs, monkeypatch, place, done):
     """Each run's removal has three steps: the entry is written, its folder is on the disk, the weights go."""
     evaluation = evaluate(runs)

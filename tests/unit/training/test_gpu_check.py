@@ -49,28 +49,25 @@ def test_a_right_adapter_passes_with_a_difference_far_below_the_limit():
     assert 0 < seen["difference"] < MAX_DIFFERENCE / 10
 
 
-def test_tensor_float_32_fails():
+def test_tensor_float_32_and_results_that_are_no_numbers_fail():
     with pytest.raises(PrecisionError, match=r"differs from numpy by [3-7]\.\de-04 of the largest logit"):
         check_computing(InTensorFloat32(), "gpu")
-
-
-def test_results_that_are_no_numbers_fail():
     adapter = Pretending()
     adapter.predict = lambda split: np.full((64, 10), np.nan)
     with pytest.raises(PrecisionError, match="by nan of the largest logit"):
         check_computing(adapter, "gpu")
 
 
-def test_a_silent_fall_back_to_the_cpu_fails():
+@pytest.mark.parametrize(
+    ("place", "used_mib", "sentence"),
+    [
+        ("cpu", 1.0, "was asked for the device gpu but put its arrays on"),
+        ("gpu", 0, "uses no GPU memory"),
+        ("gpu", None, "does not report"),
+    ],
+)
+def test_a_silent_fall_back_to_the_cpu_and_a_framework_without_gpu_memory_fail(place, used_mib, sentence):
     adapter = Pretending()
-    adapter.place = "cpu"
-    with pytest.raises(DeviceError, match="was asked for the device gpu but put its arrays on"):
-        check_computing(adapter, "gpu")
-
-
-@pytest.mark.parametrize(("used_mib", "sentence"), [(0, "uses no GPU memory"), (None, "does not report")])
-def test_a_framework_without_gpu_memory_fails(used_mib, sentence):
-    adapter = Pretending()
-    adapter.used_mib = used_mib
+    adapter.place, adapter.used_mib = place, used_mib
     with pytest.raises(DeviceError, match=sentence):
         check_computing(adapter, "gpu")

@@ -39,8 +39,7 @@ def test_a_peak_that_other_work_disturbed_is_measured_again(measured):
     measured.disturbed = True
     assert measured()["matrix_flops_per_second"] == 1
     measured.disturbed = False
-    assert measured()["matrix_flops_per_second"] == 2
-    assert measured()["matrix_flops_per_second"] == 2
+    assert [measured()["matrix_flops_per_second"] for _ in range(2)] == [2, 2]
 
 
 def test_a_peak_that_cannot_be_kept_is_that_of_its_run(measured):

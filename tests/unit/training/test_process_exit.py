@@ -2,16 +2,17 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from harness import importing
 from records_for_tests import record
 
-import trainmark
+from trainmark.errors import WORKFLOW_VARIABLE
 from trainmark.records.record import read_record, write_record
-from trainmark.training.process_exit import ProcessExit
+from trainmark.training.process_exit import STOPPING, ProcessExit, workflow_is_alive
 
 
 class Display:
@@ -29,36 +30,19 @@ def process_exit(tmp_path):
     return ProcessExit(tmp_path / "record.json", None, Display())
 
 
-# --- a record that an earlier process left ------------------------------------------------------------------------
-
-
-def test_without_a_copy_there_is_nothing_to_use(process_exit):
+def test_a_copy_of_this_runs_record_is_used_and_every_copy_is_deleted(process_exit, tmp_path, capsys):
+    kept = tmp_path / "record.kept.json"
     assert not process_exit.take_kept_record(lambda record: pytest.fail("there is no record to check"))
-
-
-def test_a_copy_of_this_runs_record_is_used(process_exit, tmp_path):
-    copy = record("a")
-    write_record(copy, tmp_path / "record.kept.json")
-    assert process_exit.take_kept_record(lambda record: record == copy)
-    assert read_record(tmp_path / "record.json") == copy
-    assert not (tmp_path / "record.kept.json").exists()
-
-
-def test_a_copy_of_another_runs_record_is_deleted(process_exit, tmp_path):
-    write_record(record("a"), tmp_path / "record.kept.json")
-    assert not process_exit.take_kept_record(lambda record: False)
+    write_record(record("a"), kept)
+    assert not process_exit.take_kept_record(lambda found: False), "it is of another run"
     assert list(tmp_path.iterdir()) == []
+    kept.write_text('{"schema_version": 1}')
+    assert not process_exit.take_kept_record(lambda found: True)
+    assert list(tmp_path.iterdir()) == [] and "it is not used" in capsys.readouterr().out
+    write_record(record("a"), kept)
+    assert process_exit.take_kept_record(lambda found: found == record("a"))
+    assert read_record(tmp_path / "record.json") == record("a") and not kept.exists()
 
-
-@pytest.mark.parametrize("content", ["", '{"schema_version": 1}'])
-def test_an_unreadable_copy_is_deleted(process_exit, tmp_path, capsys, content):
-    (tmp_path / "record.kept.json").write_text(content)
-    assert not process_exit.take_kept_record(lambda record: True)
-    assert list(tmp_path.iterdir()) == []
-    assert "it is not used" in capsys.readouterr().out
-
-
-# --- in a process of its own --------------------------------------------------------------------------------------
 
 PROCESS = """
 import json, os, signal, sys
@@ -82,11 +66,8 @@ display.start()
 def ended(tmp_path, rest, **extra):
     """Run a process that ends with the code `rest`, which may use `record`. Returns (exit status, output)."""
     (tmp_path / "given.json").write_text(json.dumps(record("a")))
-    done = subprocess.run(
-        [sys.executable, "-c", PROCESS.format(rest=rest)],
-        cwd=tmp_path, capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])} | extra,
-    )  # fmt: skip
+    command = [sys.executable, "-c", PROCESS.format(rest=rest)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=importing(**extra))
     return done.returncode, done.stderr
 
 
@@ -107,10 +88,10 @@ def test_a_record_that_does_not_fit_fails_and_keeps_the_checkpoints(tmp_path):
     assert not (tmp_path / "record.json").exists()
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGXCPU"])
+@pytest.mark.parametrize("name", STOPPING)
 def test_a_signal_ends_it_with_its_status_and_keeps_the_checkpoints(tmp_path, name):
     status, printed = ended(tmp_path, f"os.kill(os.getpid(), signal.{name}); signal.pause()")
-    assert status == 128 + getattr(__import__("signal"), name)
+    assert status == 128 + getattr(signal, name)
     assert f"stopped by {name}; the next snakemake goes on after the last checkpoint" in printed
     assert (tmp_path / "record.checkpoint").is_dir()
 
@@ -129,8 +110,7 @@ def test_ignored_signals_stay_ignored(tmp_path):
     command = [sys.executable, "-c", PROCESS.format(rest=rest)]
     code = f"import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv({command[0]!r}, {command!r})"
     (tmp_path / "given.json").write_text(json.dumps(record("a")))
-    environment = os.environ | {"PYTHONPATH": str(Path(trainmark.__file__).parents[1])}
-    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=importing()).returncode == 0
     assert (tmp_path / "record.json").exists()
 
 
@@ -139,3 +119,56 @@ def test_without_its_workflow_a_run_leaves_a_copy_of_its_record(tmp_path):
     status, _ = ended(tmp_path, rest, TRAINMARK_WORKFLOW_PID=str(os.getpid()))
     assert status == 0
     assert read_record(tmp_path / "record.kept.json") == read_record(tmp_path / "record.json") == record("a")
+
+
+JOB = """
+import sys
+from trainmark.training.process_exit import workflow_is_alive
+for _ in range(2):
+    print(workflow_is_alive(), flush=True)
+    sys.stdin.readline()
+"""
+WORKFLOW = f"""
+import os, subprocess, sys
+os.environ["{WORKFLOW_VARIABLE}"] = str(os.getpid())
+subprocess.run(["/bin/sh", "-c", sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize("named", [None, "", str(2**22 + 1)])
+def test_no_workflow_or_one_that_is_no_ancestor(monkeypatch, named):
+    monkeypatch.delenv(WORKFLOW_VARIABLE, raising=False)
+    if named is not None:
+        monkeypatch.setenv(WORKFLOW_VARIABLE, named)
+    assert not workflow_is_alive()
+
+
+def started(code, job):
+    """A process that starts a job, whose workflow is alive."""
+    command = [sys.executable, "-c", code, job]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=importing())
+    assert process.stdout.readline() == "True\n"
+    return process
+
+
+def answer(process):
+    """What the job says when it is asked again."""
+    process.stdin.write("\n\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+@pytest.mark.parametrize("rest", ["", "; true"], ids=["the shell becomes the job", "the shell stays"])
+def test_a_killed_workflow_is_not_alive(rest):
+    workflow = started(WORKFLOW, f"{sys.executable} -c '{JOB}'{rest}")
+    workflow.kill()
+    workflow.wait()
+    assert answer(workflow) == "False\n"
+
+
+def test_the_workflow_stays_alive_if_the_shell_above_it_ends():
+    """For example after a logout: the workflow is still alive and uses the result."""
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WORKFLOW!r}, sys.argv[1]])"
+    shell = started(code, f"{sys.executable} -c '{JOB}'")
+    shell.wait()
+    assert answer(shell) == "True\n"
