@@ -112,13 +112,9 @@ def test_a_verdict_on_them_is_withheld_if_a_run_never_gets_there(tmp_path):
 @pytest.mark.parametrize("dropout", [True, False])
 def test_losses_and_accuracies_get_a_verdict_where_dropout_masks_differ(tmp_path, dropout):
     """Disturbed runs count here: they are slow, but no worse."""
+    changes = {"settings.dropout": dropout} | disturbed(foreign_seconds=1.0)
     records = [
-        record(
-            name,
-            repeat,
-            loss=loss + repeat / 100,
-            changes={"settings.dropout": dropout} | disturbed(foreign_seconds=1.0),
-        )
+        record(name, repeat, loss=loss + repeat / 100, changes=changes)
         for repeat in range(1, 8)
         for name, loss in (("a", 0.5), ("b", 0.7))
     ]
