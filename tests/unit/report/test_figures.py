@@ -1,6 +1,5 @@
 """Figures are drawn whatever runs there are; nothing in them overlaps or is cut off; they are the same each time."""
 
-import ast
 import os
 import subprocess
 import sys
@@ -252,22 +251,22 @@ def test_a_figure_without_values_says_so_in_its_metadata(tmp_path, name):
 # --- published results --------------------------------------------------------------------------------------------
 
 
-def legend_of(figure):
-    return [text.get_text().replace("\n", " ") for legend in figure.legends for text in legend.get_texts()]
+def texts_of(legends):
+    return [text.get_text().replace("\n", " ") for legend in legends for text in legend.get_texts()]
 
 
 def test_published_results_are_drawn_where_they_have_values_and_named_in_the_note(tmp_path):
     data = data_of(tmp_path, record("a"), references=PUBLISHED)
     figure, _ = draw_figure("loss", data)
     old = "published: an old framework on an old GPU"
-    assert legend_of(figure) == ["a on cpu", f"{old} (NaN at 10 epochs)"]
+    assert texts_of(figure.legends) == ["a on cpu", f"{old} (NaN at 10 epochs)"]
     note = figure.get_supxlabel().replace("\n", " ")
     about = "an old framework on an old GPU: a GPU, 2017; a log; median of 10"
     assert note == f"Published results, on other hardware: {about}."
     (line,) = [line for line in figure.axes[0].lines if line.get_marker() == "*"]
     assert next(zip(*line.get_data(), strict=True)) == (2, 0.4) and np.isnan(line.get_ydata()[1])
     figure, _ = draw_figure("training_time", data)
-    assert legend_of(figure) == ["a on cpu", old, "published: another framework"]
+    assert texts_of(figure.legends) == ["a on cpu", old, "published: another framework"]
     assert "another framework: a CPU, year not stated; a table" in figure.get_supxlabel().replace("\n", " ")
     figure, _ = draw_figure("phases", data)
     assert "Published" not in figure.get_supxlabel()
@@ -415,11 +414,3 @@ def test_differences_are_drawn_in_the_range_of_their_class(tmp_path):
     (axis,) = drawing("parity")(data).axes
     assert [label.get_text() for label in axis.get_yticklabels()] == ["A, B: bitwise", "A, C: single", "B, C: rounding"]
     assert [x for x, _ in points_of(axis)] == [1e-18, 2e-7, 2e-14]
-
-
-def test_only_the_listed_modules_have_figures():
-    folder = Path(save.__file__).parent
-    for file in folder.glob("*.py"):
-        names = [node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)]
-        typed = [name for name in names if name.removeprefix("draw_") in known_figures() and name.startswith("draw_")]
-        assert bool(typed) == (file.stem in listed.MODULES)
