@@ -97,15 +97,20 @@ def adapter(monkeypatch):
 # --- what is answered ---------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_found_by_its_record_and_by_its_folder(results):
+def test_a_run_is_found_by_its_record_and_by_its_folder(results, tmp_path):
     file = results()
     for path in (file, file.parent):
-        run = read_run(path)
-        assert (run.framework, run.dtype, run.recipe.name, run.architecture) == (
-            "chainer", "float32", "imdb-cnn", ARCHITECTURE,
-        )  # fmt: skip
-        assert run.class_names == CLASSES
-        assert run.weights.keys() == {parameter.name for parameter in ARCHITECTURE.arrays()}
+        found = find_run(path)
+        assert (found.file, found.record, found.recipe) == (file, json.loads(file.read_text()), RECIPE)
+        assert found.takes_texts
+        assert found.dataset_folder == tmp_path / "results" / "datasets" / "texts" / "prepared"
+    assert find_run(file, tmp_path).dataset_folder == tmp_path
+    model = read_run(file)
+    assert (model.framework, model.dtype, model.recipe, model.architecture) == (
+        "chainer", "float32", RECIPE, ARCHITECTURE,
+    )  # fmt: skip
+    assert model.class_names == CLASSES
+    assert model.weights.keys() == {parameter.name for parameter in ARCHITECTURE.arrays()}
 
 
 def test_texts_get_the_ids_of_the_training(results, adapter, tmp_path):
@@ -131,11 +136,6 @@ def test_the_end_of_a_long_text_is_used(results, adapter):
     first_good, last_good = predictor.probabilities(["good " + "bad " * 400, "bad " + "good " * 400])
     assert adapter.ids.tolist() == [[BAD] * 400, [GOOD] * 400]
     assert first_good.argmax() == 0 and last_good.argmax() == 1
-
-
-def test_rare_words_and_unknown_words_are_encoded_alike(results, adapter):
-    Predictor(read_run(results()), "cpu", 2).probabilities(["rare Qwyjibo"])
-    assert adapter.ids[0, -3:].tolist() == [1, 2, 2]
 
 
 @pytest.mark.parametrize(("texts", "batch_size", "blocks"), [(5, 2, [2, 2, 1]), (4, 4, [4]), (0, 3, [])])
@@ -269,15 +269,6 @@ def test_no_record(tmp_path):
     assert message_of(RecordError, read_run, tmp_path) == f"{missing}: there is no such record"
 
 
-def test_a_run_is_found_without_numpy(results, tmp_path):
-    file = results()
-    found = find_run(file.parent)
-    assert (found.file, found.record, found.recipe) == (file, json.loads(file.read_text()), RECIPE)
-    assert found.takes_texts
-    assert found.dataset_folder == tmp_path / "results" / "datasets" / "texts" / "prepared"
-    assert find_run(file, tmp_path).dataset_folder == tmp_path
-
-
 @pytest.mark.parametrize(
     ("changes", "texts", "error", "message"),
     [
@@ -324,12 +315,6 @@ def test_standard_input_that_is_closed(monkeypatch):
 def test_two_files_of_texts():
     message = message_of(DataError, open_texts([Path("a.txt"), Path("b.txt")]).__enter__)
     assert message == "found 2 files of texts; allowed: one, with one review per line"
-
-
-def test_more_classes_than_there_are(results, adapter):
-    run = read_run(results())
-    assert list(answers(Predictor(run, "cpu", 2, top=2), ["bad"], 1)) == ["negative\t0.7311\tpositive\t0.2689\n"]
-    assert message_of(DataError, Predictor, run, "cpu", 2, 3) == "--top 3: the run has 2 classes; name at most as many"
 
 
 def test_a_line_that_is_not_utf_8():

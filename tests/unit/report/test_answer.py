@@ -155,19 +155,14 @@ WARNED = {
 
 
 def test_runs_with_a_problem_are_named_with_what_to_do(tmp_path):
-    page = Page(tmp_path, *WARNED.values(), record("a", 7))
+    idle = GPU | {"at_end": {"throttle_reasons": ["applications_clocks_setting", "gpu_idle"]}}
+    page = Page(tmp_path, *WARNED.values(), record("a", 7, "gpu", changes={"provenance.gpu": idle}))
     warned = [one for one in page.summary["warnings"] if one["runs"]]
     assert [one["kind"] for one in warned] == list(WARNED)
     for warning, one in zip(warned, WARNED.values(), strict=True):
         assert warning["runs"] == [int(page.number(repeat=one["run"]["repeat"]))]
         assert warning["what"].startswith(f"Run {warning['runs'][0]} ")
         assert len(warning["what_to_do"]) > 20
-
-
-def test_gpus_that_were_idle_or_at_their_set_clocks_were_not_throttled(tmp_path):
-    gpu = GPU | {"at_end": {"throttle_reasons": ["applications_clocks_setting", "gpu_idle"]}}
-    page = Page(tmp_path, record("a", 1, "gpu", changes={"provenance.gpu": gpu}))
-    assert page.summary["warnings"] == []
 
 
 def test_differences_between_runs_have_a_warning(tmp_path):

@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import pandas as pd
 import pytest
-from records_for_tests import certificates_of, diverged, losing, out_of_memory, record, written_tables
+from records_for_tests import certificates_of, diverged, losing, out_of_memory, record
 
 from trainmark.plan.run import trainer_name
 from trainmark.tables.agreement import agreement_table
@@ -13,12 +13,6 @@ from trainmark.tables.formatting import format_ratio
 from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.tables import read_table, rows_of, select_group
 from trainmark.tables.verdicts import format_comparison, format_verdict, parity_note
-
-
-@pytest.fixture
-def tables_of(tmp_path):
-    """A function that gives (records by path, table of the runs) of these records."""
-    return lambda *records: written_tables(tmp_path, *records)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Runs of one table that differ in code or machine are named."""
 
 import pytest
-from records_for_tests import CODE, ON_ONE_CPU, changed, out_of_memory, record, session, written_tables
+from records_for_tests import CODE, ON_ONE_CPU, changed, out_of_memory, record, session
 
 from trainmark.tables.mixed_environments import (
     code_versions,
@@ -10,11 +10,6 @@ from trainmark.tables.mixed_environments import (
     mixed_machines,
     resumed_elsewhere,
 )
-
-
-@pytest.fixture
-def runs_of(tmp_path):
-    return lambda *records: written_tables(tmp_path, *records)[1]
 
 
 def with_code(framework, repeat, **modules):

@@ -24,13 +24,6 @@ from trainmark.tables import tables
 from trainmark.tables.curves import curves_table
 from trainmark.tables.peaks import PEAK_METRICS, machine_peaks
 
-
-@pytest.fixture
-def runs_of(tmp_path):
-    """A function that gives the table of the runs of these records."""
-    return lambda *records: written_tables(tmp_path, *records)[1]
-
-
 # --- one row per run ----------------------------------------------------------------------------------------------
 
 

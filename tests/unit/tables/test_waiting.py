@@ -9,18 +9,11 @@ from records_for_tests import (
     record,
     resealed,
     streamed,
-    written_tables,
 )
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.tables import rows_of, summary_table
 from trainmark.tables.waiting import waiting_sentences
-
-
-@pytest.fixture
-def runs_of(tmp_path):
-    """A function that gives the table of the runs of these records."""
-    return lambda *records: written_tables(tmp_path, *records)[1]
 
 
 @pytest.fixture
