@@ -99,13 +99,11 @@ def row_of(page, number):
 def test_run_numbers_are_positions_in_the_order_of_training(page):
     numbers = [int(name.removeprefix("run-")) for name in page.figures.ids if (name or "").startswith("run-")]
     assert numbers == list(range(1, 34))
-    for number, one in page.records.items():
-        assert one["run"]["id"] in row_of(page, number)
+    assert all(one["run"]["id"] in row_of(page, number) for number, one in page.records.items())
 
 
 def test_a_resumed_run_says_how_often_and_where(page):
-    number = page.number(repeat=8)
-    row = row_of(page, number)
+    row = row_of(page, page.number(repeat=8))
     assert re.search(r"resumed <span [^>]*>2</span> times", row)
     assert "It was resumed on different hardware (h, 2 CPUs of Processor and &lt;g&gt;, 2 CPUs" in row
     assert page.text.count("resumed <span") == 1
@@ -122,15 +120,14 @@ def test_page_works_offline_and_escapes(page):
     assert len(named) == len(set(named))
 
 
-def test_other_settings_are_listed_as_in_the_config(page):
-    """A new setting is therefore in the report without further work; one that is null is left out."""
+def test_settings_are_listed_as_in_the_config_and_link_to_the_network(page):
+    """A new setting is therefore in the report without further work; one that is null is left out.
+
+    Both experiments train the same network, which is shown once: with its picture and table, and above.
+    """
     assert page.words.count("memory_limit_mib 600") == 1
     assert "memory_limit_mib None" not in page.words
     assert page.words.count("architecture mlp-32, 25,450 parameters") == 2
-
-
-def test_settings_link_to_the_network(page):
-    """Both experiments train the same network, which is shown once: with its picture and table, and above."""
     assert page.figures.links.count("#model-1") == 2
     assert page.figures.ids.count("model-1") == 1
     assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 3
