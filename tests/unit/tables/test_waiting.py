@@ -1,15 +1,7 @@
 """Runs that waited for data are named, and trainers that did get no verdict: their times are the loader's."""
 
 import pytest
-from records_for_tests import (
-    certificates_of,
-    disturbed,
-    diverged,
-    out_of_memory,
-    record,
-    resealed,
-    streamed,
-)
+from records_for_tests import certificates_of, disturbed, diverged, out_of_memory, record, resealed, streamed
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.tables import rows_of, summary_table
@@ -87,11 +79,7 @@ def test_inputs_in_memory_and_short_waits_leave_the_verdict(verdicts):
 
 
 @pytest.mark.parametrize(
-    ("waiting", "shares"),
-    [
-        ({"a": 0.6, "b": 0.0}, "60 % and 0 %"),
-        ({"a": None, "b": 0.2}, "0 % and 20 %"),
-    ],
+    ("waiting", "shares"), [({"a": 0.6, "b": 0.0}, "60 % and 0 %"), ({"a": None, "b": 0.2}, "0 % and 20 %")]
 )
 def test_a_verdict_on_a_trainer_that_waited_is_withheld_without_a_ratio(verdicts, waiting, shares):
     for row in verdicts(**waiting).values():
