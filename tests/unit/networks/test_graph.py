@@ -165,13 +165,6 @@ def test_convolutions_before_batch_normalization_have_no_bias_except_resnets_fir
                 if node.op == "BatchNorm"} == {(2e-5, 0.9)}  # fmt: skip
 
 
-def test_shapes_of_every_layer():
-    assert RECIPES["mnist-mlp-keras"].architecture(IMAGE, 10).shapes() == {
-        "input": (1, 28, 28), "flatten": (784,), "dense1": (512,), "relu1": (512,), "dropout1": (512,),
-        "dense2": (512,), "relu2": (512,), "dropout2": (512,), "dense3": (10,),
-    }  # fmt: skip
-
-
 def test_dropout_where_the_original_has_it():
     networks = {name: recipe.architecture(recipe.input_shape, 10) for name, recipe in RECIPES.items()}
     rates = {
@@ -192,11 +185,6 @@ def test_parameters_in_the_order_of_the_layers():
         Parameter("dense2.kernel", (32, 7), "kernel", 32, 7),
         Parameter("dense2.bias", (7,), "bias", 32, 7),
     )
-
-
-def test_layers_without_weights_have_no_parameters():
-    layers = [("flatten", "Flatten", {}), ("relu", "ReLU", {}), ("dropout", "Dropout", {"rate": 0.5})]
-    assert chain("bare", (2, 3, 4), layers).parameters() == ()
 
 
 def test_a_graph_may_branch_and_a_chain_feeds_each_layer_from_the_one_before():

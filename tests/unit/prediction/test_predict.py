@@ -264,11 +264,6 @@ def test_a_run_that_can_not_label_texts_is_refused(results, why):
     assert says.format(file=file) in message_of(error, read_run, file)
 
 
-def test_no_record(tmp_path):
-    missing = tmp_path / "record.json"
-    assert message_of(RecordError, read_run, tmp_path) == f"{missing}: there is no such record"
-
-
 @pytest.mark.parametrize(
     ("changes", "texts", "error", "message"),
     [
