@@ -9,9 +9,6 @@ from trainmark.networks.ops import Node, Parameter, window_count
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import InputTransform, is_streamed, merged_input
 
-IMAGE = (1, 28, 28)
-
-
 PUBLISHED = {
     "mnist-mlp-chainer": ((1, 28, 28), 10, 1_796_010),
     "mnist-mlp-keras": ((1, 28, 28), 10, 669_706),
