@@ -35,10 +35,16 @@ def refuse(constant):
     raise AssertionError(constant)
 
 
-class Page:
-    """The text of a report, its numbers, and its records by the numbers of their runs."""
+EMPTY_FIGURE = '<svg width="252pt" height="10pt"></svg>'
 
-    def __init__(self, folder, *records, parities=None, missing=None):
+
+class Page:
+    """The text of a report, its numbers, and its records by the numbers of their runs.
+
+    drawn: whether its figures are drawn, which takes seconds, or left empty.
+    """
+
+    def __init__(self, folder, *records, parities=None, missing=None, drawn=False):
         by_path, runs = written_tables(folder / "runs", *records)
         # Not in the order of the config, so that the number of a run differs from its row.
         order = sorted(runs["id"], key=lambda run_id: run_id[::-1])
@@ -48,12 +54,12 @@ class Page:
         certificates = certificates_of(runs, parities)
         self.certificates = {"/".join(group) + ".json": one for group, one in certificates.items()}
         comparisons.write_text(comparisons_table(runs, certificates).to_csv(index=False))
-        self._draw(folder, runs, curves_table(by_path))
+        self._draw(folder, runs, curves_table(by_path) if drawn else None)
         prepared = folder / "datasets" / "digits" / "prepared"
         prepared.mkdir(parents=True)
         (prepared / "manifest.json").write_text(json.dumps(sealed(MANIFEST)))
         plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
-        config = {"experiments": {name: {"description": "Small & <fast>."} for name in "ef"}, "prepare": []}
+        config = {"experiments": {name: {"description": "Small & <fast>."} for name in "efg"}, "prepare": []}
         tables = runs, read_comparisons(comparisons), agreement_table(by_path), certificates
         further = break_even_table(runs, tables[1]), targets_table(runs)
         self.plan = {"config": config, "missing": missing or {}, "order": order}
@@ -69,8 +75,11 @@ class Page:
         for values, group in runs.groupby(GROUP):
             figures = folder.joinpath("figures", *values)
             figures.mkdir(parents=True)
-            for name in known_figures():
-                save_figure(name, data_from(group, curves, certificates_of(group)), [figures / f"{name}.svg"])
+            for file in (figures / f"{name}.svg" for name in known_figures()):
+                if curves is None:
+                    file.write_text(EMPTY_FIGURE)
+                else:
+                    save_figure(file.stem, data_from(group, curves, certificates_of(group)), [file])
 
     def number(self, **run):
         """The number of the only run with these keys."""

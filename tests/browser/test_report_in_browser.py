@@ -28,7 +28,9 @@ def browser():
 def report(tmp_path_factory):
     """The file of a report with several sections and warnings, in a results folder."""
     folder = tmp_path_factory.mktemp("results")
-    page = Page(folder, *experiment(), record("c", 1, changes=disturbed(foreign_seconds=0.5)), diverged("c", 2))
+    page = Page(
+        folder, *experiment(), record("c", 1, changes=disturbed(foreign_seconds=0.5)), diverged("c", 2), drawn=True
+    )
     file = folder / "report" / "index.html"
     file.parent.mkdir()
     file.write_text(page.text)

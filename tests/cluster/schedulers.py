@@ -186,14 +186,6 @@ class Scheduler:
     def wait_until_ready(self):
         wait_until(self.is_ready, f"{type(self).__name__}'s node")
 
-    def wait_until_ended(self, job, seconds=60):
-        """The job's last entry in `finished`."""
-
-        def last():
-            return next((each for each in reversed(self.finished()) if each["id"] == job), None)
-
-        return wait_until(last, f"the end of job {job}", seconds)
-
     def configure_running(self):
         """Say what can be said only to running daemons."""
 

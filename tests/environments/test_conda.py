@@ -29,7 +29,7 @@ PROGRAM = "import time\nfor loss in (2, 1):\n    time.sleep(0.1)\n    print('los
 COMMAND = {
     "command": "python somebodys.py",
     "files": [
-        {"path": "somebodys.py", "urls": ["somebodys.py"], "sha256": hashlib.sha256(PROGRAM.encode()).hexdigest()},
+        {"path": "somebodys.py", "urls": ["somebodys.py"], "sha256": hashlib.sha256(PROGRAM.encode()).hexdigest()}
     ],
     "environment": "report",
     "metrics": {"format": "regex", "pattern": r"loss (?P<loss>\d)"},

@@ -1,14 +1,13 @@
 """The layer graph: shapes, parameters, published parameter counts, and the errors of a wrong graph."""
 
+import re
+
 import pytest
 
 from trainmark.networks.graph import Architecture, Graph, chain
-from trainmark.networks.ops import OPS, Node, Parameter, window_count
+from trainmark.networks.ops import Node, Parameter, window_count
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import InputTransform, is_streamed, merged_input
-
-IMAGE = (1, 28, 28)
-
 
 PUBLISHED = {
     "mnist-mlp-chainer": ((1, 28, 28), 10, 1_796_010),
@@ -34,17 +33,24 @@ def test_parameter_counts_are_the_published_ones(name):
     assert architecture.shapes()[architecture.output] == (recipe.published_classes,)
 
 
-@pytest.mark.parametrize("classes", [2, 8, 10])
+def of_side(recipe, side, classes=10):
+    shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
+    return recipe.architecture(shape, classes)
+
+
+def outputs_of(architecture):
+    """The shapes of the logits of all heads."""
+    shapes = architecture.shapes()
+    return {shapes[head] for head in (architecture.output, *dict(architecture.auxiliary))}
+
+
+@pytest.mark.parametrize("classes", [2, 10])
 @pytest.mark.parametrize("name", RECIPES)
 def test_any_number_of_classes(name, classes):
     """At the certified size, if there is one: every head has that many logits."""
-    recipe = RECIPES[name]
-    side = recipe.certified_side
-    shape = (recipe.input_shape[0], side, side) if side else recipe.input_shape
-    architecture = recipe.architecture(shape, classes)
-    shapes = architecture.shapes()
-    assert {shapes[head] for head in (architecture.output, *dict(architecture.auxiliary))} == {(classes,)}
-    assert architecture.parameter_count() < 2 * recipe.published_parameters
+    architecture = of_side(RECIPES[name], RECIPES[name].certified_side, classes)
+    assert outputs_of(architecture) == {(classes,)}
+    assert architecture.parameter_count() < 2 * RECIPES[name].published_parameters
 
 
 def test_the_graphs_are_those_of_the_originals():
@@ -67,8 +73,7 @@ def test_the_graphs_are_those_of_the_originals():
 def test_certified_images_are_large_enough_for_every_layer(name):
     """Poolings choose from several values; a Flatten has several values per channel if it has at the published size."""
     recipe = RECIPES[name]
-    side = recipe.certified_side
-    small, published = (recipe.architecture((3, size, size), 10) for size in (side, recipe.input_shape[1]))
+    small, published = (of_side(recipe, side) for side in (recipe.certified_side, recipe.input_shape[1]))
     shapes, published_shapes = small.shapes(), published.shapes()
     for node in small.nodes:
         before = node.inputs[0]
@@ -84,13 +89,11 @@ def test_a_crop_of_any_size_from_the_certified_one_on_has_a_network(name):
     recipe = RECIPES[name]
     for side in range(recipe.certified_side, 257):
         assert recipe.misfit((3, 256, 256), InputTransform(crop=(side, side))) is None, side
-        architecture = recipe.architecture((3, side, side), 16)
-        shapes = architecture.shapes()
-        assert {shapes[head] for head in (architecture.output, *dict(architecture.auxiliary))} == {(16,)}, side
-    smaller = recipe.certified_side - 1
-    assert recipe.misfit((3, 256, 256), InputTransform(crop=(smaller, 256))) == (
-        f"takes inputs of 3 x {smaller + 1} x {smaller + 1} or larger (channels x height x width), but gets 3 x "
-        f"{smaller} x 256"
+        assert outputs_of(of_side(recipe, side, 16)) == {(16,)}, side
+    misfit = recipe.misfit((3, 256, 256), InputTransform(crop=(recipe.certified_side - 1, 256)))
+    assert (
+        f"{recipe.certified_side} or larger (channels x height x width), but gets 3 x {recipe.certified_side - 1} x 256"
+        in misfit
     )
 
 
@@ -108,8 +111,7 @@ def test_a_network_that_would_give_several_results_for_a_class_is_a_misfit():
         ("mnist-mlp-keras", {"random_flip": True}, "images", True),
         ("mnist-mlp-keras", {"random_crop": True}, "images", False),  # of whole images
         ("imagenet-nin", {}, "images", True),
-        ("imagenet-nin", {"random_crop": False, "random_flip": False}, "images", False),
-        ("imagenet-nin", {"random_crop": False, "random_flip": False}, "image_lists", True),
+        ("mnist-mlp-keras", {}, "image_lists", True),
         ("imdb-cnn", {}, "tokens", False),
     ],
 )
@@ -132,26 +134,21 @@ def test_windows_leave_a_remainder_in_certified_images_where_they_do_in_publishe
     for name, recipe in RECIPES.items():
         if recipe.certified_side:
             sides = (recipe.certified_side, recipe.input_shape[1])
-            small, published = (windows_with_a_remainder(recipe.architecture((3, side, side), 10)) for side in sides)
+            small, published = (windows_with_a_remainder(of_side(recipe, side)) for side in sides)
             assert published or name != "imagenet-googlenet", "ceil mode has something to cover"
             differing |= {f"{name} {layer}": sides for layer in small ^ published}
     assert list(differing) == ["imagenet-googlenetbn pool5"], "docs/parity.md names it"
 
 
-def test_auxiliary_heads_have_the_weight_three_tenths():
-    heads = {name: recipe.architecture(recipe.input_shape, 1000).auxiliary for name, recipe in RECIPES.items()}
-    with_heads = {name: auxiliary for name, auxiliary in heads.items() if auxiliary}
+def test_auxiliary_heads_have_the_weight_three_tenths_and_are_omitted_in_evaluation():
+    networks = {name: recipe.architecture(recipe.input_shape, 1000) for name, recipe in RECIPES.items()}
     weighted = (("head1_fc2", 0.3), ("head2_fc2", 0.3))
-    assert with_heads == {"imagenet-googlenet": weighted, "imagenet-googlenetbn": weighted}
-
-
-def test_evaluation_omits_auxiliary_heads():
-    recipe = RECIPES["imagenet-googlenet"]
-    architecture = recipe.architecture(recipe.input_shape, 1000)
-    evaluated = {node.name for node in architecture.inference_nodes()}
-    left_out = {node.name for node in architecture.nodes} - evaluated
-    assert left_out and all(name.startswith("head") for name in left_out)
-    assert not any(name.startswith("head") for name in evaluated)
+    assert {name: network.auxiliary for name, network in networks.items() if network.auxiliary} == {
+        "imagenet-googlenet": weighted, "imagenet-googlenetbn": weighted,
+    }  # fmt: skip
+    nodes = {node.name for node in networks["imagenet-googlenet"].nodes}
+    evaluated = {node.name for node in networks["imagenet-googlenet"].inference_nodes()}
+    assert nodes - evaluated == {name for name in nodes if name.startswith("head")}
 
 
 def test_convolutions_before_batch_normalization_have_no_bias_except_resnets_first():
@@ -163,23 +160,6 @@ def test_convolutions_before_batch_normalization_have_no_bias_except_resnets_fir
         assert biased == (["conv1"] if name == "imagenet-resnet50" else [])
         assert {(node.attributes["epsilon"], node.attributes["decay"]) for node in nodes.values()
                 if node.op == "BatchNorm"} == {(2e-5, 0.9)}  # fmt: skip
-
-
-def test_shapes_of_every_layer():
-    assert RECIPES["mnist-mlp-keras"].architecture(IMAGE, 10).shapes() == {
-        "input": (1, 28, 28),
-        "flatten": (784,),
-        "dense1": (512,),
-        "relu1": (512,),
-        "dropout1": (512,),
-        "dense2": (512,),
-        "relu2": (512,),
-        "dropout2": (512,),
-        "dense3": (10,),
-    }
-    assert list(RECIPES["mnist-mlp-chainer"].architecture(IMAGE, 10).shapes().values()) == [
-        (1, 28, 28), (784,), (1000,), (1000,), (1000,), (1000,), (10,),
-    ]  # fmt: skip
 
 
 def test_dropout_where_the_original_has_it():
@@ -204,20 +184,7 @@ def test_parameters_in_the_order_of_the_layers():
     )
 
 
-def test_layers_without_weights_have_no_parameters():
-    layers = [("flatten", "Flatten", {}), ("relu", "ReLU", {}), ("dropout", "Dropout", {"rate": 0.5})]
-    architecture = chain("bare", (2, 3, 4), layers)
-    assert architecture.parameters() == ()
-    assert architecture.parameter_count() == 0
-    assert architecture.shapes()["dropout"] == (24,)
-
-
-def test_chain_feeds_each_layer_from_the_one_before():
-    nodes = chain("net", (4,), [("a", "Dense", {"units": 3}), ("b", "ReLU", {}), ("c", "Dense", {"units": 2})]).nodes
-    assert [node.inputs for node in nodes] == [("input",), ("a",), ("b",)]
-
-
-def test_a_graph_may_branch():
+def test_a_graph_may_branch_and_a_chain_feeds_each_layer_from_the_one_before():
     nodes = (
         Node("a", "Dense", ("input",), {"units": 3}),
         Node("b", "Dense", ("a",), {"units": 5}),
@@ -226,45 +193,44 @@ def test_a_graph_may_branch():
     architecture = Architecture("branch", (4,), nodes)
     assert architecture.shapes() == {"input": (4,), "a": (3,), "b": (5,), "c": (2,)}
     assert architecture.parameter_count() == (4 * 3 + 3) + (3 * 5 + 5) + (3 * 2 + 2)
+    chained = chain("net", (4,), [(node.name, node.op, node.attributes) for node in nodes])
+    assert [node.inputs for node in chained.nodes] == [("input",), ("a",), ("b",)]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "message"),
-    [
-        (
-            [Node("pool", "MaxPool", ("input",))],
-            f"layer 'pool' of net: unknown op 'MaxPool'; known: {', '.join(OPS)}",
-        ),
-        ([Node("a", "ReLU", ("input",)), Node("a", "ReLU", ("a",))], "net names layer 'a' twice"),
-        ([Node("input", "ReLU", ("input",))], "net names layer 'input' twice"),
-        ([Node("a", "ReLU", ())], "layer 'a' of net has no inputs; name a layer or \"input\""),
-        ([Node("a", "ReLU", ("b",))], "layer 'a' of net has the input ['b'], which is not defined before it"),
-        (
-            [Node("a", "ReLU", ("b",)), Node("b", "ReLU", ("input",))],
-            "layer 'a' of net has the input ['b'], which is not defined before it",
-        ),
-        ([Node("a", "ReLU", ("a",))], "layer 'a' of net has the input ['a'], which is not defined before it"),
-    ],
-    ids=["unknown op", "duplicate", "named input", "no inputs", "dangling", "later", "itself"],
-)
+WRONG_GRAPHS = {
+    "an unknown op": ([Node("pool", "MaxPool", ("input",))], "layer 'pool' of net: unknown op 'MaxPool'; known: Flat"),
+    "a layer twice": ([Node("a", "ReLU", ("input",)), Node("a", "ReLU", ("a",))], "net names layer 'a' twice"),
+    "a layer called input": ([Node("input", "ReLU", ("input",))], "net names layer 'input' twice"),
+    "no inputs": ([Node("a", "ReLU", ())], "layer 'a' of net has no inputs; name a layer or \"input\""),
+    "a later layer": (
+        [Node("a", "ReLU", ("b",)), Node("b", "ReLU", ("input",))],
+        "layer 'a' of net has the input ['b'], which is not defined before it",
+    ),
+    "itself": (
+        [Node("a", "ReLU", ("a",))], "layer 'a' of net has the input ['a'], which is not defined before it",
+    ),
+    "a join of one": ([Node("a", "Concat", ("input",))], "Concat takes at least 2 inputs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("nodes, message", WRONG_GRAPHS.values(), ids=WRONG_GRAPHS)
 def test_a_wrong_graph_is_refused(nodes, message):
-    with pytest.raises(ValueError, match=r"^.*$") as caught:
+    with pytest.raises(ValueError, match=re.escape(message)):
         Architecture("net", (4,), tuple(nodes))
-    assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("of", ["shapes", "parameters", "parameter_count"])
-def test_dense_on_an_image_is_refused(of):
-    architecture = chain("net", IMAGE, [("dense1", "Dense", {"units": 3})])
-    with pytest.raises(ValueError, match="Dense") as caught:
-        getattr(architecture, of)()
-    message = "Dense layer 'dense1' takes a vector, not shape (1, 28, 28): put a Flatten before it"
-    assert str(caught.value) == message
+def test_a_missing_auxiliary_head_is_refused():
+    with pytest.raises(ValueError, match=r"has no layer .'x'., which its auxiliary losses name"):
+        Architecture("net", (4,), (Node("a", "Dense", ("input",), {"units": 2}),), (("x", 0.3),))
 
 
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
+        (
+            [("dense1", "Dense", {"units": 3})],
+            "Dense layer 'dense1' takes a vector, not shape (3, 6, 8): put a Flatten before it",
+        ),
         ([("c", "Conv2D", {"filters": 2, "size": 9})], "layer 'c': a window of 9 does not fit into 6 x 8"),
         ([("p", "MaxPool2D", {"size": 7, "ceil": 0})], "layer 'p': a window of 7 does not fit into 6 x 8"),
         ([("n", "LRN", {"n": 4})], "layer 'n': n of LRN must be odd, but is 4"),
@@ -272,10 +238,7 @@ def test_dense_on_an_image_is_refused(of):
             [("c", "Conv1D", {"filters": 2, "size": 3})],
             "Conv1D layer 'c' takes a sequence (channels, length), not shape (3, 6, 8)",
         ),
-        (
-            [("b", "BinaryLogits", {})],
-            "BinaryLogits layer 'b' takes a vector, not shape (3, 6, 8): put a Flatten before it",
-        ),
+        ([("b", "BinaryLogits", {})], "BinaryLogits layer 'b' takes a vector, not shape (3, 6, 8): put a Flatten"),
         (
             [("f", "Flatten", {}), ("n", "LRN", {})],
             "LRN layer 'n' takes an image (channels, height, width), not shape (144,)",
@@ -284,46 +247,34 @@ def test_dense_on_an_image_is_refused(of):
     ],
 )
 def test_a_layer_that_cannot_take_its_input_is_refused(layers, message):
-    with pytest.raises(ValueError, match="layer") as caught:
+    with pytest.raises(ValueError, match=re.escape(message)):
         chain("net", (3, 6, 8), layers).shapes()
-    assert str(caught.value) == message
+
+
+def branches(*, size):
+    """An image of 4 x 4, from which "a" of 2 and "b" of 3 channels branch. size: of the window of b."""
+    graph = Graph((1, 4, 4))
+    graph.add("a", "Conv2D", after="input", filters=2, size=1)
+    graph.add("b", "Conv2D", after="input", filters=3, size=size)
+    return graph
+
+
+def test_branches_are_joined_along_their_channels():
+    graph = branches(size=1)
+    graph.add("j", "Concat", after=("b", "a"))
+    assert graph.architecture("net").shapes()["j"] == (5, 4, 4)
 
 
 @pytest.mark.parametrize(
-    ("op", "message"),
+    ("op", "size", "message"),
     [
-        ("Add", "layer 'j' adds shapes that differ: ((2, 4, 4), (3, 4, 4))"),
-        ("Concat", None),
+        ("Add", 1, "layer 'j' adds shapes that differ: ((2, 4, 4), (3, 4, 4))"),
+        ("Concat", 3, "joins shapes that differ in more than their channels"),
     ],
 )
-def test_joining_branches(op, message):
-    graph = Graph((1, 4, 4))
-    graph.add("a", "Conv2D", after="input", filters=2, size=1)
-    graph.add("b", "Conv2D", after="input", filters=3, size=1)
-    if message:
-        with pytest.raises(ValueError, match="layer") as caught:
-            graph.add("j", op, after=("a", "b"))
-        assert str(caught.value) == message
-    else:
-        graph.add("j", op, after=("b", "a"))
-        assert graph.architecture("net").shapes()["j"] == (5, 4, 4)
-
-
-def test_a_join_of_images_of_two_sizes_is_refused():
-    graph = Graph((1, 4, 4))
-    graph.add("a", "Conv2D", filters=2, size=3)
-    with pytest.raises(ValueError, match="joins shapes that differ in more than their channels"):
-        graph.add("j", "Concat", after=("a", "input"))
-
-
-def test_a_missing_auxiliary_head_is_refused():
-    with pytest.raises(ValueError, match=r"has no layer .'x'., which its auxiliary losses name"):
-        Architecture("net", (4,), (Node("a", "Dense", ("input",), {"units": 2}),), (("x", 0.3),))
-
-
-def test_a_join_of_one_is_refused():
-    with pytest.raises(ValueError, match="Concat takes at least 2 inputs"):
-        Architecture("net", (4,), (Node("a", "Concat", ("input",)),))
+def test_branches_that_do_not_fit_are_not_joined(op, size, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        branches(size=size).add("j", op, after=("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -346,16 +297,11 @@ def test_windows_along_an_axis(side, size, stride, padding, floor, ceil):
     ("sample_shape", "crop", "misfit"),
     [
         ((1, 28, 28), None, None),
-        ((1, 28, 28), (28, 28), None),
         ((1, 40, 30), (28, 28), None),
         ((1, 28, 28), (24, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), but gets 1 x 24 x 28"),
         ((3, 28, 28), None, "takes inputs of 1 x 28 x 28 (channels x height x width), but gets 3 x 28 x 28"),
-        ((1, 27, 40), (28, 28), "crops 28 x 28 out of images of 27 x 40"),
         ((1, 40, 27), (28, 28), "crops 28 x 28 out of images of 40 x 27"),
-        ((3, 256, 256), (28, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), but gets 3 x 28 x 28"),
-        ((400,), None, "takes images, but gets texts of 400 token ids"),
         ((28,), (28, 28), "takes images, but gets texts of 28 token ids"),
-        ((784,), None, "takes images, but gets texts of 784 token ids"),
     ],
 )
 def test_misfit(sample_shape, crop, misfit):

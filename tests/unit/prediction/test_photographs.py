@@ -20,7 +20,7 @@ from records_for_tests import record, resealed
 from trainmark.datasets.images.decoding import load_stored
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays, ImageLists
-from trainmark.errors import DataError, RecordError, TrainmarkError
+from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.frameworks.registry import create_adapter
 from trainmark.networks.zoo.mlp import mlp_32
@@ -36,18 +36,9 @@ from trainmark.training.kept_weights import write_weights
 SIDE = 20
 TRANSFORM = InputTransform(subtract_mean=True, crop=(SIDE, SIDE), random_crop=True, random_flip=True)
 RECIPE = Recipe(
-    "imagenet-tiny",
-    mlp_32,
-    (3, SIDE, SIDE),
-    "glorot_uniform",
-    Optimizer("sgd", 0.1),
-    32,
-    TRANSFORM,
-    ("test",),
-    1,
-    3,
-    "",
-)
+    "imagenet-tiny", mlp_32, (3, SIDE, SIDE), "glorot_uniform", Optimizer("sgd", 0.1), 32, TRANSFORM,
+    ("test",), 1, 3, "",
+)  # fmt: skip
 ARCHITECTURE = mlp_32((3, SIDE, SIDE), 3)
 WEIGHTS = draw_initial_weights(ARCHITECTURE, "glorot_uniform", (1, 1))
 CLASSES = ["cat", "dog", "wild boar"]
@@ -141,9 +132,8 @@ def test_the_classes_that_follow_come_on_the_same_line(results, tmp_path):
 
 def test_a_folder_stands_for_its_images_in_the_order_of_their_names(results, tmp_path):
     folder = tmp_path / "photos"
-    for number, name in enumerate(
-        ["b.JPG", "a.png", "d/2.jpeg", "c/1.jpg", ".d/hidden.jpg", "._a.png", "@eaDir/a.png/1.jpg"]
-    ):
+    names = ["b.JPG", "a.png", "d/2.jpeg", "c/1.jpg", ".d/hidden.jpg", "._a.png", "@eaDir/a.png/1.jpg"]
+    for number, name in enumerate(names):
         draw_photograph(folder / name, number)
     (folder / "notes.txt").write_text("no image")
     last = draw_photograph(tmp_path / "last.gif", 9)
@@ -155,9 +145,8 @@ def test_a_folder_stands_for_its_images_in_the_order_of_their_names(results, tmp
 
 def test_what_can_not_be_read_is_said_and_the_others_are_labelled(results, tmp_path):
     good = [draw_photograph(tmp_path / f"{number}.jpg", number) for number in range(2)]
-    cut, empty, text, missing, hollow = (
-        tmp_path / name for name in ("cut.jpg", "empty.png", "t.jpg", "no.jpg", "hollow")
-    )
+    names = ("cut.jpg", "empty.png", "t.jpg", "no.jpg", "hollow")
+    cut, empty, text, missing, hollow = (tmp_path / name for name in names)
     cut.write_bytes(good[0].read_bytes()[:300])
     empty.write_bytes(b"")
     text.write_text("a text")
@@ -165,14 +154,13 @@ def test_what_can_not_be_read_is_said_and_the_others_are_labelled(results, tmp_p
     lines, errors, unreadable = label(results(), good[0], cut, empty, text, missing, hollow, good[1])
     assert [line.split("\t")[0] for line in lines] == [str(path) for path in good]
     assert unreadable == len(errors) == 5
-    assert errors[0].startswith(f"{cut}: cut off or damaged (") and errors[0].endswith("); it is not labelled")
-    assert errors[1:] == [
-        f"{empty}: empty file; it is not labelled",
-        f"{text}: not an image; it is not labelled",
-        f"{missing}: can't be read (No such file or directory); it is not labelled",
-        f"{hollow}: the folder holds no image file (.jpg, .jpeg, .png, .gif, .bmp, .webp, .tif, .tiff); "
-        "it is not labelled",
-    ]
+    reasons = [
+        (cut, "cut off or damaged ("), (empty, "empty file; "), (text, "not an image; "),
+        (missing, "can't be read (No such file or directory); "),
+        (hollow, "the folder holds no image file (.jpg, .jpeg, .png, .gif, .bmp, .webp, .tif, .tiff); "),
+    ]  # fmt: skip
+    for line, (path, reason) in zip(errors, reasons, strict=True):
+        assert line.startswith(f"{path}: {reason}") and line.endswith("; it is not labelled")
 
 
 def test_a_name_with_a_tab_stays_in_its_column(results, tmp_path):
@@ -264,56 +252,28 @@ def test_no_photograph_is_named(command):
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 
-def message_of(error, file):
-    with pytest.raises(TrainmarkError) as caught:
+def message_of(file):
+    with pytest.raises(DataError) as caught:
         read_photograph_model(find_run(file))
-    assert type(caught.value) is error and "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_a_mean_image_that_is_missing_or_damaged(results, tmp_path):
     file = results()
     mean = tmp_path / "results" / "datasets" / "photos" / "mean.npy"
-    with open(mean, "r+b") as stream:
-        stream.seek(1000)
-        stream.write(b"x")
-    assert message_of(DataError, file) == (
-        f"{mean} is damaged, or not the mean image that {file} was trained with: its SHA-256 is not the record's; "
-        "delete it and run snakemake again"
-    )
+    mean.write_bytes(mean.read_bytes() + b"x")
+    assert message_of(file).startswith(f"{mean} is damaged, or not the mean image that {file} was trained with: its ")
     mean.unlink()
-    assert message_of(DataError, file) == (
-        f"{mean}, the mean image of the dataset, is missing; run snakemake again, which makes it"
-    )
-
-
-def test_a_dataset_that_is_missing(results, tmp_path):
-    file = results()
-    folder = tmp_path / "results" / "datasets" / "photos" / "prepared"
-    folder.rename(tmp_path / "moved")
-    assert message_of(DataError, file) == (
-        f"{folder}, the dataset of the run, does not exist; name its prepared folder with --dataset-folder"
-    )
+    assert message_of(file) == f"{mean}, the mean image of the dataset, is missing; run snakemake again, which makes it"
 
 
 def test_a_run_on_images_of_another_size(results):
     images = np.zeros((3, 3, 32, 32), np.uint8)
-    arrays = Arrays(dict.fromkeys(("train", "test"), (images, np.arange(3))), CLASSES)
-    file = results(arrays=arrays)
-    assert message_of(DataError, file) == (
-        f"{file} was trained on images of 3 x 32 x 32, and photographs are decoded to 3 x 256 x 256; choose a run that "
-        "was trained on image files"
+    file = results(arrays=Arrays(dict.fromkeys(("train", "test"), (images, np.arange(3))), CLASSES))
+    assert message_of(file).startswith(
+        f"{file} was trained on images of 3 x 32 x 32, and photographs are decoded to 3 x 256 x 256; choose a run "
     )
-
-
-def test_weights_that_are_missing_or_of_another_run(results):
-    file = results()
-    weights = file.with_name("weights.npz")
-    content = weights.read_bytes()
-    weights.write_bytes(content + b"x")
-    assert "is damaged or of another run" in message_of(RecordError, file)
-    weights.unlink()
-    assert "set keep_weights: true, delete" in message_of(RecordError, file)
 
 
 def test_texts_load_no_image_decoder():

@@ -1,6 +1,5 @@
 """Figures are drawn whatever runs there are; nothing in them overlaps or is cut off; they are the same each time."""
 
-import ast
 import os
 import subprocess
 import sys
@@ -29,10 +28,7 @@ from trainmark.report.figures.style import FONT, ONE_COLUMN, SMALL, STYLE, TWO_C
 
 CASES = {
     "more frameworks than colours": [record(f"f{i}", loss=0.1 * (i + 1)) for i in range(8)],
-    "one diverged": [record("a"), diverged("b", kind="inf")],
-    "all diverged": [diverged("a"), diverged("b")],
     "one out of memory": [record("a", 1), out_of_memory("a", 2), out_of_memory("b", 1)],
-    "from a stream": [streamed(record("a"), evaluation_steps=4), streamed(record("b"))],
     "one without top-5 accuracy": [streamed(record("a")), record("b")],
     "none trained an epoch": [out_of_memory("a"), out_of_memory("b")],
     "a loss of 0": [record("a", loss=0.0)],
@@ -43,12 +39,9 @@ LONG = [(f"{letter}-framework-whose-name-has-" + "mw" * 20)[:40] for letter in "
 CROWDS = {
     "1 trainer": (["chainer"], ["cpu"]),
     "3 trainers": (["chainer", "keras-tensorflow", "keras-jax"], ["cpu"]),
-    "3 trainers with long names": (LONG[:3], ["cpu"]),
-    "8 trainers": (["chainer", "keras-tensorflow", "keras-jax", "keras-torch"], ["cpu", "gpu"]),
     "8 trainers in two loops": (["chainer", "keras-jax"], ["cpu", "gpu"], ["stock", "tuned"]),
     "4 trainers with long names in two loops": (LONG[:4], ["cpu"], ["tuned"]),
     "8 trainers with long names": (LONG, ["cpu"]),
-    "8 trainers with long names on two devices": (LONG[:4], ["cpu", "gpu"]),
 }
 """Frameworks, devices and loops."""
 
@@ -119,24 +112,19 @@ def test_each_figure_has_a_caption_and_a_function():
 # --- layout -------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_overlaps_and_nothing_is_cut_off(laid_out):
+def test_nothing_overlaps_is_cut_off_or_smaller_than_7_points(laid_out):
     figure, texts, frames = laid_out
     canvas = figure.bbox
+    assert figure.get_size_inches()[0] in (ONE_COLUMN, TWO_COLUMNS)
     for text, box in texts:
         inside = canvas.x0 <= box.x0 and canvas.y0 <= box.y0 and box.x1 <= canvas.x1 and box.y1 <= canvas.y1
         assert inside, f"{text.get_text()!r} is cut off: {box} in {canvas}"
+        assert text.get_fontsize() >= SMALL == 7 and "$" not in text.get_text(), "exponents would be smaller"
         assert not any(frame.padded(-1).overlaps(box) for frame in frames), f"{text.get_text()!r} covers data"
     for (one, first), (other, second) in combinations(texts, 2):
         assert not first.overlaps(second), f"{one.get_text()!r} overlaps {other.get_text()!r}"
     legends = [legend.get_window_extent() for legend in figure.legends]
     assert not any(frame.overlaps(legend) for frame in frames for legend in legends)
-
-
-def test_figures_have_the_width_of_a_column_or_two_and_type_of_7_points(laid_out):
-    figure, texts, _ = laid_out
-    assert figure.get_size_inches()[0] in (ONE_COLUMN, TWO_COLUMNS)
-    assert all(text.get_fontsize() >= SMALL == 7 for text, _ in texts)
-    assert not any("$" in text.get_text() for text, _ in texts), "exponents would be smaller"
 
 
 def test_every_axis_has_a_title_with_its_unit(laid_out):
@@ -171,7 +159,7 @@ def test_every_phase_has_an_area_of_its_own():
     assert len(set(times.AREAS.values())) == len(times.AREAS)
 
 
-@pytest.mark.parametrize("text", ["a b", "keras-jax on cpu and chainer on cpu: " * 3, "m" * 40, "", "a-" * 30])
+@pytest.mark.parametrize("text", ["keras-jax on cpu and chainer on cpu: " * 3, "m" * 40, ""])
 @pytest.mark.parametrize("width", [0.5, 1.3])
 def test_texts_are_wrapped_to_a_width(text, width):
     lines = wrapped(text, width).split("\n")
@@ -184,15 +172,16 @@ def test_texts_are_wrapped_to_a_width(text, width):
 REDRAW = """
 import pickle, sys, time, datetime
 from pathlib import Path
+from trainmark.plan.figures import known_figures
 from trainmark.report.figures.save import save_figure
-name, source, folder = sys.argv[1:]
-files = [Path(folder, f"{name}.{kind}") for kind in ("pdf", "svg", "png")]
-save_figure(name, pickle.loads(Path(source).read_bytes()), files)
+source, folder = sys.argv[1:]
+for name in known_figures():
+    files = [Path(folder, f"{name}.{kind}") for kind in ("pdf", "svg", "png")]
+    save_figure(name, pickle.loads(Path(source).read_bytes()), files)
 """
 
 
-@pytest.mark.parametrize("name", known_figures())
-def test_figures_are_the_same_each_time_on_any_day_in_any_folder(tmp_path, name, monkeypatch):
+def test_figures_are_the_same_each_time_on_any_day_in_any_folder(tmp_path, monkeypatch):
     """Drawn by another process, whose hashes, time zone and matplotlibrc differ, and whose clock is years ahead."""
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     data = made_up(tmp_path, ["chainer", "keras-jax"])
@@ -204,8 +193,9 @@ def test_figures_are_the_same_each_time_on_any_day_in_any_folder(tmp_path, name,
     scripts = Path(save.__file__).parents[3]
     paths = os.pathsep.join(map(str, (scripts, other)))
     environment = os.environ | {"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LANG": "C", "PYTHONPATH": paths}
-    subprocess.run([sys.executable, "-c", REDRAW, name, source, other], cwd=other, env=environment, check=True)
-    assert saved(tmp_path, name, data) == [(other / f"{name}.{kind}").read_bytes() for kind in FORMATS]
+    subprocess.run([sys.executable, "-c", REDRAW, source, other], cwd=other, env=environment, check=True)
+    for name in known_figures():
+        assert saved(tmp_path, name, data) == [(other / f"{name}.{kind}").read_bytes() for kind in FORMATS], name
 
 
 def test_the_font_is_that_of_matplotlib():
@@ -223,8 +213,8 @@ def test_thousands_of_runs_give_small_files(tmp_path):
 # --- notes, and figures that show nothing -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("note", ["$5 and $6_a", r"$\nosuch{$ and a_b^c"], ids=["mathematics", "no mathematics"])
-def test_a_note_is_not_parsed_as_mathematics(tmp_path, note):
+def test_a_note_is_not_parsed_as_mathematics(tmp_path):
+    note = r"$5 and $6_a, $\nosuch{$ and a_b^c"
     data = data_of(tmp_path, record("a"))
     with mock.patch.object(save, "parity_note", lambda comparisons: note):
         saved(tmp_path, "loss", data)
@@ -238,13 +228,14 @@ def test_a_note_names_what_must_not_be_ranked(tmp_path):
     assert figure.get_supxlabel() == "Not to be ranked:\na on cpu and b on cpu: they are <different>"
 
 
-@pytest.mark.parametrize("name", known_figures())
-def test_a_figure_says_if_all_runs_were_censored(tmp_path, name):
-    figure, shows = draw_figure(name, data_of(tmp_path, diverged("a"), out_of_memory("b")))
-    if name in ("accuracy", "parity"):
-        assert shows, "a diverged run has an accuracy, and its trainer a certificate"
-    else:
-        assert (figure.get_supxlabel(), shows) == (ALL_CENSORED, False)
+def test_a_figure_says_if_all_runs_were_censored(tmp_path):
+    data = data_of(tmp_path, diverged("a"), out_of_memory("b"))
+    for name in known_figures():
+        figure, shows = draw_figure(name, data)
+        if name in ("accuracy", "parity"):
+            assert shows, "a diverged run has an accuracy, and its trainer a certificate"
+        else:
+            assert (figure.get_supxlabel(), shows) == (ALL_CENSORED, False)
 
 
 @pytest.mark.parametrize("name", ["speed_up", "break_even", "time_to_accuracy", "energy", "parity"])
@@ -260,22 +251,22 @@ def test_a_figure_without_values_says_so_in_its_metadata(tmp_path, name):
 # --- published results --------------------------------------------------------------------------------------------
 
 
-def legend_of(figure):
-    return [text.get_text().replace("\n", " ") for legend in figure.legends for text in legend.get_texts()]
+def texts_of(legends):
+    return [text.get_text().replace("\n", " ") for legend in legends for text in legend.get_texts()]
 
 
 def test_published_results_are_drawn_where_they_have_values_and_named_in_the_note(tmp_path):
     data = data_of(tmp_path, record("a"), references=PUBLISHED)
     figure, _ = draw_figure("loss", data)
     old = "published: an old framework on an old GPU"
-    assert legend_of(figure) == ["a on cpu", f"{old} (NaN at 10 epochs)"]
+    assert texts_of(figure.legends) == ["a on cpu", f"{old} (NaN at 10 epochs)"]
     note = figure.get_supxlabel().replace("\n", " ")
     about = "an old framework on an old GPU: a GPU, 2017; a log; median of 10"
     assert note == f"Published results, on other hardware: {about}."
     (line,) = [line for line in figure.axes[0].lines if line.get_marker() == "*"]
     assert next(zip(*line.get_data(), strict=True)) == (2, 0.4) and np.isnan(line.get_ydata()[1])
     figure, _ = draw_figure("training_time", data)
-    assert legend_of(figure) == ["a on cpu", old, "published: another framework"]
+    assert texts_of(figure.legends) == ["a on cpu", old, "published: another framework"]
     assert "another framework: a CPU, year not stated; a table" in figure.get_supxlabel().replace("\n", " ")
     figure, _ = draw_figure("phases", data)
     assert "Published" not in figure.get_supxlabel()
@@ -380,12 +371,14 @@ def test_times_have_a_unit_that_suits_them(drawn, seconds, unit):
     assert axes[1].get_xlabel() == f"training time, {unit}"
 
 
-def test_phases_sum_to_the_wall_time(tmp_path):
-    (axis,) = drawing("phases")(data_of(tmp_path, record("a"))).axes
-    one = record("a")
+@pytest.mark.parametrize("seconds", [0.25, 20.0])
+def test_phases_sum_to_the_wall_time_and_short_ones_are_added_up(drawn, seconds):
+    one = record("a", seconds=seconds)
+    (axis,) = drawn("phases", one)
     ends = [bar.get_x() + bar.get_width() for bar in axis.patches]
     assert max(ends) == pytest.approx(one["wall_seconds"])
-    assert len(axis.patches) == sum(seconds >= 0.01 * one["wall_seconds"] for seconds in one["phases_seconds"].values())
+    long = [phase for phase, taken in one["phases_seconds"].items() if taken >= 0.01 * one["wall_seconds"]]
+    assert len(axis.patches) == len(long) + (len(long) < len(one["phases_seconds"]))
 
 
 def test_speed_ups_have_the_numbers_of_their_table(tmp_path):
@@ -423,11 +416,3 @@ def test_differences_are_drawn_in_the_range_of_their_class(tmp_path):
     (axis,) = drawing("parity")(data).axes
     assert [label.get_text() for label in axis.get_yticklabels()] == ["A, B: bitwise", "A, C: single", "B, C: rounding"]
     assert [x for x, _ in points_of(axis)] == [1e-18, 2e-7, 2e-14]
-
-
-def test_only_the_listed_modules_have_figures():
-    folder = Path(save.__file__).parent
-    for file in folder.glob("*.py"):
-        names = [node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)]
-        typed = [name for name in names if name.removeprefix("draw_") in known_figures() and name.startswith("draw_")]
-        assert bool(typed) == (file.stem in listed.MODULES)

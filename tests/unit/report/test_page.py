@@ -13,19 +13,19 @@ from trainmark.report.machines import machines
 from trainmark.report.sections import energy_gaps
 
 
+def check_page(page):
+    """The cells with a figure; each is computed anew from the records."""
+    return check_figures(page.text, page.records, page.certificates)
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     parities = {("a on cpu", "a on gpu"): "single", ("a on gpu", "b on gpu"): "different"}
-    return Page(tmp_path_factory.mktemp("page"), *experiment(), parities=parities)
-
-
-def test_figures_that_show_nothing_are_left_out(page):
-    assert "Energy of the training by number of epochs" in page.words
-    assert "Training time until the target accuracy was reached" not in page.words
+    return Page(tmp_path_factory.mktemp("page"), *experiment(), parities=parities, drawn=True)
 
 
 def test_every_number_comes_from_records(page):
-    shown = check_figures(page.text, page.records, page.certificates)
+    shown = check_page(page)
     assert {cell["data-statistic"] for cell in shown} >= {"median", "min", "max", "value", "largest", *COMPARISON}
     fields = {cell["data-field"] for cell in shown}
     assert fields >= {"training_seconds", "samples_per_second", "training_joules", "peak_device_mib", "phases.start"}
@@ -57,17 +57,17 @@ def test_a_pair_that_is_different_has_a_warning_and_no_ratio(page):
     assert ratios == ["refused"] * 2
 
 
-def test_the_header_counts_the_runs_by_status(page):
+def test_the_header_counts_the_runs_by_status_and_each_censored_run_has_a_warning(page):
     assert "33 runs: 29 ok, 3 diverged, 1 out of memory. Every number is" in page.words
-
-
-def test_each_censored_run_has_a_warning(page):
-    lost = page.number(framework="b", epochs=3, experiment="e")
     assert page.text.count('<p class="warning">Run') == 4
-    assert (
-        f"Run {lost} (b on cpu, 3 epochs, repeat 1) ran out of memory in epoch 1, phase warm up: 601 MiB" in page.words
-    )
+    lost = f"Run {page.number(framework='b', epochs=3, experiment='e')} (b on cpu, 3 epochs, repeat 1)"
+    assert f"{lost} ran out of memory in epoch 1, phase warm up: 601 MiB" in page.words
     assert "diverged: its loss is inf at step 1." in page.words
+
+
+def no_number_in(page):
+    """Whether a missing number was written where a word belongs."""
+    return re.search(r"\b(nan|None|NaN)\b", re.sub(r"\(nan,|loss is nan|NaN or", "", page.words))
 
 
 def test_a_cell_without_a_number_has_a_word(page):
@@ -78,13 +78,14 @@ def test_a_cell_without_a_number_has_a_word(page):
     for cells in ranges:  # these stay empty below a median that is missing
         rest = rest.replace(cells, "")
     assert not re.search(r"<t[dh][^>]*>\s*</t[dh]>", rest)
-    assert not re.search(r"\b(nan|None|NaN)\b", re.sub(r"\(nan,|loss is nan|NaN or", "", page.words))
+    assert not no_number_in(page)
 
 
-def test_columns_without_any_measurement_are_left_out(page):
+def test_columns_and_figures_without_any_measurement_are_left_out(page):
+    assert "Energy of the training by number of epochs" in page.words
+    assert "Training time until the target accuracy was reached" not in page.words
     first, second = re.findall(r"<section id=\"section-\d\".*?</section>", page.text, re.DOTALL)
-    assert "energy of training, J" in first
-    assert "peak GPU memory, MiB" in first
+    assert "energy of training, J" in first and "peak GPU memory, MiB" in first
     assert "energy of training, J" not in second
     assert "train loss" not in page.text
 
@@ -98,13 +99,11 @@ def row_of(page, number):
 def test_run_numbers_are_positions_in_the_order_of_training(page):
     numbers = [int(name.removeprefix("run-")) for name in page.figures.ids if (name or "").startswith("run-")]
     assert numbers == list(range(1, 34))
-    for number, one in page.records.items():
-        assert one["run"]["id"] in row_of(page, number)
+    assert all(one["run"]["id"] in row_of(page, number) for number, one in page.records.items())
 
 
 def test_a_resumed_run_says_how_often_and_where(page):
-    number = page.number(repeat=8)
-    row = row_of(page, number)
+    row = row_of(page, page.number(repeat=8))
     assert re.search(r"resumed <span [^>]*>2</span> times", row)
     assert "It was resumed on different hardware (h, 2 CPUs of Processor and &lt;g&gt;, 2 CPUs" in row
     assert page.text.count("resumed <span") == 1
@@ -121,20 +120,17 @@ def test_page_works_offline_and_escapes(page):
     assert len(named) == len(set(named))
 
 
-def test_other_settings_are_listed_as_in_the_config(page):
-    """A new setting is therefore in the report without further work; one that is null is left out."""
+def test_settings_are_listed_as_in_the_config_and_link_to_the_network(page):
+    """A new setting is therefore in the report without further work; one that is null is left out.
+
+    Both experiments train the same network, which is shown once: with its picture and table, and above.
+    """
     assert page.words.count("memory_limit_mib 600") == 1
     assert "memory_limit_mib None" not in page.words
     assert page.words.count("architecture mlp-32, 25,450 parameters") == 2
-
-
-def test_settings_link_to_the_network(page):
-    """Both experiments train the same network, which is shown once."""
     assert page.figures.links.count("#model-1") == 2
     assert page.figures.ids.count("model-1") == 1
-    assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 3, (
-        "of picture and table, and above"
-    )
+    assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 3
 
 
 def test_too_few_repeats_for_a_verdict_are_named(page):
@@ -144,35 +140,26 @@ def test_too_few_repeats_for_a_verdict_are_named(page):
 
 def test_sample_reviews_have_a_table_of_scores(tmp_path):
     """Medians over repeats, traceable like every number; a missing score has its reason."""
-    on_texts = {"settings.input": None}
-    scored = [
-        record("a", repeat, changes=on_texts | {"scored_texts": SCORED_TEXTS, "scored_texts.1.probability": score})
-        for repeat, score in enumerate((0.75, 0.9, 0.8125), start=1)
-    ]
-    broken = diverged("b", 1, changes=on_texts | {"scored_texts": SCORED_TEXTS, "scored_texts.0.probability": "NaN"})
-    page = Page(tmp_path, *copy.deepcopy(scored), broken, record("a", 1, experiment="f"))
-    check_figures(page.text, page.records, page.certificates)
-    shown = [cell for cell in page.figures.shown if cell["data-field"].startswith("scored_texts.")]
-    figures = {(cell["data-field"], cell["data-statistic"]): cell.get("data-value") for cell in shown[:6]}
-    assert figures["scored_texts.test.12500", "median"] == "0.8125"
-    assert (figures["scored_texts.test.12500", "min"], figures["scored_texts.test.12500", "max"]) == ("0.75", "0.9")
-    assert page.words.count("Sample reviews") == 1, "none on images"
-    assert "gives to its being positive" in page.words
+    on_texts = {"settings.input": None, "scored_texts": SCORED_TEXTS}
+    scores = enumerate((0.75, 0.9, 0.8125), start=1)
+    scored = [record("a", repeat, changes=on_texts | {"scored_texts.1.probability": score}) for repeat, score in scores]
+    broken = diverged("b", 1, changes=on_texts | {"scored_texts.0.probability": "NaN"})
+    third = SCORED_TEXTS[1] | {"index": 7, "label": 2, "class_name": "mixed"}
+    of_three = record("a", 1, experiment="f", changes={"scored_texts": [*SCORED_TEXTS, third]})
+    page = Page(tmp_path, *copy.deepcopy(scored), broken, of_three, record("a", 1, experiment="g"))
+    shown = [cell for cell in check_page(page) if cell["data-field"].startswith("scored_texts.")]
+    figures = {(cell["data-field"], cell["data-statistic"]): cell["data-value"] for cell in shown[:6]}
+    assert [figures["scored_texts.test.12500", of] for of in ("median", "min", "max")] == ["0.8125", "0.75", "0.9"]
+    assert page.words.count("Sample reviews") == 2, "none on images alone"
+    assert "gives to its being positive" in page.words and "gives to its own class" in page.words
     assert "negative (test text 0) positive (test text 12500)" in page.words
     assert page.words.count("input token ids, as they are stored") == 1
-    assert not re.search(r"\b(nan|None|NaN)\b", re.sub(r"\(nan,|loss is nan|NaN or", "", page.words))
-
-
-def test_sample_texts_of_many_classes_are_scored_by_their_own(tmp_path):
-    third = SCORED_TEXTS[1] | {"index": 7, "label": 2, "class_name": "mixed"}
-    page = Page(tmp_path, record("a", changes={"scored_texts": [*SCORED_TEXTS, third]}))
-    check_figures(page.text, page.records, page.certificates)
-    assert "gives to its own class" in page.words
+    assert not no_number_in(page)
 
 
 def test_one_framework_alone_has_a_page(tmp_path):
     alone = Page(tmp_path, record("a", 1, epochs=1))
-    check_figures(alone.text, alone.records, alone.certificates)
+    check_page(alone)
     assert "1 run: 1 ok. Every number" in alone.words
     assert "Faster or slower?" not in alone.words
     assert 'class="warning"' not in alone.text
@@ -185,7 +172,7 @@ def test_both_loops_of_a_framework_are_told_apart_throughout_the_page(tmp_path):
     target = {"settings.experiment.target_accuracy": 0.5}
     records = [record("a", repeat, loop=loop, changes=target) for repeat in range(1, 8) for loop in ("stock", "tuned")]
     both = Page(tmp_path, *records, diverged("a", 8, loop="tuned"))
-    check_figures(both.text, both.records, both.certificates)
+    check_page(both)
     assert both.summary["title"] == "a on cpu, stock and tuned"
     assert both.summary["compared"][0]["loops"] == ["stock", "tuned"]
     assert "a tuned on cpu takes" in both.summary["answers"][0]["sentence"]
@@ -202,13 +189,6 @@ def test_a_page_of_stock_loops_alone_has_no_column_for_them(page):
     assert "tuned" not in page.words
 
 
-def test_different_code_and_machines_have_a_warning(tmp_path):
-    other = {"provenance.code.modules": {"trainmark.training.run": "f" * 16}, "provenance.cpu_model": "Other"}
-    mixed = Page(tmp_path, record("a", 1), record("a", 2, changes=other))
-    warnings = re.findall(r'<p class="warning">(.*?)</p>', mixed.text, re.DOTALL)
-    assert [warning.split()[0] for warning in warnings] == ["Different", "The"]
-
-
 def test_runs_that_waited_for_data_have_a_warning_a_mark_and_no_verdict(tmp_path):
     """What the loader did is a number like any other; inputs in memory have none."""
     settings = {
@@ -222,7 +202,7 @@ def test_runs_that_waited_for_data_have_a_warning_a_mark_and_no_verdict(tmp_path
     ]
     in_memory = [record(name, repeat, experiment="f") for repeat in range(1, 7) for name in "ab"]
     page = Page(tmp_path, *waited, *in_memory)
-    shown = check_figures(page.text, page.records, page.certificates)
+    shown = check_page(page)
     first, second = re.findall(r"<section id=\"section-\d\".*?</section>", page.text, re.DOTALL)
     (warning,) = re.findall(r'<p class="warning">(Waited.*?)</p>', first)
     assert warning.startswith("Waited for data: a on cpu for 62 % of the time (runs ")
@@ -258,7 +238,7 @@ def test_further_questions_have_small_tables_whose_numbers_come_from_records(tmp
         for i in range(1, 8)
     ]
     page = Page(tmp_path, *records)
-    shown = check_figures(page.text, page.records, page.certificates)
+    shown = check_page(page)
     statistics = {cell["data-statistic"] for cell in shown}
     names = ("target_reached", "target_seconds", "target_low", "target_high")
     assert statistics >= {*names, "break_even_epochs", "break_even_low", "break_even_high"}
@@ -273,7 +253,7 @@ def test_the_share_of_the_peak_has_small_tables_whose_numbers_come_from_records(
     """Of the runs with the most epochs; the machine's peak is that of any run."""
     records = [with_peak(record(name, epochs=n), p) for name, p in (("a", 1e11), ("b", 2e11)) for n in (1, 2)]
     page = Page(tmp_path, *records)
-    shown = check_figures(page.text, page.records, page.certificates)
+    shown = check_page(page)
     fields = {(cell["data-field"], cell["data-statistic"]): cell["data-value"] for cell in shown}
     assert fields["peak_gflop_per_second", "max"] == "200.0"
     assert fields["memory_gb_per_second", "max"] == "25.0"
@@ -286,38 +266,28 @@ def test_the_share_of_the_peak_has_small_tables_whose_numbers_come_from_records(
 
 # --- energy -------------------------------------------------------------------------------------------------------
 
-NO_COUNTER = "this machine has no energy counter"
+NO_COUNTER = "not measured (this machine has no energy counter)"
+OTHER = {"energy.reason": "other"}
 
 
-def test_energy_that_no_run_measured_has_one_sentence(tmp_path):
-    _, runs = written_tables(tmp_path, record("a", 1), record("a", 2))
-    assert energy_gaps(runs) == [f"Energy: not measured ({NO_COUNTER})."]
-
-
-def test_energy_that_one_device_lacks_names_the_device(tmp_path):
-    _, runs = written_tables(
-        tmp_path, record("a", 1), record("a", 2), record("a", 1, device="gpu", changes=MEASURED), record("b", 1)
-    )
-    assert energy_gaps(runs) == [f"Energy of the cpu runs: not measured ({NO_COUNTER})."]
-
-
-def test_energy_that_some_runs_lack_names_them_with_each_reason(tmp_path):
-    _, runs = written_tables(
-        tmp_path,
-        record("a", 1, changes=MEASURED),
-        record("a", 2),
-        record("a", 3),
-        record("a", 4, changes={"energy.reason": "other"}),
-    )
-    assert energy_gaps(runs) == [
-        f"Energy of runs 2-3: not measured ({NO_COUNTER}).",
-        "Energy of run 4: not measured (other).",
-    ]
-
-
-def test_energy_that_all_runs_measured_has_no_sentence(tmp_path):
-    _, runs = written_tables(tmp_path, record("a", 1, changes=MEASURED))
-    assert energy_gaps(runs) == []
+@pytest.mark.parametrize(
+    ("records", "sentences"),
+    [
+        ([record("a", 1), record("a", 2)], [f"Energy: {NO_COUNTER}."]),
+        (
+            [record("a", 1), record("a", 2), record("a", 1, device="gpu", changes=MEASURED), record("b", 1)],
+            [f"Energy of the cpu runs: {NO_COUNTER}."],
+        ),
+        (
+            [record("a", 1, changes=MEASURED), record("a", 2), record("a", 3), record("a", 4, changes=OTHER)],
+            [f"Energy of runs 2-3: {NO_COUNTER}.", "Energy of run 4: not measured (other)."],
+        ),
+        ([record("a", 1, changes=MEASURED)], []),
+    ],
+    ids=["by none", "by one device", "by some runs", "by all"],
+)
+def test_energy_that_was_not_measured_is_named(tmp_path, records, sentences):
+    assert energy_gaps(written_tables(tmp_path, *records)[1]) == sentences
 
 
 # --- machines -----------------------------------------------------------------------------------------------------
@@ -325,33 +295,22 @@ def test_energy_that_all_runs_measured_has_no_sentence(tmp_path):
 
 def test_runs_of_one_machine_and_framework_are_one_row_with_all_their_jobs_and_cpus(tmp_path):
     def job(repeat, job_id, cpus):
-        scheduler = {"name": "slurm", "job_id": job_id}
-        return record(
-            "a",
-            repeat,
-            changes={"provenance.scheduler": scheduler, "sessions.0.cpus": cpus, "provenance.threads": len(cpus)},
-        )
+        changes = {"sessions.0.cpus": cpus, "provenance.threads": len(cpus)}
+        return record("a", repeat, changes=changes | {"provenance.scheduler": {"name": "slurm", "job_id": job_id}})
 
     _, runs = written_tables(tmp_path, job(1, "7", [2, 3]), job(2, "8", [0, 1]), job(3, "7", [0, 1]), record("b"))
-    first, second = machines(runs)
-    assert (first["framework"], first["runs"], first["cpus"], first["jobs"]) == (
-        "a",
-        "1 2 3",
-        "0-1 or 2-3",
-        "slurm 7, 8",
-    )
-    assert (second["framework"], second["runs"], second["jobs"]) == ("b", "4", "")
+    rows = [tuple(row[key] for key in ("framework", "runs", "cpus", "jobs")) for row in machines(runs)]
+    assert rows == [("a", "1 2 3", "0-1 or 2-3", "slurm 7, 8"), ("b", "4", "0-1", "")]
 
 
 @pytest.mark.parametrize(
     ("commit", "clean", "text"),
     [
-        (None, None, "trainmark 0.1.0, outside git"),
-        ("0123456789abcdef", True, "trainmark 0.1.0, commit 0123456789ab digest"),
-        ("0123456789abcdef", False, "trainmark 0.1.0, commit 0123456789ab with uncommitted changes digest"),
+        (None, None, "outside git"),
+        ("0123456789abcdef", True, "commit 0123456789ab"),
+        ("0123456789abcdef", False, "commit 0123456789ab with uncommitted changes"),
     ],
 )
 def test_machines_name_the_code_and_whether_it_was_committed(tmp_path, commit, clean, text):
     page = Page(tmp_path, record("a", changes={"provenance.git_commit": commit, "provenance.git_clean": clean}))
-    assert text in page.words
-    assert f"digest {'c' * 16}" in page.words
+    assert f"trainmark 0.1.0, {text} digest {'c' * 16}" in page.words

@@ -19,18 +19,10 @@ from records_for_tests import (
     written_tables,
 )
 
-from trainmark.errors import RecordError
 from trainmark.records.record import PHASES
 from trainmark.tables import tables
 from trainmark.tables.curves import curves_table
 from trainmark.tables.peaks import PEAK_METRICS, machine_peaks
-
-
-@pytest.fixture
-def runs_of(tmp_path):
-    """A function that gives the table of the runs of these records."""
-    return lambda *records: written_tables(tmp_path, *records)[1]
-
 
 # --- one row per run ----------------------------------------------------------------------------------------------
 
@@ -45,15 +37,11 @@ def test_runs_keep_their_order_and_are_numbered_by_the_order_of_training(tmp_pat
     assert runs["record_sha256"].str.fullmatch("[0-9a-f]{64}").all()
 
 
-def test_a_run_that_is_planned_and_has_no_record_is_refused(tmp_path):
-    with pytest.raises(RecordError, match="there is no such record"):
-        tables.read_records(tmp_path, ["nobody"])
-
-
 def test_a_run_has_every_metric_and_phase(runs_of):
     runs = runs_of(record(device="gpu", epochs=3, seconds=0.5))
     (run,) = tables.rows_of(runs)
     assert {*tables.METRICS, *tables.PHASE_METRICS} <= run.keys()
+    assert run["train_loss"] is run["diverged_step"] is run["scheduler"] is None
     assert run["training_seconds"] == 0.5 + 3 * 0.5
     assert run["samples_per_second"] == 1438 / 0.5
     assert run["peak_device_mib"] == 64.25
@@ -63,40 +51,33 @@ def test_a_run_has_every_metric_and_phase(runs_of):
 def test_a_censored_run_says_how_it_ended(runs_of):
     first, second = tables.rows_of(runs_of(diverged("a", kind="inf"), out_of_memory("b")))
     assert (first["status"], first["diverged_kind"], first["diverged_step"]) == ("diverged", "inf", 1)
-    assert first["out_of_memory_phase"] is None
-    assert first["test_loss"] == math.inf
-    assert (second["status"], second["out_of_memory_phase"], second["out_of_memory_epoch"]) == (
-        "out_of_memory", "warm_up", 1,
-    )  # fmt: skip
-    assert "601 MiB" in second["out_of_memory_message"]
-    assert second["training_seconds"] is None
+    assert first["out_of_memory_phase"] is None and first["test_loss"] == math.inf
+    ended = [second[key] for key in ("status", "out_of_memory_phase", "out_of_memory_epoch", "training_seconds")]
+    assert ended == ["out_of_memory", "warm_up", 1, None] and "601 MiB" in second["out_of_memory_message"]
 
 
 def test_a_run_that_was_resumed_elsewhere_names_its_machines(runs_of):
-    same, host, gpu = runs_of(
-        record("a", changes={"sessions": [session("h"), session("h")], "resumes": 1}),
-        record("b", changes={"sessions": [session("h"), session("g"), session("h")], "resumes": 2}),
-        record("c", changes={"sessions": [session("h", "GPU-1"), session("h", "GPU-2")], "resumes": 1}),
-    ).to_dict("records")
+    def resumed(name, *sessions):
+        return record(name, changes={"sessions": list(sessions), "resumes": len(sessions) - 1})
+
+    runs = runs_of(
+        resumed("a", session("h"), session("h")),
+        resumed("b", session("h"), session("g"), session("h")),
+        resumed("c", session("h", "GPU-1"), session("h", "GPU-2")),
+        resumed("d", session(cpus=[1]), session(cpus=[0, 1])),
+    )
     cpus = "2 CPUs of Processor"
-    assert (same["machines"], same["session_machines"], same["resumes"]) == (1, f"h, {cpus}", 1)
-    assert (host["machines"], host["session_machines"], host["resumes"]) == (2, f"h, {cpus} and g, {cpus}", 2)
-    assert (gpu["machines"], gpu["session_machines"]) == (2, f"h, GPU-1, {cpus} and h, GPU-2, {cpus}")
-
-
-def test_a_run_that_was_resumed_with_more_cpus_has_two_machines(runs_of):
-    (run,) = runs_of(
-        record("a", changes={"sessions": [session(cpus=[1]), session(cpus=[0, 1])], "resumes": 1}),
-    ).to_dict("records")
-    assert (run["machines"], run["session_machines"]) == (2, "h, 1 CPU of Processor and h, 2 CPUs of Processor")
+    assert list(runs["session_machines"]) == [
+        f"h, {cpus}", f"h, {cpus} and g, {cpus}", f"h, GPU-1, {cpus} and h, GPU-2, {cpus}",
+        f"h, 1 CPU of Processor and h, {cpus}",
+    ]  # fmt: skip
+    assert list(runs["machines"]) == [1, 2, 2, 2]
+    assert list(runs["resumes"]) == [1, 2, 1, 1]
 
 
 def test_a_run_says_where_and_with_what_it_was_trained(runs_of):
-    job = {
-        "provenance.scheduler": {"name": "slurm", "job_id": "7"},
-        "sessions.0.cpus": [0, 1, 2, 5],
-        "provenance.threads": 4,
-    }
+    job = {"provenance.scheduler": {"name": "slurm", "job_id": "7"}}
+    job |= {"sessions.0.cpus": [0, 1, 2, 5], "provenance.threads": 4}
     gpu = {"provenance.gpu": {"uuid": "GPU-1", "reason": "NVML is not there"}}
     no_name = {"provenance.environment.name": None}
     (run,) = runs_of(record("a", device="gpu", changes=job | gpu | no_name)).to_dict("records")
@@ -114,7 +95,8 @@ def test_tables_survive_their_file(tmp_path):
     again = pd.read_parquet(tmp_path / "runs.parquet")
     assert tables.rows_of(again) == tables.rows_of(runs)
     pd.testing.assert_frame_equal(tables.summary_table(again), tables.summary_table(runs))
-    assert list(pd.read_parquet(tmp_path / "curves.parquet").columns) == list(curves_table(by_path).columns)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "curves.parquet"), curves_table(by_path))
+    assert curves_table(by_path).dtypes[["test_loss", "epoch"]].tolist() == ["float64", "int64"]
 
 
 # --- one row per run and epoch ------------------------------------------------------------------------------------
@@ -132,14 +114,6 @@ def test_curves_have_a_row_per_epoch_and_none_for_a_run_without_epochs(tmp_path)
     assert list(of_a["part"]) == ["warm_up", "steady", "steady"]
     assert list(of_a["train_loss"].dropna()) == [0.25]
     assert of_c["test_loss"].isna().all()
-
-
-def test_curves_of_runs_without_any_epoch_have_their_columns(tmp_path):
-    by_path, _ = written_tables(tmp_path, out_of_memory("a"))
-    curves = curves_table(by_path)
-    assert curves.empty
-    assert curves["test_loss"].dtype == "float64"
-    assert curves["epoch"].dtype == "int64"
 
 
 def test_evaluations_within_epochs_stand_between_the_epochs(tmp_path):
@@ -164,8 +138,9 @@ def test_evaluations_within_epochs_stand_between_the_epochs(tmp_path):
 
 
 def test_summary_leaves_censored_runs_out_of_medians_and_counts_them(runs_of):
+    energy = {"energy": {"training_joules": 8.0, "source": "rapl", "reason": None}}
     runs = runs_of(
-        record("a", 1, loss=0.5, seconds=1.0),
+        record("a", 1, loss=0.5, seconds=1.0, changes=energy),
         record("a", 2, loss=0.7, seconds=5.0),
         diverged("a", 3, seconds=0.1),
         out_of_memory("a", 4),
@@ -175,12 +150,7 @@ def test_summary_leaves_censored_runs_out_of_medians_and_counts_them(runs_of):
     assert (row["test_loss_median"], row["test_loss_min"], row["test_loss_max"]) == pytest.approx((0.6, 0.5, 0.7))
     assert row["steady_epoch_seconds_median"] == 3.0
     assert row["run_numbers"] == "1 2 3 4"
-
-
-def test_a_median_skips_runs_without_the_value(runs_of):
-    with_energy = {"energy": {"training_joules": 8.0, "source": "rapl", "reason": None}}
-    (row,) = tables.summary_table(runs_of(record("a", 1), record("a", 2, changes=with_energy))).to_dict("records")
-    assert row["training_joules_median"] == row["training_joules_min"] == 8.0
+    assert row["training_joules_median"] == row["training_joules_min"] == 8.0, "of the run that measured it"
 
 
 def test_phases_are_summed_up_like_any_metric(runs_of):
@@ -197,24 +167,11 @@ def test_summary_counts_the_versions_of_the_code_of_a_section(runs_of):
 
 
 def test_a_value_that_no_run_has_is_an_empty_cell_of_the_csv_file(runs_of):
-    runs = runs_of(
-        record("a", epochs=1), diverged("b", kind="inf"), out_of_memory("c"), diverged("d", 1), out_of_memory("d", 2)
-    )
-    ok, inf, memory, both = csv.DictReader(io.StringIO(tables.summary_table(runs).to_csv(index=False)))
+    runs = runs_of(record("a", epochs=1), diverged("b", kind="inf"), out_of_memory("c"))
+    ok, inf, memory = csv.DictReader(io.StringIO(tables.summary_table(runs).to_csv(index=False)))
     assert ok["test_loss_median"] == "0.5"
     assert ok["train_loss_median"] == ok["steady_epoch_seconds_max"] == ""
-    assert inf["test_loss_median"] == memory["training_seconds_median"] == both["training_seconds_median"] == ""
-
-
-def test_select_group_gives_one_section(runs_of):
-    runs = runs_of(record("a"), record("a", experiment="f"), record("a", dataset="other"))
-    assert list(tables.select_group(runs, ["f", "mnist-mlp-flux", "digits"])["experiment"]) == ["f"]
-
-
-def test_rows_have_none_for_missing_values(runs_of):
-    (row,) = tables.rows_of(runs_of(record("a")))
-    assert row["train_loss"] is row["diverged_step"] is row["scheduler"] is row["gpu"] is None
-    assert row["number"] == 1
+    assert inf["test_loss_median"] == memory["training_seconds_median"] == ""
 
 
 # --- peaks --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from records_for_tests import certificates_of, changed, disturbed, record, streamed, written_tables
+from records_for_tests import certificates_of, changed, disturbed, record, streamed
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.statistics import trimmed_mean_and_deviation
@@ -20,30 +20,26 @@ def with_curve(framework, repeat, accuracies, **changes):
     return changed(one, {"result.test_accuracy": accuracies[-1]})
 
 
-def runs_of(folder, *records):
-    return written_tables(folder, *records)[1]
-
-
-def test_the_target_is_reached_at_the_first_evaluation_that_has_it(tmp_path):
+def test_the_target_is_reached_at_the_first_evaluation_that_has_it(runs_of):
     """Even if later ones fall below it. Times hold the first step, as in the table of runs."""
-    runs = runs_of(tmp_path, with_curve("a", 1, [0.5, 0.8, 0.7]), with_curve("a", 2, [0.5, 0.6, 0.7]), record("b"))
+    runs = runs_of(with_curve("a", 1, [0.5, 0.8, 0.7]), with_curve("a", 2, [0.5, 0.6, 0.7]), record("b"))
     first_step = runs["first_step_seconds"].iloc[0]
     assert runs["target_seconds"].tolist() == pytest.approx([first_step + 2.0, np.nan, np.nan], nan_ok=True)
     assert runs["target_epochs"].tolist() == pytest.approx([2, np.nan, np.nan], nan_ok=True)
     assert runs["target_accuracy"].tolist() == pytest.approx([0.8, 0.8, np.nan], nan_ok=True)
 
 
-def test_an_evaluation_within_an_epoch_counts(tmp_path):
+def test_an_evaluation_within_an_epoch_counts(runs_of):
     one = streamed(record("a", changes=TARGET), evaluation_steps=9)
     one["step_evaluations"][0]["accuracy"] = 0.9
-    runs = runs_of(tmp_path, changed(one, {}))
+    runs = runs_of(changed(one, {}))
     assert runs["target_epochs"].iloc[0] == 0.75
 
 
-def test_the_median_counts_runs_that_never_get_there(tmp_path):
+def test_the_median_counts_runs_that_never_get_there(runs_of):
     """Of 7 runs 4 reach the target, after 1, 2, 3 and 4 epochs: the median is the 4th, and that of these 4 is 2.5."""
     curves = [[0.5] * (i - 1) + [0.8] * (5 - i) for i in (1, 2, 3, 4)] + [[0.5] * 4] * 3
-    runs = runs_of(tmp_path, *(with_curve("a", i, curve) for i, curve in enumerate(curves, start=1)))
+    runs = runs_of(*(with_curve("a", i, curve) for i, curve in enumerate(curves, start=1)))
     (row,) = rows_of(targets_table(runs))
     assert (row["runs"], row["reached"]) == (7, 4)
     assert row["seconds"] == pytest.approx(runs["target_seconds"].max())
@@ -51,21 +47,21 @@ def test_the_median_counts_runs_that_never_get_there(tmp_path):
     assert row["epochs_mean"] is None, "unless all reach it"
 
 
-def test_if_most_never_get_there_the_median_is_missing(tmp_path):
+def test_if_most_never_get_there_the_median_is_missing(runs_of):
     curves = [[0.8, 0.8]] + [[0.5, 0.5]] * 5
-    (row,) = rows_of(targets_table(runs_of(tmp_path, *(with_curve("a", i, c) for i, c in enumerate(curves, start=1)))))
+    (row,) = rows_of(targets_table(runs_of(*(with_curve("a", i, c) for i, c in enumerate(curves, start=1)))))
     assert (row["seconds"], row["reached"]) == (None, 1)
-    (row,) = rows_of(targets_table(runs_of(tmp_path / "none", with_curve("a", 1, [0.5]))))
+    (row,) = rows_of(targets_table(runs_of(with_curve("a", 1, [0.5]))))
     assert (row["seconds"], row["low"], row["high"], row["reached"]) == (None, None, None, 0)
 
 
-def test_equal_times_have_a_median_at_the_start_of_an_interval_without_end(tmp_path):
-    (row,) = rows_of(targets_table(runs_of(tmp_path, *(with_curve("a", i, [0.5, 0.8]) for i in range(1, 7)))))
+def test_equal_times_have_a_median_at_the_start_of_an_interval_without_end(runs_of):
+    (row,) = rows_of(targets_table(runs_of(*(with_curve("a", i, [0.5, 0.8]) for i in range(1, 7)))))
     assert row["low"] == row["seconds"] == pytest.approx(2.5) and row["high"] == np.inf
 
 
-def test_without_a_target_the_table_is_empty(tmp_path):
-    assert targets_table(runs_of(tmp_path, record("a"))).empty
+def test_without_a_target_the_table_is_empty(runs_of):
+    assert targets_table(runs_of(record("a"))).empty
 
 
 def test_epochs_are_summarised_as_in_mlperf():
@@ -75,54 +71,49 @@ def test_epochs_are_summarised_as_in_mlperf():
     assert trimmed_mean_and_deviation([1.0, 2.0]) == (None, None)
 
 
-def test_the_epochs_to_the_target_are_summarised_by_the_same_function(tmp_path):
+def test_the_epochs_to_the_target_are_summarised_by_the_same_function(runs_of):
     epochs = [16, 14, 16, 17, 16, 16, 15, 16, 15, 16]
     curves = [[0.5] * (one - 1) + [0.9] * (18 - one) for one in epochs]
-    (row,) = rows_of(targets_table(runs_of(tmp_path, *(with_curve("a", i, c) for i, c in enumerate(curves, start=1)))))
+    (row,) = rows_of(targets_table(runs_of(*(with_curve("a", i, c) for i, c in enumerate(curves, start=1)))))
     assert (row["epochs_mean"], round(row["epochs_deviation"], 2)) == (15.75, 0.43)
 
 
-def compared(folder, *records):
-    runs = runs_of(folder, *records)
-    table = comparisons_table(runs, certificates_of(runs))
-    return {row["metric"]: row for row in rows_of(table)}
+def compared(runs):
+    """The rows of the comparison by metric; every two trainers are certified."""
+    return {row["metric"]: row for row in rows_of(comparisons_table(runs, certificates_of(runs)))}
 
 
-def test_times_to_accuracy_get_a_verdict_at_the_most_epochs(tmp_path):
+def test_times_to_accuracy_get_a_verdict_at_the_most_epochs(runs_of):
     records = [
         with_curve(name, repeat, [0.5] * late + [0.8] * (epochs - late))
         for epochs in (6, 7)
         for repeat in range(1, 7)
         for name, late in (("a", 1), ("b", 3 + repeat % 2))
     ]
-    runs = runs_of(tmp_path, *records)
+    runs = runs_of(*records)
     rows = rows_of(comparisons_table(runs, certificates_of(runs)).query("metric == 'target_seconds'"))
     assert [(row["epochs"], row["verdict"], row["pairs"]) for row in rows] == [(7, "slower", 6)]
 
 
-def test_a_verdict_on_them_is_withheld_if_a_run_never_gets_there(tmp_path):
+def test_a_verdict_on_them_is_withheld_if_a_run_never_gets_there(runs_of):
     records = [with_curve(name, repeat, [0.5, 0.8]) for repeat in range(1, 7) for name in "ab"]
     records.append(with_curve("a", 7, [0.5, 0.5]))
     records.append(with_curve("b", 7, [0.5, 0.8]))
-    row = compared(tmp_path, *records)["target_seconds"]
+    row = compared(runs_of(*records))["target_seconds"]
     assert row["verdict"] == "withheld: in 1 of 7 pairs a run never reached the target accuracy"
     assert row["ratio"] is None
 
 
 @pytest.mark.parametrize("dropout", [True, False])
-def test_losses_and_accuracies_get_a_verdict_where_dropout_masks_differ(tmp_path, dropout):
+def test_losses_and_accuracies_get_a_verdict_where_dropout_masks_differ(runs_of, dropout):
     """Disturbed runs count here: they are slow, but no worse."""
+    changes = {"settings.dropout": dropout} | disturbed(foreign_seconds=1.0)
     records = [
-        record(
-            name,
-            repeat,
-            loss=loss + repeat / 100,
-            changes={"settings.dropout": dropout} | disturbed(foreign_seconds=1.0),
-        )
+        record(name, repeat, loss=loss + repeat / 100, changes=changes)
         for repeat in range(1, 8)
         for name, loss in (("a", 0.5), ("b", 0.7))
     ]
-    rows = compared(tmp_path, *records)
+    rows = compared(runs_of(*records))
     assert ("test_loss" in rows) == ("test_accuracy" in rows) == dropout
     if dropout:
         assert (rows["test_loss"]["verdict"], rows["test_accuracy"]["verdict"]) == ("higher", "not distinguishable")

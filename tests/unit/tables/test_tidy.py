@@ -103,11 +103,9 @@ def test_trainers_that_are_not_certified_have_no_speed_up(made):
     [
         ("cpu", {"cpu_hour": 0.1}, 0.2),
         ("gpu", {"cpu_hour": 0.1, "gpu_hour": 2.0}, 2.2),
-        ("gpu", {"gpu_hour": 2.0}, 2.0),
         ("cpu", {"gpu_hour": 2.0}, 0.0),
         ("cpu", {"cpu_hour": 0.1, "kilowatt_hour": 0.3}, 0.2 + 0.3 * 2),
         ("cpu", {"currency": "EUR"}, None),
-        ("cpu", {}, None),
     ],
 )
 def test_a_run_of_an_hour_on_two_cpus_costs(device, prices, expected):
