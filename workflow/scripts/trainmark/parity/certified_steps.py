@@ -83,7 +83,7 @@ class Stage:
     restart_each_step: reset to the initial weights before every step.
     also_as_epoch: also run the first EPOCH_STEPS steps as a single epoch, as runs do; this reveals a wrong batch order
         or state that is lost between steps.
-    perturb_weights: start from slightly changed initial weights; the final weights are not stored.
+    perturb_weights: start from slightly changed initial weights; neither the final weights nor an evaluation is stored.
     check_updates: compare every update with the numpy rule; not needed for stages that do not affect the class.
     """
 
@@ -234,11 +234,7 @@ def _trace_stage(adapter: Adapter, training: CertifiedTraining, stage: Stage, st
         weights.append(Sketches.of(final))
         if stage.check_updates:
             updates.append(check.check_step(gradient, final))
-    evaluation = adapter.activations("test", np.arange(len(training.splits["test"][1])), training=False)
-    # `predict`, from which runs compute their accuracy, is tested in the simplest stages only: it is compiled
-    # separately.
-    logits = adapter.predict("test") if stage.restart_each_step else evaluation[training.architecture.output]
-    adapter.check_precision("prediction", {training.architecture.output: logits})
+    evaluation, logits = (None, None) if stage.perturb_weights else _evaluate(adapter, training, stage)
     return StageTrace(
         rule=optimizer.rule,
         losses=np.array(losses, np.float64),
@@ -250,10 +246,21 @@ def _trace_stage(adapter: Adapter, training: CertifiedTraining, stage: Stage, st
         activations=activations,
         gradients=tuple(gradients),
         weights=tuple(weights),
-        evaluation=_sketch_checked(adapter, "output", evaluation),
+        evaluation=evaluation,
         logits=logits,
         final={} if stage.perturb_weights else final,
     )
+
+
+def _evaluate(adapter: Adapter, training: CertifiedTraining, stage: Stage) -> tuple[Sketches, np.ndarray]:
+    """Return (outputs of every node, output of the last one) for the test samples."""
+    outputs = adapter.activations("test", np.arange(len(training.splits["test"][1])), training=False)
+    output = training.architecture.output
+    # `predict`, from which runs compute their accuracy, is tested in the simplest stages only: it is compiled
+    # separately.
+    logits = adapter.predict("test") if stage.restart_each_step else outputs[output]
+    adapter.check_precision("prediction", {output: logits})
+    return _sketch_checked(adapter, "output", outputs), logits
 
 
 def _sketch_checked(adapter: Adapter, what: str, arrays: Mapping[str, np.ndarray]) -> Sketches:

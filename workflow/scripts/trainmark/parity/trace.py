@@ -40,8 +40,8 @@ class StageTrace:
     activations: outputs of every node in the first step, "input" first.
     gradients: gradients of each step.
     weights: weights after each step.
-    evaluation: outputs of every node for the evaluation samples, after the last step.
-    logits: output of the last node for these samples, in full.
+    evaluation: outputs of every node for the evaluation samples, after the last step; None for perturbed copies.
+    logits: output of the last node for these samples, in full; None for perturbed copies.
     final: weights after the last step, in full; empty for perturbed copies.
 
     `evaluation`, `logits` and `final` are None in a stage that was cut (see `until`), and so is `epoch_weights` if the
@@ -152,7 +152,7 @@ def _result_of(epochs: EpochTrace | None, rate: str, name: str) -> TrainingResul
 def _pack_stage(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict:
     """Return the part of a stage that goes to JSON; add its arrays to `arrays`, under the stage's name."""
     assert stage.final is not None  # only a comparison cuts stages
-    arrays |= {f"{name}/{key}": getattr(stage, key) for key in ARRAYS}
+    arrays |= {f"{name}/{key}": getattr(stage, key) for key in ARRAYS if getattr(stage, key) is not None}
     arrays |= {f"{name}/final/{key}": array for key, array in stage.final.items()}
     sketches = {key: [getattr(stage, key)] for key in SINGLE_SKETCHES if getattr(stage, key) is not None}
     sketches |= {key: list(getattr(stage, key)) for key in STEP_SKETCHES}
@@ -210,7 +210,7 @@ def _unpack_stage(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> 
         for key, by_step in packed["shapes"].items()
     }
     fields: dict[str, Any] = {
-        **{key: arrays[f"{name}/{key}"] for key in ARRAYS},
+        **{key: arrays.get(f"{name}/{key}") for key in ARRAYS},
         **{key: sketches[key][0] if key in sketches else None for key in SINGLE_SKETCHES},
         **{key: sketches[key] for key in STEP_SKETCHES},
     }
