@@ -451,7 +451,7 @@ RATES = {rule: [(("learning_rate", rate),) for rate in (0.02, 0.005)] for rule i
 
 def test_the_rates_of_a_feed_are_the_constants_of_its_epoch(built, rule):
     """The training is that of numpy with the same constants in each epoch."""
-    adapter, _, reference, images, labels = built("float64", rule, fresh=True)  # its rates may not be in its state
+    adapter, _, reference, images, labels = built("float64", rule)
     for epoch, rates in enumerate(RATES[rule]):
         order = np.random.default_rng(epoch).permutation(10)
         reference.constants |= dict(rates)
@@ -462,6 +462,8 @@ def test_the_rates_of_a_feed_are_the_constants_of_its_epoch(built, rule):
         exact = tolerances(adapter, "float64") == TOLERANCE["float64"]
         near = {"rtol": 1e-11, "atol": 1e-12} if exact else {"rtol": 1e-3, "atol": 1e-4}
         np.testing.assert_allclose(array, reference.weights[name], err_msg=name, **near)
+    constants = OPTIMIZERS[rule].as_dict()  # for the tests after this one, since rates may not be part of the state
+    adapter.train_epoch(replace(feed(range(10), 5), rates=tuple((key, constants[key]) for key, _ in RATES[rule][0])))
 
 
 def test_rates_equal_to_the_constants_change_nothing(built, rule):
@@ -749,8 +751,10 @@ def test_a_steps_loss_and_gradients_match_their_definitions(observed):
         np.testing.assert_allclose(found, (high - low) / 2e-6, rtol=1e-4, atol=1e-7, err_msg=name)
 
 
-def test_updates_follow_the_rule(observed, rule):
+def test_updates_follow_the_rule(observed, rule, framework, request):
     """Over three steps, with the adapter's own gradients."""
+    if framework.startswith("keras-") and request.node.callspec.params["observed"] == "images" and rule != "adam":
+        pytest.skip("Keras's rules know no layers, so the network of images is trained with adam alone")
     adapter, architecture, _, _, weights, _ = observed(rule)
     constants = OPTIMIZERS[rule].as_dict()
     update, states = UPDATE_RULES[constants.pop("rule")], {name: {} for name in weights}

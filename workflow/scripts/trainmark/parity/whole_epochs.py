@@ -26,7 +26,8 @@ MIN_STEPS = 30
 """Minimum number of steps to train; as many epochs are trained as they take."""
 
 SECOND_EPOCH_BATCHES = 8
-"""Number of batches of the second epoch to train if the first epoch already has MIN_STEPS steps."""
+"""Number of batches of the second epoch to train if the first epoch already has MIN_STEPS steps; half of those of the
+first at most."""
 
 MAX_VALUES = 10**10
 """Maximum number of layer output values in an epoch. Of a larger epoch, batches spread over it are trained."""
@@ -132,7 +133,7 @@ def certified_feeds(
     more_epochs = [feed(epoch) for epoch in range(2, epochs + 1)]
     if more_epochs:
         return (first, *more_epochs)
-    return first, spread_batches(feed(2), min(SECOND_EPOCH_BATCHES, first.steps))
+    return first, spread_batches(feed(2), min(SECOND_EPOCH_BATCHES, ceil(first.steps / 2)))
 
 
 def is_large(architecture: Architecture) -> bool:
