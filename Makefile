@@ -15,12 +15,12 @@ PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-ve
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 # Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
 PYTEST := python -m pytest -n 2 --durations=30
-QUICK := -m "not parity and not faults and not adversary and not benchmarks and not real_data and not gpu \
+QUICK := -m "not slow and not parity and not faults and not adversary and not benchmarks and not real_data and not gpu \
   and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
-.PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-parity test-faults test-adversary \
-  test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
+.PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-slow test-parity test-faults \
+  test-adversary test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
   bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs bench-steps \
   bench-loops bench-own bench-narrow bench-start bench-cluster bench-matrices bench-workflow lock gpu-bundle prepare images
 
@@ -78,6 +78,9 @@ coverage: $(VENV)/.installed-dev ## which lines of workflow/scripts `make test` 
 # One test after the other: each takes both cores.
 test-parity: $(VENV)/.installed-dev ## certify every network in every framework, find injected errors: 40 minutes
 	@$(RUN) python -m pytest --durations=30 -m parity $(TESTS)
+
+test-slow: $(VENV)/.installed-dev ## single tests that take long: minutes
+	@$(RUN) $(PYTEST) -m slow
 
 test-faults: $(VENV)/.installed-dev ## kill workflows and runs in every phase, by every signal: some minutes
 	@$(RUN) $(PYTEST) -m faults

@@ -52,6 +52,7 @@ def test_adapter_fulfils_the_contract(framework, loop):
     run_suite(SUITE, framework, "--loop", loop, *others, least=60, XLA_FLAGS=QUICKLY_COMPILED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("framework", "loop"), COMPILED_WITH_XLA)
 def test_two_programs_compute_the_same_bits(framework, loop):
     run_suite(SUITE, framework, "--loop", loop, "-k", OF_TWO_PROGRAMS, least=4)
@@ -71,6 +72,7 @@ def test_adapter_fulfils_the_contract_with_xlas_own_optimization(framework, loop
     run_suite(SUITE, framework, "--loop", loop, least=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", [name for name in known_frameworks() if name.startswith("keras-")])
 def test_keras_has_the_documented_differences(framework):
     run_suite(DIFFERENCES, framework, least=10, KERAS_BACKEND=framework.removeprefix("keras-"))

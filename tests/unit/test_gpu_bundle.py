@@ -152,7 +152,7 @@ def run(bundle, folder, *command, before=(), **variables):
     return subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and_status(bundle, tmp_path):
     code = "import tiny; open('gpu-results-first.json', 'w').write(tiny.__file__); raise SystemExit(3)"
     done = run(bundle, tmp_path, "python", "-c", code)
@@ -167,7 +167,7 @@ def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and
     assert not installed.exists(), "it was installed in a temporary folder"
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_run_takes_parts_by_name_and_refuses_what_is_none_and_no_command(bundle, tmp_path):
     assert "parts: first second" in run(bundle, tmp_path, "first", "second").stdout.splitlines()
     assert run(bundle, tmp_path, "third", "first").stderr == (
@@ -177,7 +177,7 @@ def test_run_takes_parts_by_name_and_refuses_what_is_none_and_no_command(bundle,
     assert done.stderr == "/none can't be written: name a folder with OUT=... ./run\n"
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_results_of_interrupted_tests_are_kept(bundle, tmp_path):
     """As by `timeout --signal=INT 9m ./run`: the command below sends the signal in its place."""
     interrupted = "trap 'sleep 1; echo half > gpu-results-first.md; exit 2' INT; kill -INT 0; wait"
@@ -185,7 +185,7 @@ def test_results_of_interrupted_tests_are_kept(bundle, tmp_path):
     assert (tmp_path / "gpu-results-first.md").read_text() == "half\n"
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_run_refuses_another_python(bundle, tmp_path):
     python = tmp_path / "python3.10"
     python.write_text(PRETENDING.format(python=sys.executable))

@@ -37,7 +37,7 @@ def test_the_longest_time_is_that_of_xdists_distribution(limits, workers, second
         assert gpu_parts.longest_seconds([(gpu_parts.ALONE, 13), *tests], workers + 1) == 13
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_each_part_ends_within_nine_minutes():
     """With the three frameworks of `make`: they have one tuned loop more than those of the machines that are lent."""
     here = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests" / "cupy_stand_in")}  # Chainer needs CuPy on a GPU
@@ -108,7 +108,7 @@ def test_it(worker_id):
 """
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_no_test_waits_behind_the_workflow(tmp_path):
     """pytest-xdist hands each worker two tests; the one with the workflow gets no other."""
     folder = tmp_path / "tests" / "gpu"
@@ -128,7 +128,7 @@ def test_no_test_waits_behind_the_workflow(tmp_path):
     assert [name for worker, name in ran if worker == busy] == ["test_gpu_workflow"]
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_the_workflow_has_the_jobs_that_its_time_is_for(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     commands = pretended_nvidia_smi(tmp_path / "bin", ["GPU-0a"])

@@ -15,7 +15,7 @@ TRAINERS = [
         loop,
         marks=[
             pytest.mark.skipif(bool(framework.missing_packages()), reason="not installed"),
-            *([pytest.mark.faults] if loop == "tuned" else []),  # only for their time
+            *([pytest.mark.slow] if loop == "tuned" else []),  # only for their time
         ],
     )
     for name, framework in known_frameworks().items()
@@ -62,7 +62,8 @@ def test_a_training_loads_no_package_that_it_does_not_use(folder, tmp_path, fram
 
 
 @pytest.mark.skipif(bool(known_frameworks()["keras-jax"].missing_packages()), reason="not installed")
-@pytest.mark.parametrize("loop", ["stock", pytest.param("tuned", marks=pytest.mark.faults)])
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", ["stock", "tuned"])
 def test_a_program_from_the_cache_trains_the_same_bits(folder, tmp_path, loop):
     """The weights are equal with a fresh program, with one from the cache, and after every entry was damaged."""
     for name in ("images", "mean.npy"):

@@ -181,6 +181,7 @@ for name in known_figures():
 """
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_each_time_on_any_day_in_any_folder(tmp_path, monkeypatch):
     """Drawn by another process, whose hashes, time zone and matplotlibrc differ, and whose clock is years ahead."""
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)

@@ -70,6 +70,7 @@ def test_trainers_that_are_not_compared_have_none(changes):
     assert table_of([(1.0, 0.5)] * 6, [(4.0, 0.2)] * 6, **changes) == []
 
 
+@pytest.mark.slow
 def test_the_interval_holds_in_95_percent_of_simulated_experiments():
     rng = np.random.default_rng(0)
     held = 0

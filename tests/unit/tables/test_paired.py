@@ -108,6 +108,7 @@ def test_holm_is_the_worked_example():
     assert holm([0.9, 0.6]) == [1.0, 1.0] and holm([]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [6, 12, 20])
 def test_of_400_reports_with_50_identical_pairs_at_most_5_percent_have_a_false_verdict(pairs):
     """Up to the error of the simulation: 20 of 400 are expected at most, and more than 29 in 2 % of cases."""

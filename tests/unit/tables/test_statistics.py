@@ -49,6 +49,7 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
     return runs.assign(id=names, versions=runs["framework"] + " 1.0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [6, 10])
 def test_equal_frameworks_are_distinguished_in_at_most_5_percent_of_experiments(repeats):
     runs = simulated_runs(120, repeats, factor=1.0)
