@@ -38,7 +38,8 @@ LARGE_NETWORK_PARAMETERS = 5_000_000
 LARGE_NETWORK_BATCHES = 10
 """Maximum number of batches to train of an epoch of a large network, spread over it.
 
-Two correct trainings of such networks part within a few steps, so that more of them show nothing more.
+More would take many minutes. What an adapter does wrong with the batches of an epoch, it also does in smaller networks,
+whose epochs are trained whole.
 """
 
 MIN_BATCHES = 4
