@@ -22,7 +22,8 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 .PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
   bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs bench-steps \
-  bench-loops bench-own bench-narrow bench-start bench-cluster bench-matrices bench-workflow lock gpu-bundle prepare images
+  bench-loops bench-own bench-narrow bench-start bench-cluster bench-matrices bench-tests \
+  bench-workflow lock gpu-bundle prepare images
 
 ##@ For users
 
@@ -137,6 +138,9 @@ bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one s
 # Its calibration needs a quiet machine.
 bench-watching: $(VENV)/.installed-dev ## what watching costs, and what load quiet runs see: a minute
 	@$(BENCHMARK)/watching.py
+
+bench-tests: $(VENV)/.installed-dev ## how many planted errors do tests find? (ROOM=config TESTS=tests/unit/config)
+	@$(BENCHMARK)/planted_errors.py $(ROOM) $(TESTS)
 
 bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often verdicts are false: half a minute
 	@$(BENCHMARK)/intervals.py
