@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from trainmark.errors import WORKFLOW_VARIABLE
 from trainmark.plan import code_digests
-from trainmark.plan.code_digests import SCRIPTS, digest, digests, modules_of
+from trainmark.plan.code_digests import PARSED_FILE, SCRIPTS, digest, digests, modules_of
 from trainmark.plan.dependencies import training_code
 from trainmark.recipes.catalogue import RECIPES
 
@@ -56,9 +57,10 @@ def digest_of(project):
 
 @pytest.fixture
 def planned(tmp_path, monkeypatch):
-    """A function that forgets what was parsed in this process, as a job does not know it."""
+    """A function that forgets what was parsed in this process, which is a workflow's job."""
     monkeypatch.chdir(tmp_path)
-    caches = (code_digests._parsed, code_digests._source, code_digests.digest, modules_of)
+    monkeypatch.setenv(WORKFLOW_VARIABLE, "1")
+    caches = (code_digests._stored, code_digests._source, code_digests.digest, modules_of)
 
     def forget():
         for function in caches:
@@ -84,10 +86,24 @@ def test_a_job_parses_only_what_has_changed_since_the_plan(planned, project, mon
     assert {module for module in before if before[module] != after[module]} == {"lib.outside"}
 
 
+def test_only_a_job_believes_the_file(planned, project, monkeypatch):
+    """Else a results folder could tell verify.py that its records come from this clone's code."""
+    folder = project({})
+    true = digests("train", scripts=folder)
+    code_digests.write_parsed()
+    forged = {key: [imports, "f" * 16] for key, (imports, _) in json.loads(PARSED_FILE.read_text()).items()}
+    PARSED_FILE.write_text(json.dumps(forged))
+    planned()
+    assert set(digests("train", scripts=folder).values()) == {"f" * 16}
+    monkeypatch.delenv(WORKFLOW_VARIABLE)
+    planned()
+    assert digests("train", scripts=folder) == true
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"a": 1}', '{"a": [[], 1, 2]}'])
 def test_what_can_not_be_read_is_parsed_again(planned, project, content):
     code_digests.write_parsed()
-    code_digests.PARSED_FILE.write_text(content)
+    PARSED_FILE.write_text(content)
     planned()
     assert modules_of("train", scripts=project({})) == OF_TRAIN
 

@@ -11,6 +11,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TypeGuard
 
+from trainmark.errors import in_workflow
 from trainmark.files.system_files import own_paths
 from trainmark.files.whole import write_text
 
@@ -55,7 +56,8 @@ WITH_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 PARSED_FILE = Path("results/parsed_code.json")
 """What the planning process found in each module, by the module and the SHA-256 of its file, so that the jobs of a
-workflow need not parse modules that have not changed since. Parsing takes a training .2 s."""
+workflow need not parse modules that have not changed since. Parsing takes a training .2 s. Only jobs read it: the
+planning process and verify.py parse, whatever a results folder holds."""
 
 HEX_DIGITS = 16
 """Length of a digest in characters: 64 bits of SHA-256."""
@@ -151,23 +153,27 @@ def _module_name(path: Path) -> str:
 def _source(module: str, path: Path) -> _Source:
     content = path.read_bytes()
     key = _key(module, path, content)
-    if key not in _parsed():
-        _parsed()[key] = _parse(module, path, content)
-    return _parsed()[key]
+    _FOUND[key] = _stored().get(key) or _parse(module, path, content)
+    return _FOUND[key]
+
+
+_FOUND: dict[str, _Source] = {}
+"""What this process found, by `_key`."""
 
 
 @cache
-def _parsed() -> dict[str, _Source]:
-    """Return the modules that a process of this workflow parsed, by `_key`; this process adds its own."""
-    with suppress(OSError, ValueError, TypeError, AttributeError):
-        stored = json.loads(PARSED_FILE.read_text())
-        return {key: _Source(frozenset(imports), digest) for key, (imports, digest) in stored.items()}
+def _stored() -> dict[str, _Source]:
+    """Return what the planning process found, by `_key`; empty outside a workflow's jobs, or if it can't be read."""
+    if in_workflow():
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            stored = json.loads(PARSED_FILE.read_text())
+            return {key: _Source(frozenset(imports), digest) for key, (imports, digest) in stored.items()}
     return {}
 
 
 def write_parsed() -> None:
     """Write what this process found in modules to PARSED_FILE."""
-    stored = {key: [sorted(source.imports), source.digest] for key, source in sorted(_parsed().items())}
+    stored = {key: [sorted(source.imports), source.digest] for key, source in sorted(_FOUND.items())}
     write_text(PARSED_FILE, json.dumps(stored))
 
 
