@@ -6,7 +6,7 @@ A timing of the same training on this machine, in another experiment of these re
 import argparse
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from trainmark.machine.locks import hold_device
 from trainmark.machine.provenance import digest_of_packages, installed_packages
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import recipe_values, timing_code
-from trainmark.plan.plan_file import experiment_of, plan_if_there
-from trainmark.plan.products import TUNING
+from trainmark.plan.plan_file import PlannedRuns, experiment_of, plan_if_there
+from trainmark.plan.products import TUNING, TUNINGS
 from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.tuning import taken_over, write_tuning
@@ -44,7 +44,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
     names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)}
     with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
         # imported here because numpy makes its threads when it is imported
-        from trainmark.training.tuning import PlannedRuns, Timed, time_tuning, trainer
+        from trainmark.training.tuning import Timed, time_tuning, trainer
         from trainmark.training.turns import Trainee
 
         started, begin, cpus = datetime.now(UTC), time.monotonic(), in_order_of_use(device_lock.cpus)
@@ -83,32 +83,20 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
         def announce(text: str) -> None:
             print_line(f"{title}: {text}", terminal)
 
-        if tuning := taken_over(timings_of_others(arguments.out, names), same):
+        others = sorted(Path(TUNINGS).glob(TUNING.format_map(names | {"experiment": "*"})))
+        if tuning := taken_over(others, same):
             announce(f"the experiment {tuning['experiment']} has the same training, and its timing is taken over")
         else:
-            planned = planned_runs(arguments)
+            experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
+            is_limited = experiment and arguments.settings["time_tuning"] == "auto"
+            runs = PlannedRuns.of(experiment) if is_limited else None
             try:
-                tuning = time_tuning(timed, start, len(cpus), planned and PlannedRuns(*planned), announce)
+                tuning = time_tuning(timed, start, len(cpus), runs, announce)
             except MeasurementError as error:
                 hint = "the timing needs the memory of two runs; time_tuning: false in the experiment leaves it out"
                 raise MeasurementError(f"{error}; {hint}") from error
             tuning |= {"started": started.isoformat(timespec="seconds"), "wall_seconds": time.monotonic() - begin}
     write_tuning(tuning | same | names, arguments.out)
-
-
-def timings_of_others(out: Path, names: Mapping[str, str]) -> list[Path]:
-    """Return the timed tunings of this training in all experiments. out: path of this one."""
-    depth = len(Path(TUNING).parts)
-    return sorted(out.absolute().parents[depth - 1].glob(TUNING.format_map({**names, "experiment": "*"})))
-
-
-def planned_runs(arguments: argparse.Namespace) -> tuple[int, int] | None:
-    """Return the numbers of runs and of epochs that the timing is for; None if it is not limited by them."""
-    experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
-    if not experiment or arguments.settings["time_tuning"] != "auto":
-        return None
-    repeats, epochs = experiment["repeats"], experiment["epochs"]
-    return repeats * len(epochs), repeats * sum(epochs)
 
 
 def main() -> None:

@@ -155,8 +155,8 @@ def create_optimizer(rule: str, stores_gradients: bool, **constants: float) -> k
 
     stores_gradients: whether `last_gradients` of the optimizer contains the gradients of the last step.
     """
-    mixins = (*([_StoresGradients] if stores_gradients else []), _StartsFromNumpy)
     optimizer = OPTIMIZERS[rule]
+    mixins = (_StoresGradients, _StartsFromNumpy) if stores_gradients else (_StartsFromNumpy,)
     return type(optimizer.__name__, (*mixins, optimizer), {})(**constants)
 
 

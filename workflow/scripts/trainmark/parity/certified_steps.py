@@ -19,6 +19,7 @@ from trainmark.parity.trace import Failure, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
 from trainmark.parity.whole_epochs import (
     CertifiedEpochs,
+    State,
     is_large,
     perturb,
     random_signs,
@@ -169,9 +170,6 @@ def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Ma
         float32_ops,
         adapter.loop,
     )
-
-
-State = dict[str, np.ndarray]
 
 
 def _prepared_stages(

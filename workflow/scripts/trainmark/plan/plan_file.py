@@ -3,10 +3,11 @@
 import json
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from trainmark.errors import DataError
 from trainmark.files.whole import write_text
@@ -77,6 +78,20 @@ def experiment_of(experiment: str, plan: Mapping) -> dict:
     for key in ("config", "experiments", experiment):
         section = section.get(key) if isinstance(section, Mapping) else None
     return section or {}
+
+
+@dataclass(frozen=True)
+class PlannedRuns:
+    """All runs of a trainer in a group: their number, and the number of epochs of all of them."""
+
+    count: int
+    epochs: int
+
+    @classmethod
+    def of(cls, experiment: Mapping) -> Self:
+        """Those of an experiment, by its settings."""
+        repeats, epochs = experiment["repeats"], experiment["epochs"]
+        return cls(repeats * len(epochs), repeats * sum(epochs))
 
 
 def writes_weights(experiment: Mapping, on_texts: bool) -> bool:

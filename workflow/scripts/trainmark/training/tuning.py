@@ -20,6 +20,7 @@ from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.loading.splits import open_splits
 from trainmark.networks.graph import Architecture
+from trainmark.plan.plan_file import PlannedRuns
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import initial_weights_of
@@ -115,14 +116,6 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class PlannedRuns:
-    """The runs that a timing is for: their number, and the number of epochs of all of them."""
-
-    count: int
-    epochs: int
-
-
-@dataclass(frozen=True)
 class Cost:
     """What a timing costs, beside the runs that it is for.
 
@@ -145,9 +138,10 @@ class Cost:
             return inf
         return self.runs.count * self.start_seconds + self.runs.epochs * self.epoch_seconds
 
-    def seconds(self, turn: tuple[int, int | None]) -> float:
-        """Time that the timing takes with such turns: a warm-up and those of both processes."""
-        epochs, steps = turn
+    @property
+    def seconds(self) -> float:
+        """Time that the timing takes: a warm-up and the turns of both processes for each comparison."""
+        epochs, steps = self.turn
         turn_seconds = epochs * self.epoch_seconds * (1 if steps is None else steps / self.epoch_steps)
         return self.comparisons * (self.start_seconds + (2 * ROUNDS + 1) * turn_seconds)
 
@@ -160,6 +154,12 @@ class Cost:
             epochs = ceil(wanted / self.epoch_seconds)
             return max(1, epochs - (epochs * self.epoch_seconds > max(wanted, allowed))), None
         return 1, max(1, int(wanted / self.epoch_seconds * self.epoch_steps))
+
+    @property
+    def left_out(self) -> dict[str, float] | None:
+        """Both times if the timing would take longer than the runs, so that it is left out; otherwise None."""
+        too_long = self.seconds > self.runs_seconds
+        return {"seconds": self.seconds, "runs_seconds": self.runs_seconds} if too_long else None
 
 
 def trainer(timed: Timed, steps: Sequence[str], threads: int) -> Train:
@@ -229,10 +229,9 @@ def time_tuning(
         before = started([], threads)
         comparisons = len(steps) + (threads // least_threads).bit_length() - 1
         cost = _cost(before, begin, comparisons, timed.feed(1).steps, runs)
-        turn, left_out = cost.turn, None
+        turn, left_out = cost.turn, cost.left_out
         announce(_announcement(cost))
-        if cost.seconds(turn) > cost.runs_seconds:
-            left_out = {"seconds": cost.seconds(turn), "runs_seconds": cost.runs_seconds}
+        if left_out:
             steps, least_threads = [], threads
         else:
             before.take_turn(*turn)  # a warm-up
@@ -283,10 +282,10 @@ def _cost(stock: Trainee, begin: float, comparisons: int, epoch_steps: int, runs
 
 def _announcement(cost: Cost) -> str:
     """Return how long a timing takes, or why it is left out."""
-    seconds = in_words(cost.seconds(cost.turn))
+    seconds = in_words(cost.seconds)
     if cost.runs is None:
         return f"takes about {seconds}"
     beside = f"{cost.runs.count} runs, which take about {in_words(cost.runs_seconds)}"
-    if cost.seconds(cost.turn) <= cost.runs_seconds:
-        return f"takes about {seconds}, for {beside}"
-    return f"left out: it would take {seconds}, for {beside}; time_tuning: true times it in any case"
+    if cost.left_out:
+        return f"left out: it would take {seconds}, for {beside}; time_tuning: true times it in any case"
+    return f"takes about {seconds}, for {beside}"
