@@ -163,16 +163,22 @@ _FOUND: dict[str, _Source] = {}
 
 @cache
 def _stored() -> dict[str, _Source]:
-    """Return what the planning process found, by `_key`; empty outside a workflow's jobs, or if it can't be read."""
-    if in_workflow():
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            stored = json.loads(PARSED_FILE.read_text())
-            return {key: _Source(frozenset(imports), digest) for key, (imports, digest) in stored.items()}
+    """Return what the planning process found, by `_key`; empty outside a workflow's jobs."""
+    return _read_parsed() if in_workflow() else {}
+
+
+def _read_parsed() -> dict[str, _Source]:
+    """Return the content of PARSED_FILE; empty if it can't be read."""
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        stored = json.loads(PARSED_FILE.read_text())
+        return {key: _Source(frozenset(imports), digest) for key, (imports, digest) in stored.items()}
     return {}
 
 
 def write_parsed() -> None:
-    """Write what this process found in modules to PARSED_FILE."""
+    """Write what this process found in modules to PARSED_FILE, unless that holds all of it, as after a larger plan."""
+    if _FOUND.items() <= _read_parsed().items():
+        return
     stored = {key: [sorted(source.imports), source.digest] for key, source in sorted(_FOUND.items())}
     write_text(PARSED_FILE, json.dumps(stored))
 
