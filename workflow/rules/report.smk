@@ -88,7 +88,7 @@ rule plot_figures:
         "../../envs/report.yaml"
     container:
         lambda wildcards: image("report")
-    threads: 1
+    threads: 2
     resources:
         mem_mb=1000,
         runtime=30,
@@ -96,7 +96,7 @@ rule plot_figures:
         "python {params.script:q} --tables-folder {params.folder:q}"
         " --certificates-folder results/certificates --references {input.references:q}"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
-        " --out-folder {params.out:q} 2> {log:q}"
+        " --threads {threads} --out-folder {params.out:q} 2> {log:q}"
 
 
 rule report:

@@ -1,10 +1,14 @@
 """Draw the figures of one experiment, recipe and dataset, each as PDF, SVG and PNG."""
 
 import argparse
+import sys
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from trainmark.errors import run_command
-from trainmark.report.figures.data import read_data
+from trainmark.plan.figures import known_figures
+from trainmark.report.figures.data import Data, read_data
 from trainmark.report.figures.save import save_figures
 
 
@@ -17,11 +21,27 @@ def main() -> None:
     parser.add_argument("--experiment", required=True, help="name of the experiment")
     parser.add_argument("--recipe", required=True, help="name of the recipe")
     parser.add_argument("--dataset", required=True, help="name of the dataset")
+    parser.add_argument("--threads", type=int, default=1, help="number of figures drawn at a time (default: 1)")
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder of the figures")
     arguments = parser.parse_args()
     group = [arguments.experiment, arguments.recipe, arguments.dataset]
     sources = arguments.tables_folder, arguments.certificates_folder, arguments.references
-    save_figures(read_data(group, *sources), arguments.out_folder)
+    draw(read_data(group, *sources), arguments.out_folder, arguments.threads)
+
+
+def draw(data: Data, folder: Path, processes: int) -> None:
+    """Draw all figures, a share of them in each process. Exit with status 1 if another process failed."""
+    names = list(known_figures())
+    shares = [partial(save_figures, data, folder, names[part::processes]) for part in range(processes)]
+    # Forked, they need not import matplotlib. Not a pool: its processes would outlive a killed parent.
+    others = [get_context("fork").Process(target=run_command, args=(share,), daemon=True) for share in shares[1:]]
+    for process in others:
+        process.start()
+    shares[0]()
+    for process in others:
+        process.join()
+    if any(process.exitcode for process in others):
+        sys.exit(1)  # the process has printed why
 
 
 if __name__ == "__main__":

@@ -56,11 +56,12 @@ def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a user's matplotlibrc would change the figures
         matplotlib.rcParams.update(STYLE)
+        figure, shows = draw_figure(name, data)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # otherwise each saving would change the layout slightly
+        description = None if shows else NOTHING_TO_SHOW
+        metadata = {".svg": {"Date": None, "Description": description}, ".pdf": {"CreationDate": None}}
         for file in files:
-            # The figure is drawn again for each file, because saving it changes its layout slightly.
-            figure, shows = draw_figure(name, data)
-            description = None if shows else NOTHING_TO_SHOW
-            metadata = {".svg": {"Date": None, "Description": description}, ".pdf": {"CreationDate": None}}
             with written_whole(file) as part:
                 figure.savefig(part, format=file.suffix[1:], metadata=metadata.get(file.suffix))
                 if file.suffix == ".svg":
@@ -76,9 +77,9 @@ def _rounded(svg: str) -> str:
     return re.sub(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)', cut, re.sub(r"\n +<", "\n<", svg))
 
 
-def save_figures(data: Data, folder: Path) -> None:
-    """Draw all figures of a group into a folder, each in all formats."""
-    for name in known_figures():
+def save_figures(data: Data, folder: Path, names: Iterable[str] = tuple(known_figures())) -> None:
+    """Draw figures of a group, by default all of them, into a folder, each in all formats."""
+    for name in names:
         save_figure(name, data, [folder / f"{name}.{kind}" for kind in FIGURE_FORMATS])
 
 
