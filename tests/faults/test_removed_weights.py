@@ -24,7 +24,7 @@ EVALUATION = "results/evaluations/e/mnist-mlp-flux/digits/chainer/cpu/stock.json
 
 
 WITHOUT_DOCSTRINGS = {"PYTHONOPTIMIZE": "2", "PYTHONMALLOC": "debug", "PYTHONDONTWRITEBYTECODE": ""}
-"""Settings of a user with which assertions and docstrings are gone; the modules are compiled once."""
+"""Settings of a user with which assertions and docstrings are gone; the modules are compiled once, for this test."""
 
 
 @pytest.mark.parametrize(("signal_name", "variables"), [("SIGKILL", {}), ("SIGTERM", WITHOUT_DOCSTRINGS)])
@@ -40,8 +40,8 @@ def test_the_next_call_removes_the_rest(tmp_path, monkeypatch, signal_name, vari
     name = write_config(tmp_path, {"experiments": {"e": EXPERIMENT}})
 
     def call(*arguments):
-        settings = variables | {"PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")}
-        return snakemake(tmp_path, "--cores", "2", "--configfile", name, *arguments, PATH=path, **settings)
+        compiled = {"PYTHONPYCACHEPREFIX": str(tmp_path / "compiled")} if variables else {}
+        return snakemake(tmp_path, "--cores", "2", "--configfile", name, *arguments, PATH=path, **variables, **compiled)
 
     killed = call()
     assert killed.returncode != 0

@@ -24,7 +24,7 @@ rule trace_training:
         framework_environment
     container:
         framework_image
-    threads: 2
+    threads: threads_of_trainer
     resources:
         mem_mb=8000,
         runtime=240,
