@@ -16,6 +16,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
+# With it, which machines for CI set, every process would compile the modules of a copy of the repository anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 if "PYTEST_XDIST_WORKER" in os.environ and "TRAINMARK_LOCK_FOLDER" not in os.environ:
     LOCKS = tempfile.TemporaryDirectory(prefix="trainmark-locks-")  # nothing is timed: no worker waits for another's
     os.environ["TRAINMARK_LOCK_FOLDER"] = LOCKS.name

@@ -85,6 +85,7 @@ def test_it_opens_from_disk_and_does_not_scroll_sideways(opened, width, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= width, "when unfolded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_axe_finds_nothing_serious(opened, width, scheme):
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed").Axe()

@@ -23,7 +23,13 @@ QUICKLY_COMPILED = " ".join([
 OF_TWO_PROGRAMS = "from_memory or unobserved"
 """Tests in which two programs compute the same bits. They do with XLA's own optimization alone."""
 
-TRAINERS = [(name, loop) for name, entry in known_frameworks().items() for loop in entry.loops]
+TRAINERS = [
+    pytest.param(name, loop, marks=pytest.mark.slow if loop == "tuned" and name.startswith("keras-") else ())
+    for name, entry in known_frameworks().items()
+    for loop in entry.loops
+]
+"""(framework, loop). Keras's tuned loops share with its stock loop all but the training, and compile longest."""
+
 COMPILED_WITH_XLA = [("keras-jax", "stock"), ("keras-jax", "tuned"), ("keras-tensorflow", "tuned")]
 
 

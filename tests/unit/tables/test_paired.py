@@ -22,7 +22,7 @@ def share_held(samples, level=0.05):
 
 
 @pytest.mark.parametrize("machine", ["quiet", "heavy tails", "drifting", "wandering"])
-@pytest.mark.parametrize("pairs", [6, 8, 12, 20])
+@pytest.mark.parametrize("pairs", [6, 20, *(pytest.param(pairs, marks=pytest.mark.slow) for pairs in (8, 12))])
 def test_a_95_percent_interval_holds_in_93_to_97_5_percent_of_cases(machine, pairs):
     assert 0.93 <= share_held(of_a_machine(machine, TRIALS, pairs)) <= 0.975
 

@@ -135,7 +135,7 @@ def folder(untouched, tmp_path):
 def light(folder, monkeypatch):
     """The folder, of whose figures verifying draws only one again."""
     differs = results.figure_differs
-    monkeypatch.setattr(results, "figure_differs", lambda data, file: file.name == "loss.svg" and differs(data, file))
+    monkeypatch.setattr(results, "figure_differs", lambda draw, file: file.name == "loss.svg" and differs(draw, file))
     return folder
 
 

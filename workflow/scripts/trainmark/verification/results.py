@@ -6,7 +6,7 @@ The folder may come from somebody else: its files are read, and none of them is 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from trainmark.records.record import AGAIN
 from trainmark.records.tuning import read_tuning
 from trainmark.report.collected import Table, collected, differing
 from trainmark.report.figures.data import Data, read_data
-from trainmark.report.figures.save import drawn_by_this_matplotlib, figure_differs
+from trainmark.report.figures.save import Drawn, drawn_by_this_matplotlib, figure_differs, laid_out
 from trainmark.report.page import render
 from trainmark.tables.consistency import check_certificates, check_records, check_tunings
 from trainmark.tables.missing import missing_lines
@@ -276,7 +276,8 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
     planned = {(folder / "figures").joinpath(*run_id.split("/")[:3]) for run_id in plan["runs"]}
     earlier = [path for path in figures if _is_figure(path) and path.parent not in planned]
     read = cache(partial(_data_of_figures, folder))
-    drawn = {path: verified.check("figure", path, _check_figure, path, read) for path in figures if path not in earlier}
+    draw = lru_cache(1)(lambda group, name: laid_out(name, read(group)))  # its formats follow each other
+    drawn = {path: verified.check("figure", path, _check_figure, path, draw) for path in figures if path not in earlier}
     if earlier:
         verified.facts.append(f"{len(earlier)} figures are of no run in plan.json, and in no report")
     if others := list(drawn.values()).count(False):
@@ -299,16 +300,16 @@ def _data_of_figures(folder: Path, group: Path) -> Data:
     return read_data(names, folder / "tables", folder / "certificates", REFERENCES)
 
 
-def _check_figure(path: Path, read: Callable[[Path], Data]) -> bool:
+def _check_figure(path: Path, draw: Callable[[Path, str], Drawn]) -> bool:
     """Whether the figure is as this clone draws it; False if it differs because another version of matplotlib drew it.
 
-    read: returns what the figures of a folder are drawn from.
+    draw: draws a figure, by its folder and name.
 
     Raises DataError if it differs although this version of matplotlib drew it, or if it is no figure of trainmark.
     """
     if not _is_figure(path):
         raise DataError(f"{path} is not a figure of trainmark")
-    differs = figure_differs(read(path.parent), path)
+    differs = figure_differs(partial(draw, path.parent, path.stem), path)
     if differs and drawn_by_this_matplotlib(path):
         raise DataError(f"{path} is not what this clone draws from the tables; delete it, and snakemake draws it again")
     return not differs

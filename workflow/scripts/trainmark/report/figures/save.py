@@ -1,7 +1,8 @@
 """Draws figures into files. The same tables give the same files, byte for byte, with the same version of matplotlib."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,7 +34,11 @@ def drawing(name: str) -> Callable[[Data], Figure | None]:
     return found
 
 
-def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
+Drawn = tuple[Figure, bool]
+"""A figure, and whether it shows anything."""
+
+
+def draw_figure(name: str, data: Data) -> Drawn:
     """(a figure with its note, whether it shows anything). A figure that shows nothing has a sentence that says so.
 
     The note names the pairs that must not be ranked, the calls of snakemake, the runs that were disturbed or waited for
@@ -51,21 +56,39 @@ def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
     return figure, True
 
 
-def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
-    """Draw a figure into one file per format. If it shows nothing, an SVG's metadata say so."""
+@contextmanager
+def _style() -> Iterator[None]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a user's matplotlibrc would change the figures
         matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def laid_out(name: str, data: Data) -> Drawn:
+    """Draw a figure and lay it out, to be written in any number of formats."""
+    with _style():
         figure, shows = draw_figure(name, data)
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # otherwise each saving would change the layout slightly
-        description = None if shows else NOTHING_TO_SHOW
-        metadata = {".svg": {"Date": None, "Description": description}, ".pdf": {"CreationDate": None}}
-        for file in files:
-            with written_whole(file) as part:
-                figure.savefig(part, format=file.suffix[1:], metadata=metadata.get(file.suffix))
-                if file.suffix == ".svg":
-                    part.write_text(_rounded(part.read_text(encoding="utf-8")), encoding="utf-8")
+        figure.set_layout_engine("none")  # otherwise each writing would change the layout slightly
+        return figure, shows
+
+
+def _write(drawn: Drawn, file: Path) -> None:
+    """Write a figure in the format of the file's name. If it shows nothing, an SVG's metadata say so."""
+    figure, shows = drawn
+    description = None if shows else NOTHING_TO_SHOW
+    metadata = {".svg": {"Date": None, "Description": description}, ".pdf": {"CreationDate": None}}
+    with _style(), written_whole(file) as part:
+        figure.savefig(part, format=file.suffix[1:], metadata=metadata.get(file.suffix))
+        if file.suffix == ".svg":
+            part.write_text(_rounded(part.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
+    """Draw a figure into one file per format."""
+    drawn = laid_out(name, data)
+    for file in files:
+        _write(drawn, file)
 
 
 def _rounded(svg: str) -> str:
@@ -83,11 +106,11 @@ def save_figures(data: Data, folder: Path, names: Iterable[str] = tuple(known_fi
         save_figure(name, data, [folder / f"{name}.{kind}" for kind in FIGURE_FORMATS])
 
 
-def figure_differs(data: Data, file: Path) -> bool:
-    """Whether the figure in a file differs from the one that is drawn now from the data."""
+def figure_differs(draw: Callable[[], Drawn], file: Path) -> bool:
+    """Whether the figure in a file differs from the one that is drawn now."""
     with TemporaryDirectory() as folder:
         again = Path(folder, file.name)
-        save_figure(file.stem, data, [again])
+        _write(draw(), again)
         return again.read_bytes() != file.read_bytes()
 
 
