@@ -20,8 +20,8 @@ QUICK := -m "not slow and not parity and not faults and not adversary and not be
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-slow test-parity test-faults \
-  test-adversary test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks bench-images bench-imagenet \
-  bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs bench-steps \
+  test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks \
+  bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching bench-intervals bench-epochs bench-steps \
   bench-loops bench-own bench-narrow bench-start bench-cluster bench-matrices bench-tests \
   bench-workflow lock gpu-bundle prepare images
 
@@ -86,8 +86,12 @@ test-slow: $(VENV)/.installed-dev ## single tests that take long: minutes
 test-faults: $(VENV)/.installed-dev ## kill workflows and runs in every phase, by every signal: some minutes
 	@$(RUN) $(PYTEST) -m faults
 
-test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong trainings, foreign load, edited results
-	@$(RUN) python -m pytest --durations=30 -m adversary $(TESTS)
+test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong trainings, edited results, wrong commands
+	@$(RUN) $(PYTEST) -m adversary --ignore tests/adversary/test_machine.py $(TESTS)
+
+# One test after the other, on a machine that is quiet otherwise.
+test-load: $(VENV)/.installed-dev ## attack the machine beside a workflow: foreign load, stopped runs, clocks
+	@$(RUN) python -m pytest --durations=30 -m adversary tests/adversary/test_machine.py
 
 test-benchmarks: $(VENV)/.installed-dev ## do the benchmarks print their numbers? Minutes
 	@$(RUN) $(PYTEST) -m benchmarks

@@ -1,0 +1,128 @@
+"""Errors in runs alone, which no certificate can see: comparing the runs refuses them.
+
+Each fault is in the Chainer of a copy of the repository, and only in train.py.
+"""
+
+import pandas as pd
+import pytest
+from harness import REPOSITORY, copy_of_repository, snakemake, write_config
+
+from trainmark.records.record import read_record
+from trainmark.tables.run_checks import wrong_pairs
+
+pytestmark = [pytest.mark.adversary, pytest.mark.timeout(1200)]
+
+EXPERIMENT = {
+    "recipes": ["mnist-mlp-flux"],
+    "datasets": ["digits"],
+    "frameworks": ["chainer", "keras-jax"],
+    "devices": ["cpu"],
+    "epochs": [2],
+    "repeats": 1,
+}
+
+IN_RUNS_ALONE = """
+import sys as _sys
+from pathlib import Path as _Path
+
+if _Path(_sys.argv[0]).name == "train.py":
+    from faulty_trainings import FAULTS as _FAULTS
+
+    _create = create
+
+    def create(framework, threads):
+        adapter = _create(framework, threads)
+        _FAULTS[{faults!r}[_sys.argv[_sys.argv.index("--experiment") + 1]]](adapter)
+        return adapter
+"""
+
+
+def ran_with(folder, faults, *arguments, experiments=None):
+    """Run a workflow whose Chainer has a fault only in train.py, where no certificate can see it.
+
+    faults: the name of a fault by that of an experiment. experiments: changes of EXPERIMENT by its name.
+    """
+    copy_of_repository(folder)
+    adapter = folder / "workflow/scripts/trainmark/frameworks/chainer_adapter.py"
+    adapter.write_text(adapter.read_text() + IN_RUNS_ALONE.format(faults=faults))
+    changes = experiments or {}
+    config = write_config(folder, {"experiments": {name: EXPERIMENT | changes.get(name, {}) for name in faults}})
+    imported = {"PYTHONPATH": str(REPOSITORY / "tests" / "adversary")}
+    return snakemake(folder, "--cores", "2", "--configfile", config, *arguments, **imported)
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "reason"),
+    [
+        (
+            "evaluation on 100 samples",
+            "mnist-mlp-flux",
+            "different: keras-jax on cpu evaluates the weights of the run vic",
+        ),
+        ("inputs 1 % larger", "mnist-mlp-flux", "different: the first losses of the runs victim/"),
+        ("inputs 1 % larger", "mnist-mlp-keras", "different: the test losses before training of the runs victim/"),
+    ],
+)
+def test_an_error_in_runs_only_is_refused_by_comparing_the_runs(tmp_path, name, recipe, reason):
+    process = ran_with(tmp_path, {"victim": name}, experiments={"victim": {"recipes": [recipe]}})
+    assert process.returncode == 0, process.printed[-3000:]
+    table = pd.read_csv(tmp_path / "results/tables/comparisons.csv")
+    assert set(table["verdict"]) == {"refused: different"}
+    assert table["reason"].str.startswith(reason).all(), table["reason"][0]
+    page = (tmp_path / "results/report/index.html").read_text()
+    assert reason in page
+    assert f"Not to be ranked:\n  chainer on cpu and keras-jax on cpu: {table['reason'][0]}" in process.printed
+
+
+def test_a_run_with_wrong_counts_fails_with_a_sentence(tmp_path):
+    process = ran_with(tmp_path, {"victim": "counts one update too few"})
+    assert process.returncode != 0
+    assert "failed: the framework counted" in process.printed
+    assert "updates instead of" in process.printed
+    assert not list(tmp_path.glob("results/runs/victim/mnist-mlp-flux/digits/chainer/**/record.json"))
+
+
+LATE = {
+    "order": ("order of epoch 2", 3, "the step losses correlate by"),
+    "samples": ("first 1,024 samples from epoch 4", 4, "the step losses correlate by"),
+    "half": ("half of each epoch from epoch 4", 5, "the first loss differs by"),
+    "rate": ("ten times the rate from epoch 4", 4, "the step losses correlate by"),
+    "nothing": ("nothing", None, ""),
+    "small-rate": ("a tenth of the rate from epoch 4", None, ""),
+    "precision": ("float16 weights from epoch 4", None, ""),
+}
+"""Faults that begin after the two certified epochs, by the name of an experiment: the first epoch that shows each, and
+what is said. The losses of a half that is not trained look as if it were; the next epoch begins with other weights. The
+last two are documented limits."""
+
+
+def test_an_error_that_begins_after_the_certified_epochs_is_found_in_the_runs(tmp_path):
+    """The runs of Keras on JAX, which has no fault, are trained once and stand beside those of each experiment."""
+    changes = {"recipes": ["mnist-mlp-chainer"], "epochs": [6], "repeats": 6}
+    experiments = {name: changes if name == "nothing" else changes | {"frameworks": ["chainer"]} for name in LATE}
+    faults = {name: fault for name, (fault, *_) in LATE.items()}
+    process = ran_with(tmp_path, faults, "--until", "train", experiments=experiments)
+    assert process.returncode == 0, process.printed[-3000:]
+    runs = {path: read_record(path) for path in (tmp_path / "results" / "runs").rglob("record.json")}
+    for path in [path for path, record in runs.items() if record["run"]["framework"] == "keras-jax"]:
+        record = runs.pop(path)
+        runs |= {(path, name): record | {"run": record["run"] | {"experiment": name}} for name in LATE}
+    wrong = {names[0]: sentence for names, sentence in wrong_pairs(runs, {}, []).items()}
+    print(*(f"{name}: {sentence}" for name, sentence in wrong.items()), sep="\n")
+    assert wrong.keys() == {name for name, (_, epoch, _) in LATE.items() if epoch}
+    for name, sentence in wrong.items():
+        _, epoch, shown = LATE[name]
+        assert sentence.startswith(f"different: in epoch {epoch} of 6 their runs show different trainings: {shown}")
+
+
+def test_the_order_of_another_epoch_is_refused_in_tables_and_report(tmp_path):
+    changes = {"recipes": ["mnist-mlp-keras"], "epochs": [8], "repeats": 16, "input": {"subtract_mean": True}}
+    process = ran_with(tmp_path, {"victim": "order of epoch 2"}, experiments={"victim": changes})
+    assert process.returncode == 0, process.printed[-3000:]
+    table = pd.read_csv(tmp_path / "results/tables/comparisons.csv")
+    assert set(table["verdict"]) == {"refused: different"}
+    assert set(table["parity"]) == {"different"}
+    reason = table["reason"][0]
+    assert "in epoch 3 of 8 their runs show different trainings: the step losses correlate by" in reason
+    assert reason in process.printed
+    assert reason in (tmp_path / "results/report/index.html").read_text()
