@@ -113,7 +113,7 @@ def by_wildcards(function):
 
 
 def threads_of_trainer(wildcards):
-    """Return the threads of an untimed job of a trainer: 2, or 1 if the jobs of all trainers then run at once."""
+    """Return the threads of an untimed job of a trainer: 2, or 1 where the cores are too few for two each."""
     cores = workflow.resource_settings.cores if workflow.is_main_process else None
     trainers = len(CAMPAIGN.trainers(wildcards))
     return 1 if cores and cores < 2 * trainers else 2
