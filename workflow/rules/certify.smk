@@ -24,7 +24,7 @@ rule trace_training:
         framework_environment
     container:
         framework_image
-    threads: threads_of_trainer
+    threads: 2
     resources:
         mem_mb=8000,
         runtime=240,

@@ -112,13 +112,6 @@ def by_wildcards(function):
     return look_up
 
 
-def threads_of_trainer(wildcards):
-    """Return the threads of an untimed job of a trainer: 2, or 1 where the cores are too few for two each."""
-    cores = workflow.resource_settings.cores if workflow.is_main_process else None
-    trainers = len(CAMPAIGN.trainers(wildcards))
-    return 1 if cores and cores < 2 * trainers else 2
-
-
 def remake_if_stale(changes, file):
     """Return an input function that returns no file, but makes Snakemake run the job if its output is stale.
 

@@ -120,7 +120,7 @@ rule evaluate_weights:
         framework_environment
     container:
         framework_image
-    threads: threads_of_trainer
+    threads: 2
     resources:
         mem_mb=4000,
         runtime=60,
