@@ -23,6 +23,7 @@ from trainmark.config.load import load_config
 from trainmark.config.references import REFERENCES
 from trainmark.files.seal import sealed
 from trainmark.plan.campaign import Campaign
+from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import read_plan, write_plan
 from trainmark.report.collected import collected, write_tables
@@ -84,7 +85,7 @@ def draw(folder: Path) -> None:
     sources = folder / "tables", folder / "certificates", REFERENCES
     for recipe in RECIPES:
         group = "many", recipe, "digits"
-        save_figures(read_data(group, *sources), folder.joinpath("figures", *group))
+        save_figures(read_data(group, *sources), folder.joinpath("figures", *group), known_figures())
 
 
 def report(folder: Path) -> Path:

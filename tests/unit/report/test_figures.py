@@ -10,6 +10,7 @@ from unittest import mock
 import matplotlib
 import numpy as np
 import pandas as pd
+import plot
 import pytest
 from figures_for_tests import PUBLISHED, data_of, made_up
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -18,6 +19,7 @@ from matplotlib.font_manager import findfont
 from matplotlib.text import Text
 from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, streamed
 
+from trainmark.errors import DataError
 from trainmark.plan import figures as listed
 from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
 from trainmark.plan.run import LOOPS, TRAINER
@@ -179,6 +181,26 @@ for name in known_figures():
     files = [Path(folder, f"{name}.{kind}") for kind in ("pdf", "svg", "png")]
     save_figure(name, pickle.loads(Path(source).read_bytes()), files)
 """
+
+
+def test_all_figures_are_drawn_whatever_the_number_of_processes(tmp_path, monkeypatch):
+    monkeypatch.setattr(plot, "save_figures", lambda data, folder, names: [(folder / name).touch() for name in names])
+    for processes in (1, 2, 3):
+        folder = tmp_path / str(processes)
+        folder.mkdir()
+        plot.draw(None, folder, processes)
+        assert {file.name for file in folder.iterdir()} == set(known_figures())
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_process_that_fails_to_draw_fails_the_job(tmp_path, monkeypatch, failing):
+    def save_figures(data, folder, names):
+        if list(known_figures())[failing] in names:
+            raise DataError("it can't be drawn")
+
+    monkeypatch.setattr(plot, "save_figures", save_figures)
+    with pytest.raises((SystemExit, DataError)):
+        plot.draw(None, tmp_path, 2)
 
 
 @pytest.mark.slow

@@ -115,7 +115,8 @@ def remake(folder, draws=True):
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
     if draws:
-        save_figures(read_data(GROUP, folder / "tables", folder / "certificates", REFERENCES), folder / FIGURES)
+        data = read_data(GROUP, folder / "tables", folder / "certificates", REFERENCES)
+        save_figures(data, folder / FIGURES, known_figures())
     texts = render(read_results(folder), plan)
     for file, text in zip((page, folder / "summary.json"), texts, strict=True):
         file.write_text(text)

@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from trainmark.files.whole import written_whole
-from trainmark.plan.figures import FIGURE_FORMATS, NOTHING_TO_SHOW, PREFIX, known_figures
+from trainmark.plan.figures import FIGURE_FORMATS, NOTHING_TO_SHOW, PREFIX
 from trainmark.report.figures import curves, parity, times
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import reference_note
@@ -100,8 +100,8 @@ def _rounded(svg: str) -> str:
     return re.sub(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)', cut, re.sub(r"\n +<", "\n<", svg))
 
 
-def save_figures(data: Data, folder: Path, names: Iterable[str] = tuple(known_figures())) -> None:
-    """Draw figures of a group, by default all of them, into a folder, each in all formats."""
+def save_figures(data: Data, folder: Path, names: Iterable[str]) -> None:
+    """Draw figures of a group into a folder, each in all formats."""
     for name in names:
         save_figure(name, data, [folder / f"{name}.{kind}" for kind in FIGURE_FORMATS])
 
