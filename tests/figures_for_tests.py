@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 from records_for_tests import certificates_of, record, timed_tuning, written_tables
 
-from trainmark.plan.run import TRAINER, trainer_name
 from trainmark.report.figures.data import Data
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.curves import curves_table
 from trainmark.tables.tables import GROUP
 from trainmark.tables.tuning import COLUMNS as TUNING
 from trainmark.tables.tuning import tuning_table
+from trainmark.trainer import TRAINER, Trainer
 
 COLUMNS = {
     "break_even": [*GROUP, "first", "second", "metric", "pairs", "fixed_first", "epoch_first", "fixed_second",
@@ -61,7 +61,7 @@ def data_from(runs, curves, certificates, **changes):
 
 def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, settings=(2, 10, 30)):
     """What figures are drawn from where everything was measured, with any names of frameworks."""
-    trainers = [*product(frameworks, devices, loops)]
+    trainers = [Trainer(*parts) for parts in product(frameworks, devices, loops)]
     records = [
         _measured(place, trainer, epochs, repeat)
         for place, trainer in enumerate(trainers)
@@ -69,7 +69,7 @@ def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, s
         for repeat in range(1, repeats + 1)
     ]
     classes = ["bitwise", "rounding", "single", "different", "not certified"]
-    names = [trainer_name(*trainer) for trainer in trainers]
+    names = [trainer.name for trainer in trainers]
     pairs = [(first, second) for i, first in enumerate(names) for second in names[i + 1 :]]
     parities = {pair: classes[i % len(classes)] for i, pair in enumerate(pairs)}
     group = dict(zip(GROUP, ("e", "mnist-mlp-flux", "digits"), strict=True))
@@ -86,10 +86,11 @@ def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, s
 
 
 def _measured(place, trainer, epochs, repeat):
-    framework, device, loop = trainer
     slow = (1 + place / 3) * (1 + repeat / 20)
     energy = {"energy": {"training_joules": 40.0 * slow * epochs, "source": "nvml", "reason": None}}
-    return record(framework, repeat, device, epochs, seconds=0.4 * slow, changes=energy, loop=loop)
+    return record(
+        trainer.framework, repeat, trainer.device, epochs, seconds=0.4 * slow, changes=energy, loop=trainer.loop
+    )
 
 
 def _learned(data):
@@ -119,7 +120,7 @@ def _break_even(names):
 
 def _targets(trainers):
     for i, trainer in enumerate(trainers):
-        row = {**dict(zip(TRAINER, trainer, strict=True)), "target_accuracy": 0.97, "runs": 3, "reached": 3 - i % 4}
+        row = {**trainer._asdict(), "target_accuracy": 0.97, "runs": 3, "reached": 3 - i % 4}
         reached = {"seconds": 2.0 + i, "low": 1.0 + i, "high": np.inf if i % 3 == 1 else 4.0 + i}
         yield row | (reached if row["reached"] else {})
 
@@ -128,6 +129,6 @@ def _speed_ups(trainers, settings):
     for epochs in settings:
         for i, trainer in enumerate(trainers[1:], 1):
             ratio = (1 + i / 2) * epochs**0.1
-            yield {"epochs": epochs, **dict(zip(TRAINER, trainer, strict=True)), "pairs": 6, "ratio": ratio,
-                   "baseline": trainer_name(*trainers[0]), "parity": "rounding",
+            yield {"epochs": epochs, **trainer._asdict(), "pairs": 6, "ratio": ratio,
+                   "baseline": trainers[0].name, "parity": "rounding",
                    **({"low": ratio / 1.2, "high": ratio * 1.15} if epochs != settings[0] else {})}  # fmt: skip

@@ -110,7 +110,10 @@ def predict(*arguments, **options):
 class Wildcards(dict):
     """Snakemake's: keys that are attributes as well."""
 
-    __getattr__ = dict.__getitem__
+    def __getattr__(self, name):
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
 
 
 def copy_of_repository(folder):

@@ -11,12 +11,13 @@ from trainmark.files.seal import digest_of, sealed
 from trainmark.machine.disturbance import disturbance
 from trainmark.machine.watch import COUNTED
 from trainmark.parity import certificate
-from trainmark.plan.run import TRAINER, Run, trainer_name
+from trainmark.plan.run import Run
 from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
 from trainmark.records.result import peak_shares, result
 from trainmark.records.step_losses import encode_step_losses
 from trainmark.tables.tables import GROUP, read_records, runs_table
+from trainmark.trainer import TRAINER, Trainer
 
 CODE = {"trainmark.training.run": "a" * 16, "trainmark.frameworks.adapter": "b" * 16}
 """Digests of the modules that every run has."""
@@ -66,8 +67,7 @@ def run_of(
     loop="stock",
 ):  # fmt: skip
     """The `run` of a record."""
-    cell = Run(experiment, recipe, dataset, framework, device, loop, epochs, repeat)
-    return {"id": cell.id, **vars(cell), "workers": 1}
+    return Run(experiment, recipe, dataset, Trainer(framework, device, loop), epochs, repeat).values
 
 
 def curve(epoch, loss=0.5, seconds=0.25):
@@ -180,7 +180,7 @@ def _counted(record):
 def evaluation_entry(record, **changes):
     """The entry of a cross-evaluation that gets what the record says."""
     return {
-        "framework": "other", "device": "cpu", "loop": "stock", "versions": {}, "code_sha256": "d" * 16,
+        "trainer": "other-cpu", "versions": {}, "code_sha256": "d" * 16,
         "current_code": True, "weights_sha256": record["weights"]["sha256"], "loss": record["result"]["test_loss"],
         "accuracy": record["result"]["test_accuracy"],
     } | changes  # fmt: skip
@@ -308,7 +308,7 @@ def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS["ex
         seconds *= ratio if is_taken else 1
     return {
         "experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "digits",
-        "framework": framework, "device": "cpu", "loop": "tuned",
+        "trainer": str(Trainer(framework, "cpu", "tuned")),
         "inputs": {"settings": dict(settings), "recipe": RECIPE, "dataset_sha256": "d" * 64, "code": "c" * 16},
         "machine": {"host": "h", "cpu_model": "a CPU", "cpus": 2, "gpu": None, "packages_sha256": "e" * 64},
         "started": "2025-01-01T00:00:00+00:00", "wall_seconds": 60.5, "left_out": None,
@@ -346,13 +346,13 @@ def certificates_of(runs, parities=None):
     """
     trainers = {}
     for run in runs[[*GROUP, *TRAINER]].itertuples(index=False):
-        trainers.setdefault(tuple(run[:3]), {})[run[3:]] = None
+        trainers.setdefault(tuple(run[:3]), {})[Trainer(*run[3:])] = None
     return {group: certificate_of(group, found, parities or {}) for group, found in trainers.items() if len(found) > 1}
 
 
 def certificate_of(group, trainers, parities):
     """A certificate that fits the schema."""
-    names = [trainer_name(*trainer) for trainer in trainers]
+    names = [trainer.name for trainer in trainers]
     return sealed({
         "schema_version": certificate.SCHEMA_VERSION,
         **dict(zip(GROUP, group, strict=True)),
@@ -368,10 +368,10 @@ def certificate_of(group, trainers, parities):
         "parity_classes": {"rounding": 1e-9},
         "trainers": [
             {
-                "framework": name, "device": device, "loop": loop, "versions": {name: "1.0"}, "code": CODE_RECORD,
+                "trainer": str(trainer), "versions": {trainer.framework: "1.0"}, "code": CODE_RECORD,
                 "failure": None, "checks": {},
             }
-            for name, device, loop in trainers
+            for trainer in trainers
         ],
         "pairs": [
             _certified_pair(first, second, parities.get((first, second), "rounding"))

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from harness import CPU_HOUR
 
-from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.records.step_losses import step_losses
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.curves import reached_target
 from trainmark.tables.epoch_checks import ordered_epochs
 from trainmark.tables.paired import paired_ratios
 from trainmark.tables.targets import targets_table
+from trainmark.trainer import TRAINER, Trainer
 
 AGREEMENT = {"steps", "pairs", "median", "largest", "ordered_epochs"}
 
@@ -243,7 +243,7 @@ def _figure(field):
 def _refused(pairs, certificates):
     """Whether the certificate of these runs says that their trainers trained different networks, or nothing of them."""
     for first, second in ((first["run"], second["run"]) for first, second in pairs):
-        names = {trainer_name(*trainer_in(run)) for run in (first, second)}
+        names = {Trainer.of(run).name for run in (first, second)}
         file = "{experiment}/{recipe}/{dataset}.json".format(**first)
         found = [pair["parity"] for pair in certificates[file]["pairs"] if {pair["first"], pair["second"]} == names]
         return found not in (["bitwise"], ["rounding"], ["single"])

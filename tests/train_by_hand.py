@@ -13,6 +13,7 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
 from trainmark.records.record import read_record
+from trainmark.trainer import Trainer
 
 TRAIN = REPOSITORY / "workflow" / "scripts" / "train.py"
 
@@ -31,8 +32,8 @@ def train(folder: Path, framework: str, loop: str = "stock", environment: Mappin
     environment: variables for the run. changes: settings that differ from the defaults.
     """
     options = {
-        "experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "images", "framework": framework, "loop": loop,
-        "device": "cpu", "epochs": 1, "repeat": 1, "dataset-folder": "images", "mean": "mean.npy", "threads": 2,
+        "experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "images", "trainer": Trainer(framework, "cpu", loop),
+        "epochs": 1, "repeat": 1, "dataset-folder": "images", "mean": "mean.npy", "threads": 2,
         "settings": json.dumps(settings(**changes)), "out": "record.json",
     }  # fmt: skip
     (folder / "record.json").unlink(missing_ok=True)

@@ -165,7 +165,7 @@ def test_the_same_without_load_is_not_distinguishable(folder):
 
 def test_a_stopped_run_is_named_and_trained_again_where_that_is_asked_for(folder):
     experiments = {"stopped": TWINS | {"frameworks": ["twin-one"], "repeats": 1, "epochs": [60]}}
-    log = folder / "results/logs/train/stopped/mnist-mlp-flux/digits/twin-one/cpu/stock/epochs-60/repeat-1.log"
+    log = folder / "results/logs/train/stopped/mnist-mlp-flux/digits/twin-one-cpu/epochs-60/repeat-1.log"
     stopped = []
 
     def stop():

@@ -30,7 +30,7 @@ EXPERIMENT = {
     "repeats": 2,
 }
 RUNS = "results/runs/victim/mnist-mlp-flux/digits"
-ONE, OTHER = (f"{RUNS}/chainer/cpu/stock/epochs-2/repeat-{repeat}/record.json" for repeat in (1, 2))
+ONE, OTHER = (f"{RUNS}/chainer-cpu/epochs-2/repeat-{repeat}/record.json" for repeat in (1, 2))
 CERTIFICATE = "results/certificates/victim/mnist-mlp-flux/digits.json"
 ALL_BUT_DATA = {
     "train": 4, "trace_training": 2, "certify": 1, "evaluate_weights": 2, "collect_records": 1, "plot_figures": 1,

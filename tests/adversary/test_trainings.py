@@ -84,7 +84,7 @@ def certified(tmp_path_factory):
 
     def traced(recipe, framework, name, settings):
         out = folder / f"{len(traces)}.npz"
-        arguments = ["--recipe", recipe, "--framework", framework, "--device", "cpu", "--threads", "2"]
+        arguments = ["--recipe", recipe, "--trainer", f"{framework}-cpu", "--threads", "2"]
         arguments += ["--dataset-folder", data / "prepared", "--mean", data / "mean.npy"]
         arguments += ["--settings", json.dumps(SETTINGS | settings), "--log", folder / "log", "--out", out]
         command([faulty_trainings.__file__, name, SCRIPTS / "trace_training.py", *arguments])

@@ -97,7 +97,7 @@ def of_trainmark(arguments: argparse.Namespace, folder: Path, repeat: int) -> tu
     }  # fmt: skip
     dataset = {"title": "Photographs", "format": "image_folder", "folder": str(folder)}
     config = write_config(folder, {"experiments": {"bench": experiment}, "datasets": {"photographs": dataset}})
-    run = f"results/runs/bench/{name}/photographs/chainer/cpu/stock/epochs-2/repeat-{repeat}/record.json"
+    run = f"results/runs/bench/{name}/photographs/chainer-cpu/epochs-2/repeat-{repeat}/record.json"
     process = snakemake(
         folder, run, "--cores", "all", "--set-threads", f"train={os.cpu_count()}", "--configfile", config
     )

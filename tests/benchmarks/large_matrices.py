@@ -118,7 +118,8 @@ def finish(folder: Path, runs: int) -> None:
     for run, file in zip(campaign.runs, campaign.records, strict=True):
         wildcards = Wildcards(vars(run))
         made = record(
-            run.framework, run.repeat, run.device, run.epochs, experiment=run.experiment, recipe=run.recipe,
+            run.trainer.framework, run.repeat, run.trainer.device, run.epochs,
+            experiment=run.experiment, recipe=run.recipe,
             changes={
                 "settings.experiment": json.loads(campaign.settings(wildcards)),
                 "inputs.recipe": json.loads(campaign.recipe(wildcards)),

@@ -36,7 +36,7 @@ def main() -> None:
             path = Path(file)
             path.parent.mkdir(parents=True)
             path.write_text(
-                json.dumps(record(run.framework, run.repeat, epochs=run.epochs, experiment="many"), indent=1)
+                json.dumps(record(run.trainer.framework, run.repeat, epochs=run.epochs, experiment="many"), indent=1)
             )
         size_mib = sum(Path(file).stat().st_size for file in campaign.records) / 2**20
         manifest = Path("results/tables/manifest.json")

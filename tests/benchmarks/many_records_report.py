@@ -31,6 +31,7 @@ from trainmark.report.figures.data import read_data
 from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
 from trainmark.tables.results import read_results
+from trainmark.trainer import Trainer
 
 RECORDS = 10_000
 RECIPES = ("mnist-mlp-flux", "mnist-mlp-chainer")
@@ -53,15 +54,16 @@ def many_records(folder: Path, count: int = RECORDS) -> None:
     config = with_devices(config, gpu_found=True)
     campaign, random = Campaign(config, catalogue), Random(1)
     for number, run in enumerate(campaign.runs):
-        seconds = random.gauss(1.0, 0.05) * (1.1 if run.framework == "chainer" else 1.0)
+        seconds = random.gauss(1.0, 0.05) * (1.1 if run.trainer.framework == "chainer" else 1.0)
         made = record(
-            run.framework, run.repeat, run.device, run.epochs, seconds=seconds, experiment="many", recipe=run.recipe,
+            run.trainer.framework, run.repeat, run.trainer.device, run.epochs, seconds=seconds,
+            experiment="many", recipe=run.recipe,
             changes={"sessions.0.held_seconds": [float(number), number + 0.5]},
         )  # fmt: skip
         path = folder / "runs" / run.id / "record.json"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(made))
-    trainers = [*product(FRAMEWORKS, DEVICES, ["stock"])]
+    trainers = [Trainer(*parts) for parts in product(FRAMEWORKS, DEVICES)]
     for recipe in RECIPES:
         path = folder / "certificates" / "many" / recipe / "digits.json"
         path.parent.mkdir(parents=True)

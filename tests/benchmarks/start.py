@@ -25,7 +25,7 @@ import train_by_hand
 
 from trainmark.frameworks import registry
 from trainmark.frameworks.registry import known_frameworks
-from trainmark.plan.run import LOOPS
+from trainmark.trainer import LOOPS
 
 BEFORE_FIRST_STEP = ("start", "import", "data_load", "build", "transfer", "compilation")
 """The phases up to the first step, without the wait for the device."""

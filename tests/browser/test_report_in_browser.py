@@ -155,7 +155,7 @@ def test_a_row_links_to_its_record_and_its_log(opened):
     for name in ("record", "log"):
         with page.expect_navigation():
             page.locator("#run-7").get_by_role("link", name=name).click()
-        assert f"/{framework}/" in page.locator("body").inner_text()
+        assert f"/{framework}-gpu/" in page.locator("body").inner_text()
         page.go_back()
 
 

@@ -95,7 +95,7 @@ def test_two_gpu_jobs_at_a_time_have_the_gpu_that_they_were_given(campaign, clus
         for output in on_gpus.results.glob("logs/cluster/*-train-*.log"):
             text = output.read_text()
             given = re.search(r"CUDA_VISIBLE_DEVICES=(.*)", text)[1]
-            if "device=gpu" in text:
+            if "trainer=pretended-gpu" in text:
                 repeat = int(re.search(r"repeat=(\d)", text)[1])
                 assert used[repeat] == UUIDS[int(given)]
             else:

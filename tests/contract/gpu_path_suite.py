@@ -47,7 +47,9 @@ def second_device(replaced, monkeypatch):
 def test_a_run_on_the_gpu_computes_what_one_on_the_cpu_does(train):
     on_gpu = train(create_adapter("keras-jax", 2), run=GPU_RUN)
     with jax.default_device(CPU):
-        on_cpu = train(create_adapter("keras-jax", 2), run=replace(GPU_RUN, device="cpu"))
+        on_cpu = train(
+            create_adapter("keras-jax", 2), run=replace(GPU_RUN, trainer=GPU_RUN.trainer._replace(device="cpu"))
+        )
     assert on_gpu["provenance"]["device"] == {"kind": "gpu", "name": "second CPU device"}
     assert on_cpu["provenance"]["device"] == {"kind": "cpu", "name": "jax"}
     assert on_gpu["memory"]["peak_device_mib"] > 0

@@ -15,6 +15,8 @@ import pytest
 from harness import REPOSITORY, copy_of_repository, edit, on_path, snakemake, write_config
 from same_results import records_of, trained
 
+from trainmark.trainer import Trainer
+
 pytestmark = pytest.mark.environments
 STAND_IN = REPOSITORY / "tests" / "stand_in_conda" / "conda.py"
 EXPERIMENT = {
@@ -95,7 +97,8 @@ def test_each_job_ran_in_the_environment_of_its_rule_and_imported_from_no_other(
     ran = set()
     for job in jobs:
         script = re.search(r"(\w+)\.py$", job["command"][0])[1]
-        name = ENVIRONMENT_OF.get(script) or job["command"][job["command"].index("--framework") + 1]
+        words = job["command"]
+        name = ENVIRONMENT_OF.get(script) or Trainer.parse(words[words.index("--trainer") + 1]).framework
         ran.add((script, name))
         assert job["prefix"] == made[name] and job["executable"].startswith(made[name]), job
         assert job["foreign"] == [], job

@@ -16,7 +16,7 @@ def test_the_other_frameworks_leave_the_same_records(tmp_path):
     experiments = {name: TINY["experiments"][name] | {"frameworks": [other]} for name, other in OTHERS.items()}
     assert all(TINY["experiments"][name]["frameworks"] != [other] for name, other in OTHERS.items())
     files = [
-        f"results/runs/{name}/mnist-mlp-flux/digits/{other}/cpu/stock/epochs-2/repeat-1/record.json"
+        f"results/runs/{name}/mnist-mlp-flux/digits/{other}-cpu/epochs-2/repeat-1/record.json"
         for name, other in OTHERS.items()
     ]
     config = write_config(tmp_path, {"experiments": experiments})

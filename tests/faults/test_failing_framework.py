@@ -36,9 +36,9 @@ def test_tables_and_report_hold_the_runs_that_are_done(failed):
     assert "\nchainer" in summary
     page = (folder / "results" / "report" / "index.html").read_text()
     assert "Missing: 1 of 2 runs." in page
-    assert "one/mnist-mlp-flux/digits/keras-jax/cpu/stock/epochs-1/repeat-1: checking keras-jax on cpu" in page
+    assert "one/mnist-mlp-flux/digits/keras-jax-cpu/epochs-1/repeat-1: checking keras-jax on cpu" in page
     (missing,) = json.loads((folder / "results" / "plan.json").read_text())["missing"]
-    assert missing == "one/mnist-mlp-flux/digits/keras-jax/cpu/stock/epochs-1/repeat-1"
+    assert missing == "one/mnist-mlp-flux/digits/keras-jax-cpu/epochs-1/repeat-1"
 
 
 def test_verify_names_the_run_and_finds_nothing_else(failed):

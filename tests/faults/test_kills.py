@@ -14,7 +14,9 @@ import pytest
 from harness import FRAMEWORKS, path_with_stand_in, snakemake, write_config
 from killing_python import plan_of
 
+from trainmark.plan.run import Run
 from trainmark.records.record import read_record
+from trainmark.trainer import Trainer
 
 SIGNALS = ("SIGKILL", "SIGTERM")
 OF_PROCESSES = ("psm_", "sem.mp-")
@@ -40,8 +42,8 @@ class Case(NamedTuple):
 
     def record(self, framework, experiment="killed"):
         """The record of a run, from the workflow's folder; nobody kills those of the experiment "undisturbed"."""
-        run = f"{experiment}/mnist-mlp-keras/{self.dataset}/{framework}/cpu/{self.loop}/epochs-{self.epochs}/repeat-1"
-        return f"results/runs/{run}/record.json"
+        run = Run(experiment, "mnist-mlp-keras", self.dataset, Trainer(framework, "cpu", self.loop), self.epochs, 1)
+        return f"results/runs/{run.id}/record.json"
 
     def config(self):
         """Each run twice: one is killed."""

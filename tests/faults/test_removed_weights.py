@@ -20,7 +20,7 @@ EXPERIMENT = {
     "epochs": [1],
     "repeats": 3,
 }
-EVALUATION = "results/evaluations/e/mnist-mlp-flux/digits/chainer/cpu/stock.json"
+EVALUATION = "results/evaluations/e/mnist-mlp-flux/digits/chainer-cpu.json"
 
 
 WITHOUT_DOCSTRINGS = {"PYTHONOPTIMIZE": "2", "PYTHONMALLOC": "debug", "PYTHONDONTWRITEBYTECODE": ""}
@@ -46,7 +46,7 @@ def test_the_next_call_removes_the_rest(tmp_path, monkeypatch, signal_name, vari
     killed = call()
     assert killed.returncode != 0
     assert (tmp_path / "kills" / "done").read_text().splitlines() == [f"{signal_name} removal 2 {EVALUATION}"]
-    runs = tmp_path / "results/runs/e/mnist-mlp-flux/digits/keras-jax/cpu/stock/epochs-1"
+    runs = tmp_path / "results/runs/e/mnist-mlp-flux/digits/keras-jax-cpu/epochs-1"
     left = sorted(path.parent.name for path in runs.rglob("weights.npz"))
     assert left == ["repeat-2", "repeat-3"], "the kill came before the second run's weights went"
 
@@ -55,7 +55,7 @@ def test_the_next_call_removes_the_rest(tmp_path, monkeypatch, signal_name, vari
     assert not list((tmp_path / "results").rglob("weights.npz"))
     entries = read_evaluation(tmp_path / EVALUATION)["runs"]
     assert sorted(entries) == [
-        f"e/mnist-mlp-flux/digits/keras-jax/cpu/stock/epochs-1/repeat-{repeat}" for repeat in (1, 2, 3)
+        f"e/mnist-mlp-flux/digits/keras-jax-cpu/epochs-1/repeat-{repeat}" for repeat in (1, 2, 3)
     ]
     assert "Nothing to be done" in call("-n").printed
     found = verify_results(tmp_path / "results", data=False)

@@ -31,7 +31,7 @@ CONFIG = {
         }
     }
 }
-RUN_FOLDER = f"results/runs/stopped/mnist-mlp-flux/digits/chainer/cpu/stock/epochs-{EPOCHS}/repeat-1"
+RUN_FOLDER = f"results/runs/stopped/mnist-mlp-flux/digits/chainer-cpu/epochs-{EPOCHS}/repeat-1"
 
 
 LOG = RUN_FOLDER.replace("results/runs", "results/logs/train") + ".log"

@@ -18,6 +18,7 @@ from trainmark.datasets.samples import Arrays
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine.cpus import allowed_cores
 from trainmark.records.record import read_record
+from trainmark.trainer import Trainer
 
 GPU_PACKAGES = {"chainer": ("cupy",)}
 """Packages that a framework needs on a GPU only. The others have other builds for it."""
@@ -94,7 +95,7 @@ class Runs:
         dataset = "texts" if recipe == "imdb-cnn" else "images"
         record = self.folder / "runs" / name / framework / "record.json"
         options = {
-            "experiment": "gpu", "recipe": recipe, "dataset": dataset, "framework": framework, "device": device,
+            "experiment": "gpu", "recipe": recipe, "dataset": dataset, "trainer": Trainer(framework, device),
             "dataset-folder": self.folder / dataset, "epochs": epochs, "repeat": 1, "threads": 2,
             "settings": json.dumps(SETTINGS | settings), "checkpoint-seconds": 0,
             "log": record.with_name("log"), "out": record,

@@ -9,6 +9,7 @@ from parity import certify_networks
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.trainer import Trainer
 
 pytestmark = pytest.mark.gpu
 
@@ -29,11 +30,13 @@ def test_every_two_trainers_train_the_same_network(recipe, tmp_path, monkeypatch
         monkeypatch.setenv("XLA_FLAGS", QUICKLY_COMPILED)
     frameworks = installed()
     on_cpu = frameworks[:1] if RECIPES[recipe].certified_side else frameworks
-    on_gpu = [(framework, "gpu", loop) for framework in frameworks for loop in known_frameworks()[framework].loops]
+    on_gpu = [
+        Trainer(framework, "gpu", loop) for framework in frameworks for loop in known_frameworks()[framework].loops
+    ]
     if RECIPES[recipe].certified_side and STAND_IN in os.environ:  # the others would take half an hour there
         slow = {"chainer"} if recipe in LARGE else set()
-        on_gpu = [trainer for trainer in on_gpu if trainer[2] == "stock" and trainer[0] not in slow]
-    trainers = [*((framework, "cpu", "stock") for framework in on_cpu), *on_gpu]  # the CPU takes longest
+        on_gpu = [trainer for trainer in on_gpu if trainer.loop == "stock" and trainer.framework not in slow]
+    trainers = [*(Trainer(framework, "cpu") for framework in on_cpu), *on_gpu]  # the CPU takes longest
     pairs, failures = certify_networks.pairs_of(recipe, trainers, tmp_path)
     print("\n".join(certify_networks.table_lines(recipe, pairs)))
     for pair, _ in pairs:

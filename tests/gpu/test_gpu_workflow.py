@@ -13,6 +13,7 @@ from harness import REPOSITORY, environment, snakemake, write_config
 from trainmark.parity.compare import REFUSED
 from trainmark.records.record import read_record
 from trainmark.records.tuning import read_tuning
+from trainmark.trainer import Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(450)]
 
@@ -32,7 +33,8 @@ def test_three_experiments_on_both_devices(tmp_path, record_property):
     runs = {"cpu": 2 * len(frameworks) + 1, "gpu": 2 * len(frameworks) + 3}
     assert Counter(record["provenance"]["device"]["kind"] for record in records) == runs
     timed = [read_tuning(path) for path in (tmp_path / "results" / "tuning").rglob("*.json")]
-    assert [tuning["framework"] for tuning in timed if tuning["steps"]] == frameworks[:1]
+    timed_frameworks = [Trainer.parse(tuning["trainer"]).framework for tuning in timed if tuning["steps"]]
+    assert timed_frameworks == frameworks[:1]
     assert {record["status"] for record in records} == {"ok"}
     for file in (tmp_path / "results" / "certificates").rglob("*.json"):
         for pair in json.loads(file.read_text())["pairs"]:

@@ -19,17 +19,18 @@ from harness import importing
 
 from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.machine.cpus import allowed_cores, spread
-from trainmark.machine.gpus import DEVICES, THREAD_VARIABLES
+from trainmark.machine.gpus import THREAD_VARIABLES
 from trainmark.parity.certified_steps import CertifiedTraining, certified_step_count, trace
 from trainmark.parity.certified_training import CERTIFIED_SAMPLES
 from trainmark.parity.compare import Pair, compare
 from trainmark.parity.sentences import EQUAL
 from trainmark.parity.trace import Trace, read_trace, write_trace
 from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds, last_two_batches
-from trainmark.plan.run import LOOPS, trainer_name
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import DTYPE
+from trainmark.trainer import DEVICES, Trainer
+from trainmark.training.arguments import parse_trainer
 
 CLASSES = 10
 THREADS = 2
@@ -86,18 +87,17 @@ def draw_samples(architecture, count, generator):
     return patterns[labels] + generator.normal(0, 0.1, (count, *shape)), labels
 
 
-def take_trace(recipe: str, trainer: tuple[str, str, str], out: Path) -> None:
+def take_trace(recipe: str, trainer: Trainer, out: Path) -> None:
     """Trace a recipe in a trainer, in this process."""
-    framework, device, loop = trainer
-    adapter = create_adapter(framework, THREADS, loop)
-    write_trace(trace(adapter, training_of(RECIPES[recipe]), device), out)
+    adapter = create_adapter(trainer.framework, THREADS, trainer.loop)
+    write_trace(trace(adapter, training_of(RECIPES[recipe]), trainer.device), out)
 
 
 Compared = tuple[Pair, set[str]]
 """A pair, and the ops of the network that one of its trainers declares to compute in float32."""
 
 
-def pairs_of(recipe: str, trainers: list[tuple[str, str, str]], folder: Path) -> tuple[list[Compared], list[str]]:
+def pairs_of(recipe: str, trainers: list[Trainer], folder: Path) -> tuple[list[Compared], list[str]]:
     """Compare all pairs of trainers, each traced in its own process, as many at a time as there are CPUs for.
 
     Returns the pairs, and what the trainers printed that could not be traced.
@@ -113,7 +113,7 @@ def pairs_of(recipe: str, trainers: list[tuple[str, str, str]], folder: Path) ->
     return pairs, [outcome for outcome in outcomes if isinstance(outcome, str)]
 
 
-def _traces(recipe: str, trainers: list[tuple[str, str, str]], folder: Path) -> list[Trace | str]:
+def _traces(recipe: str, trainers: list[Trainer], folder: Path) -> list[Trace | str]:
     """Return the trace of each trainer, or what it printed if it could not be traced.
 
     Each process has THREADS CPUs of its own: Chainer's OpenBLAS and XLA's compiler would take all.
@@ -122,17 +122,16 @@ def _traces(recipe: str, trainers: list[tuple[str, str, str]], folder: Path) -> 
     groups = [cpus[start : start + THREADS] for start in range(0, max(1, len(cpus) - THREADS + 1), THREADS)]
     left, processes = iter(groups), []
 
-    def traced(trainer: tuple[str, str, str]) -> Trace | str:
-        framework, device, loop = trainer
-        file = folder / f"{recipe}-{framework}-{device}-{loop}.npz"
-        options = {"--recipe": recipe, "--framework": framework, "--device": device, "--loop": loop, "--out": str(file)}
+    def traced(trainer: Trainer) -> Trace | str:
+        file = folder / f"{recipe}-{trainer}.npz"
+        options = {"--recipe": recipe, "--trainer": str(trainer), "--out": str(file)}
         command = [sys.executable, __file__, *chain.from_iterable(options.items())]
         variables = dict.fromkeys(THREAD_VARIABLES, str(len(groups[0])))
-        here = importing(**variables, **({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}))
+        here = importing(**variables, **({"CUDA_VISIBLE_DEVICES": ""} if trainer.device == "cpu" else {}))
         process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=here)
         processes.append(process)
         errors = process.communicate()[1]
-        return f"{recipe} in {trainer_name(*trainer)}: {errors[-3000:]}" if process.returncode else read_trace(file)
+        return f"{recipe} in {trainer.name}: {errors[-3000:]}" if process.returncode else read_trace(file)
 
     # Linux binds each thread to CPUs of its own, and the processes that it starts with it.
     pool = ThreadPoolExecutor(len(groups), initializer=lambda: os.sched_setaffinity(0, next(left)))
@@ -144,10 +143,10 @@ def _traces(recipe: str, trainers: list[tuple[str, str, str]], folder: Path) -> 
             process.kill()
 
 
-def installed(device: str = "cpu") -> list[tuple[str, str, str]]:
+def installed(device: str = "cpu") -> list[Trainer]:
     """The trainers of the installed frameworks on a device."""
     return [
-        (name, device, loop)
+        Trainer(name, device, loop)
         for name, framework in known_frameworks().items()
         if not framework.missing_packages()
         for loop in framework.loops
@@ -193,16 +192,15 @@ def main() -> None:
     """Print the table of all recipes, or write one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recipe", choices=RECIPES)
-    parser.add_argument("--framework", choices=known_frameworks())
     parser.add_argument("--device", choices=DEVICES, default="cpu")
-    parser.add_argument("--loop", choices=LOOPS, default="stock")
+    parser.add_argument("--trainer", type=parse_trainer)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.out:
-        take_trace(arguments.recipe, (arguments.framework, arguments.device, arguments.loop), arguments.out)
+        take_trace(arguments.recipe, arguments.trainer, arguments.out)
         return
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, float64")
-    trainers = [trainer for trainer in installed(arguments.device) if arguments.framework in (None, trainer[0])]
+    trainers = [arguments.trainer] if arguments.trainer else installed(arguments.device)
     with TemporaryDirectory() as folder:
         for recipe in [arguments.recipe] if arguments.recipe else RECIPES:
             pairs, failures = pairs_of(recipe, trainers, Path(folder))

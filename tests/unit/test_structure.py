@@ -136,7 +136,8 @@ def test_a_config_is_checked_and_planned_without_numpy_or_any_framework():
         "from trainmark.plan.code_digests import digest",
         "from trainmark.plan.dependencies import preparing_code, training_code",
         "from trainmark.recipes.catalogue import RECIPES",
-        "digest(*training_code(RECIPES['mnist-mlp-keras'], 'chainer')); digest(*preparing_code('idx'))",
+        "from trainmark.trainer import Trainer",
+        "digest(*training_code(RECIPES['mnist-mlp-keras'], Trainer('chainer', 'cpu'))); digest(*preparing_code('idx'))",
         "config = with_devices(config, gpu_found=False)",
         "print(len(Campaign(config, catalogue).order))",
     ]

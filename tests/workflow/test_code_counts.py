@@ -10,6 +10,7 @@ from harness import copy_of_repository, edit, snakemake, write_config
 from trainmark.plan.code_digests import SCRIPTS, digest
 from trainmark.plan.dependencies import preparing_code, report_code, tracing_code, training_code
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.trainer import Trainer
 
 pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has not
 
@@ -162,10 +163,10 @@ def test_each_rule_has_its_code_as_a_parameter(edited, finished):
 
 RECIPE = RECIPES["mnist-mlp-flux"]
 JOBS = {
-    "train": training_code(RECIPE, "chainer"),
-    "train with keras-jax": training_code(RECIPE, "keras-jax"),
-    "trace": tracing_code(RECIPE, "chainer"),
-    "trace with keras-jax": tracing_code(RECIPE, "keras-jax"),
+    "train": training_code(RECIPE, Trainer("chainer", "cpu")),
+    "train with keras-jax": training_code(RECIPE, Trainer("keras-jax", "cpu")),
+    "trace": tracing_code(RECIPE, Trainer("chainer", "cpu")),
+    "trace with keras-jax": tracing_code(RECIPE, Trainer("keras-jax", "cpu")),
     "certify": ("certify",),
     "prepare": preparing_code("digits"),
     "pack": ("pack",),

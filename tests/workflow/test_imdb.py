@@ -51,7 +51,7 @@ def finished(tmp_path_factory):
 
 
 def run_folder(folder, experiment="kept", epochs=12):
-    return folder / f"results/runs/{experiment}/imdb-cnn/texts/chainer/cpu/stock/epochs-{epochs}/repeat-1"
+    return folder / f"results/runs/{experiment}/imdb-cnn/texts/chainer-cpu/epochs-{epochs}/repeat-1"
 
 
 def test_the_network_learns_the_reviews_and_scores_one_of_each_class(finished):

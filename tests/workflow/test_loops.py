@@ -14,6 +14,7 @@ from trainmark.records.evaluation import read_evaluation
 from trainmark.records.record import read_record
 from trainmark.records.tuning import read_tuning, write_tuning
 from trainmark.tables.comparisons import read_comparisons
+from trainmark.trainer import Trainer
 
 pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has not
 
@@ -32,7 +33,7 @@ CONFIG = {
     }
 }
 GROUP = "loops/mnist-mlp-flux/digits"
-TUNING = f"tuning/{GROUP}/twin/cpu/tuned.json"
+TUNING = f"tuning/{GROUP}/twin-cpu-tuned.json"
 LOOPS = ("stock", "tuned")
 ADAPTERS = "workflow/scripts/trainmark/frameworks"
 
@@ -53,7 +54,7 @@ def test_each_loop_trains_its_own_runs(finished):
     folder, printed = finished
     for loop in LOOPS:
         for epochs in (1, 2):
-            run = f"{GROUP}/twin/cpu/{loop}/epochs-{epochs}/repeat-1"
+            run = f"{GROUP}/{Trainer('twin', 'cpu', loop)}/epochs-{epochs}/repeat-1"
             assert read_record(folder / "results/runs" / run / "record.json")["run"]["loop"] == loop
             log = (folder / "results/logs/train" / f"{run}.log").read_text()
             assert ("the tuned loop trains" in log) == (loop == "tuned")
@@ -64,12 +65,12 @@ def test_each_loop_trains_its_own_runs(finished):
 def test_the_loops_are_certified_and_evaluated_against_each_other(finished):
     results = finished[0] / "results"
     certificate = read_certificate(results / "certificates" / f"{GROUP}.json")
-    assert [trainer["loop"] for trainer in certificate["trainers"]] == [*LOOPS]
+    assert [one["trainer"] for one in certificate["trainers"]] == ["twin-cpu", "twin-cpu-tuned"]
     (pair,) = certificate["pairs"]
     assert (pair["first"], pair["second"], pair["parity"]) == ("twin on cpu", "twin tuned on cpu", "bitwise")
-    for evaluator, evaluated in (LOOPS, LOOPS[::-1]):
-        evaluation = read_evaluation(results / f"evaluations/{GROUP}/twin/cpu/{evaluator}.json")
-        assert {run_id.split("/")[5] for run_id in evaluation["runs"]} == {evaluated}
+    for evaluator, evaluated in (("twin-cpu", "twin-cpu-tuned"), ("twin-cpu-tuned", "twin-cpu")):
+        evaluation = read_evaluation(results / f"evaluations/{GROUP}/{evaluator}.json")
+        assert {run_id.split("/")[3] for run_id in evaluation["runs"]} == {evaluated}
 
 
 def test_tables_and_report_name_both(finished):
@@ -97,7 +98,7 @@ def test_the_steps_of_the_tuning_are_timed_and_drawn(finished):
     table = pd.read_csv(results / "tables/tuning.csv")
     assert table["step"].tolist() == [step["step"] for step in tuning["steps"]] and (table["pairs"] == 6).all()
     assert "a line is printed" in (results / f"figures/{GROUP}/tuning.svg").read_text()
-    assert "the tuned loop trains" in (results / f"logs/time_tuning/{GROUP}/twin/cpu/tuned.log").read_text()
+    assert "the tuned loop trains" in (results / f"logs/time_tuning/{GROUP}/twin-cpu-tuned.log").read_text()
 
 
 def test_a_run_takes_the_chosen_number_of_threads(finished):
@@ -110,7 +111,7 @@ def test_a_run_takes_the_chosen_number_of_threads(finished):
     process = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
     assert process.returncode == 0, process.printed[-5000:]
     assert "2 of 4 runs to train" in process.printed, "both tuned runs, since the file has changed"
-    trained = read_record(folder / f"results/runs/{GROUP}/twin/cpu/tuned/epochs-1/repeat-1/record.json")
+    trained = read_record(folder / f"results/runs/{GROUP}/twin-cpu-tuned/epochs-1/repeat-1/record.json")
     assert trained["provenance"]["threads"] == len(trained["provenance"]["cpus"]) == threads
     assert len(trained["sessions"][0]["cpus"]) == 2
     file.unlink()
@@ -130,5 +131,5 @@ def test_an_edit_of_the_tuned_loop_makes_no_run_of_the_stock_loop_stale(finished
     finally:
         path.write_text(kept)
     assert dry.returncode == 0, dry.printed[-3000:]
-    planned = re.findall(r"^rule train:.*?wildcards: [^\n]*loop=(\w+)", dry.stdout, re.MULTILINE | re.DOTALL)
-    assert set(planned) == {"tuned"}
+    planned = re.findall(r"^rule train:.*?wildcards: [^\n]*trainer=([\w-]+)", dry.stdout, re.MULTILINE | re.DOTALL)
+    assert set(planned) == {"twin-cpu-tuned"}

@@ -9,7 +9,7 @@ from harness import REPOSITORY, copy_of_repository, environment, snakemake
 
 ONE_RUN = {"recipes": ["mnist-mlp-flux"], "frameworks": ["keras-jax"], "devices": ["cpu"], "epochs": [1], "repeats": 1}
 CONFIG = {"experiments": {"one": ONE_RUN}}
-RECORD = "results/runs/one/mnist-mlp-flux/digits/keras-jax/cpu/stock/epochs-1/repeat-1/record.json"
+RECORD = "results/runs/one/mnist-mlp-flux/digits/keras-jax-cpu/epochs-1/repeat-1/record.json"
 MODULE = """\
 module trainmark:
     snakefile: "{snakefile}"
@@ -36,7 +36,7 @@ def planned_runs(process, rule="train"):
 
 @pytest.mark.faults
 def test_a_run_of_the_clones_default_config_in_another_folder(tmp_path):
-    record = "results/runs/digits/mnist-mlp-chainer/digits/keras-jax/cpu/stock/epochs-5/repeat-1/record.json"
+    record = "results/runs/digits/mnist-mlp-chainer/digits/keras-jax-cpu/epochs-5/repeat-1/record.json"
     process = snakemake(tmp_path, record, "--cores", "2")
     assert process.returncode == 0, process.printed[-3000:]
     assert (tmp_path / record).exists()

@@ -4,6 +4,7 @@ In a copy of the repository one of each kind is added, by these places and no ot
 """
 
 import csv
+import json
 import re
 import shutil
 import subprocess
@@ -13,7 +14,6 @@ import pytest
 from harness import REPOSITORY, copy_of_repository, edit, environment, write_config
 
 from trainmark.parity.certificate import read_certificate
-from trainmark.records.record import read_record
 from trainmark.records.step_losses import step_losses
 
 pytestmark = pytest.mark.faults  # whole workflows: minutes that make test has not
@@ -76,6 +76,19 @@ SETTING = """\
         decides: training
 """
 
+MODES = """\
+      modes:
+        decides: runs
+        description: Modes of a trainer, which are written and named, and change nothing.
+        type: array
+        items: {enum: [plain, other]}
+        allowed: a list of plain and other
+        unit: none
+        default: [plain]
+      seed:
+        decides: training
+"""
+
 FIGURE = '''
 
 def draw_accuracies(data: Data) -> Figure:
@@ -103,6 +116,29 @@ EXTENSIONS = {
         f"{LIBRARY}/frameworks/numpy_adapter.py": Path(__file__).parent / "example" / "numpy_adapter.py",
         "envs/numpy.yaml": "dependencies: [numpy]\n",
     },
+    "part of a trainer": {
+        f"{LIBRARY}/trainer.py": (
+            "    workers: int = 1\n",
+            '    workers: int = 1\n    mode: str = "plain"\n',
+            '<workers>[0-9]+))?"',
+            '<workers>[0-9]+))?(?:-(?P<mode>other))?"',
+            'workers)?"',
+            'workers)?(?: in (?P<mode>other))?"',
+            "*loop, *workers)",
+            "*loop, *workers, *[self.mode][self.mode == 'plain' :])",
+            '{workers}"\n',
+            '{workers}" + f" in {self.mode}" * (self.mode != "plain")\n',
+            '"loops": "loop", ',
+            '"loops": "loop", "modes": "mode", ',
+        ),
+        SCHEMA: ("      seed:\n        decides: training\n", MODES),
+        f"{LIBRARY}/records/record.schema.json": (
+            '"repeat", "workers"]',
+            '"repeat", "workers", "mode"]',
+            '"workers": {"type"',
+            '"mode": {"enum": ["plain", "other"]},\n        "workers": {"type"',
+        ),
+    },
     "network": {
         f"{LIBRARY}/networks/zoo/linear.py": NETWORK,
         f"{LIBRARY}/recipes/catalogue.py": ("    for recipe in (\n", f"    for recipe in ({RECIPE}"),
@@ -115,9 +151,12 @@ EXTENSIONS = {
         f"{LIBRARY}/tables/tables.py": ("COLUMNS = {\n", 'COLUMNS = {\n    "wall": ("wall time, s", "wall_seconds"),\n')
     },
 }
-"""By kind, what is added, by file: a text in place of another, a file to copy, or what is written at a file's end."""
+"""By kind, what is added, by file: texts in place of others, a file to copy, or what is written at a file's end."""
 
-AT_MOST = {"setting": 3} | dict.fromkeys(EXTENSIONS.keys() - {"setting"}, 2)
+MODE_OF = {"numpy-cpu": "plain", "numpy-cpu-other": "other"}
+"""The added part of each trainer of the experiment in-modes."""
+
+AT_MOST = dict.fromkeys(EXTENSIONS, 2) | {"setting": 3, "part of a trainer": 3}
 """Places, the test of a setting among them."""
 
 
@@ -129,7 +168,8 @@ def extend(copy: Path) -> None:
             path = copy / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(change, tuple):
-                edit(path, *change)
+                for old, new in zip(change[::2], change[1::2], strict=True):
+                    edit(path, old, new)
             elif isinstance(change, Path):
                 shutil.copy(change, path)
             else:
@@ -160,7 +200,17 @@ def results(tmp_path_factory):
                 "repeats": 1,
                 "remark": "seen in the log",
                 "input": {"crop": [28, 28], "subtract_mean": True},
-            }
+            },
+            "in-modes": {
+                "recipes": ["linear"],
+                "datasets": ["digits"],
+                "frameworks": ["numpy"],
+                "devices": ["cpu"],
+                "modes": ["plain", "other"],
+                "epochs": [1],
+                "repeats": 1,
+                "baseline": "numpy on cpu in other",
+            },
         }
     }
     command = ["snakemake", "--workflow-profile", "profiles/test-site", "--configfile", write_config(copy, config)]
@@ -170,10 +220,15 @@ def results(tmp_path_factory):
     return copy / "results"
 
 
+def read_json(path):
+    """Without the schema of this repository, which lacks what was added to that of the copy."""
+    return json.loads(path.read_text())
+
+
 @pytest.fixture(scope="module")
 def records(results):
     folder = results / "runs" / "new" / "linear" / "digits-32"
-    return [read_record(folder / name / "cpu/stock/epochs-2/repeat-1/record.json") for name in ("numpy", "chainer")]
+    return [read_json(folder / f"{name}-cpu" / "epochs-2/repeat-1/record.json") for name in ("numpy", "chainer")]
 
 
 def test_an_added_framework_network_dataset_and_format_train(results, records):
@@ -201,6 +256,19 @@ def test_an_added_figure_is_drawn_and_stands_in_the_report_with_its_caption(resu
 
 
 def test_an_added_column_is_in_the_summary(results, records):
-    rows = list(csv.DictReader((results / "tables" / "summary.csv").open()))
-    assert [float(row["wall_median"]) for row in rows] == pytest.approx([record["wall_seconds"] for record in records])
+    rows = csv.DictReader((results / "tables" / "summary.csv").open())
+    medians = [float(row["wall_median"]) for row in rows if row["experiment"] == "new"]
+    assert medians == pytest.approx([record["wall_seconds"] for record in records])
     assert "wall time, s" in (results / "report" / "index.html").read_text()
+
+
+def test_an_added_part_of_a_trainer_is_in_paths_tables_certificate_and_report(results):
+    folder = results / "runs" / "in-modes" / "linear" / "digits"
+    runs = [read_json(folder / name / "epochs-1/repeat-1/record.json")["run"] for name in MODE_OF]
+    assert {name: run["mode"] for name, run in zip(MODE_OF, runs, strict=True)} == MODE_OF
+    for table in ("summary", "targets", "speed_ups", "tidy"):
+        assert "mode" in csv.DictReader((results / "tables" / f"{table}.csv").open()).fieldnames
+    (pair,) = read_json(results / "certificates/in-modes/linear/digits.json")["pairs"]
+    assert (pair["first"], pair["second"], pair["parity"]) == ("numpy on cpu", "numpy on cpu in other", "bitwise")
+    assert {file.stem for file in (results / "evaluations/in-modes/linear/digits").iterdir()} == {*MODE_OF}
+    assert "numpy on cpu in other" in (results / "report" / "index.html").read_text()

@@ -69,7 +69,7 @@ def train_on(folder, resource, visible):
     """The runs of the workflow, made anew. visible: CUDA_VISIBLE_DEVICES, or None for none."""
     shutil.rmtree(folder / "results" / "runs", ignore_errors=True)
     records = [
-        f"results/runs/gpus/mnist-mlp-flux/digits/pretended/gpu/stock/epochs-4/repeat-{repeat}/record.json"
+        f"results/runs/gpus/mnist-mlp-flux/digits/pretended-gpu/epochs-4/repeat-{repeat}/record.json"
         for repeat in range(1, 7)
     ]
     process = on_pretended_gpus(folder, *records, "--cores", "8", "--resources", resource, visible=visible)

@@ -23,8 +23,8 @@ def test_a_job_comes_to_the_runs_that_were_planned_on_another_machine(tmp_path):
     write_plan(tmp_path / "results" / "plan.json", campaign.config, [], campaign.order)
     process = snakemake(tmp_path, CERTIFICATE, *AS_A_JOB, "--configfile", name)
     assert process.returncode == 0, process.printed[-3000:]
-    traced = re.findall(r"framework=([\w-]+), device=(\w+)", process.stdout)
-    assert sorted(set(traced)) == [(name, device) for name in ("chainer", "keras-jax") for device in ("cpu", "gpu")]
+    traced = re.findall(r"trainer=([\w-]+)", process.stdout)
+    assert sorted(set(traced)) == [f"{name}-{device}" for name in ("chainer", "keras-jax") for device in ("cpu", "gpu")]
 
 
 def test_a_job_without_the_plan_says_what_is_missing(tmp_path):

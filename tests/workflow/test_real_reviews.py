@@ -61,7 +61,7 @@ def test_imdb_cnn_learns_the_real_reviews_in_every_framework(tmp_path):
     assert process.returncode == 0, process.printed[-5000:]
     print((tmp_path / "results" / "tables" / "summary.txt").read_text())
     for framework in FRAMEWORKS:
-        folder = tmp_path / f"results/runs/imdb/imdb-cnn/imdb/{framework}/cpu/stock/epochs-2/repeat-1"
+        folder = tmp_path / f"results/runs/imdb/imdb-cnn/imdb/{framework}-cpu/epochs-2/repeat-1"
         record = read_record(folder / "record.json")
         print(framework, json.dumps(record["result"]), json.dumps(record["scored_texts"]))
         assert record["settings"]["parameters"] == 350_751

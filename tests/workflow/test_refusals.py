@@ -83,7 +83,7 @@ def test_gpu_runs_ask_for_one_gpu_and_cpu_runs_for_none(tmp_path):
     dry = snakemake(tmp_path, "-n", "--workflow-profile", "none", "--configfile", name)
     assert dry.returncode == 0, dry.printed
     jobs = [job for job in re.split(r"\n(?:local)?rule ", dry.printed) if job.startswith("train:")]
-    resources = {job.split("device=")[1][:3]: re.search(r"resources: (.*)", job)[1] for job in jobs}
+    resources = {re.search(r"trainer=chainer-(\w+)", job)[1]: re.search(r"resources: (.*)", job)[1] for job in jobs}
     assert "gpu=1" in resources["gpu"]
     assert "gpu" not in resources["cpu"]
 
@@ -123,7 +123,7 @@ def test_terminal_shows_a_bar(tiny, tmp_path):
     data = tiny.results / "datasets" / "digits"
     command = [sys.executable, str(REPOSITORY / "workflow/scripts/train.py"), "--experiment", "e", "--recipe"]
     command += ["mnist-mlp-flux", "--dataset", "digits", "--dataset-folder", str(data / "prepared"), "--mean"]
-    command += [str(data / "mean.npy"), "--framework", "chainer", "--device", "cpu", "--epochs", "90", "--repeat", "1"]
+    command += [str(data / "mean.npy"), "--trainer", "chainer-cpu", "--epochs", "90", "--repeat", "1"]
     command += ["--settings", json.dumps(harness.settings()), "--out", str(tmp_path / "record.json")]
     command += ["--log", str(tmp_path / "log")]
     terminal, its_end = pty.openpty()

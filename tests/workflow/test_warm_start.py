@@ -22,7 +22,7 @@ WARM = COMMON | {
     "seed": 7,
     "initial_weights": "trained/weights.npz",
 }
-RUN = f"results/runs/{{experiment}}/{RECIPE}/digits/{{framework}}/cpu/stock/epochs-1/repeat-{{repeat}}"
+RUN = f"results/runs/{{experiment}}/{RECIPE}/digits/{{framework}}-cpu/epochs-1/repeat-{{repeat}}"
 
 
 def record_of(folder, experiment, framework, repeat=1):

@@ -56,7 +56,7 @@ NOT_EXECUTING = {
     "touch by its executor": ["--executor", "touch", "--forceall"],
 }
 
-TRACE = "traces/tiny/mnist-mlp-flux/digits/chainer/cpu/stock.npz"
+TRACE = "traces/tiny/mnist-mlp-flux/digits/chainer-cpu.npz"
 """A temporary file, as a call leaves it that is killed."""
 
 MEAN = "results/datasets/digits/mean.npy"

@@ -18,7 +18,7 @@ rule trace_training:
         code=CAMPAIGN.tracing_code,
         script=f"{SCRIPTS}/trace_training.py",
     log:
-        "results/logs/trace_training/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.log",
+        "results/logs/trace_training/{experiment}/{recipe}/{dataset}/{trainer}.log",
     priority: BEFORE_RUNS
     conda:
         framework_environment
@@ -31,8 +31,8 @@ rule trace_training:
         gpu=gpus_of_job,
     shell:
         "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q}"
-        " {params.mean} {params.packed} --framework {wildcards.framework} --device {wildcards.device}"
-        " --loop {wildcards.loop} --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
+        " {params.mean} {params.packed} --trainer {wildcards.trainer}"
+        " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
 
 
 rule certify:

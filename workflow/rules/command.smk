@@ -33,6 +33,7 @@ rule run_command:
     output:
         record=RECORD_FILE,
     params:
+        run=RUN_OPTIONS,
         command=CAMPAIGN.recipe,
         settings=CAMPAIGN.settings,
         files=subpath(input.sources, parent=True),
@@ -44,7 +45,7 @@ rule run_command:
     log:
         f"results/logs/run_command/{RUN_FOLDER}.log",
     wildcard_constraints:
-        framework=command_recipe.FRAMEWORK,
+        trainer=f"{command_recipe.FRAMEWORK}-(cpu|gpu)",
         dataset=command_recipe.DATASET,
     priority: CAMPAIGN.turn
     # Snakemake's own Python runs the script, because the environment of a command need not have the script's packages.
@@ -57,7 +58,6 @@ rule run_command:
         runtime=240,
         gpu=gpus_of_job,
     shell:
-        '"$TRAINMARK_PYTHON" {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}'
+        '"$TRAINMARK_PYTHON" {params.script:q} {params.run}'
         " --command {params.command:q} --files-folder {params.files:q}/files {params.image}"
-        " --device {wildcards.device} --epochs {wildcards.epochs} --repeat {wildcards.repeat}"
         " --settings {params.settings:q} --threads {threads} --plan {params.plan:q} --log {log:q} --out {output.record:q}"

@@ -27,19 +27,20 @@ from trainmark.console import Terminal
 from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import products
-from trainmark.plan.campaign import Campaign, option
+from trainmark.plan.campaign import Campaign, option, trainer_of
 from trainmark.plan.code_digests import digest
 from trainmark.plan.display import show_workflow, skip_hidden_jobs
-from trainmark.plan.environments import conda_file, environment_name, environment_of_command, image_of_command
+from trainmark.plan.environments import conda_file, environment_of, environment_of_command, image_of_command
 from trainmark.plan.environments import isolate_jobs, methods_of, required_image
 from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import with_devices
-from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
+from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_folders
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FOLDER, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
 from trainmark.plan.products import TUNING_FILE
 from trainmark.plan.reruns import count_attempts
-from trainmark.plan.run import CERTIFICATE_FILE, LOOPS, RUN_FOLDER, RUN_OPTIONS
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, RUN_OPTIONS
 from trainmark.recipes import command as command_recipe
+from trainmark.trainer import DEVICES, PATTERN
 
 
 def or_refuse(function, *arguments, **options):
@@ -78,6 +79,7 @@ else:  # a job that reads the Snakefile again, e.g. on a cluster node, uses the 
     PLANNED, MISSING = PLAN["config"], PLAN["missing"]
 CAMPAIGN = Campaign(PLANNED, CATALOGUE, MISSING)
 if workflow.is_main_process:
+    or_refuse(refuse_other_folders, Path(PLAN_FILE))
     AGAIN = CONFIG["rerun_disturbed"] and not PARTIAL
     CAMPAIGN.attempts, CAMPAIGN.repeated = count_attempts(Path(PLAN_FILE), CAMPAIGN.runs, AGAIN, STDERR)
     DISPLAY = None if MODULE else show_workflow(CAMPAIGN.order, workflow)
@@ -96,8 +98,8 @@ wildcard_constraints:
     dataset="[a-z0-9-]+",
     recipe="[a-z0-9-]+",
     framework="[a-z0-9-]+",
-    device="cpu|gpu",
-    loop="|".join(LOOPS),
+    device="|".join(DEVICES),
+    trainer=PATTERN,
     epochs="[0-9]+",
     repeat="[0-9]+",
 
@@ -149,7 +151,7 @@ def after_gpu_check(wildcards):
     a result again if its set of inputs has changed. Finished runs therefore keep the check as an input, with flags that
     ignore its age (ancient) and the job that makes it (before_update).
     """
-    checks = products.gpu_check(wildcards.framework, wildcards.device)
+    checks = products.gpu_check(trainer_of(wildcards))
     if not checks:
         return []
     record = RECORD_FILE.format_map(wildcards)
@@ -189,24 +191,27 @@ def gpus_of_job(wildcards):
 
     None omits the resource, so that a job on the CPU requests no GPU. Not every scheduler understands a request for 0.
     """
-    return 1 if wildcards.device == "gpu" else None
+    return 1 if trainer_of(wildcards).device == "gpu" else None
 
 
 @by_wildcards
 def framework_environment(wildcards):
     """Return the conda file of a framework's job."""
-    return str(conda_file(environment_name(wildcards.framework, wildcards.device)))
+    return str(conda_file(environment_of(trainer_of(wildcards))))
 
 
 def command_environment(wildcards):
     """Return the conda file of a command; None if it needs none."""
-    return or_refuse(environment_of_command, CAMPAIGN.command(wildcards), wildcards.device, methods_of(workflow))
+    return or_refuse(
+        environment_of_command, CAMPAIGN.command(wildcards), trainer_of(wildcards).device, methods_of(workflow)
+    )
 
 
 def command_image(wildcards):
     """Return the option that names the image in which a command runs."""
     command = CAMPAIGN.command(wildcards)
-    return option("--image", or_refuse(image_of_command, command, wildcards.device, methods_of(workflow)))
+    device = trainer_of(wildcards).device
+    return option("--image", or_refuse(image_of_command, command, device, methods_of(workflow)))
 
 
 @cache
@@ -217,7 +222,7 @@ def image(environment):
 
 def framework_image(wildcards):
     """Return the container image of a framework's job."""
-    return image(environment_name(wildcards.framework, wildcards.device))
+    return image(environment_of(trainer_of(wildcards)))
 
 
 CONTAINER = by_wildcards(framework_image) if "apptainer" in methods_of(workflow) else None

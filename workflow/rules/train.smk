@@ -34,7 +34,7 @@ rule time_tuning:
         mean=CAMPAIGN.of_dataset(products.mean_array),
         packed=packed_images,
         weights=CAMPAIGN.initial_weights,
-        gpu=lambda wildcards: ancient(products.gpu_check(wildcards.framework, wildcards.device)),
+        gpu=lambda wildcards: ancient(products.gpu_check(trainer_of(wildcards))),
         stale=remake_if_stale(CAMPAIGN.stale_tuning, TUNING_FILE),
     output:
         tuning=TUNING_FILE,
@@ -47,7 +47,7 @@ rule time_tuning:
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/time_tuning.py",
     log:
-        "results/logs/time_tuning/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.log",
+        "results/logs/time_tuning/{experiment}/{recipe}/{dataset}/{trainer}.log",
     priority: BEFORE_RUNS
     conda:
         framework_environment
@@ -61,8 +61,7 @@ rule time_tuning:
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
-        " --framework {wildcards.framework} --device {wildcards.device} --loop {wildcards.loop}"
-        " --settings {params.settings:q} --plan {params.plan:q} --threads {threads} --log {log:q}"
+        " --trainer {wildcards.trainer} --settings {params.settings:q} --plan {params.plan:q} --threads {threads} --log {log:q}"
         " --out {output.tuning:q}"
 
 
@@ -115,7 +114,7 @@ rule evaluate_weights:
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/evaluate.py",
     log:
-        "results/logs/evaluate_weights/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.log",
+        "results/logs/evaluate_weights/{experiment}/{recipe}/{dataset}/{trainer}.log",
     conda:
         framework_environment
     container:
@@ -128,6 +127,5 @@ rule evaluate_weights:
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
-        " --plan {params.plan:q}"
-        " --framework {wildcards.framework} --device {wildcards.device} --loop {wildcards.loop} --records {input.records:q}"
+        " --plan {params.plan:q} --trainer {wildcards.trainer} --records {input.records:q}"
         " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.evaluation:q}"

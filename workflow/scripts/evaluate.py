@@ -12,7 +12,6 @@ from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
 from trainmark.plan.plan_file import experiment_of, plan_if_there, removes_weights
-from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 
@@ -33,18 +32,18 @@ def evaluate(arguments: argparse.Namespace, title: str, terminal: Terminal) -> N
 
     The device is locked as for a run, so that no timed run is disturbed.
     """
-    recipe = RECIPES[arguments.recipe]
+    recipe, trainer = RECIPES[arguments.recipe], arguments.trainer
     experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
-    with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
+    with hold_device(trainer.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
-        set_environment(arguments.framework, arguments.loop)
+        set_environment(trainer.framework, trainer.loop)
         # imported here because numpy reads its number of threads when it is imported
         from trainmark.records.evaluation import write_evaluation
         from trainmark.training.cross_evaluation import cross_evaluation, remove_evaluated_weights
 
         evaluation = cross_evaluation(
-            create_adapter(arguments.framework, len(device_lock.cpus), arguments.loop),
-            trainer_in(vars(arguments)),
+            create_adapter(trainer.framework, len(device_lock.cpus), trainer.loop),
+            trainer,
             recipe,
             arguments.settings,
             arguments.dataset_folder,
@@ -61,7 +60,7 @@ def main() -> None:
     """Evaluate. A failure is printed as one sentence; its traceback is in the log."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
-    title = f"evaluate {arguments.recipe}: {trainer_name(*trainer_in(vars(arguments)))}"
+    title = f"evaluate {arguments.recipe}: {arguments.trainer.name}"
     with failing_in_one_sentence(title, arguments.log, terminal):
         evaluate(arguments, title, terminal)
 

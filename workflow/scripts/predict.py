@@ -17,9 +17,10 @@ from typing import BinaryIO
 
 from trainmark.console import only_own_output
 from trainmark.errors import run_command
-from trainmark.machine.gpus import DEVICES, limit_threads
+from trainmark.machine.gpus import limit_threads
 from trainmark.machine.locks import hold_device
 from trainmark.prediction.trained_run import TrainedRun, check_photographs, find_run, open_texts
+from trainmark.trainer import DEVICES
 
 
 def at_least_one(text: str) -> int:

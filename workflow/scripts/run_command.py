@@ -10,9 +10,8 @@ from trainmark.console import redirect_output
 from trainmark.machine import gpus
 from trainmark.plan.dependencies import code_record, command_code
 from trainmark.plan.plan_file import plan_if_there, position_in_order
-from trainmark.plan.run import STOCK, Run
-from trainmark.recipes.command import DATASET, FRAMEWORK
-from trainmark.training.arguments import add_job_arguments
+from trainmark.plan.run import Run
+from trainmark.training.arguments import add_job_arguments, add_run_arguments, run_of
 from trainmark.training.display import RunDisplay
 from trainmark.training.job import hold_run_and_device
 from trainmark.training.phases import PhaseTimes, process_start
@@ -22,17 +21,15 @@ from trainmark.training.process_exit import ProcessExit
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line of one run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--experiment", required=True, help="name of the experiment of the run")
     parser.add_argument("--recipe", required=True, help="name of the command")
     parser.add_argument("--command", required=True, type=json.loads, help="the command as JSON (config/schema.yaml)")
     parser.add_argument("--files-folder", required=True, type=Path, help="folder of the command's fetched files")
     parser.add_argument("--image", help="container image in which the command runs (default: none)")
-    parser.add_argument("--epochs", required=True, type=int, help="number of epochs that the command trains")
-    parser.add_argument("--repeat", required=True, type=int, help="number of the repeat, from 1")
     parser.add_argument("--plan", type=Path, help="plan.json of the workflow, with the order of all runs")
     parser.add_argument(
         "--out", required=True, type=Path, help="output: the record; the command runs in the folder `work` next to it"
     )
+    add_run_arguments(parser)
     add_job_arguments(parser)
     return parser.parse_args()
 
@@ -45,7 +42,7 @@ def run_command(arguments: argparse.Namespace, run: Run, display: RunDisplay, pr
     plan = plan_if_there(arguments.plan)
     phase_times.add("start", time.monotonic() - start)
     with hold_run_and_device(
-        arguments.out, process_exit.checkpoint_folder, run.device, arguments.threads, display, phase_times
+        arguments.out, process_exit.checkpoint_folder, run.trainer.device, arguments.threads, display, phase_times
     ) as device_lock:
         display.start()
         gpus.limit_threads(device_lock.cpus)
@@ -71,10 +68,7 @@ def main() -> None:
     """Run the command of the command line."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
-    run = Run(
-        arguments.experiment, arguments.recipe, DATASET, FRAMEWORK,
-        arguments.device, STOCK, arguments.epochs, arguments.repeat,
-    )  # fmt: skip
+    run = run_of(arguments)
     display = RunDisplay(run, position_in_order(run, plan_if_there(arguments.plan)), terminal)
     process_exit = ProcessExit(arguments.out, arguments.log, display)
     process_exit.stop_on_signals()

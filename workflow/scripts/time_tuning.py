@@ -21,7 +21,6 @@ from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import recipe_values, timing_code
 from trainmark.plan.plan_file import PlannedRuns, experiment_of, plan_if_there
 from trainmark.plan.products import TUNING, TUNINGS
-from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.tuning import taken_over, write_tuning
 from trainmark.training.arguments import parse_with_trainer
@@ -39,19 +38,19 @@ def parse_arguments() -> argparse.Namespace:
 
 def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
     """Lock the device as for a run, time the steps, and write the result."""
-    recipe, framework = RECIPES[arguments.recipe], arguments.framework
-    code = digest(*timing_code(recipe, framework))  # computed before any wait, during which the code may be edited
-    names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset", *TRAINER)}
-    with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
+    recipe, trainer = RECIPES[arguments.recipe], arguments.trainer
+    code = digest(*timing_code(recipe, trainer))  # computed before any wait, during which the code may be edited
+    names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")} | {"trainer": str(trainer)}
+    with hold_device(trainer.device, arguments.threads, title=title, stream=terminal) as device_lock:
         # imported here because numpy makes its threads when it is imported
-        from trainmark.training.tuning import Timed, time_tuning, trainer
+        from trainmark.training.tuning import Timed, time_tuning, training_of
         from trainmark.training.turns import Trainee
 
         started, begin, cpus = datetime.now(UTC), time.monotonic(), in_order_of_use(device_lock.cpus)
         timed = Timed(
             arguments.recipe,
-            framework,
-            arguments.device,
+            trainer.framework,
+            trainer.device,
             arguments.settings,
             arguments.dataset_folder,
             arguments.mean,
@@ -76,9 +75,9 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
         def start(steps: Sequence[str], threads: int) -> Trainee:
             # Processes inherit CPUs and environment variables. A variable that one step sets, all later ones have, too.
             gpus.limit_threads(cpus[:threads])
-            set_environment(framework, "tuned" if steps else "stock", steps or None)
-            name = f"{framework} with {', '.join(steps) or 'the stock loop'}, {threads} threads"
-            return Trainee(name, trainer, timed, steps, threads)
+            set_environment(trainer.framework, "tuned" if steps else "stock", steps or None)
+            name = f"{trainer.framework} with {', '.join(steps) or 'the stock loop'}, {threads} threads"
+            return Trainee(name, training_of, timed, steps, threads)
 
         def announce(text: str) -> None:
             print_line(f"{title}: {text}", terminal)
@@ -103,7 +102,7 @@ def main() -> None:
     """Time the tuning. A failure is printed as one sentence; its traceback is in the log."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
-    title = f"time the tuning of {arguments.recipe}: {trainer_name(*trainer_in(vars(arguments)))}"
+    title = f"time the tuning of {arguments.recipe}: {arguments.trainer.name}"
     with failing_in_one_sentence(title, arguments.log, terminal):
         time_and_write(arguments, title, terminal)
 

@@ -11,7 +11,6 @@ from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
 from trainmark.plan.dependencies import certified_recipe_values, code_record, tracing_code
-from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 
@@ -28,17 +27,17 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
 
     The device is locked as for a run, so that no timed run is disturbed.
     """
-    recipe = RECIPES[arguments.recipe]
+    recipe, trainer = RECIPES[arguments.recipe], arguments.trainer
     depends_on = {
         "experiment": dict(arguments.settings),
         "recipe": certified_recipe_values(recipe),
         "code": code_record(
-            tracing_code(recipe, arguments.framework, arguments.loop)
+            tracing_code(recipe, trainer)
         ),  # computed before any wait, during which the code may be edited
     }
-    with hold_device(arguments.device, arguments.threads, title=title, stream=terminal) as device_lock:
+    with hold_device(trainer.device, arguments.threads, title=title, stream=terminal) as device_lock:
         gpus.limit_threads(device_lock.cpus)
-        set_environment(arguments.framework, arguments.loop)
+        set_environment(trainer.framework, trainer.loop)
         # imported here because numpy reads its number of threads when it is imported
         from trainmark.parity.certified_steps import trace
         from trainmark.parity.certified_training import certified_training
@@ -52,16 +51,17 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
             len(device_lock.cpus),
             arguments.packed,
         )
-        adapter = create_adapter(arguments.framework, len(device_lock.cpus), arguments.loop)
-        measured = trace(adapter, training, arguments.device)
-        write_trace(replace(measured, settings={**measured.settings, **depends_on}), arguments.out)
+        adapter = create_adapter(trainer.framework, len(device_lock.cpus), trainer.loop)
+        measured = trace(adapter, training, trainer.device)
+        settings = {**measured.settings, **depends_on}
+        write_trace(replace(measured, trainer=trainer, settings=settings), arguments.out)
 
 
 def main() -> None:
     """Write the trace and print the time it took. A failure is printed as one sentence; its traceback is in the log."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
-    title = f"certify {arguments.recipe}: {trainer_name(*trainer_in(vars(arguments)))}"
+    title = f"certify {arguments.recipe}: {arguments.trainer.name}"
     start = time.monotonic()
     with failing_in_one_sentence(title, arguments.log, terminal):
         take_trace(arguments, title, terminal)

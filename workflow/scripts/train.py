@@ -16,7 +16,7 @@ from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_o
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.tuning import chosen_threads
-from trainmark.training.arguments import parse_with_trainer
+from trainmark.training.arguments import add_run_arguments, parse_with_trainer, run_of
 from trainmark.training.display import RunDisplay
 from trainmark.training.job import Job, hold_run_and_device
 from trainmark.training.phases import PhaseTimes, process_start
@@ -29,10 +29,7 @@ CHECKPOINT_SECONDS_VARIABLE = "TRAINMARK_CHECKPOINT_SECONDS"
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line of one run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--experiment", required=True, help="name of the experiment of the run")
-    parser.add_argument("--dataset", required=True, help="name of the dataset")
-    parser.add_argument("--epochs", required=True, type=int, help="number of passes over the training set")
-    parser.add_argument("--repeat", required=True, type=int, help="number of the repeat, from 1")
+    add_run_arguments(parser)
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
@@ -67,11 +64,11 @@ def train(
     phase_times = PhaseTimes(start)
     recipe = RECIPES[run.recipe]
     code = code_record(
-        training_code(recipe, run.framework, run.loop)
+        training_code(recipe, run.trainer)
     )  # computed before any wait, during which the code may be edited
     phase_times.add("start", time.monotonic() - start)
     with hold_run_and_device(
-        arguments.out, process_exit.checkpoint_folder, run.device, arguments.threads, display, phase_times
+        arguments.out, process_exit.checkpoint_folder, run.trainer.device, arguments.threads, display, phase_times
     ) as device_lock:
         display.start()
         threads = chosen_threads(arguments.tuning, cpu_model(), device_lock.cpus)
@@ -79,7 +76,7 @@ def train(
         if checkpoint_seconds is None:
             checkpoint_seconds = seconds_in(CHECKPOINT_SECONDS_VARIABLE, 5)
         gpus.limit_threads(in_order_of_use(device_lock.cpus)[:threads])
-        set_environment(run.framework, run.loop)
+        set_environment(run.trainer.framework, run.trainer.loop)
         with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported
             from trainmark.machine.memory import MemoryWatch
             from trainmark.training.kept_weights import FILE_NAME
@@ -117,7 +114,7 @@ def main() -> None:
     """Train the run of the command line, and show its progress."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
-    run = Run(**{name: getattr(arguments, name) for name in Run.__dataclass_fields__})
+    run = run_of(arguments)
     plan = plan_if_there(arguments.plan)
     order = position_in_order(run, plan)
     display = RunDisplay(run, order, terminal)

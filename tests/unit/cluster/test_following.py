@@ -19,7 +19,7 @@ from trainmark.cluster.site import Site
 from trainmark.cluster.status import status
 from trainmark.cluster.submission import cancel, submit
 
-RECORD = "results/runs/e/r/d/f/cpu/stock/epochs-1/repeat-1/record.json"
+RECORD = "results/runs/e/r/d/f-cpu/epochs-1/repeat-1/record.json"
 LOG = Path("results/logs/train/run.log")
 
 

@@ -14,9 +14,7 @@ from trainmark.errors import ClusterError
 SETTINGS = {"settings": '{"seed": 1}', "attempt": 1}
 
 
-def job(
-    rule="train", outputs=("results/runs/e/r/d/f/cpu/stock/epochs-1/repeat-1/record.json",), threads=2, **resources
-):
+def job(rule="train", outputs=("results/runs/e/r/d/f-cpu/epochs-1/repeat-1/record.json",), threads=2, **resources):
     asked = {"mem_mb": 4000, "runtime": 240, "tmpdir": "/tmp", "disk_mb": 1000} | resources
     return Job(rule, outputs, {}, {} if rule.startswith("runs-") else SETTINGS, threads, asked)
 
@@ -134,10 +132,10 @@ def test_the_script_of_snakemake_is_read(tmp_path):
     read, text = Job.read(script)
     assert read == Job("train", ("a", "b"), {"device": "cpu"}, {"x": 1}, 2, {"mem_mb": 1}, ("l",))
     assert text == script.read_text()
-    record = "results/runs/e/r/d/f/cpu/stock/epochs-1/repeat-1/record.json"
+    record = "results/runs/e/r/d/f-cpu/epochs-1/repeat-1/record.json"
     group = {"groupid": "runs-cpu-0", "output": [record], "threads": 2, "resources": {}, "jobid": "u"}
     script.write_text(f"#!/bin/sh\n# properties = {json.dumps(group)}\necho\n")
-    assert Job.read(script)[0].logs == ("results/logs/train/e/r/d/f/cpu/stock/epochs-1/repeat-1.log",)
+    assert Job.read(script)[0].logs == ("results/logs/train/e/r/d/f-cpu/epochs-1/repeat-1.log",)
 
 
 @pytest.mark.parametrize(("ends", "status"), [("true", 0), ("exit 99", 1)])

@@ -87,8 +87,8 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
         ),
         (
             "loops: [tuned, stock], frameworks: [chainer], baseline: keras-jax on cpu",
-            "baseline: found 'keras-jax on cpu' (text); allowed: null, chainer tuned on cpu, chainer tuned on gpu, "
-            "chainer on cpu, chainer on gpu",
+            "baseline: found 'keras-jax on cpu' (text); allowed: null, chainer tuned on cpu, chainer on cpu, "
+            "chainer tuned on gpu, chainer on gpu",
         ),
         # --- the input transform; recipe and dataset may come from the defaults
         (

@@ -13,9 +13,10 @@ from trainmark.files import json_schema
 from trainmark.files.seal import sealed
 from trainmark.parity import certificate
 from trainmark.records import evaluation, record
+from trainmark.trainer import Trainer
 
 GROUP = ("e", "mnist-mlp-flux", "digits")
-TRAINERS = [("chainer", "cpu", "stock"), ("keras-jax", "cpu", "tuned")]
+TRAINERS = [Trainer("chainer", "cpu"), Trainer("keras-jax", "cpu", "tuned")]
 RECORD = records_for_tests.record(epochs=1, changes={"scored_texts": records_for_tests.SCORED_TEXTS[:1]})
 DOCUMENTS = {
     "record": (record.SCHEMA_FILE, RECORD),
@@ -24,7 +25,7 @@ DOCUMENTS = {
     "certificate": (certificate.SCHEMA_FILE, records_for_tests.certificate_of(GROUP, TRAINERS, {})),
     "evaluation": (
         evaluation.SCHEMA_FILE,
-        sealed({**dict(zip(("experiment", "recipe", "dataset"), GROUP, strict=True)), "framework": "chainer"}),
+        sealed({**dict(zip(("experiment", "recipe", "dataset"), GROUP, strict=True)), "trainer": "chainer-cpu"}),
     ),
 }
 VALUES = (

@@ -15,11 +15,11 @@ from harness import REPOSITORY
 from trainmark.datasets.catalogue import known_formats
 from trainmark.frameworks.registry import Framework, known_frameworks
 from trainmark.plan.code_digests import modules_of
-from trainmark.plan.environments import conda_file, environment_name
+from trainmark.plan.environments import conda_file, environment_of
+from trainmark.trainer import DEVICES, Trainer
 
 ENVS = REPOSITORY / "envs"
 ENVIRONMENTS = sorted(file.stem for file in ENVS.glob("*.yaml") if file.stem != "images")
-DEVICES = ("cpu", "gpu")
 RULES = [file.read_text() for file in sorted((REPOSITORY / "workflow" / "rules").glob("*.smk"))]
 LOCKS = "".join((REPOSITORY / f"requirements{part}.txt").read_text() for part in ("", "-gpu", "-torch"))
 LOCKED = {name: version for name, (version, _) in read_lock(LOCKS, "3.11").items()}
@@ -50,7 +50,11 @@ def jobs() -> list[tuple[str, str]]:
             script = re.search(r'script=f"\{SCRIPTS\}/(\w+)\.py"', rule)
             env = re.search(r'conda:\s+(?:"\.\./\.\./envs/(.+)\.yaml"|framework_environment)', rule)
             if script and env:
-                names = [env[1]] if env[1] else {environment_name(*one) for one in product(known_frameworks(), DEVICES)}
+                names = (
+                    [env[1]]
+                    if env[1]
+                    else {environment_of(Trainer(*one)) for one in product(known_frameworks(), DEVICES)}
+                )
                 found |= {(script[1], name) for name in names}
     return sorted(found)
 
@@ -169,6 +173,6 @@ def test_a_gpu_build_differs_where_it_must(env):
 
 
 def test_the_gpu_build_is_chosen_for_jobs_on_the_gpu_where_there_is_one():
-    assert environment_name("chainer", "gpu") == "chainer-gpu"
-    assert environment_name("chainer", "cpu") == "chainer"
-    assert environment_name("keras-torch", "gpu") == environment_name("keras-torch", "cpu") == "keras-torch"
+    assert environment_of(Trainer("chainer", "gpu")) == "chainer-gpu"
+    assert environment_of(Trainer("chainer", "cpu")) == "chainer"
+    assert {environment_of(Trainer("keras-torch", device)) for device in DEVICES} == {"keras-torch"}

@@ -141,5 +141,7 @@ def test_format_difference(value, text):
 
 def test_one_framework_on_two_devices_is_two_trainers(found):
     first = traced("a")
-    made = certificate(GROUP, [first, replace(first, device="gpu")], ARCHITECTURE, SETTINGS["code"])
+    made = certificate(
+        GROUP, [first, replace(first, trainer=first.trainer._replace(device="gpu"))], ARCHITECTURE, SETTINGS["code"]
+    )
     assert (made["pairs"][0]["first"], made["pairs"][0]["second"]) == ("a on cpu", "a on gpu")

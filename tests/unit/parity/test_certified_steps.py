@@ -14,6 +14,7 @@ from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
+from trainmark.trainer import Trainer
 
 NPY = (
     b"\x93NUMPY\x01\x00"
@@ -35,7 +36,7 @@ def test_the_network_is_built_for_each_precision_and_rule():
         ("float64", "sgd", 4), ("float64", "momentum_sgd", 4), ("float32", "sgd", 4),
     ]  # fmt: skip
     assert (found.trainer, found.versions, found.settings, found.failure) == (
-        "fake on cpu", {"fake": "1"}, {"seed": 1}, None,
+        Trainer("fake", "cpu"), {"fake": "1"}, {"seed": 1}, None,
     )  # fmt: skip
     assert {name: len(stage.gradients) for name, stage in found.stages.items()} == {
         "network": 10, "steps": 10, "perturbed copy": 10, "masks": 10, "float32": 10, "float32 copy": 10,
@@ -111,7 +112,7 @@ def test_a_trace_is_read_back_from_its_file_equal_to_the_last_bit(tmp_path):
     back = read_trace(tmp_path / "new" / "trace.npz")
     pair = compare(found, back, ARCHITECTURE)
     assert (pair.parity, set(pair.float32.values())) == ("bitwise", {0.0})
-    assert (back.trainer, dict(back.versions), back.settings) == ("fake on cpu", {"fake": "1"}, {"seed": 1})
+    assert (back.trainer, dict(back.versions), back.settings) == (Trainer("fake", "cpu"), {"fake": "1"}, {"seed": 1})
     assert dict(back.stages["masks"].final).keys() == fake_training().weights.keys()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["trace.npz"]
 

@@ -10,6 +10,7 @@ from fake_trainer import ARCHITECTURE, MOMENTUM, SHAPE_ERROR, FakeAdapter, faili
 
 from trainmark.parity.certified_steps import STAGES, trace
 from trainmark.parity.compare import Location, compare, find_divergence
+from trainmark.trainer import Trainer
 
 
 def traced(spoil=untouched, name="b", of=None):
@@ -138,7 +139,7 @@ def test_an_error_does_not_hide_behind_a_known_float32(right, error, parity):
 def test_an_error_in_dropout_shows_in_the_stage_with_masks_only(compared, right):
     spoil = spoiling("forward", "drop", 0.5)
     wrong = trace(FakeAdapter("b", spoil), fake_training(), "cpu", stages={"masks": STAGES["masks"]})
-    mixed = replace(right, framework="b", stages={**right.stages, **wrong.stages})
+    mixed = replace(right, trainer=Trainer("b", "cpu"), stages={**right.stages, **wrong.stages})
     pair = compare(right, mixed, ARCHITECTURE)
     assert [stage["parity"] for stage in pair.stages.values()] == ["bitwise", "bitwise", "different"]
     assert (pair.location.stage, pair.location.layer) == ("masks", "drop")
@@ -370,7 +371,7 @@ def test_an_update_that_does_not_follow_the_rule_is_found_in_every_step():
 def test_two_trainers_with_the_same_wrong_update_are_different(factor):
     """They do not diverge, but neither follows the recipe; a known float32 does not explain a wrong rule."""
     off = traced(with_the_optimizer(spoiling("update", "dense2.kernel", factor, step=2)))
-    pair = compare(off, replace(off, framework="c"), ARCHITECTURE)
+    pair = compare(off, replace(off, trainer=Trainer("c", "cpu")), ARCHITECTURE)
     assert (pair.parity, pair.location.step, pair.location.layer, pair.location.what) == (
         "different",
         2,

@@ -22,7 +22,7 @@ ASKED = {
 }
 
 GROUP = {"experiment": "small", "recipe": "mnist-mlp-flux", "dataset": "digits"}
-TRAINER = {"framework": "chainer", "device": "cpu", "loop": "stock"}
+TRAINER = {"trainer": "chainer-cpu"}
 
 
 def config_of(**changes) -> tuple[dict, dict]:

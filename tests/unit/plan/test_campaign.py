@@ -9,16 +9,15 @@ from harness import Wildcards
 
 from trainmark.plan.campaign import option
 from trainmark.plan.figures import known_figures
-from trainmark.plan.run import trainer_in, trainer_name
 
 
 @pytest.mark.parametrize("gpu_found", [False, True])
 def test_each_trainer_of_an_experiment_may_be_its_baseline(gpu_found):
     parts = {"loops": ["stock", "tuned"], "devices": ["cpu", "gpu"] if gpu_found else ["cpu"]}
-    trainers = {trainer_in(vars(run)) for run in campaign_of(gpu_found, **parts).runs}
+    trainers = {run.trainer for run in campaign_of(gpu_found, **parts).runs}
     assert len(trainers) == (8 if gpu_found else 4)
     for trainer in trainers:
-        assert campaign_of(gpu_found, **parts, baseline=trainer_name(*trainer)).runs
+        assert campaign_of(gpu_found, **parts, baseline=trainer.name).runs
 
 
 def test_files():
@@ -57,10 +56,10 @@ def test_a_settings_place_in_the_schema_says_what_it_makes_stale():
 def test_whether_the_tuning_is_timed_makes_no_run_of_the_stock_loop_stale():
     loops = {"loops": ["stock", "tuned"]}
     timed, not_timed = campaign_of(**loops), campaign_of(**loops, time_tuning=False)
-    tuned = next(run for run in timed.runs if trainer_in(vars(run)) == ("chainer", "cpu", "tuned"))
+    tuned = wildcards(trainer="chainer-cpu-tuned")
     assert timed.settings(wildcards()) == not_timed.settings(wildcards())
     assert timed.settings(tuned) != not_timed.settings(tuned)
-    assert "--tuning results/tuning/small/mnist-mlp-flux/digits/chainer/cpu/tuned.json" in timed.training_options(tuned)
+    assert "--tuning results/tuning/small/mnist-mlp-flux/digits/chainer-cpu-tuned.json" in timed.training_options(tuned)
     assert not_timed.tunings == [] and "--tuning" not in not_timed.training_options(tuned)
 
 
@@ -90,22 +89,20 @@ def test_groups_of_runs_follow_each_other_in_the_order_and_are_on_one_device():
     assert {name: len(runs) for name, runs in groups.items()} == {
         "runs-cpu-0": 3, "runs-cpu-1": 3, "runs-cpu-2": 2, "runs-gpu-0": 3, "runs-gpu-1": 3, "runs-gpu-2": 2,
     }  # fmt: skip
-    assert all({run.device for run in runs} == {name.split("-")[1]} for name, runs in groups.items())
+    assert all({run.trainer.device for run in runs} == {name.split("-")[1]} for name, runs in groups.items())
 
 
 def test_traces_are_of_all_trainers_of_a_group():
     traces = campaign_of(gpu_found=True).traces(wildcards())
     folder = "results/traces/small/mnist-mlp-flux/digits"
     assert traces == [
-        f"{folder}/{framework}/{device}/stock.npz"
-        for device in ("cpu", "gpu")
-        for framework in ("keras-jax", "chainer")
+        f"{folder}/{framework}-{device}.npz" for device in ("cpu", "gpu") for framework in ("keras-jax", "chainer")
     ]
 
 
 def test_code_is_that_of_the_framework():
     campaign = campaign_of()
-    other = wildcards(framework="keras-jax")
+    other = wildcards(trainer="keras-jax-cpu")
     assert campaign.training_code(wildcards()) != campaign.training_code(other)
     assert campaign.tracing_code(wildcards()) in campaign.certificate_code(wildcards())
     assert campaign.tracing_code(other) in campaign.certificate_code(wildcards())

@@ -14,6 +14,7 @@ from trainmark.plan import code_digests
 from trainmark.plan.code_digests import PARSED_FILE, SCRIPTS, digest, digests, modules_of
 from trainmark.plan.dependencies import training_code
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.trainer import Trainer
 
 LIBRARY = {
     "train.py": "from lib import steps\n",
@@ -315,7 +316,9 @@ def test_modules_without_effect_are_loaded_and_left_out(project, monkeypatch):
 
 def test_the_modules_of_a_tuned_loop_belong_to_its_runs_alone():
     recipe = RECIPES["mnist-mlp-keras"]
-    stock, tuned = (set(modules_of(*training_code(recipe, "keras-jax", loop))) for loop in ("stock", "tuned"))
+    stock, tuned = (
+        set(modules_of(*training_code(recipe, Trainer("keras-jax", "cpu", loop)))) for loop in ("stock", "tuned")
+    )
     assert {module.rpartition(".")[2] for module in tuned - stock} >= {"keras_tuned", "keras_tuned_jax"}
     assert stock < tuned
 

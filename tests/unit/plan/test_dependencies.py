@@ -18,6 +18,7 @@ from trainmark.plan.dependencies import (
     training_code,
 )
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.trainer import Trainer
 
 RECIPE = RECIPES["mnist-mlp-keras"]
 
@@ -31,11 +32,19 @@ OF_TRACES = {"trainmark.parity.certified_steps", "trainmark.parity.trace"}
 @pytest.mark.parametrize(
     ("starts", "among", "not_among"),
     [
-        (training_code(RECIPE, "chainer"), {"train", ADAPTER, RUN, ZOO}, {KERAS, COMPARE, *OF_TRACES}),
-        (training_code(RECIPE, "keras-torch"), {"train", KERAS, RUN, ZOO}, {ADAPTER, COMPARE, *OF_TRACES}),
-        (tracing_code(RECIPE, "chainer"), {"trace_training", ADAPTER, ZOO, *OF_TRACES}, {"train", RUN, KERAS, COMPARE}),
+        (training_code(RECIPE, Trainer("chainer", "cpu")), {"train", ADAPTER, RUN, ZOO}, {KERAS, COMPARE, *OF_TRACES}),
         (
-            timing_code(RECIPE, "chainer"),
+            training_code(RECIPE, Trainer("keras-torch", "cpu")),
+            {"train", KERAS, RUN, ZOO},
+            {ADAPTER, COMPARE, *OF_TRACES},
+        ),
+        (
+            tracing_code(RECIPE, Trainer("chainer", "cpu")),
+            {"trace_training", ADAPTER, ZOO, *OF_TRACES},
+            {"train", RUN, KERAS, COMPARE},
+        ),
+        (
+            timing_code(RECIPE, Trainer("chainer", "cpu", "tuned")),
             {"time_tuning", "trainmark.training.tuning", "trainmark.frameworks.chainer_tuned", ADAPTER, ZOO},
             {"train", RUN, KERAS},
         ),
@@ -96,6 +105,6 @@ def test_what_decides_nothing_is_not(change):
 
 
 def test_the_record_of_the_code_has_each_module():
-    code = code_record(training_code(RECIPE, "chainer"))
-    assert code["sha256"] == code_digests.digest(*training_code(RECIPE, "chainer"))
+    code = code_record(training_code(RECIPE, Trainer("chainer", "cpu")))
+    assert code["sha256"] == code_digests.digest(*training_code(RECIPE, Trainer("chainer", "cpu")))
     assert code["modules"][RUN] == code_digests.digests(RUN)[RUN]

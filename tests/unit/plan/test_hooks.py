@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from campaigns import GROUP, TRAINER, campaign_of, config_of
+from harness import Wildcards
 
 from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
@@ -49,6 +50,10 @@ class Job:
     @property
     def rule(self):
         return SimpleNamespace(name=self.name)
+
+    @property
+    def wildcards(self):
+        return Wildcards(self.wildcards_dict)
 
 
 def start(gpu_found=False, local=True, jobs=(), deployed=False, **changes):

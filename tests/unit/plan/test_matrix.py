@@ -6,7 +6,7 @@ import pytest
 
 from trainmark.errors import ConfigError
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order, with_devices
-from trainmark.plan.run import LOOPS, Run, trainer_in, trainer_name, trainer_of
+from trainmark.plan.run import Run
 
 EXPERIMENT = {
     "recipes": ["r1", "r2"], "datasets": ["d1"], "frameworks": ["f1", "f2", "f3"], "devices": ["cpu", "gpu"],
@@ -20,7 +20,7 @@ def config(**experiments) -> dict:
 
 def test_every_combination_is_there_once_repeats_turn_slowest_and_frameworks_fastest():
     runs = expand_runs(config(e={}))
-    assert [(run.repeat, run.epochs, run.recipe, run.device, run.framework) for run in runs] == [
+    assert [(run.repeat, run.epochs, run.recipe, run.trainer.device, run.trainer.framework) for run in runs] == [
         *product((1, 2), (10, 40), ("r1", "r2"), ("cpu", "gpu"), ("f1", "f2", "f3"))
     ]
 
@@ -29,7 +29,7 @@ def test_experiments_come_in_the_order_of_the_config_and_ids_are_unique():
     runs = expand_runs(config(z={}, a={"repeats": 1, "epochs": [5]}))
     assert [run.experiment for run in runs] == ["z"] * 48 + ["a"] * 12
     assert len({run.id for run in runs}) == len(runs)
-    assert runs[0].id == "z/r1/d1/f1/cpu/stock/epochs-10/repeat-1"
+    assert runs[0].id == "z/r1/d1/f1-cpu/epochs-10/repeat-1"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_devices(devices, gpu_found, expected):
     found = with_devices(asked, gpu_found)
     assert asked == config(e={"devices": devices}), "the config stays as it was given"
     assert found["experiments"]["e"]["devices"] == expected
-    assert list(dict.fromkeys(run.device for run in expand_runs(found))) == expected
+    assert list(dict.fromkeys(run.trainer.device for run in expand_runs(found))) == expected
 
 
 # --- the order of training ----------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def test_every_run_has_a_place_in_the_order_and_repeats_are_blocks():
 def test_frameworks_devices_epochs_and_experiments_are_mixed_within_a_block():
     block = order(e={}, f={})[:48]
     for name in ("framework", "device", "epochs", "experiment"):
-        values = [getattr(run, name) for run in block]
+        values = [run.values[name] for run in block]
         changes = sum(a != b for a, b in pairwise(values))
         assert changes > 2 * len(set(values)), name
 
@@ -81,14 +81,14 @@ def test_the_order_is_that_of_the_seed_and_of_no_other_experiment():
 def test_the_order_is_the_same_everywhere():
     """It is part of what is published: no generator of another library's version may change it."""
     runs = order(e={"recipes": ["r1"], "epochs": [10], "devices": ["cpu"]})
-    assert [run.framework for run in runs] == ["f3", "f2", "f1", "f1", "f3", "f2"], "each block in its own way"
+    assert [run.trainer.framework for run in runs] == ["f1", "f3", "f2", "f3", "f2", "f1"], "each block in its own way"
 
 
 def test_groups_with_two_trainers_are_certified_each_trainer_once_in_the_order_of_the_config():
     runs = expand_runs(config(e={"frameworks": ["f2", "f1"], "recipes": ["r1"]}, f={}))
     found = certified_groups(runs)
     assert list(found) == [("e", "r1", "d1"), ("f", "r1", "d1"), ("f", "r2", "d1")]
-    trainers = [(framework, device) for framework, device, _ in found["e", "r1", "d1"]]
+    trainers = [(trainer.framework, trainer.device) for trainer in found["e", "r1", "d1"]]
     assert trainers == [("f2", "cpu"), ("f1", "cpu"), ("f2", "gpu"), ("f1", "gpu")]
 
 
@@ -103,8 +103,8 @@ def test_each_loop_has_runs_of_its_own_but_commands_are_always_stock(frameworks)
     commands = {"c": {"command": "true"}}
     both = config(e={"frameworks": frameworks, "loops": ["stock", "tuned"], "repeats": 1, "commands": commands})
     runs = expand_runs(both)
-    assert {run.loop for run in runs if run.framework != "command"} == {"stock", "tuned"}
-    assert {run.loop for run in runs if run.framework == "command"} == {"stock"}
+    assert {run.trainer.loop for run in runs if run.trainer.framework != "command"} == {"stock", "tuned"}
+    assert {run.trainer.loop for run in runs if run.trainer.framework == "command"} == {"stock"}
     assert with_devices(both | {"max_runs": len(runs)}, gpu_found=True)
     with pytest.raises(ConfigError, match=f"{len(runs)} runs"):
         with_devices(both | {"max_runs": len(runs) - 1}, gpu_found=True)
@@ -118,16 +118,6 @@ def test_the_trainer_before_each_is_of_another_framework_if_there_is_one():
         assert all(
             trainer[0] != before[0] for before, trainer in zip([trainers[-1], *trainers], trainers, strict=False)
         )
-
-
-def test_the_name_of_a_trainer_says_which_it_is():
-    trainers = [*product(["chainer", "keras-jax", "on", "tuned", "a-framework-on"], ["cpu", "gpu"], LOOPS)]
-    names = [trainer_name(*trainer) for trainer in trainers]
-    assert [trainer_of(name) for name in names] == trainers
-    assert len(set(names)) == len(names)
-    assert names[trainers.index(("keras-jax", "cpu", "stock"))] == "keras-jax on cpu"
-    assert names[trainers.index(("keras-jax", "cpu", "tuned"))] == "keras-jax tuned on cpu"
-    assert trainer_in(vars(Run("e", "r1", "d1", "f1", "cpu", "tuned", 10, 2))) == ("f1", "cpu", "tuned")
 
 
 def test_more_runs_than_the_config_allows_are_refused():

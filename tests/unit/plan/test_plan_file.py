@@ -15,8 +15,9 @@ from trainmark.plan.plan_file import (
     writes_weights,
 )
 from trainmark.plan.run import Run
+from trainmark.trainer import Trainer
 
-RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", "stock", 2, 3)
+RUN = Run("e", "mnist-mlp-keras", "digits", Trainer("chainer", "cpu"), 2, 3)
 
 
 def test_position_in_order(tmp_path):

@@ -10,8 +10,9 @@ from trainmark.plan.plan_file import PLANNED_KEYS, write_plan
 from trainmark.plan.products import RECORD_FILE
 from trainmark.plan.reruns import count_attempts
 from trainmark.plan.run import Run
+from trainmark.trainer import Trainer
 
-RUNS = [Run("e", "r", "d", "chainer", "cpu", "stock", 1, repeat) for repeat in range(1, 6)]
+RUNS = [Run("e", "r", "d", Trainer("chainer", "cpu"), 1, repeat) for repeat in range(1, 6)]
 RECORDS = ['{"disturbed": null}', json.dumps({"disturbed": {"causes": [1]}}), "{", "{}"]
 """Of the first runs; the last has none."""
 

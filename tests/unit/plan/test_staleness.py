@@ -102,7 +102,7 @@ def test_no_record_and_a_dataset_that_is_not_prepared_make_nothing_stale(campaig
         ({"settings.initial_weights_sha256": "f" * 64}, ["initial weights"]),
         ({"code.sha256": "0" * 16}, ["code"]),
         ({"trainers.0.code.sha256": "0" * 16}, ["code"]),
-        ({"trainers.0.framework": "keras-torch"}, ["code"]),
+        ({"trainers.0.trainer": "keras-torch-cpu"}, ["code"]),
         ({"code": ...}, ["format"]),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_certificate_is_kept_if_trainers_fail_after_it_was_made(campaign, tmp_
     planned = campaign_of(frameworks=frameworks)
     if changes is not None:
         write(tmp_path / planned.certificates[0], asked_certificate(planned, changes))
-    failed = {run.id: "no luck" for run in planned.runs if run.framework == "keras-jax"}
+    failed = {run.id: "no luck" for run in planned.runs if run.trainer.framework == "keras-jax"}
     left = Campaign(planned.config, planned.catalogue, failed)
     traced = [trace for trace in left.traces(CELL) if "keras-jax" in trace]
     assert bool(traced) == is_kept
@@ -143,7 +143,7 @@ def test_a_changed_file_of_initial_weights_makes_runs_and_certificates_stale(tmp
             made = asked_record(campaign, {"inputs.initial_weights_sha256": sha256})
             write(tmp_path / RECORD_FILE.format_map(CELL), made)
         assert campaign.stale_record(CELL, with_code=True) == ["initial weights"] * number
-    assert campaign.initial_weights(wildcards(framework="command")) == []
+    assert campaign.initial_weights(wildcards(trainer="command-cpu")) == []
     group = SimpleNamespace(**GROUP)
     assert (campaign.initial_weights(group), campaign_of().initial_weights(group)) == (["weights.npz"], [])
 

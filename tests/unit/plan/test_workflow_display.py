@@ -12,10 +12,11 @@ import pytest
 from trainmark.console import CLEAR_LINE, Terminal
 from trainmark.plan.display import Forecast, WorkflowDisplay, last_error, show_workflow
 from trainmark.plan.products import RECORD_FILE
-from trainmark.plan.run import RUN_FOLDER
+from trainmark.plan.run import RUN_FOLDER, Run
+from trainmark.trainer import Trainer
 
 RUN = {
-    "experiment": "e", "recipe": "r", "dataset": "d", "framework": "chainer", "device": "cpu", "loop": "stock",
+    "experiment": "e", "recipe": "r", "dataset": "d", "trainer": "chainer-cpu",
     "epochs": "2", "repeat": "1",
 }  # fmt: skip
 NAME = "chainer on cpu, 2 epochs, repeat 1 (r on d)"
@@ -25,8 +26,9 @@ COMMAND = (
 
 
 def record(run=RUN, wall=10.0, waited=0.0, trained=4.0, **changes):
+    parts = run | {"trainer": Trainer.parse(run["trainer"]), "epochs": int(run["epochs"])}
     return {
-        "run": {**run, "epochs": int(run["epochs"]), "id": RUN_FOLDER.format_map(run)},
+        "run": Run(**parts).values,
         "status": "ok", "diverged": None, "out_of_memory": None, "disturbed": None, "resumes": 0,
         "result": {"training_seconds": trained, "test_loss": 0.5, "test_accuracy": 0.75},
         "wall_seconds": wall, "phases_seconds": {"device_wait": waited},
@@ -227,7 +229,7 @@ def test_the_time_that_is_left_is_that_of_runs_alike():
     assert forecast.seconds_left([RUN], []) is None
     forecast.add(record(wall=14.0, waited=4.0, trained=4.0))  # 10 s of work, 2 s an epoch
     longer = RUN | {"epochs": "12"}
-    other = RUN | {"framework": "keras-jax"}
+    other = RUN | {"trainer": "keras-jax-cpu"}
     at_once = 10 / 14
     assert forecast.seconds_left([RUN], []) == pytest.approx(10 / at_once, rel=0.01)
     assert forecast.seconds_left([longer, other], []) == pytest.approx((30 + 10) / at_once, rel=0.01)

@@ -48,7 +48,7 @@ def test_without_a_timing_each_cpu_has_a_thread():
     [
         ({"threads": 2}, "tuned.json was changed after it was written"),
         ({"threads": 0}, "is not a timed tuning of this version of trainmark: threads: 0 is less than"),
-        ({"loop": "stock"}, "is not a timed tuning of this version of trainmark: loop: "),
+        ({"trainer": "a-cpu"}, "is not a timed tuning of this version of trainmark: trainer: "),
     ],
 )
 def test_an_edited_file_is_refused(file, changes, says):

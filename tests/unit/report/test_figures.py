@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from unittest import mock
 
@@ -22,11 +22,11 @@ from records_for_tests import disturbed, diverged, out_of_memory, record, reseal
 from trainmark.errors import DataError
 from trainmark.plan import figures as listed
 from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
-from trainmark.plan.run import LOOPS, TRAINER
 from trainmark.records.record import PHASES
 from trainmark.report.figures import save, times
 from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing, save_figure
 from trainmark.report.figures.style import FONT, ONE_COLUMN, SMALL, STYLE, TWO_COLUMNS, looks, text_width, wrapped
+from trainmark.trainer import DEVICES, LOOPS, TRAINER, Trainer
 
 CASES = {
     "more frameworks than colours": [record(f"f{i}", loss=0.1 * (i + 1)) for i in range(8)],
@@ -145,13 +145,13 @@ def test_every_axis_has_a_title_with_its_unit(laid_out):
 
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_no_two_trainers_look_alike_in_grey(column):
-    trainers = [(f"f{i:02}", device, loop) for i in range(12) for device in ("cpu", "gpu") for loop in LOOPS]
+    trainers = [Trainer(f"f{i:02}", *parts) for i in range(12) for parts in product(DEVICES, LOOPS)]
     styles = looks(pd.DataFrame(trainers, columns=[*TRAINER]).sort_values(TRAINER[column]))
     dots = {(look.colour, look.marker, look.dots().get("fillstyle")) for look in styles.values()}
     assert len(dots) == len(trainers), "dots have no line"
     lines = {(look.colour, look.marker, look.line()["linestyle"]) for look in styles.values()}
     assert len(lines) == len(trainers), "dots of disturbed runs are hollow"
-    three = [styles[f"f{i:02}", "cpu", "stock"] for i in range(3)]
+    three = [styles[Trainer(f"f{i:02}", "cpu")] for i in range(3)]
     greys = [np.dot(to_rgb(look.colour), (0.299, 0.587, 0.114)) for look in three]
     assert min(abs(a - b) for a, b in combinations(greys, 2)) > 0.2
 

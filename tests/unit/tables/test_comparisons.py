@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 from records_for_tests import certificates_of, diverged, losing, out_of_memory, record
 
-from trainmark.plan.run import trainer_name
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.comparisons import comparisons_table, read_comparisons
 from trainmark.tables.formatting import format_ratio
 from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.tables import read_table, rows_of, select_group
 from trainmark.tables.verdicts import format_comparison, format_verdict, parity_note
+from trainmark.trainer import Trainer
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_trainers_are_compared_if_they_differ_in_exactly_one_of_framework_device
     trainers = [*product("ab", ("cpu", "gpu"), ("stock", "tuned"))]
     rows = compared(*(record(framework, device=device, loop=loop) for framework, device, loop in trainers))
     differing_in_one = {
-        (trainer_name(*first), trainer_name(*second))
+        (Trainer(*first).name, Trainer(*second).name)
         for first, second in combinations(trainers, 2)
         if sum(one != other for one, other in zip(first, second, strict=True)) == 1
     }

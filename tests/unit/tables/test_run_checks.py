@@ -44,7 +44,7 @@ def evaluation(*records, loss=0.0, accuracy=0.0, **changes):
         other_loss = loss if loss == "NaN" else one["result"]["test_loss"] + loss  # as it stands in the file
         results = {"loss": other_loss, "accuracy": one["result"]["test_accuracy"] + accuracy}
         entries[one["run"]["id"]] = evaluation_entry(one, **results | changes)
-    return {"framework": "other", "device": "cpu", "loop": "stock", "runs": entries}
+    return {"trainer": "other-cpu", "runs": entries}
 
 
 @pytest.mark.parametrize("loss", [0.5, 0.5 * (1 + 4e-7)])
@@ -54,7 +54,7 @@ def test_runs_with_equal_first_losses_but_for_rounding_are_ranked(pairs, loss):
 
 def test_another_first_loss_is_named_with_its_runs(pairs):
     wrong = pairs(record("a"), record("b"), record("a", 2), record("b", 2, changes=losing([0.50002174])))
-    first, second = (f"e/mnist-mlp-flux/digits/{name}/cpu/stock/epochs-2/repeat-2" for name in "ab")
+    first, second = (f"e/mnist-mlp-flux/digits/{name}-cpu/epochs-2/repeat-2" for name in "ab")
     assert sentence_of(wrong) == (
         f"different: the first losses of the runs {first} and {second} differ by 4.4e-05; equal trainings differ by "
         "5e-07 at most"

@@ -31,7 +31,7 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
                 {"experiment": str(experiment), "framework": framework, "repeat": repeat, "training_seconds": time}
                 for repeat, time in enumerate(seconds, start=1)
             ]
-    same = {"recipe": "r", "dataset": "d", "device": "cpu", "loop": "stock", "epochs": 1, "status": "ok"}
+    same = {"recipe": "r", "dataset": "d", "device": "cpu", "loop": "stock", "workers": 1, "epochs": 1, "status": "ok"}
     same |= {
         "steady_epoch_seconds": None,
         "disturbed": "",

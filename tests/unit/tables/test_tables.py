@@ -108,7 +108,7 @@ def test_curves_have_a_row_per_epoch_and_none_for_a_run_without_epochs(tmp_path)
     trained = changed(record("a", epochs=3), {"curves.2.evaluations.train": train, **results})
     by_path, _ = written_tables(tmp_path, trained, out_of_memory("b"), diverged("c"))
     curves = curves_table(by_path)
-    of_a, of_c = (curves[curves["id"].str.contains(f"/{name}/")] for name in "ac")
+    of_a, of_c = (curves[curves["id"].str.contains(f"/{name}-cpu/")] for name in "ac")
     assert len(curves) == 3 + 1
     assert list(of_a["epoch"]) == [1, 2, 3]
     assert list(of_a["part"]) == ["warm_up", "steady", "steady"]
@@ -120,7 +120,7 @@ def test_evaluations_within_epochs_stand_between_the_epochs(tmp_path):
     """1438 samples are 12 steps of 128. Times hold the first step, 0.5 s, as in the table of runs."""
     by_path, runs = written_tables(tmp_path, streamed(record("a"), waiting=0.5, evaluation_steps=9), record("b"))
     curves = curves_table(by_path)
-    of_a = curves[curves["id"].str.contains("/a/")]
+    of_a = curves[curves["id"].str.contains("/a-cpu/")]
     assert list(of_a["part"]) == ["within", "warm_up", "within", "steady"]
     assert list(of_a["epoch"]) == [1, 1, 2, 2]
     assert list(of_a["epochs_trained"]) == [0.75, 1, 1.75, 2]
@@ -128,7 +128,7 @@ def test_evaluations_within_epochs_stand_between_the_epochs(tmp_path):
     assert list(of_a["test_accuracy"]) == [0.5, 0.75, 0.5, 0.75]
     assert list(of_a["test_top5_accuracy"]) == [0.9] * 4
     assert list(of_a["waiting_seconds"].dropna()) == [0.125] * 2
-    of_b = curves[curves["id"].str.contains("/b/")]
+    of_b = curves[curves["id"].str.contains("/b-cpu/")]
     assert list(of_b["training_seconds"]) == [0.75, 1.0]
     assert of_b[["waiting_seconds", "test_top5_accuracy"]].isna().all(axis=None)
     assert list(runs["training_seconds"]) == [1.0, 1.0]

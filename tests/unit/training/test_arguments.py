@@ -12,6 +12,7 @@ from trainmark.errors import ConfigError
 from trainmark.plan import code_digests
 from trainmark.plan.dependencies import tracing_code, training_code
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.trainer import Trainer
 
 OWN = {
     train: ["--experiment", "e", "--dataset", "d", "--epochs", "2", "--repeat", "1"],
@@ -20,7 +21,7 @@ OWN = {
 }
 """Further required arguments of each script."""
 
-SHARED = ["--framework", "chainer", "--device", "cpu", "--dataset-folder", "prepared", "--out", "out"]
+SHARED = ["--trainer", "chainer-cpu", "--dataset-folder", "prepared", "--out", "out"]
 SHARED += ["--settings", '{"seed": 1}', "--recipe", "imdb-cnn"]
 
 both = pytest.mark.parametrize("script", OWN, ids=lambda script: script.__name__)
@@ -39,11 +40,13 @@ def parsed(monkeypatch):
 
 @both
 def test_defaults_and_values_from_the_command_line(parsed, script):
-    shared = {"recipe": "imdb-cnn", "dataset_folder": Path("prepared"), "mean": None, "framework": "chainer"}
-    shared |= {"device": "cpu", "loop": "stock", "settings": {"seed": 1}, "threads": 1, "log": None}
+    shared = {"recipe": "imdb-cnn", "dataset_folder": Path("prepared"), "mean": None}
+    shared |= {"trainer": Trainer("chainer", "cpu"), "settings": {"seed": 1}, "threads": 1, "log": None}
     assert parsed(script).items() >= (shared | {"out": Path("out")}).items()
-    given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--threads", "4", "--log", "log", "--loop", "tuned"]
-    shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "threads": 4, "log": Path("log"), "loop": "tuned"}
+    given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--threads", "4", "--log", "log"]
+    given += ["--trainer", "chainer-gpu-tuned"]
+    shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "threads": 4, "log": Path("log")}
+    shared |= {"trainer": Trainer("chainer", "gpu", "tuned")}
     assert parsed(script, *given).items() >= shared.items()
 
 
@@ -54,7 +57,9 @@ SETTINGS = "argument --settings: found {}; allowed: a JSON object such as"
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["--framework", "keras-torch", "--loop", "tuned"], "the framework keras-torch has only the loop stock"),
+        (["--trainer", "keras-torch-cpu-tuned"], "the framework keras-torch has only the loop stock"),
+        (["--trainer", "keras-cntk-cpu"], "found the framework keras-cntk; allowed: chainer, "),
+        (["--trainer", "chainer"], "argument --trainer: found chainer; allowed: "),
         (["--recipe", "mnist-mlp-flux"], "--mean is needed: the recipe mnist-mlp-flux trains on images"),
         (["--settings", "seed"], SETTINGS.format("seed")),
         (["--settings", "[1]"], SETTINGS.format("[1]")),
@@ -77,4 +82,4 @@ def test_a_setting_that_is_missing_is_named(parsed):
 
 @pytest.mark.parametrize("code", [training_code, tracing_code])
 def test_the_arguments_are_part_of_the_code_of_runs_and_traces(code):
-    assert "trainmark.training.arguments" in code_digests.digests(*code(RECIPES["imdb-cnn"], "chainer"))
+    assert "trainmark.training.arguments" in code_digests.digests(*code(RECIPES["imdb-cnn"], Trainer("chainer", "cpu")))

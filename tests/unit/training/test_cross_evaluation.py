@@ -17,6 +17,7 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.records.evaluation import read_evaluation, read_evaluation_of_removed, write_evaluation
+from trainmark.trainer import Trainer
 from trainmark.training import cross_evaluation as module
 from trainmark.training.cross_evaluation import cross_evaluation, remove_evaluated_weights
 from trainmark.training.kept_weights import write_weights
@@ -84,7 +85,7 @@ def runs(tmp_path):
 def evaluate(runs, trainer=None):
     files, dataset = runs
     adapter = trainer or NumpyTrainer()
-    return cross_evaluation(adapter, (adapter.framework, "cpu", "stock"), RECIPE, SETTINGS, dataset, None, files)
+    return cross_evaluation(adapter, Trainer(adapter.framework, "cpu"), RECIPE, SETTINGS, dataset, None, files)
 
 
 def weights_left(runs):
@@ -93,15 +94,15 @@ def weights_left(runs):
 
 def test_an_entry_says_who_evaluated_which_weights_and_what_came_out(runs):
     evaluation = evaluate(runs)
-    assert (evaluation["framework"], evaluation["device"], len(evaluation["runs"])) == ("keras-jax", "cpu", 3)
+    assert (evaluation["trainer"], len(evaluation["runs"])) == ("keras-jax-cpu", 3)
     for file in runs[0]:
         written = json.loads(file.read_text())
         entry = evaluation["runs"][written["run"]["id"]]
         assert entry["weights_sha256"] == written["weights"]["sha256"]
         assert entry["loss"] == pytest.approx(written["result"]["test_loss"], rel=1e-6)
         assert entry["accuracy"] == written["result"]["test_accuracy"]
-        assert (entry["framework"], entry["current_code"]) == ("keras-jax", True)
-        assert entry["code_sha256"] == digest(*evaluating_code(RECIPE, "keras-jax"))
+        assert (entry["trainer"], entry["current_code"]) == ("keras-jax-cpu", True)
+        assert entry["code_sha256"] == digest(*evaluating_code(RECIPE, Trainer("keras-jax", "cpu")))
     file.write_text(json.dumps(changed(written, {"weights": None})))
     assert len(evaluate(runs)["runs"]) == 2, "runs without weights have no entry"
 
@@ -113,7 +114,7 @@ def test_after_the_removal_the_next_evaluation_says_the_same_without_computing(r
         remove_evaluated_weights(evaluation, runs[0])
         assert weights_left(runs) == [False] * 3
         trainer = NumpyTrainer("chainer")
-        assert evaluate(runs, trainer) == evaluation | {"framework": "chainer"}
+        assert evaluate(runs, trainer) == evaluation | {"trainer": "chainer-cpu"}
         assert trainer.evaluated == 0
 
 
@@ -128,7 +129,7 @@ def test_a_run_that_was_trained_again_is_evaluated_beside_removed_ones(runs):
     assert trainer.evaluated == 1
 
 
-@pytest.mark.parametrize("change", [{"code_sha256": "0" * 16}, {"framework": "no-longer-here"}])
+@pytest.mark.parametrize("change", [{"code_sha256": "0" * 16}, {"trainer": "no-longer-here-cpu"}])
 def test_an_entry_by_other_code_stays_and_says_so(runs, change):
     evaluation = evaluate(runs)
     evaluation["runs"] = {run_id: entry | change for run_id, entry in evaluation["runs"].items()}
@@ -153,7 +154,7 @@ def test_weights_that_are_missing_otherwise_are_an_error(runs, changes):
     file = runs[0][0]
     if changes:
         run_id, entry = next(iter(evaluate(runs)["runs"].items()))
-        left = {"framework": "keras-jax", "device": "cpu", "loop": "stock", "runs": {run_id: entry | changes}}
+        left = {"trainer": "keras-jax-cpu", "runs": {run_id: entry | changes}}
         write_evaluation(left, file.with_name("evaluation.json"))
     file.with_name("weights.npz").unlink()
     with pytest.raises(RecordError, match=r"weights\.npz, the trained weights of the run, is missing; delete "):

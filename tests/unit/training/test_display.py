@@ -10,10 +10,11 @@ import pytest
 from trainmark import console
 from trainmark.errors import WORKFLOW_VARIABLE
 from trainmark.plan.run import Run
+from trainmark.trainer import Trainer
 from trainmark.training import display as module
 from trainmark.training.display import RunDisplay
 
-RUN = Run("e", "mnist-mlp-keras", "digits", "chainer", "cpu", "stock", 2, 3)
+RUN = Run("e", "mnist-mlp-keras", "digits", Trainer("chainer", "cpu"), 2, 3)
 ORDER = {"position": 7, "of": 18}
 TITLE = "run 7 of 18: mnist-mlp-keras on digits, chainer on cpu, repeat 3"
 

@@ -51,8 +51,9 @@ from trainmark.console import Terminal
 from trainmark.training.display import RunDisplay
 from trainmark.training.process_exit import ProcessExit
 from trainmark.plan.run import Run
+from trainmark.trainer import Trainer
 
-run = Run("e", "r", "d", "a", "cpu", "stock", 2, 1)
+run = Run("e", "r", "d", Trainer("a", "cpu"), 2, 1)
 record = json.loads(Path("given.json").read_text())
 display = RunDisplay(run, None, Terminal(sys.stderr))
 process_exit = ProcessExit(Path("record.json"), None, display)

@@ -24,6 +24,7 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import Optimizer
 from trainmark.records.record import read_record, write_record
 from trainmark.records.step_losses import step_losses
+from trainmark.trainer import Trainer
 from trainmark.training import peak as peak_module
 from trainmark.training import progress as progress_module
 from trainmark.training import run as run_module
@@ -31,10 +32,10 @@ from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
 
 RECIPE = RECIPES["mnist-mlp-flux"]
-RUN = Run("e", RECIPE.name, "tiny", "fake", "cpu", "stock", 3, 2)
-TEXT_RUN = Run("e", "imdb-cnn", "texts", "fake", "cpu", "stock", 1, 1)
+RUN = Run("e", RECIPE.name, "tiny", Trainer("fake", "cpu"), 3, 2)
+TEXT_RUN = Run("e", "imdb-cnn", "texts", Trainer("fake", "cpu"), 1, 1)
 TEXT_LABELS = np.array([1, 1, 0, 1, 0, 0, 1, 0, 0, 1])
-GPU_RUN = Run("e", RECIPE.name, "tiny", "fake", "gpu", "stock", 1, 1)
+GPU_RUN = Run("e", RECIPE.name, "tiny", Trainer("fake", "gpu"), 1, 1)
 SAMPLES, BATCH_SIZE = 10, 4  # three steps an epoch: 4, 4 and 2 samples
 CODE = {"sha256": "0" * 16, "modules": {"train": "0" * 16}}
 MIB = 2**20
@@ -139,7 +140,7 @@ def train(tmp_path, monkeypatch):
         recipe = RECIPES[run.recipe]
         data = tmp_path / ("images" if recipe.input else "texts")
         mean = data / "mean.npy" if recipe.input else None
-        device_lock = DeviceLock((0, 1), "GPU-fake" if run.device == "gpu" else None, time.monotonic())
+        device_lock = DeviceLock((0, 1), "GPU-fake" if run.trainer.device == "gpu" else None, time.monotonic())
         job = Job(
             data, mean, device_lock, code, tmp_path / "checkpoint", 0.0, {"position": 1, "of": 2},
             tmp_path / "weights.npz", keep_weights, peaks_folder=tmp_path / "peaks",

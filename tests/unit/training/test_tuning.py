@@ -19,7 +19,7 @@ from trainmark.training.tuning import (
     Cost,
     Timed,
     time_tuning,
-    trainer,
+    training_of,
 )
 
 MANIFEST = {"kind": "images", "sample_shape": [1, 8, 8], "classes": 10, "samples": {"train": 250, "test": 8}}
@@ -29,8 +29,8 @@ def settings_of(**changes):
     """The settings of an experiment with defaults."""
     experiment = {"recipes": ["mnist-mlp-keras"], "frameworks": ["chainer"], "loops": ["tuned"], "devices": ["cpu"]}
     config, catalogue = load_config([], {"experiments": {"e": experiment | changes}})
-    wildcards = SimpleNamespace(experiment="e", recipe="mnist-mlp-keras", dataset="digits", framework="chainer",
-                                device="cpu", loop="tuned", epochs=1, repeat=1)  # fmt: skip
+    wildcards = SimpleNamespace(experiment="e", recipe="mnist-mlp-keras", dataset="digits", trainer="chainer-cpu-tuned",
+                                epochs=1, repeat=1)  # fmt: skip
     return json.loads(Campaign(config, catalogue).settings(wildcards))
 
 
@@ -164,7 +164,7 @@ def test_a_trainer_trains_the_parts_of_a_turn(timed, monkeypatch):
     one = timed()
     assert one.batch_size == RECIPES["mnist-mlp-keras"].batch_size == 128 and one.feed(1).steps == 2
     for steps in ([], ["slices", "checks"]):
-        train = trainer(one, steps, 1)
+        train = training_of(one, steps, 1)
         assert train(1, 1) > 0 and train(2, None) > 0
 
 

@@ -38,6 +38,7 @@ from trainmark.report.figures.data import read_data
 from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
 from trainmark.tables.results import read_results
+from trainmark.trainer import Trainer
 from trainmark.verification import results
 from trainmark.verification.results import verify_results
 
@@ -56,7 +57,7 @@ CONFIG = {
 }  # fmt: skip
 GROUP = ("e", "mnist-mlp-flux", "digits")
 RUNS = "runs/e/mnist-mlp-flux/digits"
-ONE, OTHER = (f"{RUNS}/chainer/cpu/stock/epochs-2/repeat-{repeat}" for repeat in (1, 2))
+ONE, OTHER = (f"{RUNS}/chainer-cpu/epochs-2/repeat-{repeat}" for repeat in (1, 2))
 CERTIFICATE = "certificates/e/mnist-mlp-flux/digits.json"
 EVALUATIONS = "evaluations/e/mnist-mlp-flux/digits"
 FIGURES = "figures/e/mnist-mlp-flux/digits"
@@ -80,23 +81,23 @@ def untouched(tmp_path_factory):
         file = folder / "runs" / run.id / "record.json"
         file.parent.mkdir(parents=True)
         file.with_name("weights.npz").write_bytes(f"weights {number}".encode())
-        made = record(run.framework, run.repeat)
+        made = record(run.trainer.framework, run.repeat)
         made["sessions"][0]["held_seconds"] = [10.0 * number, 10.0 * number + 5]
         made["dataset"]["content_sha256"] = manifest["content_sha256"]
         made["inputs"]["mean_sha256"] = sha256_of(folder / "datasets/digits/mean.npy")
         made["weights"]["sha256"] = sha256_of(file.with_name("weights.npz"))
         file.write_text(json.dumps(resealed(made)))
-    certificate = certificate_of(GROUP, [("chainer", "cpu", "stock"), ("keras-jax", "cpu", "stock")], {})
+    certificate = certificate_of(GROUP, [Trainer("chainer", "cpu"), Trainer("keras-jax", "cpu")], {})
     write_json(folder / CERTIFICATE, changed(certificate, {"settings.dataset_sha256": manifest["content_sha256"]}))
     for evaluator, evaluated in (("chainer", "keras-jax"), ("keras-jax", "chainer")):
         records = [content(folder / "runs" / run.id / "record.json") for run in runs]
         entries = {
-            one["run"]["id"]: evaluation_entry(one, framework=evaluator)
+            one["run"]["id"]: evaluation_entry(one, trainer=f"{evaluator}-cpu")
             for one in records
             if one["run"]["framework"] == evaluated
         }
-        about = {"framework": evaluator, "device": "cpu", "loop": "stock", "runs": entries}
-        write_evaluation(about, folder / EVALUATIONS / f"{evaluator}/cpu/stock.json")
+        about = {"trainer": f"{evaluator}-cpu", "runs": entries}
+        write_evaluation(about, folder / EVALUATIONS / f"{evaluator}-cpu.json")
     write_plan(folder / "plan.json", CONFIG, [run.id for run in runs], [run.id for run in trained_order(runs, CONFIG)])
     remake(folder)
     return folder
@@ -163,7 +164,7 @@ def test_what_a_mac_or_an_earlier_config_adds_and_weights_removed_after_their_ev
         path.with_name(f"._{path.name}").write_bytes(b"\0\5\x16\7")
         path.with_name(".DS_Store").write_bytes(b"\0")
     earlier = record("chainer", 3, changes={"settings.seed": 5, "settings.experiment.seed": 5, "weights": None})
-    write_json(folder / RUNS / "chainer/cpu/stock/epochs-2/repeat-3/record.json", earlier)
+    write_json(folder / RUNS / "chainer-cpu/epochs-2/repeat-3/record.json", earlier)
     remove_weights(folder)
     found = verify_results(folder, data=True)
     assert found.problems == []
@@ -231,7 +232,7 @@ def leave_a_run_out(folder):
 
 def leave_an_evaluation_out(folder):
     """Remove the evaluation of one run's weights."""
-    path = folder / EVALUATIONS / "keras-jax/cpu/stock.json"
+    path = folder / EVALUATIONS / "keras-jax-cpu.json"
     found = content(path)
     write_json(path, sealed(found | {"runs": {ONE.removeprefix("runs/"): found["runs"][ONE.removeprefix("runs/")]}}))
 
@@ -239,7 +240,7 @@ def leave_an_evaluation_out(folder):
 def remove_weights(folder, run=ONE, **changes):
     """Remove a run's weights as the trainer does that evaluated them. changes: of the entry that it leaves."""
     run_id = run.removeprefix("runs/")
-    evaluation = content(folder / EVALUATIONS / "keras-jax/cpu/stock.json")
+    evaluation = content(folder / EVALUATIONS / "keras-jax-cpu.json")
     left = {**evaluation, "runs": {run_id: evaluation["runs"][run_id] | changes}}
     write_evaluation(left, folder / run / "evaluation.json")
     (folder / run / "weights.npz").unlink()
@@ -320,13 +321,13 @@ ATTACKS = {
     "an evaluation of other weights": (
         edit(
             {"runs": {ONE.removeprefix("runs/"): evaluation_entry(record(), weights_sha256="0" * 64)}},
-            path=f"{EVALUATIONS}/keras-jax/cpu/stock.json",
+            path=f"{EVALUATIONS}/keras-jax-cpu.json",
         ),
-        "stock.json was made from other weights than those of the run e/",
+        "keras-jax-cpu.json was made from other weights than those of the run e/",
     ),
     "an evaluation": (
-        edit({"framework": "x"}, renewed=False, path=f"{EVALUATIONS}/keras-jax/cpu/stock.json"),
-        "stock.json was changed after",
+        edit({"trainer": "x-cpu"}, renewed=False, path=f"{EVALUATIONS}/keras-jax-cpu.json"),
+        "keras-jax-cpu.json was changed after",
     ),
     "a disturbance hidden": (
         edit(disturbed(foreign_seconds=0.94) | {"disturbed": None}), "its disturbances do not follow from",
@@ -348,13 +349,13 @@ ATTACKS = {
         "record.json is neither a file nor a folder",
     ),
     "a cross-evaluation over another": (
-        copy(f"{EVALUATIONS}/chainer/cpu/stock.json", f"{EVALUATIONS}/keras-jax/cpu/stock.json"),
-        "stock.json was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
+        copy(f"{EVALUATIONS}/chainer-cpu.json", f"{EVALUATIONS}/keras-jax-cpu.json"),
+        "keras-jax-cpu.json was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
     ),
     "a run that is not evaluated": (leave_an_evaluation_out, "no other trainer evaluated the weights of the run e/"),
     "a timed tuning of another run": (
-        lambda folder: write_tuning(timed_tuning(), folder / "tuning/e/r/d/f/cpu/tuned.json"),
-        "the timed tuning e/r/d/f/cpu/tuned.json was made for e/mnist-mlp-flux/digits/a/cpu/tuned.json",
+        lambda folder: write_tuning(timed_tuning(), folder / "tuning/e/r/d/f-cpu-tuned.json"),
+        "the timed tuning e/r/d/f-cpu-tuned.json was made for e/mnist-mlp-flux/digits/a-cpu-tuned.json",
     ),
     "a title": (replace(f"{PREPARED}/manifest.json", "Digits", "Letters"), "manifest.json was changed after it was"),
     "a run left out": (leave_a_run_out, "plan.json: its runs are not the runs of its config"),
@@ -384,7 +385,7 @@ def test_each_attack_is_a_named_problem(light, attack):
 
 def test_a_forger_of_an_entry_hides_no_more_than_one_who_says_that_no_weights_were_kept(light):
     """A limit (docs/measuring.md): weights can be withheld, whatever an entry says, by a record that names none."""
-    forged = evaluation_entry(content(light / ONE / "record.json"), framework="keras-jax")
+    forged = evaluation_entry(content(light / ONE / "record.json"), trainer="keras-jax-cpu")
     remove_weights(light, **forged)
     edit({"weights": None}, path=f"{OTHER}/record.json")(light)
     (light / OTHER / "weights.npz").unlink()

@@ -64,7 +64,7 @@ def _values(command: Mapping, run: Run, seed: int, threads: int, folder: Path) -
     """Return the values of the placeholders (recipes/command.py, PLACEHOLDERS)."""
     return {
         "epochs": run.epochs,
-        "device_flag": command["device_flag"][run.device],
+        "device_flag": command["device_flag"][run.trainer.device],
         "seed": seed,
         "threads": threads,
         "folder": folder,
@@ -82,7 +82,7 @@ def _container(image: str | None, run: Run, folder: Path) -> list[str]:
             f"the container {image} needs {' or '.join(RUNTIMES)}, and neither is on the PATH: install "
             "one, or give the command an environment"
         )
-    gpu = ["--nv"] if run.device == "gpu" else []
+    gpu = ["--nv"] if run.trainer.device == "gpu" else []
     return [runtime, "exec", *gpu, "--bind", str(folder), "--pwd", str(folder), image]
 
 

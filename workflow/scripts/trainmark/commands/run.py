@@ -3,7 +3,7 @@
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainmark.commands.curves import curves_of
@@ -70,7 +70,7 @@ class CommandRun:
         self._limit_mib: float | None = settings["memory_limit_mib"]
         self._folder = job.folder.resolve()
         self._seed: int = settings["seed"] + run.repeat - 1
-        self._run = {"id": run.id, **asdict(run), "workers": 1}
+        self._run = run.values
         self._settings = dict.fromkeys(NOT_OF_COMMANDS) | {"seed": settings["seed"], "experiment": dict(settings)}
         files = {file["path"]: file["sha256"] for file in command["files"]}
         self._dataset = {"name": run.dataset, "content_sha256": digest_of(files), "samples": {}}
@@ -100,7 +100,7 @@ class CommandRun:
             words, variables = self._words(cpus)
         self._note_device(gpu)
         self._process = CommandProcess(words, self._folder, variables, self._followed(), self._limit_mib)
-        meter, watch = open_meter(self.run.device, cpus, gpu), Watch(cpus, gpu)
+        meter, watch = open_meter(self.run.trainer.device, cpus, gpu), Watch(cpus, gpu)
         before_joules = meter.joules()
         watch.begin(1)
         ran = self._process.run()
@@ -142,7 +142,7 @@ class CommandRun:
     def _note_device(self, gpu: str | None) -> None:
         described = nvml.describe(gpu) if gpu else None
         name = described.get("name") if described else self._provenance["cpu_model"]
-        self._provenance["device"] = {"kind": self.run.device, "name": name or "unknown"}
+        self._provenance["device"] = {"kind": self.run.trainer.device, "name": name or "unknown"}
         self._provenance["gpu"] = described | {"at_start": nvml.state(gpu)} if described and gpu else None
 
     def _metrics_path(self) -> Path | None:

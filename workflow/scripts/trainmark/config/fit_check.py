@@ -9,7 +9,6 @@ from trainmark.config.schema_check import Finding, raise_findings
 from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
 from trainmark.frameworks.registry import known_frameworks
-from trainmark.machine.gpus import DEVICES
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import (
     InputTransform,
@@ -20,6 +19,7 @@ from trainmark.recipes.recipe import (
     seen_shape,
 )
 from trainmark.recipes.weights_file import initial_weights_file, why_unfit
+from trainmark.trainer import DEVICES, trainers_of
 
 STREAM_KEYS = ("loader", "evaluation_batch_size")
 """Settings of an experiment that concern only streamed images."""
@@ -53,11 +53,7 @@ def _fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, An
 
 def _baseline_findings(name: str, experiment: Mapping) -> Iterator[Finding]:
     devices = DEVICES if experiment["devices"] == "auto" else experiment["devices"]
-    # Not by plan.run.trainer_name: plan is a higher layer than this one.
-    trainers = [
-        f"{framework}{' tuned' if loop == 'tuned' else ''} on {device}"
-        for loop, device, framework in product(experiment["loops"], devices, experiment["frameworks"])
-    ]
+    trainers = [trainer.name for trainer in trainers_of({**experiment, "devices": devices})]
     if experiment["baseline"] not in (None, *trainers):
         yield (
             ("experiments", name, "baseline"),

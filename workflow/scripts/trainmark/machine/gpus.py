@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from trainmark.errors import CLUSTER_VARIABLE
 
-DEVICES = ("cpu", "gpu")
-
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

@@ -17,10 +17,10 @@ from trainmark.parity.contradictions import contradictions
 from trainmark.parity.epoch_check import AT_SLOW_RATE, SLOW_LOSSES
 from trainmark.parity.sentences import Location
 from trainmark.parity.trace import Trace
-from trainmark.plan.run import CERTIFICATE_FILE, TRAINER
+from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
@@ -56,8 +56,8 @@ def certificate(
     for trace in traces:
         if _common_settings(trace) != settings:
             raise CertificateError(
-                f"{trace.trainer} and {traces[0].trainer} were traced with different settings, {trace.settings} and "
-                f"{settings}; delete results/traces and run snakemake again"
+                f"{trace.trainer.name} and {traces[0].trainer.name} were traced with different settings, "
+                f"{trace.settings} and {settings}; delete results/traces and run snakemake again"
             )
     return {
         "schema_version": SCHEMA_VERSION,
@@ -67,7 +67,7 @@ def certificate(
         "parity_classes": {name: bound if bound < 1 else None for name, bound in PARITY_CLASSES.items()},
         "trainers": [
             {
-                **{key: getattr(trace, key) for key in TRAINER},
+                "trainer": str(trace.trainer),
                 "versions": dict(trace.versions),
                 "code": trace.settings[CODE],
                 "failure": asdict(trace.failure) if trace.failure else None,

@@ -28,6 +28,7 @@ from trainmark.parity.whole_epochs import (
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
+from trainmark.trainer import Trainer
 
 CERTIFIED_STEPS, LARGE_NETWORK_STEPS = 10, 5
 """Number of certified steps, and of those of a large network (see `whole_epochs.is_large`)."""
@@ -159,8 +160,7 @@ def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Ma
     float32_ops = tuple(adapter.float32_ops)
     versions = adapter.versions()
     return Trace(
-        adapter.framework,
-        device,
+        Trainer(adapter.framework, device, adapter.loop),
         versions,
         stage_traces,
         epochs,
@@ -168,7 +168,6 @@ def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Ma
         training.settings,
         failure,
         float32_ops,
-        adapter.loop,
     )
 
 

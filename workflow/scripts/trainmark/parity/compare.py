@@ -127,8 +127,8 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     If a trainer failed, its failure decides the class: another output shape or 16-bit numbers are `different`, out of
     memory is NOT_CERTIFIED.
     """
-    names = first.trainer, second.trainer
-    failures = [(trace.trainer, trace.failure) for trace in (first, second) if trace.failure]
+    names = first.trainer.name, second.trainer.name
+    failures = [(trace.trainer.name, trace.failure) for trace in (first, second) if trace.failure]
     if failures:
         return _failed_pair(names, *_worst_failure(failures), architecture)
     float32_ops = {*first.float32_ops, *second.float32_ops}
@@ -186,8 +186,8 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
 def _own_errors(trace: Trace) -> Iterator[str]:
     """Yield phrases about what is wrong with a trainer by itself, without a comparison."""
     if trace.epochs and trace.epochs.wrong_counts:
-        yield f"{trace.trainer} {trace.epochs.wrong_counts} of the real data"
-    yield from (f"{trace.trainer} {wrong}" for wrong in trace.checks.values() if wrong)
+        yield f"{trace.trainer.name} {trace.epochs.wrong_counts} of the real data"
+    yield from (f"{trace.trainer.name} {wrong}" for wrong in trace.checks.values() if wrong)
 
 
 def find_divergence(

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from trainmark.parity.compare import DECIDING_STAGES, PARITY_CLASSES, REFUSED
-from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.records.record import decode_loss
+from trainmark.trainer import Trainer
 
 
 def contradictions(certificate: Mapping) -> Iterator[str]:
@@ -14,7 +14,8 @@ def contradictions(certificate: Mapping) -> Iterator[str]:
     if settings["seed"] != settings["experiment"].get("seed"):
         yield f"its seed is {settings['seed']}, and its experiment's seed is {settings['experiment'].get('seed')}"
     failed = {
-        trainer_name(*trainer_in(one)): one["failure"] or any(one["checks"].values()) for one in certificate["trainers"]
+        Trainer.parse(one["trainer"]).name: one["failure"] or any(one["checks"].values())
+        for one in certificate["trainers"]
     }
     pairs = [(pair["first"], pair["second"]) for pair in certificate["pairs"]]
     if pairs != list(combinations(failed, 2)):

@@ -15,7 +15,7 @@ from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
 from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingResult
 from trainmark.parity.sketches import Sketches
-from trainmark.plan.run import STOCK, TRAINER, trainer_in, trainer_name
+from trainmark.trainer import Trainer
 
 FORMAT = 9
 """Version of the file format; files of any other version are refused."""
@@ -93,7 +93,7 @@ class Failure:
 class Trace:
     """Everything that one trainer showed.
 
-    framework, device, loop: the trainer.
+    trainer: what trained.
     versions: versions of the packages that train.
     stages: what it showed in each stage (see certified_steps.STAGES).
     epochs: what it showed in whole epochs; None if there are none or the trainer failed before them.
@@ -103,8 +103,7 @@ class Trace:
     float32_ops: ops that its framework is known to compute in float32, even in a float64 network.
     """
 
-    framework: str
-    device: str
+    trainer: Trainer
     versions: Mapping[str, str]
     stages: Mapping[str, StageTrace]
     epochs: EpochTrace | None = None
@@ -112,12 +111,6 @@ class Trace:
     settings: Mapping = field(default_factory=dict)
     failure: Failure | None = None
     float32_ops: tuple[str, ...] = ()
-    loop: str = STOCK
-
-    @property
-    def trainer(self) -> str:
-        """Name of the trainer, for example "chainer on cpu"."""
-        return trainer_name(*trainer_in(vars(self)))
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -129,7 +122,8 @@ def write_trace(trace: Trace, path: Path) -> None:
     stages = {name: _pack_stage(stage, name, arrays) for name, stage in trace.stages.items()}
     header = {
         "format": FORMAT,
-        **{key: getattr(trace, key) for key in (*TRAINER, "versions", "settings")},
+        "trainer": str(trace.trainer),
+        **{key: getattr(trace, key) for key in ("versions", "settings")},
         "failure": asdict(trace.failure) if trace.failure else None,
         "float32_ops": trace.float32_ops,
         "checks": trace.checks,
@@ -183,7 +177,8 @@ def read_trace(path: Path) -> Trace:
             f"{path} is damaged or not a trace of this version of trainmark; delete it and run snakemake again"
         ) from error
     return Trace(
-        **{key: header[key] for key in (*TRAINER, "versions", "settings", "checks")},
+        Trainer.parse(header["trainer"]),
+        **{key: header[key] for key in ("versions", "settings", "checks")},
         stages=stages,
         epochs=epochs,
         failure=failure,

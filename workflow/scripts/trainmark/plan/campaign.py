@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
-from trainmark.machine.gpus import DEVICES
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import (
     certified_recipe_values,
@@ -33,6 +32,7 @@ from trainmark.plan.products import (
     TUNING_FILE,
     TUNINGS,
     evaluation_files,
+    is_timed,
     mean_array,
     packed_folder,
     packed_to_train,
@@ -40,17 +40,7 @@ from trainmark.plan.products import (
     products,
     tuning_files,
 )
-from trainmark.plan.run import (
-    CERTIFICATE_FILE,
-    RUN_FOLDER,
-    STOCK,
-    TRAINER,
-    Run,
-    Trainer,
-    trainer_in,
-    trainer_name,
-    trainer_part,
-)
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run, trainer_part
 from trainmark.plan.staleness import (
     certificate_changes,
     record_changes,
@@ -61,6 +51,7 @@ from trainmark.plan.staleness import (
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.weights_file import initial_weights_file
+from trainmark.trainer import DEVICES, STOCK, Trainer
 
 SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", "source")
 """Attributes of a recipe that the report prints."""
@@ -68,6 +59,13 @@ SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", 
 
 Wildcards = Any
 """Snakemake's wildcards: the variable parts of an output's path, as attributes."""
+
+
+def trainer_of(wildcards: Wildcards) -> Trainer:
+    """The trainer of a job. That of a check of a GPU has the usual loop."""
+    if hasattr(wildcards, "trainer"):
+        return Trainer.parse(str(wildcards.trainer))
+    return Trainer(wildcards.framework, wildcards.device)
 
 
 def once_per_trainer(method: Callable[[Any, Wildcards], Any]) -> Callable[[Any, Wildcards], Any]:
@@ -106,12 +104,12 @@ class Campaign:
         self._place_on_device = {
             run.id: place
             for device in DEVICES
-            for place, run in enumerate(run for run in trained if run.device == device)
+            for place, run in enumerate(run for run in trained if run.trainer.device == device)
         }
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
         self._trainers = certified_groups(self.runs)
         self._planned_trainers = certified_groups(runs)
-        self._trainings = [run for run in self.runs if run.framework != FRAMEWORK]
+        self._trainings = [run for run in self.runs if run.trainer.framework != FRAMEWORK]
         self._computed: dict[tuple, Any] = {}
         self.attempts: dict[str, int] = {}
         self.repeated: list[str] = []
@@ -126,7 +124,7 @@ class Campaign:
     @property
     def frameworks(self) -> list[str]:
         """The frameworks of all trainings, without duplicates."""
-        return list(dict.fromkeys(run.framework for run in self._trainings))
+        return list(dict.fromkeys(run.trainer.framework for run in self._trainings))
 
     @property
     def certificates(self) -> list[str]:
@@ -174,7 +172,7 @@ class Campaign:
 
     def settings(self, wildcards: Wildcards) -> str:
         """The settings that affect a run, as JSON."""
-        of_loop = () if wildcards.loop == STOCK else ("tuned",)
+        of_loop = () if trainer_of(wildcards).loop == STOCK else ("tuned",)
         return self._settings(wildcards, ("training", "record", *of_loop))
 
     def certified_settings(self, wildcards: Wildcards) -> str:
@@ -216,7 +214,7 @@ class Campaign:
     def _certificate_changes(self, wildcards: Wildcards, trainers: Sequence[Trainer], with_code: bool) -> list[str]:
         group = _group_of(wildcards)
         expected = self._expected(wildcards, self.certified_settings, self.certified_recipe)
-        names = ["certify", *(trainer_name(*trainer) for trainer in trainers)]
+        names = ["certify", *(trainer.name for trainer in trainers)]
         code = dict(zip(names, _certificate_code(wildcards.recipe, trainers), strict=True)) if with_code else None
         return certificate_changes(_certificate_of(wildcards), group, expected, code)
 
@@ -247,7 +245,7 @@ class Campaign:
 
     def initial_weights(self, wildcards: Wildcards) -> list[str]:
         """The file of weights that a run or a certificate starts from; an empty list for drawn weights and commands."""
-        of_command = getattr(wildcards, "framework", None) == FRAMEWORK
+        of_command = hasattr(wildcards, "trainer") and trainer_of(wildcards).framework == FRAMEWORK
         file = None if of_command else initial_weights_file(self.config["experiments"][wildcards.experiment])
         return [str(file)] if file else []
 
@@ -264,13 +262,14 @@ class Campaign:
     @once_per_trainer
     def recipe(self, wildcards: Wildcards) -> str:
         """The values of the recipe that affect a run, as JSON. Those of a command are the whole command."""
-        if wildcards.framework == FRAMEWORK:
+        if trainer_of(wildcards).framework == FRAMEWORK:
             return json.dumps(self.command(wildcards), sort_keys=True)
         return json.dumps(recipe_values(RECIPES[wildcards.recipe]), sort_keys=True)
 
     def tuning(self, wildcards: Wildcards) -> list[str]:
         """The timed tuning that a run reads; an empty list for a stock loop, or if nothing is timed."""
-        return [f"{TUNINGS}/{file}" for file in tuning_files(self.config, [wildcards])]
+        timed = is_timed(wildcards.experiment, trainer_of(wildcards), self.config)
+        return [TUNING_FILE.format_map(wildcards)] if timed else []
 
     def packed_images(self, wildcards: Wildcards) -> list[str]:
         """The packed images that a training of an experiment reads, if its loader asks for them."""
@@ -314,7 +313,7 @@ class Campaign:
         """The name of the group of a run: `size` runs on the same device that follow each other in the order."""
         if size == 1:
             return None
-        return f"runs-{wildcards.device}-{self._place_on_device[RUN_FOLDER.format_map(wildcards)] // size}"
+        return f"runs-{trainer_of(wildcards).device}-{self._place_on_device[RUN_FOLDER.format_map(wildcards)] // size}"
 
     def attempt(self, wildcards: Wildcards) -> int:
         """The attempt number of a run, from 1. A higher number makes the run stale."""
@@ -351,20 +350,17 @@ class Campaign:
     def traces(self, wildcards: Wildcards) -> list[str]:
         """The traces of all trainers of a certificate."""
         group = _group_of(wildcards)
-        return [
-            TRACE_FILE.format(**group, **dict(zip(TRAINER, trainer, strict=True)))
-            for trainer in self.certified_trainers(wildcards)
-        ]
+        return [TRACE_FILE.format(**group, trainer=trainer) for trainer in self.certified_trainers(wildcards)]
 
     def evaluated(self, wildcards: Wildcards) -> list[str]:
         """The records of the runs that a trainer evaluates: those of the previous trainer in its group."""
         trainers = self.trainers(wildcards)
-        before = trainers[trainers.index((wildcards.framework, wildcards.device, wildcards.loop)) - 1]
+        before = trainers[trainers.index(trainer_of(wildcards)) - 1]
         group = (wildcards.experiment, wildcards.recipe, wildcards.dataset)
         return [
             RECORD_FILE.format_map(vars(run))
             for run in self.runs
-            if (run.experiment, run.recipe, run.dataset) == group and trainer_in(vars(run)) == before
+            if (run.experiment, run.recipe, run.dataset) == group and run.trainer == before
         ]
 
     # --- the code that a job depends on -----------------------------------------------------------------------------
@@ -372,21 +368,21 @@ class Campaign:
     @once_per_trainer
     def training_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that trains a run."""
-        if wildcards.framework == FRAMEWORK:
+        if trainer_of(wildcards).framework == FRAMEWORK:
             return digest(*command_code())
-        return digest(*training_code(RECIPES[wildcards.recipe], wildcards.framework, wildcards.loop))
+        return digest(*training_code(RECIPES[wildcards.recipe], trainer_of(wildcards)))
 
     def tracing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that writes the trace of a trainer."""
-        return digest(*tracing_code(RECIPES[wildcards.recipe], wildcards.framework, wildcards.loop))
+        return digest(*tracing_code(RECIPES[wildcards.recipe], trainer_of(wildcards)))
 
     def timing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that times the tuning of a framework."""
-        return digest(*timing_code(RECIPES[wildcards.recipe], wildcards.framework))
+        return digest(*timing_code(RECIPES[wildcards.recipe], trainer_of(wildcards)))
 
     def evaluating_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that evaluates the runs of another trainer."""
-        return digest(*evaluating_code(RECIPES[wildcards.recipe], wildcards.framework, wildcards.loop))
+        return digest(*evaluating_code(RECIPES[wildcards.recipe], trainer_of(wildcards)))
 
     def certificate_code(self, wildcards: Wildcards) -> list[str]:
         """Digests of the code that compares the traces of a group, and of the code that writes each of them."""
@@ -410,7 +406,7 @@ def _certificate_of(wildcards: Wildcards) -> Path:
 
 
 def _certificate_code(recipe: str, trainers: Sequence[Trainer]) -> list[str]:
-    traced = [tracing_code(RECIPES[recipe], framework, loop) for framework, _, loop in trainers]
+    traced = [tracing_code(RECIPES[recipe], trainer) for trainer in trainers]
     return [digest("certify"), *(digest(*starts) for starts in traced)]
 
 

@@ -5,13 +5,15 @@ from dataclasses import asdict
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan import code_digests
-from trainmark.plan.run import STOCK
 from trainmark.recipes.recipe import Recipe
+from trainmark.trainer import Trainer
 
 
-def training_code(recipe: Recipe, framework: str, loop: str = STOCK) -> tuple[str, ...]:
+def training_code(recipe: Recipe, trainer: Trainer) -> tuple[str, ...]:
     """Starts for a run: the training script, the modules of the adapter, and that of the recipe's network."""
-    adapter = [f"trainmark.frameworks.{module}" for module in known_frameworks()[framework].modules(loop)]
+    adapter = [
+        f"trainmark.frameworks.{module}" for module in known_frameworks()[trainer.framework].modules(trainer.loop)
+    ]
     return ("train", *adapter, recipe.architecture.__module__)
 
 
@@ -20,19 +22,19 @@ def command_code() -> tuple[str, ...]:
     return ("run_command", "trainmark.commands.guard", "trainmark.commands.probe")
 
 
-def tracing_code(recipe: Recipe, framework: str, loop: str = STOCK) -> tuple[str, ...]:
+def tracing_code(recipe: Recipe, trainer: Trainer) -> tuple[str, ...]:
     """Starts for a trace: those of a run, with the tracing script instead of the training script."""
-    return ("trace_training", *training_code(recipe, framework, loop)[1:])
+    return ("trace_training", *training_code(recipe, trainer)[1:])
 
 
-def evaluating_code(recipe: Recipe, framework: str, loop: str = STOCK) -> tuple[str, ...]:
+def evaluating_code(recipe: Recipe, trainer: Trainer) -> tuple[str, ...]:
     """Starts for a cross-evaluation: those of a run, with the evaluation script instead of the training script."""
-    return ("evaluate", *training_code(recipe, framework, loop)[1:])
+    return ("evaluate", *training_code(recipe, trainer)[1:])
 
 
-def timing_code(recipe: Recipe, framework: str) -> tuple[str, ...]:
+def timing_code(recipe: Recipe, trainer: Trainer) -> tuple[str, ...]:
     """Starts for a timed tuning: those of a tuned run, with the timing script instead of the training script."""
-    return ("time_tuning", *training_code(recipe, framework, "tuned")[1:])
+    return ("time_tuning", *training_code(recipe, trainer)[1:])
 
 
 def preparing_code(dataset_format: str) -> tuple[str, ...]:

@@ -22,8 +22,9 @@ from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
 from trainmark.plan.environments import methods_of, where_to_add
 from trainmark.plan.products import CERTIFICATES, RECORD_FILE, TRAINING_RULES
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, TRAINER, trainer_in, trainer_name
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
 from trainmark.records.sentences import run_sentence
+from trainmark.trainer import Trainer
 
 REFRESH_SECONDS = 1.0
 """Time between two updates of the bar. It is long because drawing takes CPU time from the runs being timed."""
@@ -53,7 +54,7 @@ TITLES = {
     "plot_figures": "drawing the figures ({recipe} on {dataset})",
     "report": "writing the report",
 }
-"""What the jobs of each rule do. `trainer` is the name of a trainer, the other words are wildcards."""
+"""What the jobs of each rule do. `trainer` is the name of a trainer; the other words are its parts and wildcards."""
 
 WITH_OWN_BAR = {"download_dataset", "fetch_command", "prepare_dataset", "pack_images", "compute_mean_image"}
 """Rules whose jobs draw their own progress bar. Ours is hidden while one of them runs."""
@@ -82,8 +83,11 @@ class Job:
     @property
     def title(self) -> str:
         """A description of what the job does."""
-        names = {"trainer": trainer_name(*trainer_in(self.wildcards))} if {*TRAINER} <= self.wildcards.keys() else {}
-        title = TITLES.get(self.rule, self.rule).format_map({**self.wildcards, **names})
+        words: dict[str, Any] = dict(self.wildcards)
+        if "trainer" in words:
+            trainer = Trainer.parse(words["trainer"])
+            words |= trainer._asdict() | {"trainer": trainer.name}
+        title = TITLES.get(self.rule, self.rule).format_map(words)
         return title.replace(" 1 epochs", " 1 epoch")
 
     def state(self) -> str:
@@ -292,7 +296,7 @@ class Forecast:
 
     def add(self, record: Mapping) -> None:
         """Add the record of a run that this call trained."""
-        run, trained_seconds = record["run"], record["result"]["training_seconds"]
+        run, trained_seconds = vars(Run.of(record["run"])), record["result"]["training_seconds"]
         busy_seconds = record["wall_seconds"] - record["phases_seconds"]["device_wait"]
         self._start = self._start or time.monotonic() - record["wall_seconds"]
         self._busy_seconds += busy_seconds
@@ -324,8 +328,8 @@ class Forecast:
 
 def _keys(run: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return the keys under which similar runs are found, the most similar first."""
-    recipe, dataset, trainer = run["recipe"], run["dataset"], trainer_in(run)
-    return [(recipe, dataset, *trainer), (recipe, dataset), ()]
+    recipe, dataset, trainer = run["recipe"], run["dataset"], str(run["trainer"])
+    return [(recipe, dataset, trainer), (recipe, dataset), ()]
 
 
 def tail(log: Path | None) -> str:

@@ -12,6 +12,7 @@ from trainmark.config.command_check import ENVIRONMENTS
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.errors import IMAGE_VARIABLE, DeploymentError
 from trainmark.machine.variables import unset_settings
+from trainmark.trainer import Trainer
 
 CONDA_FILE = ".yaml"
 
@@ -27,10 +28,10 @@ LACKING = re.compile(
 """What a job says if it lacks a package."""
 
 
-def environment_name(framework: str, device: str) -> str:
-    """Return the environment of a framework on a device: on the GPU that of its GPU build, if it is another one."""
-    gpu_build = f"{framework}-gpu"
-    return gpu_build if device == "gpu" and conda_file(gpu_build).exists() else framework
+def environment_of(trainer: Trainer) -> str:
+    """Return the environment of a trainer: on the GPU that of the framework's GPU build, if it is another one."""
+    gpu_build = f"{trainer.framework}-gpu"
+    return gpu_build if trainer.device == "gpu" and conda_file(gpu_build).exists() else trainer.framework
 
 
 def conda_file(name: str) -> Path:
@@ -80,7 +81,7 @@ def environment_of_command(command: Mapping, device: str, methods: Collection[st
     if not named or Path(named).is_dir():
         return None
     if not named.endswith(CONDA_FILE):
-        return str(conda_file(environment_name(named, device)))
+        return str(conda_file(environment_of(Trainer(named, device))))
     if "conda" not in methods:
         raise DeploymentError(
             f"the environment {named} of a command needs snakemake --sdm conda, which makes it; or give the command a "

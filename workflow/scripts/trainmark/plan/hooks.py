@@ -17,7 +17,7 @@ from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
-from trainmark.plan.campaign import Campaign
+from trainmark.plan.campaign import Campaign, trainer_of
 from trainmark.plan.code_digests import write_parsed
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
@@ -46,7 +46,8 @@ def start_workflow(
     """
     lock = hold_directory(Path.cwd())
     if local and not deployed:
-        frameworks = {job.wildcards_dict.get("framework") for job in jobs}
+        of_trainers = (job.wildcards for job in jobs if {"trainer", "framework"} & job.wildcards_dict.keys())
+        frameworks = {trainer_of(wildcards).framework for wildcards in of_trainers}
         check_installed(name for name in campaign.frameworks if name in frameworks)
     devices = {name: experiment["devices"] for name, experiment in config["experiments"].items()}
     on_gpu = [name for name, of_experiment in devices.items() if "gpu" in of_experiment]
@@ -108,7 +109,7 @@ def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: C
     """
     reasons = {}
     for run in campaign.runs:
-        values = {name: str(value) for name, value in vars(run).items()}
+        values = {name: str(value) for name, value in (run.values | vars(run)).items()}
         for failure in failures:
             if all(failure.wildcards[name] == values[name] for name in failure.wildcards.keys() & values.keys()):
                 reasons[run.id] = f"{failure.title} failed: {failure.sentence}"

@@ -9,14 +9,12 @@ from itertools import product
 from math import prod
 
 from trainmark.errors import ConfigError
-from trainmark.plan.run import STOCK, Run, Trainer
+from trainmark.plan.run import Run
 from trainmark.recipes.command import DATASET, FRAMEWORK
+from trainmark.trainer import KEYS, Trainer, trainers_of
 
-AXES = ("epochs", "recipes", "datasets", "devices", "loops", "frameworks")
-"""The keys of an experiment that hold a list. The matrix is their product with the repeats.
-
-Frameworks come last: each trainer evaluates the weights of the one before it, which should be of another framework.
-"""
+AXES = ("epochs", "recipes", "datasets", *KEYS)
+"""The keys of an experiment that hold a list. The matrix is their product with the repeats."""
 
 
 def with_devices(config: Mapping, gpu_found: bool) -> dict:
@@ -58,14 +56,13 @@ def _commands(experiment: Mapping) -> Mapping:
 
 def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
     repeats = range(1, experiment["repeats"] + 1)
-    for repeat, epochs, recipe, dataset, device, loop, framework in product(
-        repeats, *(experiment[key] for key in AXES)
-    ):
-        yield Run(name, recipe, dataset, framework, device, loop, epochs, repeat)
+    of_trainings = (repeats, *(experiment[key] for key in ("epochs", "recipes", "datasets")), trainers_of(experiment))
+    for repeat, epochs, recipe, dataset, trainer in product(*of_trainings):
+        yield Run(name, recipe, dataset, trainer, epochs, repeat)
     for repeat, epochs, command, device in product(
         repeats, experiment["epochs"], _commands(experiment), experiment["devices"]
     ):
-        yield Run(name, command, DATASET, FRAMEWORK, device, STOCK, epochs, repeat)
+        yield Run(name, command, DATASET, Trainer(FRAMEWORK, device), epochs, repeat)
 
 
 def expand_runs(config: Mapping) -> list[Run]:
@@ -73,18 +70,15 @@ def expand_runs(config: Mapping) -> list[Run]:
     return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment)]
 
 
-def certified_groups(runs: Iterable) -> dict[tuple[str, str, str], list[Trainer]]:
+def certified_groups(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Trainer]]:
     """Return the trainers of each group that has at least two of them. Commands are not certified.
-
-    runs: Runs, or objects with the same attributes, such as rows of the table of runs.
 
     The keys are (experiment, recipe, dataset), the values lists of trainers.
     """
     trainers: dict[tuple[str, str, str], dict[Trainer, None]] = {}
     for run in runs:
-        if run.framework == FRAMEWORK:
-            continue
-        trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.framework, run.device, run.loop] = None
+        if run.trainer.framework != FRAMEWORK:
+            trainers.setdefault((run.experiment, run.recipe, run.dataset), {})[run.trainer] = None
     return {group: list(of_group) for group, of_group in trainers.items() if len(of_group) > 1}
 
 

@@ -5,13 +5,13 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import prod
 from pathlib import Path
 from typing import Any, Self
 
 from trainmark.errors import DataError
 from trainmark.files.whole import write_text
-from trainmark.plan.run import Run
+from trainmark.plan.run import RUN_FOLDER, Run
+from trainmark.trainer import trainers_of
 
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
 """Environment variable of the call of snakemake that makes tables and report after a call in which jobs failed."""
@@ -63,6 +63,16 @@ def read_plan(path: Path) -> dict:
         raise DataError(f"{path} is not a plan of this version of trainmark: run snakemake, which writes it") from error
 
 
+def refuse_other_folders(path: Path) -> None:
+    """Raise DataError if the plan is of a version of trainmark that kept its runs in other folders."""
+    order = plan_if_there(path).get("order")
+    if order and str(order[0]).count("/") != RUN_FOLDER.count("/"):
+        raise DataError(
+            f"{path.parent} holds the runs of another version of trainmark, in folders such as {order[0]}, where this "
+            f"one has {RUN_FOLDER}; go on with that version, or move the folder {path.parent} away"
+        )
+
+
 def plan_if_there(path: Path | None) -> dict:
     """Return the plan, or an empty dict if there is none. A run can be trained without a plan."""
     try:
@@ -105,7 +115,7 @@ def writes_weights(experiment: Mapping, on_texts: bool) -> bool:
     """
     keep = experiment.get("keep_weights", True)
     if keep == "needed":
-        return on_texts or prod(len(experiment[key]) for key in ("frameworks", "devices", "loops")) > 1
+        return on_texts or len(trainers_of(experiment)) > 1
     return bool(keep)
 
 

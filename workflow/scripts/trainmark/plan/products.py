@@ -3,18 +3,18 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from trainmark.datasets.catalogue import SPLITS, kind_of, store_file
-from trainmark.plan.run import EVALUATION, RUN_FOLDER, STOCK, TRAINER, Trainer
+from trainmark.plan.run import EVALUATION, RUN_FOLDER, Run
+from trainmark.trainer import STOCK, Trainer
 
 RESULTS = "results"
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
-TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.npz"
+TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{trainer}.npz"
 TUNINGS = f"{RESULTS}/tuning"
-TUNING = "{experiment}/{recipe}/{dataset}/{framework}/{device}/{loop}.json"
-"""Path of a timed tuning under TUNINGS. framework, device and loop: the tuned trainer."""
+TUNING = "{experiment}/{recipe}/{dataset}/{trainer}.json"
+"""Path of a timed tuning under TUNINGS. trainer: the tuned one."""
 TUNING_FILE = f"{TUNINGS}/{TUNING}"
 GPU_CHECK_FILE = "results/gpu_checks/{framework}/{device}.json"
 COMMAND_FOLDER = f"{RESULTS}/commands/" + "{experiment}/{recipe}"
@@ -47,35 +47,32 @@ TABLE_FILES = [
 FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
 
 
-def gpu_check(framework: str, device: str) -> list[str]:
-    """Return the file of the check on which a job of a framework on the GPU depends; an empty list on the CPU."""
-    return [GPU_CHECK_FILE.format(framework=framework, device=device)] if device == "gpu" else []
+def gpu_check(trainer: Trainer) -> list[str]:
+    """Return the file of the check on which a job of a trainer on the GPU depends; an empty list on the CPU."""
+    return [GPU_CHECK_FILE.format_map(trainer._asdict())] if trainer.device == "gpu" else []
 
 
 def evaluation_files(config: Mapping, trainers: Trainers) -> list[str]:
     """Return the paths of the cross-evaluations in their folder: one per trainer of each group that writes weights."""
     return [
-        EVALUATION.format(
-            experiment=experiment, recipe=recipe, dataset=dataset, **dict(zip(TRAINER, trainer, strict=True))
-        )
+        EVALUATION.format(experiment=experiment, recipe=recipe, dataset=dataset, trainer=trainer)
         for (experiment, recipe, dataset), of_group in trainers.items()
         if config["experiments"][experiment]["keep_weights"]
         for trainer in of_group
     ]
 
 
-def tuning_files(config: Mapping, runs: Iterable[Any]) -> list[str]:
-    """Return the paths of the timed tunings in their folder: one per tuned trainer of a group.
+def tuning_files(config: Mapping, runs: Iterable[Run]) -> list[str]:
+    """Return the paths of the timed tunings in their folder: one per tuned trainer of a group."""
+    return list(
+        dict.fromkeys(TUNING.format_map(vars(run)) for run in runs if is_timed(run.experiment, run.trainer, config))
+    )
 
-    runs: Runs, or objects with the same attributes.
-    """
-    files = [
-        TUNING.format_map(vars(run))
-        for run in runs
-        # a plan of an earlier version has no such key
-        if run.loop != STOCK and config["experiments"][run.experiment].get("time_tuning")
-    ]
-    return list(dict.fromkeys(files))
+
+def is_timed(experiment: str, trainer: Trainer, config: Mapping) -> bool:
+    """Return whether the tuning of a trainer is timed."""
+    # a plan of an earlier version has no such key
+    return trainer.loop != STOCK and bool(config["experiments"][experiment].get("time_tuning"))
 
 
 def entry_to_fetch(name: str, catalogue: Mapping) -> str:

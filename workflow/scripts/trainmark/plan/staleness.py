@@ -15,7 +15,7 @@ from typing import Any
 
 from trainmark.files.seal import digest_of
 from trainmark.plan.products import MANIFEST, RESULTS, TABLES, prepared_folder
-from trainmark.plan.run import TRAINER, trainer_in, trainer_name
+from trainmark.trainer import Trainer
 
 
 def record_changes(path: Path, run_id: str, expected: Mapping, code: str | None) -> list[str]:
@@ -54,7 +54,7 @@ def _matches_of_certificate(
     certificate: Mapping, group: Mapping, expected: Mapping, code: Mapping | None
 ) -> dict[str, bool]:
     settings, trainers = certificate["settings"], certificate["trainers"]
-    digests = {trainer_name(*trainer_in(trainer)): trainer["code"]["sha256"] for trainer in trainers}
+    digests = {Trainer.parse(one["trainer"]).name: one["code"]["sha256"] for one in trainers}
     digests["certify"] = certificate["code"]["sha256"]
     return {
         "another group": {key: certificate[key] for key in group} == group,
@@ -78,7 +78,7 @@ def tuning_changes(path: Path, group: Any, expected: Mapping, code: str | None) 
 
 def _matches_of_tuning(tuning: Mapping, group: Any, expected: Mapping, code: str | None) -> dict[str, bool]:
     inputs = tuning["inputs"]
-    keys = ("experiment", "recipe", "dataset", *TRAINER)
+    keys = ("experiment", "recipe", "dataset", "trainer")
     return {
         "another trainer": all(tuning[key] == getattr(group, key) for key in keys),
         "settings": inputs["settings"] == expected["settings"],

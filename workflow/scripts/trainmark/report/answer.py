@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from trainmark.plan.run import STOCK, TRAINER, group_title
+from trainmark.plan.run import group_title
 from trainmark.recipes.command import DATASET
 from trainmark.report.cells import Cell, break_even_cells, comparison_cells
 from trainmark.report.warnings import Warned, warnings
 from trainmark.tables.comparisons import COMPARED, SIDES
 from trainmark.tables.formatting import CENSORED
 from trainmark.tables.results import Results
-from trainmark.tables.tables import GROUP, groups, rows_of
+from trainmark.tables.tables import GROUP, groups, rows_of, shown_of_trainers
 
 MOST_ANSWERS = 3
 
@@ -122,8 +122,8 @@ def counted(number: int, thing: str) -> str:
 
 def _title(runs: pd.DataFrame) -> str:
     """The trainers of these runs: "chainer and keras-jax on cpu", or "chainer on cpu and gpu, stock and tuned"."""
-    frameworks, devices, loops = (listed(runs[key].unique()) for key in TRAINER)
-    return f"{frameworks} on {devices}{'' if loops == STOCK else f', {loops}'}"
+    frameworks, devices, *others = (listed(runs[key].unique()) for key in shown_of_trainers(runs))
+    return ", ".join((f"{frameworks} on {devices}", *others))
 
 
 def _compared(values: tuple, runs: pd.DataFrame) -> dict:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 
@@ -13,7 +12,7 @@ from trainmark.files.whole import write_text, written_whole
 from trainmark.parity.certificate import read_certificates
 from trainmark.plan.matrix import certified_groups
 from trainmark.plan.products import MANIFEST, evaluation_files, tuning_files
-from trainmark.plan.run import CERTIFICATE_FILE
+from trainmark.plan.run import CERTIFICATE_FILE, Run
 from trainmark.records.evaluation import read_evaluation
 from trainmark.records.tuning import read_tuning
 from trainmark.report.terminal import terminal_text
@@ -42,7 +41,7 @@ def collected(
     """
     records = tables.read_records(runs_folder, plan["runs"])
     check_records(records)
-    runs_of_records = [SimpleNamespace(**record["run"]) for record in records.values()]
+    runs_of_records = [Run.of(record["run"]) for record in records.values()]
     certified = certified_groups(runs_of_records)
     certificates = read_certificates(certificates_folder, certified)
     check_certificates(certificates, records.values())

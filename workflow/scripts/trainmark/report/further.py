@@ -5,7 +5,6 @@ from math import isinf
 
 import pandas as pd
 
-from trainmark.plan.run import trainer_in
 from trainmark.report.cells import Cell, break_even_cells, summary_cells
 from trainmark.tables.formatting import format_figure
 from trainmark.tables.peaks import MACHINE, PEAK_METRICS, machine_peaks, with_machine
@@ -19,6 +18,7 @@ from trainmark.tables.tables import (
     shown_of_trainers,
     summary_table,
 )
+from trainmark.trainer import Trainer
 
 
 def further_tables(results: Results, group: tuple[str, str, str], numbers: Mapping[str, int]) -> list[dict]:
@@ -58,7 +58,7 @@ def _targets(results: Results, group: tuple[str, str, str]) -> dict:
     runs = longest_runs(select_group(results.runs, group))
     rows, columns = [], shown_of_trainers(results.runs)
     for row in rows_of(select_group(results.targets, group)):
-        own = select_trainer(runs, trainer_in(row))
+        own = select_trainer(runs, Trainer.of(row))
         numbers = " ".join(str(number) for number in own["number"])
         cells = [
             Cell(str(row["reached"]), numbers, "target_seconds", "target_reached", row["reached"]),

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from trainmark.plan.run import TRAINER
 from trainmark.tables.tables import rows_of
+from trainmark.trainer import TRAINER
 
 SAME = (
     *TRAINER, "host", "cpu_model", "gpu", "threads", "versions", "environment", "python", "platform", "trainmark",

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from trainmark.plan.run import STOCK
 from trainmark.recipes.command import DATASET
 from trainmark.report.answer import counted, listed
 from trainmark.tables.tables import GROUP, groups
+from trainmark.trainer import STOCK
 
 
 def methods(runs: pd.DataFrame, sections: Iterable[Mapping], datasets: Iterable[Mapping]) -> list[dict]:

@@ -14,7 +14,6 @@ import jinja2
 import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
-from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.report.answer import FirstScreen, first_screen, summary_json
 from trainmark.report.cells import run_cell
@@ -29,6 +28,7 @@ from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, shown_of_trainers
 from trainmark.tables.waiting import WAITING_LIMIT
+from trainmark.trainer import Trainer
 
 TEMPLATES = Path(__file__).parent
 
@@ -67,7 +67,7 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["trainer"] = lambda row: trainer_name(*trainer_in(row))
+    environment.filters["trainer"] = lambda row: Trainer.of(row).name
     return environment
 
 

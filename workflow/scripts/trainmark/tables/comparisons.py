@@ -18,7 +18,7 @@ import pandas as pd
 from trainmark.parity.certificate import MISSING, pair_of
 from trainmark.parity.compare import NOT_CERTIFIED, REFUSED
 from trainmark.plan.matrix import certified_groups
-from trainmark.plan.run import STOCK, TRAINER, Trainer, trainer_in, trainer_name, trainer_of
+from trainmark.plan.run import Run
 from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.tables.comparability import (
     CENSORED_PAIR,
@@ -32,8 +32,9 @@ from trainmark.tables.comparability import (
 )
 from trainmark.tables.formatting import format_versions
 from trainmark.tables.paired import LEAST_PAIRS, LEVEL, estimate, holm, paired_ratios
-from trainmark.tables.tables import GROUP, groups, read_table
+from trainmark.tables.tables import GROUP, by_trainer, groups, read_table, rows_of
 from trainmark.tables.waiting import SHARES, withheld_for_waiting
+from trainmark.trainer import TRAINER, Trainer
 
 COMPARED = ("training_seconds", "steady_epoch_seconds")
 """The metrics that get a verdict in every group; keys of METRICS, as the following ones."""
@@ -71,7 +72,8 @@ Certificates = Mapping[tuple[str, str, str], Mapping]
 
 def groups_to_certify(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
     """(experiment, recipe, dataset) of each group of runs that has at least two trainers."""
-    return list(certified_groups(runs.itertuples()))
+    columns = [*GROUP, *TRAINER, "epochs", "repeat"]
+    return list(certified_groups(Run.of(row) for row in rows_of(runs[columns])))
 
 
 def comparisons_table(
@@ -139,13 +141,13 @@ def paired_trainers(
     """Yield each pair of trainers that have a repeat in common. runs: without those of commands."""
     for values, group in groups(runs, [*GROUP, "epochs"]):
         certificate = certificates.get(values[: len(GROUP)])
-        of_trainers = dict(groups(group, [*TRAINER]))
-        by_trainer = {trainer: trainer_runs[COLUMNS_OF_PAIRS] for trainer, trainer_runs in of_trainers.items()}
+        of_trainers = dict(by_trainer(group))
+        compared = {trainer: trainer_runs[COLUMNS_OF_PAIRS] for trainer, trainer_runs in of_trainers.items()}
         other_packages = {trainer: _other_packages(certificate, trainer, own) for trainer, own in of_trainers.items()}
-        for first, second in combinations(by_trainer, 2):
-            pairs = by_trainer[first].merge(by_trainer[second], on="repeat", suffixes=SUFFIXES)
+        for first, second in combinations(compared, 2):
+            pairs = compared[first].merge(compared[second], on="repeat", suffixes=SUFFIXES)
             if len(pairs):
-                names = [trainer_name(*first), trainer_name(*second)]
+                names = [first.name, second.name]
                 parity = (
                     _wrong_runs(wrong.get((*values[: len(GROUP)], *names)))
                     or other_packages[first]
@@ -184,7 +186,7 @@ def speed_ups_table(
     """
     rows = []
     trained = runs[runs["framework"] != FRAMEWORK]
-    firsts = {values: trainer_name(*group[[*TRAINER]].iloc[0]) for values, group in groups(trained, GROUP)}
+    firsts = {values: Trainer.of(group.iloc[0]).name for values, group in groups(trained, GROUP)}
     for one in paired_trainers(trained, certificates, wrong):
         baseline = baselines.get(one.names["experiment"]) or firsts[one.group]
         sides = [one.names[side] for side in SIDES]
@@ -194,7 +196,7 @@ def speed_ups_table(
             if baseline == sides[0]:
                 interval = [None if value is None else 1 / value for value in (interval[0], *interval[:0:-1])]
             values = [
-                *trainer_of(sides[baseline == sides[0]]),
+                *Trainer.named(sides[baseline == sides[0]]),
                 baseline,
                 compared["pairs"],
                 *interval,
@@ -237,8 +239,8 @@ def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[d
                         "recipe": command,
                         "dataset": DATASET,
                         "epochs": epochs,
-                        "first": f"{trainer_name(*trainer)} ({recipe} on {dataset})",
-                        "second": trainer_name(FRAMEWORK, device, STOCK),
+                        "first": f"{Trainer(*trainer).name} ({recipe} on {dataset})",
+                        "second": Trainer(FRAMEWORK, device).name,
                         "metric": metric,
                         **compared,
                         **OF_COMMAND,
@@ -246,8 +248,8 @@ def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[d
 
 
 def _differ_in_one(first: str, second: str) -> bool:
-    """Whether two trainers differ in exactly one of framework, device and loop."""
-    return sum(a != b for a, b in zip(trainer_of(first), trainer_of(second), strict=True)) == 1
+    """Whether two trainers differ in exactly one of their parts."""
+    return sum(a != b for a, b in zip(Trainer.named(first), Trainer.named(second), strict=True)) == 1
 
 
 def _parity(pair: Mapping | None) -> dict[str, str]:
@@ -264,13 +266,13 @@ def _wrong_runs(sentence: str | None) -> dict[str, str] | None:
 
 def _other_packages(certificate: Mapping | None, trainer: Trainer, runs: pd.DataFrame) -> dict | None:
     """Parity class and reason if a trainer was certified with other package versions than its runs have; else None."""
-    certified = {trainer_in(one): one["versions"] for one in (certificate or {}).get("trainers", [])}
+    certified = {Trainer.parse(one["trainer"]): one["versions"] for one in (certificate or {}).get("trainers", [])}
     certified_versions = format_versions(certified.get(trainer, {}))
     others = sorted(set(runs["versions"][runs["status"] == "ok"]) - {certified_versions})
     if not certified_versions or not others:
         return None
     reason = (
-        f"{NOT_CERTIFIED}: {trainer_name(*trainer)} was certified with {certified_versions}, but its "
+        f"{NOT_CERTIFIED}: {trainer.name} was certified with {certified_versions}, but its "
         f"runs have {' or '.join(others)}; delete the certificate, or those records, and run snakemake again"
     )
     return {"parity": NOT_CERTIFIED, "reason": reason}

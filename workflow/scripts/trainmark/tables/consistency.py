@@ -9,8 +9,9 @@ import pandas as pd
 from trainmark.config.load import keys_that_decide
 from trainmark.errors import CertificateError, RecordError
 from trainmark.plan.products import CERTIFICATES, EVALUATIONS, TUNING, TUNINGS
-from trainmark.plan.run import STOCK, trainer_in, trainer_name
+from trainmark.plan.run import Run
 from trainmark.tables.tables import select_trainer
+from trainmark.trainer import STOCK, Trainer
 
 GROUP = ("experiment", "recipe", "dataset")
 
@@ -111,11 +112,12 @@ def check_evaluations(evaluations: Mapping[str, Mapping], records: Iterable[Mapp
     """
     groups, evaluated = set(), set()
     for file, evaluation in evaluations.items():
-        *group, framework, device, loop = file.removesuffix(".json").split("/")
-        if (maker := trainer_in(evaluation)) != (trainer := (framework, device, loop)):
+        *group, trainer = file.removesuffix(".json").split("/")
+        if evaluation["trainer"] != trainer:
+            maker, named = (Trainer.parse(one).name for one in (evaluation["trainer"], trainer))
             raise RecordError(
-                f"the cross-evaluation {file} was made by {trainer_name(*maker)}, not by {trainer_name(*trainer)}: it "
-                "was copied or moved; delete it, and snakemake evaluates again"
+                f"the cross-evaluation {file} was made by {maker}, not by {named}: it was copied or moved; delete it, "
+                "and snakemake evaluates again"
             )
         groups.add(tuple(group))
         evaluated.update(evaluation["runs"])
@@ -139,7 +141,7 @@ def check_tunings(tunings: Mapping[str, Mapping], records: Iterable[Mapping]) ->
                 f"the timed tuning {file} was made for {own}: it was copied or moved; {_time_again(file)}"
             )
     for record in records:
-        file, trained_with = TUNING.format_map(record["run"]), record["settings"]["experiment"]
+        file, trained_with = TUNING.format_map(vars(Run.of(record["run"]))), record["settings"]["experiment"]
         if record["run"]["loop"] == STOCK or file not in tunings or not trained_with.get("time_tuning"):
             continue  # a file beside runs without timing is one of an earlier config
         if (timed_with := tunings[file]["inputs"]["settings"]) != trained_with:
@@ -161,14 +163,14 @@ def _again(group: Iterable[str]) -> str:
 def code_differences(certificate: Mapping | None, runs: pd.DataFrame) -> list[str]:
     """A sentence for each certified trainer whose runs were trained by other code than was certified."""
     sentences = []
-    for trainer in certificate["trainers"] if certificate else []:
-        certified = trainer["code"]["modules"]
-        own = select_trainer(runs, trainer_in(trainer))
+    for one in certificate["trainers"] if certificate else []:
+        trainer, certified = Trainer.parse(one["trainer"]), one["code"]["modules"]
+        own = select_trainer(runs, trainer)
         trained = [item for modules in own["code_modules"] for item in json.loads(modules).items()]
         others = sorted({name for name, digest in trained if certified.get(name, digest) != digest})
         if others:
             sentences.append(
-                f"The code that was certified for {trainer_name(*trainer_in(trainer))} differs from "
+                f"The code that was certified for {trainer.name} differs from "
                 f"the code that trained its runs ({', '.join(others)}). To use the same code for both, delete the "
                 "certificate and these records, and run snakemake again."
             )

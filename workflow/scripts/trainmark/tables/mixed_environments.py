@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from trainmark.plan.run import TRAINER
 from trainmark.tables.formatting import format_range, named_runs
+from trainmark.trainer import TRAINER
 
 MANY = 6
 """If more runs than this were disturbed, only their causes are named, without the measured values."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainmark.plan.run import trainer_in, trainer_name
 from trainmark.records.step_losses import step_losses
 from trainmark.tables.tables import GROUP
+from trainmark.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def by_trainer(records: Iterable[Mapping]) -> dict[tuple, dict[str, list[Mapping
     for record in records:
         run = record["run"]
         group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
-        group.setdefault(trainer_name(*trainer_in(run)), []).append(record)
+        group.setdefault(Trainer.of(run).name, []).append(record)
     return trainers
 
 

@@ -7,7 +7,6 @@ import pandas as pd
 
 from trainmark.parity.certificate import pair_of
 from trainmark.parity.sketches import scalar_difference
-from trainmark.plan.run import TRAINER, trainer_in, trainer_name
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees
 from trainmark.records.record import decode_loss
@@ -16,6 +15,7 @@ from trainmark.tables.epoch_checks import first_difference
 from trainmark.tables.formatting import named_runs
 from trainmark.tables.paired_runs import by_trainer, paired_runs
 from trainmark.tables.tables import GROUP
+from trainmark.trainer import TRAINER, Trainer
 
 FIRST_LOSS_ALLOWED = 5e-7
 """Largest relative difference allowed between the losses of two untrained runs. Equal trainings show about 1e-7."""
@@ -117,10 +117,10 @@ def _wrong_evaluations(records: Mapping[str, Mapping], evaluations: Iterable[Map
             record = records.get(run_id)
             if record is None or record["weights"] is None or agrees(record, evaluated):
                 continue
-            run, result = record["run"], record["result"]
+            run, result, evaluator = record["run"], record["result"], Trainer.parse(evaluated["trainer"])
             wrong.setdefault(
-                (tuple(run[key] for key in GROUP), trainer_name(*trainer_in(run))),
-                f"{trainer_name(*trainer_in(evaluated))} evaluates the weights of the run {run_id} to a test loss of "
+                (tuple(run[key] for key in GROUP), Trainer.of(run).name),
+                f"{evaluator.name} evaluates the weights of the run {run_id} to a test loss of "
                 f"{float(evaluated['loss']):.6g} and an accuracy of {evaluated['accuracy']:.2%}, but its record says "
                 f"{result['test_loss']:.6g} and {result['test_accuracy']:.2%}",
             )

@@ -10,7 +10,7 @@ import pandas as pd
 
 from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
-from trainmark.plan.run import RUN_FOLDER, STOCK, TRAINER, Trainer, trainer_in, trainer_name
+from trainmark.plan.run import Run
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.tables.costs import costs_of
 from trainmark.tables.curves import TARGET_COLUMNS, reached_target
@@ -19,6 +19,7 @@ from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.peaks import PEAK_METRICS, peak_of, with_machine_shares
 from trainmark.tables.statistics import median_and_range
 from trainmark.tables.waiting import SHARES, waiting_of
+from trainmark.trainer import TRAINER, Trainer
 
 GROUP = ["experiment", "recipe", "dataset"]
 """The columns that identify a section of the report, and a figure."""
@@ -74,9 +75,9 @@ def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
 def _record_of(run_id: str, path: Path) -> dict:
     record = read_record(path)
     run = record["run"]
-    if run["id"] != run_id or RUN_FOLDER.format_map(run) != run_id:
+    if run["id"] != run_id or Run.of(run).id != run_id:
         raise RecordError(
-            f"{path} is the record of another run, {RUN_FOLDER.format_map(run)}: it was copied or moved; delete it, "
+            f"{path} is the record of another run, {Run.of(run).id}: it was copied or moved; delete it, "
             "and snakemake trains the run again"
         )
     return record
@@ -140,7 +141,7 @@ def _status(record: Mapping) -> dict:
 def _evaluation(entry: Mapping | None) -> dict:
     """Which trainer evaluated the run's weights, "" for none, and whether its code has changed since."""
     return {
-        "evaluated_by": trainer_name(*trainer_in(entry)) if entry else "",
+        "evaluated_by": Trainer.parse(entry["trainer"]).name if entry else "",
         "evaluated_by_other_code": bool(entry and not entry["current_code"]),
     }
 
@@ -261,6 +262,12 @@ def groups(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[Any,
     yield from table.groupby(columns, sort=False)
 
 
+def by_trainer(table: pd.DataFrame) -> Iterator[tuple[Trainer, pd.DataFrame]]:
+    """Yield (trainer, its rows), in order of first appearance."""
+    for values, rows in groups(table, [*TRAINER]):
+        yield Trainer(*values), rows
+
+
 def longest_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Select the runs of each trainer of a group that have its largest number of epochs."""
     return runs[runs["epochs"] == runs.groupby([*GROUP, *TRAINER])["epochs"].transform("max")]
@@ -272,7 +279,9 @@ def read_table(path: Path, numbers: Sequence[str] | None = None) -> pd.DataFrame
     numbers: the columns in which an empty cell is missing (NaN); None: all columns.
     """
     missing = [""] if numbers is None else {column: [""] for column in numbers}
-    return pd.read_csv(path, dtype=dict.fromkeys((*GROUP, *TRAINER), str), keep_default_na=False, na_values=missing)
+    return pd.read_csv(
+        path, dtype=dict.fromkeys(GROUP, str) | Trainer.__annotations__, keep_default_na=False, na_values=missing
+    )
 
 
 def select_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
@@ -281,8 +290,8 @@ def select_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
 
 
 def shown_of_trainers(runs: pd.DataFrame) -> list[str]:
-    """The columns of TRAINER that a reader needs: without the loop if all runs have the stock loop."""
-    return [key for key in TRAINER if key != "loop" or (runs["loop"] != STOCK).any()]
+    """The columns of TRAINER that a reader needs: without the parts that are the usual ones in all runs."""
+    return [key for key in TRAINER if {*runs[key]} != {Trainer._field_defaults.get(key)}]
 
 
 def select_trainer(table: pd.DataFrame, trainer: Trainer) -> pd.DataFrame:

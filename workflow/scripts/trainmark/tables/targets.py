@@ -10,10 +10,10 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from trainmark.plan.run import TRAINER
 from trainmark.tables.paired import LEVEL
 from trainmark.tables.statistics import trimmed_mean_and_deviation
 from trainmark.tables.tables import GROUP, groups, longest_runs
+from trainmark.trainer import TRAINER
 
 COLUMNS = [
     *GROUP, *TRAINER, "target_accuracy", "runs", "reached", "seconds", "low", "high", "epochs_mean",

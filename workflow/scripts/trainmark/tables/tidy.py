@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from trainmark.plan.run import TRAINER, trainer_of
 from trainmark.records.record import PHASES
 from trainmark.tables.costs import COSTS
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of, summary_table
+from trainmark.trainer import Trainer
 
 UNITS = {
     "samples_per_second": "1/s",
@@ -74,7 +74,7 @@ def _unit(metric: str, currency: str) -> str:
 
 
 def _trainer(name: str) -> dict[str, str]:
-    return dict(zip(TRAINER, trainer_of(name), strict=True))
+    return Trainer.named(name)._asdict()
 
 
 def _ratios(comparisons: pd.DataFrame) -> list[dict]:

@@ -6,9 +6,10 @@ from statistics import median
 import pandas as pd
 
 from trainmark.tables.paired import estimate, paired_ratios
+from trainmark.trainer import TRAINER, Trainer
 
 COLUMNS = [
-    "experiment", "recipe", "dataset", "framework", "device", "loop", "step", "text", "threads", "taken", "pairs",
+    "experiment", "recipe", "dataset", *TRAINER, "step", "text", "threads", "taken", "pairs",
     "ratio", "low", "high", "before_epoch_seconds", "epoch_seconds",
 ]  # fmt: skip
 
@@ -33,5 +34,6 @@ def _rows(tuning: Mapping) -> Iterable[dict]:
         ratio, (low, high) = estimate(ratios), paired.interval() if paired else (None, None)
         values = {"pairs": len(ratios), "ratio": ratio, "low": low, "high": high}
         seconds = {"before_epoch_seconds": before, "epoch_seconds": before * ratio}
-        yield {key: {**tuning, **step}[key] for key in COLUMNS if key in tuning or key in step} | values | seconds
+        row = {**tuning, **Trainer.parse(tuning["trainer"])._asdict(), **step}
+        yield {key: row[key] for key in COLUMNS if key in row} | values | seconds
         before = before * ratio if step["taken"] else before

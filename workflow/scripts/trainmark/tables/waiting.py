@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from trainmark.plan.run import TRAINER, trainer_name
 from trainmark.records.result import waiting_share
 from trainmark.tables.formatting import named_runs
+from trainmark.trainer import TRAINER, Trainer
 
 WAITING_LIMIT = 0.1
 """Largest share of its time that a run may wait for batches: its time is then at most 11 % longer than without waiting.
@@ -37,8 +37,8 @@ def waiting_sentences(runs: pd.DataFrame) -> list[str]:
     if waited.empty:
         return []
     parts = [
-        f"{trainer_name(*map(str, trainer))} for {_range(group)} ({named_runs(group['number'])})"
-        for trainer, group in waited.groupby([*TRAINER], sort=False)
+        f"{Trainer.of(group.iloc[0]).name} for {_range(group)} ({named_runs(group['number'])})"
+        for _, group in waited.groupby([*TRAINER], sort=False)
     ]
     return [
         f"Waited for data: {', '.join(parts)}. The loader was measured rather than the network. To load faster, set "

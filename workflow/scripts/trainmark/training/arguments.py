@@ -1,16 +1,17 @@
-"""The arguments that the scripts of one trainer share: recipe, framework, device, loop, ..."""
+"""The arguments that the scripts of one trainer share: recipe, trainer, settings, ..."""
 
 import argparse
 import json
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import known_frameworks
-from trainmark.machine import gpus
-from trainmark.plan.run import LOOPS, STOCK
+from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.trainer import TUNED, Trainer
 
 
 class Settings(dict):
@@ -28,9 +29,35 @@ def parse_settings(text: str) -> Settings:
     raise argparse.ArgumentTypeError(f'found {text}; allowed: a JSON object such as {{"seed": 1, "batch_size": 32}}')
 
 
+def parse_trainer(text: str) -> Trainer:
+    """Parse the value of --trainer. Raises argparse.ArgumentTypeError if it is none."""
+    try:
+        return Trainer.parse(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that identify a run, besides its recipe and its trainer."""
+    parser.add_argument("--experiment", required=True, help="name of the experiment of the run")
+    parser.add_argument("--dataset", required=True, help="name of the dataset")
+    parser.add_argument("--epochs", required=True, type=int, help="number of passes over the training set")
+    parser.add_argument("--repeat", required=True, type=int, help="number of the repeat, from 1")
+
+
+def run_of(arguments: argparse.Namespace) -> Run:
+    """Return the run of a command line."""
+    return Run(**{field.name: getattr(arguments, field.name) for field in fields(Run)})
+
+
 def add_job_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that run_command.py shares, too: device, settings, threads and log."""
-    parser.add_argument("--device", required=True, choices=gpus.DEVICES, help="device to compute on")
+    """Add the arguments that run_command.py shares, too: trainer, settings, threads and log."""
+    parser.add_argument(
+        "--trainer",
+        required=True,
+        type=parse_trainer,
+        help=f"framework, device and loop, such as {Trainer('chainer', 'gpu', TUNED)}",
+    )
     parser.add_argument(
         "--settings", required=True, type=parse_settings, help="settings of the experiment as JSON (config/schema.yaml)"
     )
@@ -48,12 +75,12 @@ def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
     parser.add_argument(
         "--packed", type=Path, help="folder of the packed images; needed where loader.store asks for them"
     )
-    parser.add_argument("--framework", required=True, choices=known_frameworks(), help="framework to use")
-    parser.add_argument("--loop", choices=LOOPS, default=STOCK, help="loop to train in (default: stock)")
     add_job_arguments(parser)
     arguments = parser.parse_args()
     if RECIPES[arguments.recipe].input and not arguments.mean:
         parser.error(f"--mean is needed: the recipe {arguments.recipe} trains on images")
-    if arguments.loop not in (loops := known_frameworks()[arguments.framework].loops):
-        parser.error(f"--loop {arguments.loop}: the framework {arguments.framework} has only the loop {loops[0]}")
+    if (trainer := arguments.trainer).framework not in known_frameworks():
+        parser.error(f"--trainer: found the framework {trainer.framework}; allowed: {', '.join(known_frameworks())}")
+    if trainer.loop not in (loops := known_frameworks()[trainer.framework].loops):
+        parser.error(f"--trainer {trainer}: the framework {trainer.framework} has only the loop {loops[0]}")
     return arguments

@@ -10,12 +10,12 @@ from trainmark.frameworks.registry import known_frameworks
 from trainmark.loading.splits import open_splits
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import evaluating_code
-from trainmark.plan.run import TRAINER, Trainer, trainer_in
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import DTYPE, Recipe, merged_input, seen_shape
 from trainmark.recipes.stream import Stream
 from trainmark.records.evaluation import REMOVED_FILE, agrees, read_evaluation_of_removed, write_evaluation
 from trainmark.records.record import encode_loss, read_record
+from trainmark.trainer import Trainer
 from trainmark.training.kept_weights import read_weights
 
 
@@ -46,12 +46,10 @@ def cross_evaluation(
     inputs, labels = splits["test"]
     if isinstance(inputs, Stream):
         inputs.evaluation_batch_size = evaluation_batch_size(architecture)
-    framework, device, loop = trainer
-    of_trainer = dict(zip(TRAINER, trainer, strict=True))
     evaluator = {
-        **of_trainer,
+        "trainer": str(trainer),
         "versions": adapter.versions(),
-        "code_sha256": digest(*evaluating_code(recipe, framework, loop)),
+        "code_sha256": digest(*evaluating_code(recipe, trainer)),
         "current_code": True,
     }
     built = False
@@ -70,9 +68,13 @@ def cross_evaluation(
             adapter.set_weights(weights)
         else:
             adapter.build(
-                architecture=architecture, weights=weights, optimizer=recipe.optimizer, device=device, dtype=DTYPE
+                architecture=architecture,
+                weights=weights,
+                optimizer=recipe.optimizer,
+                device=trainer.device,
+                dtype=DTYPE,
             )
-            adapter.check_device(device)
+            adapter.check_device(trainer.device)
             adapter.load(split="test", inputs=inputs, labels=labels)
             built = True
         loss, accuracy = cross_entropy_and_accuracy(adapter.predict("test"), labels)
@@ -82,14 +84,14 @@ def cross_evaluation(
             "loss": encode_loss(loss),
             "accuracy": accuracy,
         }
-    return {**of_trainer, "runs": runs}
+    return {"trainer": str(trainer), "runs": runs}
 
 
 def _is_current_code(entry: Mapping, recipe: Recipe) -> bool:
     """Whether this clone's code for the entry's framework is the code that evaluated; False without such an adapter."""
-    framework, _, loop = trainer_in(entry)
-    known = framework in known_frameworks()
-    return known and entry["code_sha256"] == digest(*evaluating_code(recipe, framework, loop))
+    trainer = Trainer.parse(entry["trainer"])
+    known = trainer.framework in known_frameworks()
+    return known and entry["code_sha256"] == digest(*evaluating_code(recipe, trainer))
 
 
 def remove_evaluated_weights(evaluation: Mapping, record_files: Iterable[Path]) -> None:

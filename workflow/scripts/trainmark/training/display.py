@@ -7,7 +7,7 @@ from tqdm import tqdm
 
 from trainmark.console import Terminal, in_words, print_line
 from trainmark.errors import in_workflow
-from trainmark.plan.run import Run, group_title, trainer_in, trainer_name
+from trainmark.plan.run import Run, group_title
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.sentences import format_loss, run_sentence
 
@@ -29,10 +29,10 @@ class RunDisplay:
     def __init__(self, run: Run, order: dict | None, terminal: Terminal) -> None:
         self.terminal = terminal
         self._position = f"run {order['position']} of {order['of']}" if order else "run"
-        trainer = run.device if run.framework == FRAMEWORK else trainer_name(*trainer_in(vars(run)))
+        self._is_command = run.trainer.framework == FRAMEWORK
+        trainer = run.trainer.device if self._is_command else run.trainer.name
         self.title = f"{self._position}: {group_title(run.recipe, run.dataset)}, {trainer}, repeat {run.repeat}"
         self._epochs = run.epochs
-        self._is_command = run.framework == FRAMEWORK
         self._silent = in_workflow()
         self._bar: tqdm  # made by `start`
 

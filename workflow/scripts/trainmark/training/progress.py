@@ -116,10 +116,10 @@ class RunMeasurements:
         self.architecture = recipe.architecture(input_shape, manifest["classes"])
         self.progress = Progress()
         self.epoch: int | None = None
-        self.meter = open_meter(run.device, job.device_lock.cpus, job.device_lock.gpu)
+        self.meter = open_meter(run.trainer.device, job.device_lock.cpus, job.device_lock.gpu)
         self.watch = Watch(job.device_lock.cpus, job.device_lock.gpu)
         self._job = job
-        self._run = {"id": run.id, **asdict(run), "workers": 1}
+        self._run = run.values
         self._settings = self._settings_in_record(recipe, settings)
         self._class_names = manifest["class_names"]
         self._dataset = {

@@ -116,7 +116,9 @@ class Training:
         """Return `peak` of the record; None, with a line in the log, if it can't be measured."""
 
         def measure() -> dict:
-            return measure_peak(self._adapter, self.run.device, self.job.threads, self.settings["memory_limit_mib"])
+            return measure_peak(
+                self._adapter, self.run.trainer.device, self.job.threads, self.settings["memory_limit_mib"]
+            )
 
         with self.phase_times.phase("peak"):
             try:
@@ -132,10 +134,10 @@ class Training:
         """Load framework and data, build and compile the network, and restore the newest checkpoint if there is one."""
         phase_times, measurements = self.phase_times, self.measurements
         with phase_times.phase("import"):
-            adapter = create_adapter(self.run.framework, self.job.threads, self.run.loop)
+            adapter = create_adapter(self.run.trainer.framework, self.job.threads, self.run.trainer.loop)
         self._loaded = adapter
         measurements.provenance |= {"versions": adapter.versions(), "variables": variables()}  # some set by the adapter
-        cache_folder = self.job.compilation_cache(self.run.framework)
+        cache_folder = self.job.compilation_cache(self.run.trainer.framework)
         programs = adapter.open_compilation_cache(cache_folder) if self.settings["compilation_cache"] else None
         with phase_times.phase("data_load"):
             splits = self._splits(on_step)
@@ -146,7 +148,7 @@ class Training:
                     self.settings, measurements.architecture, self.recipe.initializer, self._seed
                 ),
                 optimizer=measurements.optimizer.with_rates(measurements.rates(1)),
-                device=self.run.device,
+                device=self.run.trainer.device,
                 dtype=DTYPE,
             )
             adapter.synchronize()
@@ -217,7 +219,7 @@ class Training:
     def _check_device(self) -> None:
         """Raise DeviceError if the arrays are not on the run's device."""
         provenance = self.measurements.provenance
-        provenance["device"] = self._adapter.check_device(self.run.device)
+        provenance["device"] = self._adapter.check_device(self.run.trainer.device)
         if self.job.device_lock.gpu:
             provenance["gpu"] |= {"at_start": nvml.state(self.job.device_lock.gpu)}
 
@@ -268,7 +270,7 @@ class Training:
             self.measurements.epoch = epoch
             entry, diverged = self._train_epoch(epoch, "warm_up" if epoch == first else "steady")
             on_epoch(entry)
-            if epoch == first and self.run.device == "gpu":
+            if epoch == first and self.run.trainer.device == "gpu":
                 self._adapter.check_gpu_memory()
             if diverged:
                 return diverged

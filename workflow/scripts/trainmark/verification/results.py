@@ -37,6 +37,7 @@ from trainmark.tables.consistency import check_certificates, check_records, chec
 from trainmark.tables.missing import missing_lines
 from trainmark.tables.results import read_results
 from trainmark.tables.tables import read_records
+from trainmark.trainer import Trainer
 
 BROKEN = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, AssertionError)
 """Exceptions, besides TrainmarkError, that reading a tampered file may raise."""
@@ -337,7 +338,7 @@ def _code_of_runs(records: Iterable[Mapping]) -> Iterator[str]:
     for record in records:
         run, provenance = record["run"], record["provenance"]
         settings = ", ".join(f"{key}: {value}" for key, value in record["settings"]["experiment"].items())
-        starts = _training_code(run["recipe"], run["framework"], run["loop"])
+        starts = _training_code(run["recipe"], Trainer.of(run))
         code = f"{_code_in_words(starts, provenance['code'])}, {_commit(provenance)}"
         counts[f"experiment {run['experiment']} ({settings}), by {code}"] += 1
     for line, count in sorted(counts.items()):
@@ -350,12 +351,12 @@ def _code_of_certificates(certificates: Iterable[Mapping]) -> Iterator[str]:
         yield f"{count} certificate{'s' if count > 1 else ''} compared by {line}"
 
 
-def _training_code(recipe: str, framework: str, loop: str) -> tuple[str, ...] | None:
+def _training_code(recipe: str, trainer: Trainer) -> tuple[str, ...] | None:
     """The modules from which this clone computes the code digest of a run; None for an unknown recipe or framework."""
-    if framework == FRAMEWORK:
+    if trainer.framework == FRAMEWORK:
         return command_code()
-    known = recipe in RECIPES and framework in known_frameworks()
-    return training_code(RECIPES[recipe], framework, loop) if known else None
+    known = recipe in RECIPES and trainer.framework in known_frameworks()
+    return training_code(RECIPES[recipe], trainer) if known else None
 
 
 def _code_in_words(starts: tuple[str, ...] | None, code: Mapping) -> str:

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from trainmark.plan.run import TRAINER
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references
 from trainmark.report.figures.style import (
@@ -21,7 +20,7 @@ from trainmark.report.figures.style import (
     time_unit,
 )
 from trainmark.tables.curves import WITHIN_EPOCH
-from trainmark.tables.tables import groups
+from trainmark.tables.tables import by_trainer
 
 LOSSES = {"test_loss": "test loss, nats", "train_loss": "training loss, nats"}
 
@@ -69,7 +68,7 @@ def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
     handles: dict[str, Line2D] = {}
     for column, (by_epoch, by_time) in zip(columns, axes, strict=True):
         drawn = []
-        for i, (trainer, group) in enumerate(groups(longest, [*TRAINER])):
+        for i, (trainer, group) in enumerate(by_trainer(longest)):
             points = curves[curves["id"].isin(group["id"]) & curves[column].notna()]
             diverged = points[points["id"].isin(group[group["status"] == "diverged"]["id"])]
             for axis, abscissa in ((by_epoch, "epochs_trained"), (by_time, "time")):

@@ -20,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from matplotlib.typing import RcKeyType
 from numpy.typing import ArrayLike
 
-from trainmark.plan.run import STOCK, TRAINER, Trainer, trainer_in, trainer_name
+from trainmark.trainer import STOCK, TRAINER, Trainer
 
 ONE_COLUMN, TWO_COLUMNS = 3.5, 7.2
 """Widths of one and of two columns of a paper."""
@@ -126,11 +126,10 @@ def looks(runs: pd.DataFrame) -> dict[Trainer, Look]:
     found = {}
     for i, framework in enumerate(runs["framework"].unique()):
         of_framework = runs[runs["framework"] == framework][[*TRAINER]].drop_duplicates()
-        for _, device, loop in map(trainer_in, of_framework.to_dict("records")):
-            marker = MARKERS[(2 * i + (device == "gpu")) % len(MARKERS)]
-            width = WIDTHS[min(i, len(WIDTHS) - 1)]
-            name = trainer_name(framework, device, loop)
-            found[framework, device, loop] = Look(name, device, COLOURS[i % len(COLOURS)], marker, width, loop)
+        for trainer in map(Trainer.of, of_framework.to_dict("records")):
+            marker = MARKERS[(2 * i + (trainer.device == "gpu")) % len(MARKERS)]
+            width, colour = WIDTHS[min(i, len(WIDTHS) - 1)], COLOURS[i % len(COLOURS)]
+            found[trainer] = Look(trainer.name, trainer.device, colour, marker, width, trainer.loop)
     return found
 
 

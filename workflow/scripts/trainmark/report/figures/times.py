@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from trainmark.plan.run import TRAINER, Trainer, trainer_in, trainer_name
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references, reference_epochs
 from trainmark.report.figures.style import (
@@ -32,7 +31,8 @@ from trainmark.report.figures.style import (
     wrapped,
 )
 from trainmark.tables.formatting import three_digits
-from trainmark.tables.tables import PHASE_METRICS, groups, rows_of, select_trainer
+from trainmark.tables.tables import PHASE_METRICS, by_trainer, groups, rows_of, select_trainer
+from trainmark.trainer import Trainer
 
 HEIGHT = 2.3
 """Of one axis with its labels."""
@@ -91,11 +91,11 @@ def draw_speed_up(data: Data) -> Figure | None:
     not be ranked are left out.
     """
     table = data.speed_ups[data.speed_ups["ratio"].notna()]
-    table = table[[row["baseline"] != trainer_name(*trainer_in(row)) for row in rows_of(table)]]
+    table = table[[row["baseline"] != Trainer.of(row).name for row in rows_of(table)]]
     if table.empty:
         return None
     styles = looks(data.runs)
-    trainers = list(groups(table, [*TRAINER]))
+    trainers = list(by_trainer(table))
     figure = new_figure(ONE_COLUMN, HEIGHT + 0.3)
     axis = figure.subplots()
     for (trainer, group), shift in zip(trainers, _shifts(len(trainers), table["epochs"]), strict=True):
@@ -129,13 +129,13 @@ def draw_phases(data: Data) -> Figure | None:
         runs, shown = runs.assign(**{OTHERS: runs[others].sum(axis=1)}), [*shown, OTHERS]
     settings = sorted(runs["epochs"].unique())
     settings = [settings[i] for i in sorted(set(np.linspace(0, len(settings) - 1, PANELS).round().astype(int)))]
-    names = list(looks(runs))
+    trainers = list(looks(runs))
     figure = new_figure(TWO_COLUMNS, 1)
     axes = figure.subplots(1, len(settings), sharey=True, squeeze=False)[0]
-    height = name_rows(axes[0], [trainer_name(*name) for name in names], 1.5)
+    height = name_rows(axes[0], [trainer.name for trainer in trainers], 1.5)
     figure.set_size_inches(TWO_COLUMNS, height + 0.7)
     for axis, epochs in zip(axes, settings, strict=True):
-        _draw_stacks(axis, runs[runs["epochs"] == epochs], names, shown)
+        _draw_stacks(axis, runs[runs["epochs"] == epochs], trainers, shown)
         axis.set_title(f"{epochs} epoch{'s' if epochs > 1 else ''}")
     add_legend(figure, [Patch(label=PHASE_METRICS.get(name, "other phases"), **_area(name)) for name in shown])
     return figure
@@ -149,7 +149,7 @@ def draw_break_even(data: Data) -> Figure | None:
     table = data.break_even[data.break_even["epochs"].notna()]
     if table.empty:
         return None
-    letters = lettered(trainer_name(*trainer) for trainer in looks(data.runs))
+    letters = lettered(trainer.name for trainer in looks(data.runs))
     pairs = [_in_order(row["first"], row["second"], row["faster_after"]) for row in rows_of(table)]
     rows = list(dict.fromkeys(pairs))
     figure = new_figure(ONE_COLUMN, 1)
@@ -180,14 +180,14 @@ def draw_time_to_accuracy(data: Data) -> Figure | None:
     figure = new_figure(ONE_COLUMN, 1)
     axis = figure.subplots()
     rows = rows_of(table)
-    names = [f"{trainer_name(*trainer_in(row))} ({row['reached']}/{row['runs']})" for row in rows]
+    names = [f"{Trainer.of(row).name} ({row['reached']}/{row['runs']})" for row in rows]
     figure.set_size_inches(ONE_COLUMN, name_rows(axis, names, 1.35) + 0.8)
     times = table[["seconds", "low", "high"]].astype(float)
     longest = times.replace(np.inf, np.nan).max().max()
     unit, seconds = time_unit(longest)
     end = 1.15 * longest / seconds if longest > 0 else 1.0
     for place, (row, numbers) in enumerate(zip(rows, times.to_numpy() / seconds, strict=True)):
-        _draw_interval(axis, place, numbers, styles[trainer_in(row)], end)
+        _draw_interval(axis, place, numbers, styles[Trainer.of(row)], end)
     axis.set(xlim=(0, 1.05 * end), xlabel=f"training time, {unit}")
     targets = " and ".join(f"{100 * target:g} %" for target in table["target_accuracy"].unique())
     axis.set_title(f"test accuracy of {targets}", loc="left", fontsize=7)
@@ -201,7 +201,7 @@ def draw_tuning(data: Data) -> Figure | None:
     """
     if data.tuning.empty:
         return None
-    tunings = list(groups(data.tuning, [*TRAINER]))
+    tunings = list(by_trainer(data.tuning))
     figure = new_figure(ONE_COLUMN, 1)
     heights = [len(table) + 2 for _, table in tunings]
     axes = figure.subplots(len(tunings), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
@@ -237,7 +237,7 @@ def _draw_by_epochs(data: Data, column: str, title: str, divisor: float) -> Figu
     if runs.empty:
         return None
     runs = runs.assign(value=runs[column] / divisor)
-    styles, trainers = looks(data.runs), list(groups(runs, [*TRAINER]))
+    styles, trainers = looks(data.runs), list(by_trainer(runs))
     figure = new_figure(ONE_COLUMN, HEIGHT)
     axis = figure.subplots()
     for (trainer, group), shift in zip(trainers, _shifts(len(trainers), runs["epochs"]), strict=True):
@@ -299,7 +299,7 @@ def _draw_waterfall(axis: Axes, trainer: Trainer, table: pd.DataFrame) -> float:
             lengths = np.clip([[step["ratio"] - step["low"]], [step["high"] - step["ratio"]]], 0, None)
             place = before * step["ratio"]
             axis.errorbar([place], [row], xerr=before * lengths, fmt="none", ecolor="black", elinewidth=1)
-    axis.set_title(wrapped(trainer_name(*trainer), ONE_COLUMN - 1.7), loc="left", fontsize=SMALL)
+    axis.set_title(wrapped(trainer.name, ONE_COLUMN - 1.7), loc="left", fontsize=SMALL)
     farthest = max(stock_seconds, *table["epoch_seconds"], *(table["high"] * table["before_epoch_seconds"]).dropna())
     axis.set_xlim(0, 1.05 * farthest / stock_seconds)
     return name_rows(axis, names, 1.5)
