@@ -43,15 +43,15 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
     names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")} | {"trainer": str(trainer)}
     with hold_device(trainer.device, arguments.threads, title=title, stream=terminal) as device_lock:
         # imported here because numpy makes its threads when it is imported
+        from trainmark.datasets.prepared import read_manifest
+        from trainmark.recipes.resolved import ResolvedTraining
         from trainmark.training.tuning import Timed, time_tuning, training_of
         from trainmark.training.turns import Trainee
 
         started, begin, cpus = datetime.now(UTC), time.monotonic(), in_order_of_use(device_lock.cpus)
         timed = Timed(
-            arguments.recipe,
-            trainer.framework,
-            trainer.device,
-            arguments.settings,
+            trainer,
+            ResolvedTraining(recipe, arguments.settings, read_manifest(arguments.dataset_folder)),
             arguments.dataset_folder,
             arguments.mean,
             arguments.packed,
@@ -60,7 +60,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
             "inputs": {
                 "settings": dict(arguments.settings),
                 "recipe": recipe_values(recipe),
-                "dataset_sha256": timed.manifest["content_sha256"],
+                "dataset_sha256": timed.training.manifest["content_sha256"],
                 "code": code,
             },
             "machine": {

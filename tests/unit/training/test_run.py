@@ -635,7 +635,7 @@ def test_a_run_measures_its_peak_after_its_training(train, monkeypatch):
     assert record["memory"]["peak_host_mib"] == 500.0
     peak = record["peak"]
     assert peak["matrix_flops_per_second"] == pytest.approx(2 * 1024**3 / 0.02, rel=0.2)
-    assert peak["training_flops_per_sample"] == training_flops(train.training.measurements.architecture)
+    assert peak["training_flops_per_sample"] == training_flops(train.training.resolved.architecture)
     assert record["phases_seconds"]["peak"] >= 2 * peak_module.SECONDS
     assert record["sessions"][0]["held_seconds"][1] > time.monotonic() - 10
 

@@ -13,6 +13,8 @@ from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.plan_file import PlannedRuns
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.resolved import ResolvedTraining
+from trainmark.trainer import TUNED, Trainer
 from trainmark.training.tuning import (
     LONGEST_EPOCH_SECONDS,
     ROUNDS,
@@ -35,13 +37,12 @@ def settings_of(**changes):
 
 
 @pytest.fixture
-def timed(monkeypatch, tmp_path):
-    """A function that returns what is trained; changes: other values of it. The manifest is made up."""
+def timed(tmp_path):
+    """A function that returns what is trained. The manifest is made up."""
 
-    def make(kind="images", **changes):
-        monkeypatch.setattr(Timed, "manifest", MANIFEST | {"kind": kind})
-        defaults = ("mnist-mlp-keras", "chainer", "cpu", settings_of(), tmp_path, None, None)
-        return Timed(**dict(zip(Timed.__dataclass_fields__, defaults, strict=True)) | changes)
+    def make(kind="images", framework="chainer", device="cpu"):
+        training = ResolvedTraining(RECIPES["mnist-mlp-keras"], settings_of(), MANIFEST | {"kind": kind})
+        return Timed(Trainer(framework, device, TUNED), training, tmp_path, None, None)
 
     return make
 
@@ -162,7 +163,8 @@ def test_a_trainer_trains_the_parts_of_a_turn(timed, monkeypatch):
     images = np.random.default_rng(0).random((250, 1, 8, 8)).astype(np.float32)
     monkeypatch.setattr("trainmark.training.tuning.open_splits", lambda *_: {"train": (images, np.arange(250) % 10)})
     one = timed()
-    assert one.batch_size == RECIPES["mnist-mlp-keras"].batch_size == 128 and one.feed(1).steps == 2
+    assert one.training.batch_size == RECIPES["mnist-mlp-keras"].batch_size == 128
+    assert one.training.feed(1, 1).steps == 2
     for steps in ([], ["slices", "checks"]):
         train = training_of(one, steps, 1)
         assert train(1, 1) > 0 and train(2, None) > 0

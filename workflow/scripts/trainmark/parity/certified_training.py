@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import numpy as np
 from trainmark.datasets import prepared
 from trainmark.frameworks.adapter import evaluation_batch_size
 from trainmark.loading.streams import open_streams
-from trainmark.networks.graph import Architecture
 from trainmark.parity.certified_steps import CertifiedTraining, certified_step_count
 from trainmark.parity.whole_epochs import (
     MAX_TEST_SAMPLES,
@@ -23,20 +21,13 @@ from trainmark.parity.whole_epochs import (
     needed_samples,
 )
 from trainmark.recipes import input_transform
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
-from trainmark.recipes.initial_weights import Weights, initial_weights_of
+from trainmark.recipes.batch_order import EpochFeed, epoch_feed
+from trainmark.recipes.initial_weights import initial_weights_of
 from trainmark.recipes.recipe import (
     DTYPE,
-    InputTransform,
-    Optimizer,
     Recipe,
-    is_streamed,
-    merged_input,
-    merged_optimizer,
-    resolve_batch_size,
-    seen_shape,
 )
-from trainmark.recipes.schedules import epoch_rates
+from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.stream import Batch, Stream
 from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.inputs import initial_weights_sha256
@@ -52,45 +43,36 @@ REPEAT = 1
 class Inputs:
     """Where the inputs of a certified training come from.
 
+    resolved: the training of the runs.
     dataset_folder: the prepared dataset.
     mean_file: its mean image; None for token ids.
-    transform: the transform of stored images; None for token ids.
-    loader: the experiment's setting `loader`.
     cpus: number of CPUs that load images.
     packed_folder: folder of the packed store; None if the loader reads image files.
-    augmentation_seed: that of the first epoch.
     """
 
+    resolved: ResolvedTraining
     dataset_folder: Path
     mean_file: Path | None
-    transform: InputTransform | None
-    loader: Mapping
     cpus: int
     packed_folder: Path | None
-    augmentation_seed: tuple[int, ...]
-
-    @property
-    def are_streamed(self) -> bool:
-        """Whether runs take these inputs from streams."""
-        return is_streamed(self.transform, prepared.read_manifest(self.dataset_folder)["kind"])
 
     def streams(self, dtype: str) -> Mapping[str, Stream]:
         """Open the streams of both splits."""
-        assert self.transform is not None  # token ids are not streamed
-        place, packed = self.dataset_folder, self.packed_folder
-        return open_streams(place, self._mean(), self.transform, dtype, self.loader, self.cpus, packed)
+        transform, loader = self.resolved.transform, self.resolved.settings["loader"]
+        assert transform is not None  # token ids are not streamed
+        return open_streams(self.dataset_folder, self._mean(), transform, dtype, loader, self.cpus, self.packed_folder)
 
     def arrays(self, split: str, chosen: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
         """Return (network inputs, labels) of some samples; those for training are transformed as in the first epoch."""
-        if self.are_streamed:
+        if self.resolved.is_streamed:
             stream = self.streams(dtype)[split]
-            feed = EpochFeed(chosen, len(chosen), len(chosen), 0, self.augmentation_seed)
+            feed = EpochFeed(chosen, len(chosen), len(chosen), 0, self.resolved.feed(REPEAT, 1).augmentation_seed)
             in_training = split == "train"
             (batch,) = stream.training_batches(feed) if in_training else stream.stored_batches(len(chosen), chosen)
             stream.close()
             return batch
         stored, labels = prepared.read_split(self.dataset_folder, split)
-        inputs = input_transform.network_inputs(stored[chosen], self._mean(), self.transform, dtype)
+        inputs = input_transform.network_inputs(stored[chosen], self._mean(), self.resolved.transform, dtype)
         return inputs, np.asarray(labels[chosen])
 
     def _mean(self) -> np.ndarray | None:
@@ -152,40 +134,31 @@ def certified_training(
     Images are cropped to the recipe's `certified_side`. If runs take them from streams, the steps train on images
     cropped and flipped as in the first epoch, and the whole epochs on streams.
     """
-    seeds = run_seed(settings["seed"], REPEAT)
-    transform = merged_input(recipe, settings["input"])
     manifest = prepared.read_manifest(dataset_folder)
-    samples = manifest["samples"]
-    batch_size = resolve_batch_size(recipe, settings["batch_size"])
-    augmentation_seed = epoch_feed(samples["train"], batch_size, seeds, 1).augmentation_seed
-    inputs = Inputs(dataset_folder, mean_file, transform, settings["loader"], cpus, packed_folder, augmentation_seed)
-    optimizer, step_samples = merged_optimizer(recipe, settings), min(batch_size or samples["train"], samples["train"])
-    rates = partial(epoch_rates, optimizer, settings["learning_rate_schedule"], step_samples)
-    trained_shape = seen_shape(transform, manifest["sample_shape"])
-    run_architecture = recipe.architecture(trained_shape, manifest["classes"])
-    steps = certified_step_count(run_architecture)
-    batches = certified_batches(samples["train"], batch_size, seeds, steps)
+    resolved = ResolvedTraining(recipe, settings, manifest)
+    seeds, tests = resolved.seed(REPEAT), manifest["samples"]["test"]
+    inputs = Inputs(resolved, dataset_folder, mean_file, cpus, packed_folder)
+    steps = certified_step_count(resolved.architecture)
+    batches = certified_batches(resolved.samples, resolved.batch_size, seeds, steps)
     train_indices, positions = np.unique(batches, return_inverse=True)
-    test_indices = _spread(samples["test"], CERTIFIED_SAMPLES)
+    test_indices = _spread(tests, CERTIFIED_SAMPLES)
     splits = {}
     for split, chosen in (("train", train_indices), ("test", test_indices)):
         images, labels = inputs.arrays(split, chosen, "float64")
         splits[split] = _crop_centre(images, recipe.certified_side), labels
     architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
-    run_weights = initial_weights_of(settings, run_architecture, recipe.initializer, seeds)
-    limit = max_samples(run_architecture, step_samples)
-    feeds = certified_feeds(samples["train"], batch_size, seeds, limit, rates)
-    tested = _spread(samples["test"], min(limit, MAX_TEST_SAMPLES))
-    epochs = _certified_epochs(run_architecture, run_weights, optimizer.with_rates(rates(1)), feeds, tested, inputs)
+    limit = max_samples(resolved.architecture, resolved.batch_size)
+    feeds = certified_feeds(resolved.samples, resolved.batch_size, seeds, limit, resolved.rates)
+    epochs = _certified_epochs(resolved, feeds, _spread(tests, min(limit, MAX_TEST_SAMPLES)), inputs)
     description = {
         "seed": settings["seed"],
         "architecture": architecture.name,
         "parameters": architecture.parameter_count(),
         "classes": manifest["classes"],
         "initializer": recipe.initializer,
-        "optimizer": optimizer.as_dict(),
+        "optimizer": resolved.optimizer.as_dict(),
         "input_shape": list(architecture.input_shape),
-        "trained_input_shape": list(trained_shape),
+        "trained_input_shape": list(resolved.input_shape),
         "dataset_sha256": manifest["content_sha256"],
         "steps": steps,
         "batch_size": int(batches.shape[1]),
@@ -215,35 +188,32 @@ def _describe_feeds(feeds: Sequence[EpochFeed]) -> dict:
 
 
 def _certified_epochs(
-    architecture: Architecture,
-    weights: Weights,
-    optimizer: Optimizer,
+    resolved: ResolvedTraining,
     feeds: tuple[EpochFeed, ...],
     test_indices: np.ndarray,
     inputs: Inputs,
 ) -> CertifiedEpochs:
     """Return the whole epochs of a recipe.
 
-    optimizer: with the constants of the first epoch.
     feeds: the epochs.
     test_indices: the test samples to evaluate.
     """
     tail = last_two_batches(feeds[0])
     all_feeds = (*feeds, tail) if tail else feeds
     splits: Splits
-    if inputs.are_streamed:
+    if resolved.is_streamed:
         streams = inputs.streams(DTYPE)
         train, test = streams["train"], streams["test"]
-        train.evaluation_batch_size = test.evaluation_batch_size = evaluation_batch_size(architecture)
+        train.evaluation_batch_size = test.evaluation_batch_size = evaluation_batch_size(resolved.architecture)
         splits = {"train": (train, train.labels), "test": (Chosen(test, test_indices), test.labels[test_indices])}
     else:
         train_indices, all_feeds = needed_samples(all_feeds)
         chosen = {"train": train_indices, "test": test_indices}
         splits = {split: inputs.arrays(split, indices, DTYPE) for split, indices in chosen.items()}
     return CertifiedEpochs(
-        architecture=architecture,
-        weights=weights,
-        optimizer=optimizer,
+        architecture=resolved.architecture,
+        weights=resolved.initial_weights(REPEAT),
+        optimizer=resolved.first_optimizer,
         splits=splits,
         feeds=all_feeds[: len(feeds)],
         tail=all_feeds[-1] if tail else None,

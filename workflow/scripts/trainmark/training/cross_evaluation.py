@@ -11,7 +11,8 @@ from trainmark.loading.splits import open_splits
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import evaluating_code
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
-from trainmark.recipes.recipe import DTYPE, Recipe, merged_input, seen_shape
+from trainmark.recipes.recipe import DTYPE, Recipe
+from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.stream import Stream
 from trainmark.records.evaluation import REMOVED_FILE, agrees, read_evaluation_of_removed, write_evaluation
 from trainmark.records.record import encode_loss, read_record
@@ -37,11 +38,17 @@ def cross_evaluation(
     `current_code` brought up to date. Raises RecordError where weights are missing otherwise or are not the record's,
     and DeviceError where the framework does not see the device.
     """
-    transform = merged_input(recipe, settings["input"])
-    manifest = prepared.read_manifest(dataset_folder)
-    architecture = recipe.architecture(seen_shape(transform, manifest["sample_shape"]), manifest["classes"])
+    resolved = ResolvedTraining(recipe, settings, prepared.read_manifest(dataset_folder))
+    architecture = resolved.architecture
     splits = open_splits(
-        dataset_folder, mean_file, transform, DTYPE, settings["loader"], adapter.threads, packed_folder, ["test"]
+        dataset_folder,
+        mean_file,
+        resolved.transform,
+        DTYPE,
+        settings["loader"],
+        adapter.threads,
+        packed_folder,
+        ["test"],
     )
     inputs, labels = splits["test"]
     if isinstance(inputs, Stream):

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from trainmark.datasets import prepared
 from trainmark.errors import MeasurementError
 from trainmark.machine import nvml
 from trainmark.machine.disturbance import disturbance
@@ -22,14 +21,8 @@ from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.outputs import Evaluation
 from trainmark.recipes.recipe import (
     DTYPE,
-    Rates,
-    Recipe,
-    merged_input,
-    merged_optimizer,
-    resolve_batch_size,
-    seen_shape,
 )
-from trainmark.recipes.schedules import epoch_rates
+from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
@@ -96,39 +89,28 @@ class Progress:
 class RunMeasurements:
     """Collects the measurements of a run while it trains.
 
-    settings: the experiment's settings by key, as in the config (described in config/schema.yaml).
-    batch_size: samples per step; None for the whole training set.
-    input: the transform of stored images; None if the network takes token ids.
-    optimizer: the recipe's optimizer with the experiment's changes.
-    training_samples: number of samples in the training split.
     epoch: the current epoch; None before the first one.
     provenance: as in the record; `Training` adds the device and the versions when they are known.
     """
 
-    def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
-        manifest = prepared.read_manifest(job.dataset_folder)
-        self.batch_size = resolve_batch_size(recipe, settings["batch_size"])
-        self.input = merged_input(recipe, settings["input"])
-        self.optimizer = merged_optimizer(recipe, settings)
-        input_shape = seen_shape(self.input, manifest["sample_shape"])
+    def __init__(self, run: Run, resolved: ResolvedTraining, job: Job, phase_times: PhaseTimes) -> None:
         self.phase_times = phase_times
-        self.training_samples = manifest["samples"]["train"]
-        self.architecture = recipe.architecture(input_shape, manifest["classes"])
+        self._resolved, manifest = resolved, resolved.manifest
         self.progress = Progress()
         self.epoch: int | None = None
         self.meter = open_meter(run.trainer.device, job.device_lock.cpus, job.device_lock.gpu)
         self.watch = Watch(job.device_lock.cpus, job.device_lock.gpu)
         self._job = job
         self._run = run.values
-        self._settings = self._settings_in_record(recipe, settings)
+        self._settings = self._settings_in_record()
         self._class_names = manifest["class_names"]
         self._dataset = {
             "name": run.dataset,
             "content_sha256": manifest["content_sha256"],
             "samples": manifest["samples"],
         }
-        files = job.mean_file, initial_weights_file(settings)
-        self._inputs = inputs_of(recipe_values(recipe), self._settings, self._dataset, *files, job.code)
+        files = job.mean_file, initial_weights_file(resolved.settings)
+        self._inputs = inputs_of(recipe_values(resolved.recipe), self._settings, self._dataset, *files, job.code)
         self.provenance = {
             **describe_job(job.threads),
             "device": None,
@@ -137,29 +119,25 @@ class RunMeasurements:
             "code": job.code,
         }
 
-    def _settings_in_record(self, recipe: Recipe, settings: Mapping) -> dict:
+    def _settings_in_record(self) -> dict:
+        resolved, architecture = self._resolved, self._resolved.architecture
         return {
-            "seed": settings["seed"],
-            "architecture": self.architecture.name,
-            "parameters": self.architecture.parameter_count(),
-            "dropout": self.architecture.has_dropout,
-            "initializer": recipe.initializer,
-            "optimizer": self.optimizer.as_dict(),
-            "batch_size": min(self.batch_size or self.training_samples, self.training_samples),
+            "seed": resolved.settings["seed"],
+            "architecture": architecture.name,
+            "parameters": architecture.parameter_count(),
+            "dropout": architecture.has_dropout,
+            "initializer": resolved.recipe.initializer,
+            "optimizer": resolved.optimizer.as_dict(),
+            "batch_size": resolved.batch_size,
             "dtype": DTYPE,
-            "input": self.input and asdict(self.input),
-            "experiment": dict(settings),
+            "input": resolved.transform and asdict(resolved.transform),
+            "experiment": dict(resolved.settings),
         }
 
     @property
     def trained(self) -> dict:
         """What the trained weights are of, to be stored with them."""
         return {"classes": self._class_names, "recipe": self._run["recipe"], "dataset": self._run["dataset"]}
-
-    def rates(self, epoch: int) -> Rates:
-        """Return the constants of the update rule in an epoch (`EpochFeed.rates`)."""
-        schedule = self._settings["experiment"].get("learning_rate_schedule", {})
-        return epoch_rates(self.optimizer, schedule, self._settings["batch_size"], epoch)
 
     # --- resuming -----------------------------------------------------------------------------------------------
 
@@ -280,7 +258,7 @@ class RunMeasurements:
 
     def score_texts(self, logits: np.ndarray, labels: np.ndarray) -> None:
         """Score the first test text of each class. Does nothing for images."""
-        if self.architecture.takes_tokens:
+        if self._resolved.architecture.takes_tokens:
             self.progress.scored_texts = score_first_texts(logits, labels, self._class_names)
 
     def conditions_of_peak(self) -> dict:
@@ -301,8 +279,8 @@ class RunMeasurements:
         machines = {(one["host"], one["cpu_model"], len(one["cpus"])) for one in self.progress.sessions}
         if len(machines) > 1:
             raise MeasurementError("the run was trained on several machines")
-        peak = peak | {"training_flops_per_sample": training_flops(self.architecture)}
-        return peak | peak_shares(self.progress.curves, self.training_samples, peak)
+        peak = peak | {"training_flops_per_sample": training_flops(self._resolved.architecture)}
+        return peak | peak_shares(self.progress.curves, self._resolved.samples, peak)
 
     # --- the record ---------------------------------------------------------------------------------------------
 
@@ -349,7 +327,7 @@ class RunMeasurements:
             "initial_evaluation": progress.initial_evaluation,
             "step_evaluations": list(progress.step_evaluations),
             "counted": dict(progress.counted),
-            "result": result(curves, progress.first_step_seconds, self.training_samples),
+            "result": result(curves, progress.first_step_seconds, self._resolved.samples),
             "scored_texts": list(progress.scored_texts),
             "weights": weights,
             "phases_seconds": phases_seconds,

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from trainmark.datasets.prepared import read_manifest
 from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import create_adapter
 from trainmark.loading.splits import Split, open_splits
@@ -14,10 +15,10 @@ from trainmark.machine import nvml
 from trainmark.machine.memory import resident_mib
 from trainmark.machine.provenance import thread_pools, variables
 from trainmark.plan.run import Run
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
-from trainmark.recipes.initial_weights import initial_weights_of
+from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.outputs import Evaluation, evaluate
 from trainmark.recipes.recipe import DTYPE, Recipe
+from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.stream import Stream
 from trainmark.records.result import part_steps
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
@@ -44,8 +45,9 @@ class Training:
     """The training of one run. `train` returns its record."""
 
     def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
-        self.run, self.recipe, self.settings, self.job, self.phase_times = run, recipe, settings, job, phase_times
-        self.measurements = RunMeasurements(run, recipe, settings, job, phase_times)
+        self.run, self.settings, self.job, self.phase_times = run, settings, job, phase_times
+        self.resolved = ResolvedTraining(recipe, settings, read_manifest(job.dataset_folder))
+        self.measurements = RunMeasurements(run, self.resolved, job, phase_times)
         self._loaded: Adapter | None = None
         self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
@@ -143,11 +145,9 @@ class Training:
             splits = self._splits(on_step)
         with phase_times.phase("build"):
             adapter.build(
-                architecture=measurements.architecture,
-                weights=initial_weights_of(
-                    self.settings, measurements.architecture, self.recipe.initializer, self._seed
-                ),
-                optimizer=measurements.optimizer.with_rates(measurements.rates(1)),
+                architecture=self.resolved.architecture,
+                weights=self.resolved.initial_weights(self.run.repeat),
+                optimizer=self.resolved.first_optimizer,
                 device=self.run.trainer.device,
                 dtype=DTYPE,
             )
@@ -173,7 +173,7 @@ class Training:
             on_resume(checkpoint.epoch, checkpoint.step)
         else:
             measurements.begin(clock.seconds, programs)
-            if measurements.architecture.has_dropout:  # its training losses depend on the framework's own masks
+            if self.resolved.architecture.has_dropout:  # its training losses depend on the framework's own masks
                 with phase_times.phase("evaluation", adapter.synchronize):
                     measurements.note_initial_evaluation(self._evaluate("test"))
 
@@ -186,21 +186,16 @@ class Training:
         assert self._loaded is not None, "_prepare loads the adapter"
         return self._loaded
 
-    @property
-    def _seed(self) -> tuple[int, int]:
-        return run_seed(self.settings["seed"], self.run.repeat)
-
     def _feed(self, epoch: int) -> EpochFeed:
-        measured = self.measurements
-        return epoch_feed(measured.training_samples, measured.batch_size, self._seed, epoch, measured.rates(epoch))
+        return self.resolved.feed(self.run.repeat, epoch)
 
     def _splits(self, on_step: StepCallback) -> dict[str, Split]:
         """(inputs, labels) by split, as the network sees them."""
-        job, measurements = self.job, self.measurements
+        job = self.job
         splits = open_splits(
             job.dataset_folder,
             job.mean_file,
-            measurements.input,
+            self.resolved.transform,
             DTYPE,
             self.settings["loader"],
             len(job.device_lock.cpus),
@@ -208,7 +203,7 @@ class Training:
         )
         inputs, labels = splits["train"]
         if isinstance(inputs, Stream):
-            size = self.settings["evaluation_batch_size"] or evaluation_batch_size(measurements.architecture)
+            size = self.settings["evaluation_batch_size"] or evaluation_batch_size(self.resolved.architecture)
             for stream, _ in splits.values():
                 assert isinstance(stream, Stream)
                 stream.evaluation_batch_size = size
@@ -297,7 +292,7 @@ class Training:
                     measurements.add_step_evaluation(self._evaluate("test"))
             self._checkpoint_if_due(epoch - 1, unfinished.steps)
         with self.phase_times.phase("evaluation", self._adapter.synchronize):
-            evaluations = {split: self._evaluate(split) for split in self.recipe.evaluated_splits}
+            evaluations = {split: self._evaluate(split) for split in self.resolved.recipe.evaluated_splits}
         progress = measurements.progress
         losses = np.array(progress.unfinished.losses)
         diverged = divergence(epoch, progress.steps - len(losses), losses, progress.last_loss, evaluations)

@@ -6,7 +6,7 @@ is not enough, nothing is timed.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
@@ -15,27 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.console import in_words
-from trainmark.datasets import prepared
 from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.loading.splits import open_splits
-from trainmark.networks.graph import Architecture
 from trainmark.plan.plan_file import PlannedRuns
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
-from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import initial_weights_of
 from trainmark.recipes.recipe import (
     DTYPE,
-    InputTransform,
-    Recipe,
-    is_streamed,
-    merged_input,
-    merged_optimizer,
-    resolve_batch_size,
-    seen_shape,
 )
-from trainmark.recipes.schedules import epoch_rates
+from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.records.tuning import THREADS
+from trainmark.trainer import STOCK, TUNED, Trainer
 from trainmark.training.turns import Train, Trainee, in_turn
 
 ROUNDS = 6
@@ -48,71 +37,33 @@ TURN_SECONDS = 1.0
 LONGEST_EPOCH_SECONDS = 4.0
 """A turn is a whole epoch if the epoch of the stock loop takes at most this long; otherwise it is a part of one."""
 
+REPEAT = 1
+"""The repeat whose initial weights and batches are trained."""
+
 LEAST_TURN_SECONDS = 0.25
 """Turns are shortened down to this, so that a timing takes no longer than the runs that it is for."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """What is trained: the arguments of a training, but for its loop.
+    """What is trained.
 
-    settings: the experiment's settings by key, as in the config.
+    trainer: the tuned one.
+    training: that of its runs.
     mean_file, packed_folder: see `loading.splits.open_splits`.
     """
 
-    recipe_name: str
-    framework: str
-    device: str
-    settings: Mapping
+    trainer: Trainer
+    training: ResolvedTraining
     dataset_folder: Path
     mean_file: Path | None
     packed_folder: Path | None
 
-    @property
-    def recipe(self) -> Recipe:
-        """The recipe."""
-        return RECIPES[self.recipe_name]
-
-    @property
-    def manifest(self) -> dict:
-        """That of the prepared dataset."""
-        return prepared.read_manifest(self.dataset_folder)
-
-    @property
-    def samples(self) -> int:
-        """Number of training samples."""
-        return int(self.manifest["samples"]["train"])
-
-    @property
-    def batch_size(self) -> int:
-        """Number of samples per step."""
-        return min(resolve_batch_size(self.recipe, self.settings["batch_size"]) or self.samples, self.samples)
-
-    def feed(self, epoch: int) -> EpochFeed:
-        """The feed of an epoch."""
-        return epoch_feed(self.samples, self.batch_size, run_seed(self.settings["seed"], 1), epoch)
-
-    @property
-    def transform(self) -> InputTransform | None:
-        """The transform of stored images; None for token ids."""
-        return merged_input(self.recipe, self.settings["input"])
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the images are read from files while the network trains."""
-        return is_streamed(self.transform, self.manifest["kind"])
-
-    @property
-    def architecture(self) -> Architecture:
-        """The network."""
-        manifest = self.manifest
-        return self.recipe.architecture(seen_shape(self.transform, manifest["sample_shape"]), manifest["classes"])
-
     def steps(self) -> list[TuningStep]:
         """The steps of the tuning that are taken here, in their order."""
-        framework = known_frameworks()[self.framework]
-        taken = framework.steps({node.op for node in self.architecture.nodes}, self.device)
-        return [step for step in framework.tuning if step.name in taken and not (step.resident and self.streamed)]
+        framework, streamed = known_frameworks()[self.trainer.framework], self.training.is_streamed
+        taken = framework.steps({node.op for node in self.training.architecture.nodes}, self.trainer.device)
+        return [step for step in framework.tuning if step.name in taken and not (step.resident and streamed)]
 
 
 @dataclass(frozen=True)
@@ -167,25 +118,23 @@ def training_of(timed: Timed, steps: Sequence[str], threads: int) -> Train:
 
     steps: those of the tuning; none of them is the stock loop.
     """
-    recipe, settings, architecture = timed.recipe, timed.settings, timed.architecture
-    optimizer = merged_optimizer(recipe, settings)
-    rates = epoch_rates(optimizer, settings["learning_rate_schedule"], timed.batch_size, 1)
-    adapter = create_adapter(timed.framework, threads, "tuned" if steps else "stock", steps or None)
+    trainer, training = timed.trainer, timed.training
+    adapter = create_adapter(trainer.framework, threads, TUNED if steps else STOCK, steps or None)
     adapter.build(
-        architecture=architecture,
-        weights=initial_weights_of(settings, architecture, recipe.initializer, run_seed(settings["seed"], 1)),
-        optimizer=optimizer.with_rates(rates),
-        device=timed.device,
+        architecture=training.architecture,
+        weights=training.initial_weights(REPEAT),
+        optimizer=training.first_optimizer,
+        device=trainer.device,
         dtype=DTYPE,
     )
-    adapter.check_device(timed.device)
-    place = (timed.dataset_folder, timed.mean_file, timed.transform)
-    splits = open_splits(*place, DTYPE, settings["loader"], threads, timed.packed_folder, ["train"])
+    adapter.check_device(trainer.device)
+    place = (timed.dataset_folder, timed.mean_file, training.transform)
+    splits = open_splits(*place, DTYPE, training.settings["loader"], threads, timed.packed_folder, ["train"])
     adapter.load(split="train", inputs=splits["train"][0], labels=splits["train"][1])
     epochs, compiled = count(1), set[int | None]()
 
     def train(epoch_count: int, step_count: int | None) -> float:
-        parts = [timed.feed(next(epochs)).parts(step_count)[0] for _ in range(epoch_count)]
+        parts = [training.feed(REPEAT, next(epochs)).parts(step_count)[0] for _ in range(epoch_count)]
         if step_count not in compiled:
             adapter.compile(parts[0])
             compiled.add(step_count)
@@ -216,7 +165,7 @@ def time_tuning(
 
     Raises MeasurementError if a process fails.
     """
-    steps, least_threads = timed.steps(), threads if timed.device == "gpu" or timed.streamed else 1
+    steps, least_threads = timed.steps(), threads if timed.trainer.device == "gpu" or timed.training.is_streamed else 1
     names, measured = [step.name for step in steps], []
     with ExitStack() as running:
 
@@ -228,7 +177,7 @@ def time_tuning(
         begin = time.monotonic()
         before = started([], threads)
         comparisons = len(steps) + (threads // least_threads).bit_length() - 1
-        cost = _cost(before, begin, comparisons, timed.feed(1).steps, runs)
+        cost = _cost(before, begin, comparisons, timed.training.feed(REPEAT, 1).steps, runs)
         turn, left_out = cost.turn, cost.left_out
         announce(_announcement(cost))
         if left_out:
@@ -259,8 +208,8 @@ def time_tuning(
             before, threads = after, fewer
     epochs, steps_of_each = turn
     return {
-        "turn": {"epochs": epochs, "samples": epochs * timed.feed(1).parts(steps_of_each)[0].samples},
-        "epoch_samples": timed.samples,
+        "turn": {"epochs": epochs, "samples": epochs * timed.training.feed(REPEAT, 1).parts(steps_of_each)[0].samples},
+        "epoch_samples": timed.training.samples,
         "steps": measured,
         "threads": threads,
         "left_out": left_out,
