@@ -5,7 +5,7 @@ from copy import deepcopy
 import numpy as np
 
 from trainmark.errors import ShapeError
-from trainmark.frameworks.adapter import Adapter
+from trainmark.frameworks.adapter import ObservedAdapter
 from trainmark.networks.graph import chain
 from trainmark.parity.certified_steps import CertifiedTraining
 from trainmark.recipes.batch_order import EpochFeed
@@ -53,7 +53,7 @@ def untouched(what, step, name, array):
     return array
 
 
-class FakeAdapter(Adapter):
+class FakeAdapter(ObservedAdapter):
     """A network of Flatten, Dense, ReLU, Dropout, and a BatchNorm that only scales, shifts and tracks means.
 
     spoil(what, step, name, array) receives every array that the network computes and returns it, changed or not.

@@ -1,6 +1,7 @@
 """Running snakemake as a user would, and the small experiment that the tests look at."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -105,6 +106,12 @@ def predict(*arguments, **options):
     command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "predict.py"), *map(str, arguments)]
     here = environment(TRAINMARK_LOCK_FOLDER=os.path.join(tempfile.gettempdir(), "trainmark-locks-of-predict"))
     return subprocess.run(command, check=False, env=here, **{"capture_output": True, "text": True, **options})
+
+
+def files_of(page):
+    """The files that a page of docs/ shows in full, by path."""
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
+    return dict(re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
 
 
 class Wildcards(dict):

@@ -41,13 +41,13 @@ def finished(tmp_path_factory):
 
 
 def planned(folder):
-    """Jobs that snakemake would run now: of the rules, how many; and the frameworks of the runs."""
+    """Jobs that snakemake would run now: of the rules, how many; and the trainers of the runs."""
     process = snakemake(folder, "-n", "--configfile", "experiment.yaml", "--workflow-profile", "none")
     assert process.returncode == 0, process.printed[-3000:]
     counts = dict(re.findall(r"^(\w+) +(\d+)$", process.stdout, re.MULTILINE))
     counts.pop("total", None)
-    frameworks = re.findall(r"^rule train:.*?framework=([\w-]+)", process.stdout, re.MULTILINE | re.DOTALL)
-    return {rule: int(count) for rule, count in counts.items()}, sorted(set(frameworks))
+    trainers = re.findall(r"^rule train:.*?trainer=([\w-]+)", process.stdout, re.MULTILINE | re.DOTALL)
+    return {rule: int(count) for rule, count in counts.items()}, sorted(set(trainers))
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ REPORTING = {
 
 
 def test_an_adapters_edit_re_runs_its_own_runs(edited):
-    counts, frameworks = edited(ADAPTER)
-    assert (counts["train"], frameworks) == (1, ["chainer"])
+    counts, trainers = edited(ADAPTER)
+    assert (counts["train"], trainers) == (1, ["chainer-cpu"])
     assert not {"prepare_dataset", "compute_mean_image"} & set(counts)
 
 

@@ -6,12 +6,11 @@ In a copy of the repository one of each kind is added, by these places and no ot
 import csv
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from harness import REPOSITORY, copy_of_repository, edit, environment, write_config
+from harness import REPOSITORY, copy_of_repository, edit, environment, files_of, write_config
 
 from trainmark.parity.certificate import read_certificate
 from trainmark.records.step_losses import step_losses
@@ -113,8 +112,7 @@ EXTENSIONS = {
         ),
     },
     "framework": {
-        f"{LIBRARY}/frameworks/numpy_adapter.py": Path(__file__).parent / "example" / "numpy_adapter.py",
-        "envs/numpy.yaml": "dependencies: [numpy]\n",
+        name: files_of("your_own.md")[name] for name in (f"{LIBRARY}/frameworks/numpy_adapter.py", "envs/numpy.yaml")
     },
     "part of a trainer": {
         f"{LIBRARY}/trainer.py": (
@@ -151,7 +149,7 @@ EXTENSIONS = {
         f"{LIBRARY}/tables/tables.py": ("COLUMNS = {\n", 'COLUMNS = {\n    "wall": ("wall time, s", "wall_seconds"),\n')
     },
 }
-"""By kind, what is added, by file: texts in place of others, a file to copy, or what is written at a file's end."""
+"""By kind, what is added, by file: texts in place of others, or what is written at a file's end."""
 
 MODE_OF = {"numpy-cpu": "plain", "numpy-cpu-other": "other"}
 """The added part of each trainer of the experiment in-modes."""
@@ -170,8 +168,6 @@ def extend(copy: Path) -> None:
             if isinstance(change, tuple):
                 for old, new in zip(change[::2], change[1::2], strict=True):
                     edit(path, old, new)
-            elif isinstance(change, Path):
-                shutil.copy(change, path)
             else:
                 path.write_text((path.read_text() if path.exists() else "") + change)
 

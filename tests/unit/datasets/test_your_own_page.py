@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from harness import REPOSITORY, copy_of_repository, edit, environment
+from harness import REPOSITORY, copy_of_repository, edit, environment, files_of
 from reference import Reference
 
 from trainmark.networks.zoo.mlp import mlp_32
@@ -19,7 +19,7 @@ from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
 
 PAGE = (REPOSITORY / "docs" / "your_own.md").read_text(encoding="utf-8")
-FILES = {path: text for path, text in re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)}
+FILES = files_of("your_own.md")
 COMMANDS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 CONFIGS = [command for block in COMMANDS for command in re.findall(r"--configfile (.+)", block)]
 ADAPTER = "workflow/scripts/trainmark/frameworks/numpy_adapter.py"

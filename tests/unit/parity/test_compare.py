@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from fake_trainer import ARCHITECTURE, MOMENTUM, SHAPE_ERROR, FakeAdapter, failing, fake_training, spoiling, untouched
 
+from trainmark.frameworks.adapter import Adapter
 from trainmark.parity.certified_steps import STAGES, trace
 from trainmark.parity.compare import Location, compare, find_divergence
 from trainmark.trainer import Trainer
@@ -134,6 +135,13 @@ def test_an_error_does_not_hide_behind_a_known_float32(right, error, parity):
     pair = compare(replace(right, float32_ops=()), wrong, ARCHITECTURE)
     assert pair.parity == parity
     assert (pair.location.layer, pair.location.what) == ("dense1" if parity == "single" else "norm", "forward")
+
+
+def test_an_adapter_that_shows_no_gradients_is_not_certified(right):
+    core = dict.fromkeys(Adapter.__abstractmethods__, lambda *_, **__: None)
+    silent = type("SilentAdapter", (Adapter,), core | {"versions": lambda self: {"b": "1"}})
+    pair = compare(right, trace(silent("b", 1), fake_training(), "cpu"), ARCHITECTURE)
+    assert (pair.parity, pair.sentence) == ("not certified", "not certified: b does not show its gradients")
 
 
 def test_an_error_in_dropout_shows_in_the_stage_with_masks_only(compared, right):

@@ -15,9 +15,9 @@ def create(framework, threads):
 class ConstantAdapter(Adapter):
     """See `adapter.Adapter`."""
 
-    def build(self, *, architecture, weights, optimizer, device, dtype, observed_batch=None):
+    def build(self, *, architecture, weights, optimizer, device, dtype):
         """See `adapter.Adapter.build`."""
-        self._weights, self._architecture = weights, architecture
+        self._weights = weights
         self._samples, self._counted, self._updates = {}, {}, 0
 
     def load(self, *, split, inputs, labels):
@@ -33,19 +33,6 @@ class ConstantAdapter(Adapter):
     def predict(self, split):
         """See `adapter.Adapter.predict`."""
         return np.zeros((self._samples[split], 10))
-
-    def activations(self, split, indices, *, training):
-        """See `adapter.Adapter.activations`."""
-        nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
-        shapes = self._architecture.shapes()
-        return {name: np.zeros((len(indices), *shapes[name])) for name in ("input", *(node.name for node in nodes))}
-
-    def gradients(self):
-        """See `adapter.Adapter.gradients`."""
-        return {parameter.name: np.zeros(parameter.shape) for parameter in self._architecture.parameters()}
-
-    def set_masks(self, masks):
-        """See `adapter.Adapter.set_masks`."""
 
     def weights(self):
         """See `adapter.Adapter.weights`."""
@@ -72,11 +59,3 @@ class ConstantAdapter(Adapter):
     def describe_device(self):
         """See `adapter.Adapter.describe_device`."""
         return {"kind": "cpu", "name": "none"}
-
-    def device_memory_mib(self):
-        """See `adapter.Adapter.device_memory_mib`."""
-        return None
-
-    def versions(self):
-        """See `adapter.Adapter.versions`."""
-        return {"constant": "1"}

@@ -62,6 +62,10 @@ class ShapeError(TrainmarkError):
         self.node = node
 
 
+class UnobservedError(TrainmarkError):
+    """An adapter does not show what a comparison needs."""
+
+
 class DeploymentError(TrainmarkError):
     """The software of a job can't be provided: an environment has no image, or none that is fixed."""
 

@@ -177,7 +177,7 @@ def submit_command(values: Mapping[str, Any], scheduler: Scheduler) -> list[str]
     command = list(scheduler.submit)
     for name, template in scheduler.options.items():
         value = values.get(name)
-        if value is None or (template.startswith("-pe ") and value == 1):
+        if value is None or value == scheduler.unasked.get(name):
             continue
         if template == RAW:
             command += _raw(value)

@@ -31,6 +31,7 @@ class Scheduler:
     title: its name in messages.
     submit: the command that submits a job, with the options that every job has.
     options: the options that pass a resource to the scheduler, by the resource. "{x}" stands for the value of x.
+    unasked: values for which no option is given, since jobs have them anyway.
     defaults: values that the options name and that need not be given.
     required: what the site file must say, by name, with the reason.
     listing: the command that lists the user's jobs.
@@ -49,6 +50,7 @@ class Scheduler:
     account: tuple[str, ...]
     read_account: Callable[[str], str]
     cancel: tuple[str, ...]
+    unasked: Mapping[str, object] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     required: Mapping[str, str] = field(default_factory=dict)
     node_types: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -195,6 +197,7 @@ GRID_ENGINE = Scheduler(
         "queue": "-q {queue}",
         "others": RAW,
     },
+    unasked={"threads": 1},  # not every queue has the parallel environment
     defaults={
         "memory_resource": "mem_free",
         "parallel_environment": "smp",

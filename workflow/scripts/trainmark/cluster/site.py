@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainmark.cluster.schedulers import SCHEDULERS, Scheduler
+from trainmark.cluster.schedulers import RAW, SCHEDULERS, Scheduler
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.errors import ClusterError
 
@@ -119,11 +119,9 @@ def check_sections(site: Site, rules: Iterable[str]) -> None:
 
 def unknown_name(name: str, scheduler: Scheduler) -> str:
     """Return the message for a value that a profile cannot pass to its scheduler."""
-    raw = next(option for option in scheduler.options if option in ("others", "slurm_extra"))
-    return (
-        f"{scheduler.title} has no value {name}; allowed: {', '.join(sorted(scheduler.names))}; any other option of "
-        f"{scheduler.submit[0]} goes into {raw}"
-    )
+    raw = next((option for option, template in scheduler.options.items() if template == RAW), None)
+    others = f"; any other option of {scheduler.submit[0]} goes into {raw}" if raw else ""
+    return f"{scheduler.title} has no value {name}; allowed: {', '.join(sorted(scheduler.names))}{others}"
 
 
 def scheduler_of(profile: str) -> Scheduler:

@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import version
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -34,7 +36,7 @@ def evaluation_batch_size(architecture: Architecture) -> int:
 class Adapter(ABC):
     """Trains one architecture with one framework. Call `build` first, then `load` for each split, then the others.
 
-    docs/adapter_template.py is a template to copy.
+    docs/your_own.md has a small one. Trainings of an adapter that is no ObservedAdapter are measured, not certified.
     """
 
     loop: str = "stock"
@@ -63,7 +65,6 @@ class Adapter(ABC):
         optimizer: Optimizer,
         device: str,
         dtype: str,
-        observed_batch: int | None = None,
     ) -> None:
         """Build the network.
 
@@ -72,8 +73,6 @@ class Adapter(ABC):
         optimizer: update rule and constants.
         device: "cpu" or "gpu".
         dtype: "float32" or "float64".
-        observed_batch: number of samples per step, for a training that calls `gradients` or `set_masks`; otherwise
-            None. If it is given, dropout uses the masks of `set_masks`, and is off before the first call.
 
         Raises DeviceError if the framework does not see the device (never fall back to another one), and ShapeError if
         the output or an array of a layer has another shape than in the architecture.
@@ -120,26 +119,6 @@ class Adapter(ABC):
         """
 
     @abstractmethod
-    def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
-        """Return the output of every layer for some samples of a split in arrays, by node, with "input" first.
-
-        Each output is (samples, *shape), with the shapes and the order of the architecture. The state does not change.
-
-        training: compute as in a training step: with batch statistics, the dropout masks that were set, and auxiliary
-            heads; needs a network built with `observed_batch`. Otherwise compute as in evaluation, without these.
-
-        Raises ShapeError if the output of a layer has another shape than in the architecture.
-        """
-
-    @abstractmethod
-    def gradients(self) -> Weights:
-        """Return the gradients of the last step's loss with respect to the trained arrays. Needs `observed_batch`."""
-
-    @abstractmethod
-    def set_masks(self, masks: Weights) -> None:
-        """Set the arrays by which the Dropout layers multiply in the next steps, by node: (observed_batch, *shape)."""
-
-    @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
         """Return everything that the next epoch depends on, weights and the optimizer's state, as plain arrays."""
 
@@ -155,15 +134,16 @@ class Adapter(ABC):
     def describe_device(self) -> dict[str, str]:
         """Return the device on which the arrays actually are: "kind" ("cpu" or "gpu") and "name"."""
 
-    @abstractmethod
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the libraries that train, by package."""
+    # --- optional: each has a default that fits most frameworks -----------------------------------------------------
 
-    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the libraries that train, by package: by default those that FRAMEWORKS names."""
+        packages = import_module(type(self).__module__).FRAMEWORKS[self.framework]["packages"]
+        return {package: version(package) for package in packages}
+
     def device_memory_mib(self) -> float | None:
         """Return the framework's peak GPU memory in MiB; None on the CPU or if the framework does not report it."""
-
-    # --- optional: each has a default that fits most frameworks -----------------------------------------------------
+        return None
 
     def compile(self, feed: EpochFeed) -> None:
         """Train one step of each batch size of `feed`, so that the framework compiles what training needs.
@@ -232,6 +212,47 @@ class Adapter(ABC):
         """Return whether an exception means that the host's or the device's memory ran out."""
         texts = self.out_of_memory_texts.get(type(error).__name__, ())
         return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
+
+
+class ObservedAdapter(Adapter):
+    """An adapter that shows what the parity certificate compares: layers' outputs, gradients, and dropout's masks."""
+
+    @abstractmethod
+    def build(
+        self,
+        *,
+        architecture: Architecture,
+        weights: Weights,
+        optimizer: Optimizer,
+        device: str,
+        dtype: str,
+        observed_batch: int | None = None,
+    ) -> None:
+        """See `Adapter.build`.
+
+        observed_batch: number of samples per step, for a training that calls `gradients` or `set_masks`; otherwise
+            None. If it is given, dropout uses the masks of `set_masks`, and is off before the first call.
+        """
+
+    @abstractmethod
+    def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
+        """Return the output of every layer for some samples of a split in arrays, by node, with "input" first.
+
+        Each output is (samples, *shape), with the shapes and the order of the architecture. The state does not change.
+
+        training: compute as in a training step: with batch statistics, the dropout masks that were set, and auxiliary
+            heads; needs a network built with `observed_batch`. Otherwise compute as in evaluation, without these.
+
+        Raises ShapeError if the output of a layer has another shape than in the architecture.
+        """
+
+    @abstractmethod
+    def gradients(self) -> Weights:
+        """Return the gradients of the last step's loss with respect to the trained arrays. Needs `observed_batch`."""
+
+    @abstractmethod
+    def set_masks(self, masks: Weights) -> None:
+        """Set the arrays by which the Dropout layers multiply in the next steps, by node: (observed_batch, *shape)."""
 
 
 def random_matrix(side: int, seed: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from trainmark.errors import DeviceError
 from trainmark.frameworks.adapter import (
-    Adapter,
+    ObservedAdapter,
     check_array,
     check_shape,
     evaluation_batch_size,
@@ -57,7 +57,7 @@ def create(framework: str, threads: int) -> "ChainerAdapter":
     return ChainerAdapter(framework, threads)
 
 
-class ChainerAdapter(Adapter):
+class ChainerAdapter(ObservedAdapter):
     """See `adapter.Adapter`."""
 
     out_of_memory_texts = OUT_OF_MEMORY
@@ -74,7 +74,7 @@ class ChainerAdapter(Adapter):
         dtype: str,
         observed_batch: int | None = None,
     ) -> None:
-        """See `adapter.Adapter.build`."""
+        """See `adapter.ObservedAdapter.build`."""
         if device == "gpu" and not (chainer.backends.cuda.available and _gpu_count()):
             raise DeviceError(f"chainer sees no GPU: CuPy is {_cupy_problem()}; install CuPy for this machine's CUDA")
         chainer.config.dtype = np.dtype(dtype)
@@ -191,7 +191,7 @@ class ChainerAdapter(Adapter):
         return {**self._counted, "updates": self._optimizer.t}
 
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
-        """See `adapter.Adapter.activations`."""
+        """See `adapter.ObservedAdapter.activations`."""
         inputs = self._splits[split][0][np.asarray(indices)]
         shapes = self._architecture.shapes()
         outputs = {"input": inputs}
@@ -204,11 +204,11 @@ class ChainerAdapter(Adapter):
         return outputs
 
     def gradients(self) -> Weights:
-        """See `adapter.Adapter.gradients`."""
+        """See `adapter.ObservedAdapter.gradients`."""
         return self._gradients
 
     def set_masks(self, masks: Weights) -> None:
-        """See `adapter.Adapter.set_masks`."""
+        """See `adapter.ObservedAdapter.set_masks`."""
         dtype = chainer.config.dtype
         self._network.masks = {name: self._device.send(mask.astype(dtype)) for name, mask in masks.items()}
 

@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from trainmark.errors import DeviceError
-from trainmark.frameworks.adapter import Adapter, check_array, evaluation_batch_size, random_matrix
+from trainmark.frameworks.adapter import ObservedAdapter, check_array, evaluation_batch_size, random_matrix
 from trainmark.frameworks.keras_layers import Heads, layer_outputs, to_channels_first, to_channels_last
 from trainmark.frameworks.keras_losses import CrossEntropy, StepLosses
 from trainmark.frameworks.keras_optimizers import create_optimizer, set_rates
@@ -233,7 +233,7 @@ def create(framework: str, threads: int) -> "KerasAdapter":
     return KerasAdapter(framework, threads)
 
 
-class KerasAdapter(Adapter):
+class KerasAdapter(ObservedAdapter):
     """See `adapter.Adapter`."""
 
     out_of_memory_texts = OUT_OF_MEMORY
@@ -257,7 +257,7 @@ class KerasAdapter(Adapter):
         dtype: str,
         observed_batch: int | None = None,
     ) -> None:
-        """See `adapter.Adapter.build`."""
+        """See `adapter.ObservedAdapter.build`."""
         if device == "gpu" and not self._backend.gpus(self._module):
             raise DeviceError(
                 f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}, and a driver that "
@@ -375,7 +375,7 @@ class KerasAdapter(Adapter):
         return {name: int(ops.convert_to_numpy(count)) for name, count in counts.items()}
 
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
-        """See `adapter.Adapter.activations`."""
+        """See `adapter.ObservedAdapter.activations`."""
         inputs = self._splits[split][0][np.asarray(indices)]
         nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
         all_outputs = keras.Model(self._outputs["input"], {node.name: self._outputs[node.name] for node in nodes})
@@ -386,7 +386,7 @@ class KerasAdapter(Adapter):
         return {name: to_channels_first(ops.convert_to_numpy(value)) for name, value in values.items()}
 
     def gradients(self) -> Weights:
-        """See `adapter.Adapter.gradients`."""
+        """See `adapter.ObservedAdapter.gradients`."""
         pairs = zip(self._model.trainable_variables, self._optimizer.last_gradients, strict=True)
         by_variable = {id(variable): ops.convert_to_numpy(gradient) for variable, gradient in pairs}
         return {
@@ -396,7 +396,7 @@ class KerasAdapter(Adapter):
         }
 
     def set_masks(self, masks: Weights) -> None:
-        """See `adapter.Adapter.set_masks`."""
+        """See `adapter.ObservedAdapter.set_masks`."""
         for name, mask in masks.items():
             layer = self._model.get_layer(name)
             layer.mask.assign(to_channels_last(mask).astype(keras.config.floatx()))

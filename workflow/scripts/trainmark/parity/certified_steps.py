@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainmark.errors import PrecisionError, ShapeError
-from trainmark.frameworks.adapter import Adapter
+from trainmark.errors import PrecisionError, ShapeError, UnobservedError
+from trainmark.frameworks.adapter import Adapter, ObservedAdapter
 from trainmark.networks.graph import Architecture
 from trainmark.parity.adapter_check import check_adapter
 from trainmark.parity.epoch_check import EpochTrace
@@ -133,14 +133,17 @@ def certified_step_count(architecture: Architecture) -> int:
 def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage] = STAGES) -> Trace:
     """Take the steps of each stage, train the whole epochs, check the adapter, and return what it showed.
 
-    A layer with another output shape, 16-bit numbers and out of memory do not raise; they end the trace and are stored
-    as its `failure`. Raises DeviceError if the framework does not see the device or puts its arrays on another one.
+    An adapter that shows no gradients, a layer with another output shape, 16-bit numbers and out of memory do not
+    raise; they end the trace and are stored as its `failure`. Raises DeviceError if the framework does not see the
+    device or puts its arrays on another one.
     """
     stage_traces: dict[str, StageTrace] = {}
     epochs: EpochTrace | None = None
     checks: dict[str, str | None] = {}
     failure, name = None, ""
     try:
+        if not isinstance(adapter, ObservedAdapter):
+            raise UnobservedError(f"{adapter.framework} does not show its gradients")
         for name, stage, state in _prepared_stages(adapter, training, device, stages):
             stage_traces[name] = _trace_stage(adapter, training, stage, state)
         if training.epochs:
@@ -148,6 +151,8 @@ def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Ma
             epochs = train_epochs(adapter, training.epochs, device)
             name = "checks"
             checks = check_adapter(adapter, training.architecture, device)
+    except UnobservedError as error:
+        failure = Failure("unobserved", next(iter(stages)), None, str(error))
     except ShapeError as error:
         failure = Failure("shape", name, error.node, str(error))
     except PrecisionError as error:
@@ -172,7 +177,7 @@ def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Ma
 
 
 def _prepared_stages(
-    adapter: Adapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage]
+    adapter: ObservedAdapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage]
 ) -> Iterator[tuple[str, Stage, State]]:
     """Yield (name, stage, initial state) of each stage that applies, with the adapter in that state."""
     built, state = None, {}
@@ -189,7 +194,9 @@ def _prepared_stages(
         yield name, stage, adapter.state()
 
 
-def _build(adapter: Adapter, training: CertifiedTraining, device: str, dtype: str, optimizer: Optimizer) -> None:
+def _build(
+    adapter: ObservedAdapter, training: CertifiedTraining, device: str, dtype: str, optimizer: Optimizer
+) -> None:
     """Build the network and load its samples."""
     adapter.build(
         architecture=training.architecture,
@@ -206,7 +213,7 @@ def _build(adapter: Adapter, training: CertifiedTraining, device: str, dtype: st
         adapter.load(split=split, inputs=cast_inputs, labels=labels)
 
 
-def _trace_stage(adapter: Adapter, training: CertifiedTraining, stage: Stage, state: State) -> StageTrace:
+def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: State) -> StageTrace:
     optimizer = stage.optimizer or training.optimizer
     initial_weights = adapter.weights()
     epoch_losses, epoch_weights = np.zeros(0), None
@@ -249,7 +256,7 @@ def _trace_stage(adapter: Adapter, training: CertifiedTraining, stage: Stage, st
     )
 
 
-def _evaluate(adapter: Adapter, training: CertifiedTraining, stage: Stage) -> tuple[Sketches, np.ndarray]:
+def _evaluate(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage) -> tuple[Sketches, np.ndarray]:
     """Return (outputs of every node, output of the last one) for the test samples."""
     outputs = adapter.activations("test", np.arange(len(training.splits["test"][1])), training=False)
     output = training.architecture.output

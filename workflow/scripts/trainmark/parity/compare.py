@@ -31,7 +31,7 @@ PARITY_CLASSES = {"bitwise": 0.0, "rounding": 1e-9, "single": 1e-5, "different":
 """The classes from best to worst, each with the bound that differences stay below; float32 rounds by up to 6e-8."""
 
 NOT_CERTIFIED = "not certified"
-"""Stands for the class if a trainer ran out of memory or both diverged."""
+"""Stands for the class if a trainer ran out of memory or does not show its gradients, or if both diverged."""
 
 REFUSED = ("different", NOT_CERTIFIED)
 """Pairs of these classes are not ranked. A pair can also be refused for reasons other than its stages' differences."""
@@ -124,8 +124,8 @@ class Pair:
 def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     """Compare two trainers of this architecture.
 
-    If a trainer failed, its failure decides the class: another output shape or 16-bit numbers are `different`, out of
-    memory is NOT_CERTIFIED.
+    If a trainer failed, its failure decides the class: another output shape or 16-bit numbers are `different`; out of
+    memory, and an adapter that shows no gradients, are NOT_CERTIFIED.
     """
     names = first.trainer.name, second.trainer.name
     failures = [(trace.trainer.name, trace.failure) for trace in (first, second) if trace.failure]
@@ -402,14 +402,16 @@ class _Layers:
 
 
 def _worst_failure(failures: list[tuple[str, Failure]]) -> tuple[str, Failure]:
-    """Return the failure that decides the class: another shape or 16-bit numbers rather than out of memory."""
-    return min(failures, key=lambda named: named[1].kind == "out_of_memory")
+    """Return the failure that decides the class: another shape or 16-bit numbers rather than what shows nothing."""
+    return min(failures, key=lambda named: named[1].kind in ("out_of_memory", "unobserved"))
 
 
 def _failed_pair(names: tuple[str, str], trainer: str, failure: Failure, architecture: Architecture) -> Pair:
     if failure.kind == "out_of_memory":
         sentence = f"not certified: {trainer} ran out of memory ({failure.message})"
         return Pair(*names, NOT_CERTIFIED, {}, None, (), sentence)
+    if failure.kind == "unobserved":
+        return Pair(*names, NOT_CERTIFIED, {}, None, (), f"not certified: {failure.message}")
     if failure.kind == "precision":
         return Pair(*names, "different", {}, None, (), f"different: {failure.message}")
     op = next((node.op for node in architecture.nodes if node.name == failure.node), None)

@@ -77,7 +77,8 @@ class StageTrace:
 class Failure:
     """Why a trainer did not finish a stage.
 
-    kind: "shape": the output of `node` has another shape; "precision": an array holds 16-bit numbers; "out_of_memory".
+    kind: "shape": the output of `node` has another shape; "precision": an array holds 16-bit numbers; "out_of_memory";
+        "unobserved": its adapter shows no gradients.
     stage: a key of certified_steps.STAGES, "epochs" or "checks".
     node: name of the node for "shape"; otherwise None.
     message: the error, as a sentence.
