@@ -236,6 +236,21 @@ def test_an_added_framework_network_dataset_and_format_train(results, records):
     assert [pair["parity"] for pair in certificate["pairs"]] == ["rounding"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ruff check .",
+        "lint-imports --no-cache",
+        "python -m pytest -q -p no:cacheprovider tests/contract/contract_suite.py --framework numpy",
+    ],
+)
+def test_what_was_added_passes_style_imports_and_the_contract(results, command):
+    copy = results.parent
+    here = environment(PYTHONPATH=str(copy / "workflow/scripts"))
+    done = subprocess.run(command.split(), cwd=copy, env=here, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+
+
 def test_an_added_setting_is_in_the_log_the_record_and_the_report(results, records):
     assert [record["settings"]["experiment"]["remark"] for record in records] == ["seen in the log"] * 2
     log = results / "logs" / "train" / records[0]["run"]["id"]

@@ -19,8 +19,14 @@ the same arithmetic."""
 
 STOCK, TUNED = LOOPS
 
-_WRITTEN = r"(?P<framework>[a-z0-9-]+)-(?P<device>cpu|gpu)(?:-(?P<loop>tuned))?(?:-w(?P<workers>[0-9]+))?"
-_NAMED = r"(?P<framework>.+?)(?: (?P<loop>tuned))? on (?P<device>cpu|gpu)(?: with (?P<workers>[0-9]+) workers)?"
+_WRITTEN = (
+    r"(?P<framework>[a-z0-9-]+)-(?P<device>cpu|gpu)"
+    r"(?:-(?P<loop>tuned))?(?:-w(?P<workers>[0-9]+))?"
+)
+_NAMED = (
+    r"(?P<framework>.+?)(?: (?P<loop>tuned))? on (?P<device>cpu|gpu)"
+    r"(?: with (?P<workers>[0-9]+) workers)?"
+)
 
 PATTERN = re.sub(r"\?P<\w+>", "", _WRITTEN)
 """Regular expression of a written trainer, for a wildcard of Snakemake."""
