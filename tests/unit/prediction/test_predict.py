@@ -106,7 +106,7 @@ def test_a_run_is_found_by_its_record_and_by_its_folder(results, tmp_path):
         assert found.dataset_folder == tmp_path / "results" / "datasets" / "texts" / "prepared"
     assert find_run(file, tmp_path).dataset_folder == tmp_path
     model = read_run(file)
-    assert (model.framework, model.dtype, model.recipe, model.architecture) == (
+    assert (model.framework, model.dtype, model.training.recipe, model.training.architecture) == (
         "chainer", "float32", RECIPE, ARCHITECTURE,
     )  # fmt: skip
     assert model.class_names == CLASSES
@@ -287,7 +287,7 @@ def test_a_record_moved_away_from_its_dataset(results, tmp_path):
     file.parent.rename(apart)
     message = message_of(DataError, read_run, apart)
     assert message.endswith("the dataset of the run, does not exist; name its prepared folder with --dataset-folder")
-    assert read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").architecture == ARCHITECTURE
+    assert read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").training.architecture == ARCHITECTURE
 
 
 def test_a_framework_that_is_not_installed(results, monkeypatch):

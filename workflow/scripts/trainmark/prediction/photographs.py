@@ -12,10 +12,10 @@ from trainmark.datasets.images.parallel import chunks, in_order
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.frameworks.adapter import evaluation_batch_size
-from trainmark.prediction.predict import Model, Predictor, read_dataset, read_model
+from trainmark.prediction.predict import Model, Predictor, read_model, training_of
 from trainmark.prediction.trained_run import TrainedRun, photographs_in
 from trainmark.recipes import input_transform
-from trainmark.recipes.recipe import InputTransform, merged_input, seen_shape
+from trainmark.recipes.recipe import InputTransform
 
 MOST_AT_ONCE = 64
 """Maximum number of photographs that go through the network together; they take 12 MiB as they are stored."""
@@ -30,21 +30,20 @@ def read_photograph_model(run: TrainedRun) -> Model:
     Raises RecordError or DataError if the weights, the dataset or its mean image are not those of the record, or if the
     run was trained on images of another size than decoded photographs have.
     """
-    manifest = read_dataset(run)
-    shape = tuple(manifest["sample_shape"])
+    training = training_of(run)
+    shape, transform = tuple(training.manifest["sample_shape"]), training.transform
     if shape != (3, STORED_SIDE, STORED_SIDE):
         raise DataError(
             f"{run.file} was trained on images of {' x '.join(map(str, shape))}, and photographs are decoded to "
             f"3 x {STORED_SIDE} x {STORED_SIDE}; choose a run that was trained on image files"
         )
-    transform = merged_input(run.recipe, run.record["settings"]["input"])
     assert transform is not None  # only recipes on texts have none
     mean, dtype = _mean_image(run, transform), run.record["settings"]["dtype"]
 
     def encode(images: Sequence[np.ndarray]) -> np.ndarray:
         return input_transform.apply(np.stack(images).transpose(0, 3, 1, 2), mean, transform, dtype)
 
-    return read_model(run, manifest, seen_shape(transform, shape), encode)
+    return read_model(run, training, encode)
 
 
 def _mean_image(run: TrainedRun, transform: InputTransform) -> np.ndarray | None:
@@ -80,7 +79,7 @@ def label_photographs(predictor: Predictor, paths: Sequence[Path], threads: int,
             else:
                 yield path, found
 
-    batch_size = min(MOST_AT_ONCE, evaluation_batch_size(predictor.model.architecture))
+    batch_size = min(MOST_AT_ONCE, evaluation_batch_size(predictor.model.training.architecture))
     for batch in chunks(readable(), batch_size):
         labels = predictor.labels([image for _, image in batch])
         out.writelines(f"{_written(path)}\t{label}\n" for (path, _), label in zip(batch, labels, strict=True))

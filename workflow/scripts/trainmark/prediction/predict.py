@@ -10,11 +10,10 @@ from trainmark.datasets import prepared
 from trainmark.errors import DataError
 from trainmark.frameworks.adapter import Adapter
 from trainmark.frameworks.registry import create_adapter
-from trainmark.networks.graph import Architecture
 from trainmark.prediction.trained_run import TrainedRun
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.outputs import probabilities
-from trainmark.recipes.recipe import Recipe
+from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.training.kept_weights import read_weights
 
 
@@ -23,23 +22,25 @@ class Model:
     """The network of a trained run, and what is needed to label with it.
 
     framework, dtype: as in the record of the run.
-    recipe, architecture: what it trained.
+    training: what it trained.
     weights: its trained weights.
-    class_names: by label.
     encode: turns texts or decoded photographs into network inputs, as in its training.
     """
 
     framework: str
     dtype: str
-    recipe: Recipe
-    architecture: Architecture
+    training: ResolvedTraining
     weights: Weights
-    class_names: list[str]
     encode: Callable[[Sequence[Any]], np.ndarray]
 
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes, by label."""
+        return list(self.training.manifest["class_names"])
 
-def read_dataset(run: TrainedRun) -> dict:
-    """Return the manifest of the prepared dataset that a run was trained on. Raises DataError if it is another one."""
+
+def training_of(run: TrainedRun) -> ResolvedTraining:
+    """Return the training of a run. Raises DataError if the prepared dataset is another one than it was trained on."""
     name, folder = run.record["dataset"]["name"], run.dataset_folder
     manifest = prepared.read_manifest(folder)
     if manifest["content_sha256"] != run.record["dataset"]["content_sha256"]:
@@ -47,20 +48,16 @@ def read_dataset(run: TrainedRun) -> dict:
             f"{folder} holds another dataset, or another version of {name}, than {run.file} was trained on; name "
             "the right one with --dataset-folder, or train the run again"
         )
-    return manifest
+    return ResolvedTraining(run.recipe, run.record["settings"]["experiment"], manifest)
 
 
-def read_model(
-    run: TrainedRun, manifest: dict, input_shape: tuple[int, ...], encode: Callable[[Sequence[Any]], np.ndarray]
-) -> Model:
+def read_model(run: TrainedRun, training: ResolvedTraining, encode: Callable[[Sequence[Any]], np.ndarray]) -> Model:
     """Read the trained weights of a run. Raises RecordError if they are not those of the record.
 
-    manifest: of the run's dataset. input_shape: shape of a network input. encode: see `Model`.
+    encode: see `Model`.
     """
-    architecture = run.recipe.architecture(input_shape, manifest["classes"])
-    weights = read_weights(run.file, run.record, architecture)
-    framework, dtype = run.record["run"]["framework"], run.record["settings"]["dtype"]
-    return Model(framework, dtype, run.recipe, architecture, weights, manifest["class_names"], encode)
+    weights = read_weights(run.file, run.record, training.architecture)
+    return Model(run.record["run"]["framework"], run.record["settings"]["dtype"], training, weights, encode)
 
 
 class Predictor:
@@ -75,9 +72,9 @@ class Predictor:
         self.model, self._top = model, top
         self._adapter: Adapter = create_adapter(model.framework, threads)
         self._adapter.build(
-            architecture=model.architecture,
+            architecture=model.training.architecture,
             weights=model.weights,
-            optimizer=model.recipe.optimizer,
+            optimizer=model.training.recipe.optimizer,
             device=device,
             dtype=model.dtype,
         )

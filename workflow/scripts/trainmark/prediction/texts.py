@@ -12,7 +12,7 @@ from trainmark.datasets import prepared
 from trainmark.datasets.images.parallel import chunks
 from trainmark.errors import DataError
 from trainmark.frameworks.adapter import evaluation_batch_size
-from trainmark.prediction.predict import Model, Predictor, read_dataset, read_model
+from trainmark.prediction.predict import Model, Predictor, read_model, training_of
 from trainmark.prediction.trained_run import TrainedRun
 
 MAX_TEXT_BYTES = 1 << 20
@@ -24,19 +24,19 @@ def read_text_model(run: TrainedRun) -> Model:
 
     Raises RecordError or DataError if the weights or the dataset are not those of the record.
     """
-    manifest = read_dataset(run)
+    training = training_of(run)
     vocabulary = prepared.read_vocabulary(run.dataset_folder)
     if vocabulary is None:
         raise DataError(
             f"{run.dataset_folder} has no vocabulary, because {run.record['dataset']['name']} comes as token ids; "
             "choose a run that was trained on raw reviews, such as imdb"
         )
-    (length,) = manifest["sample_shape"]
+    (length,) = training.input_shape
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         return np.stack([vocabulary.encode(text, length) for text in texts])
 
-    return read_model(run, manifest, (length,), encode)
+    return read_model(run, training, encode)
 
 
 def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:
@@ -75,7 +75,7 @@ def label_texts(predictor: Predictor, lines: BinaryIO, out: TextIO) -> None:
     """Write a line with classes and probabilities for each line of text; at once for each line typed at a terminal."""
     name = "standard input" if lines is sys.stdin.buffer else lines.name
     is_typed = os.isatty(lines.fileno())
-    batch_size = 1 if is_typed else evaluation_batch_size(predictor.model.architecture)
+    batch_size = 1 if is_typed else evaluation_batch_size(predictor.model.training.architecture)
     for answer in answers(predictor, texts_of(lines, name), batch_size):
         out.write(answer)
         if is_typed:

@@ -11,7 +11,8 @@ from trainmark.networks.layers import Layer, layers
 from trainmark.networks.ops import Node, Shape
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
-from trainmark.recipes.recipe import InputTransform, Recipe, seen_shape
+from trainmark.recipes.recipe import Recipe
+from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.records.record import read_record
 from trainmark.report.network_picture.boxes import boxes, format_input, format_shape, in_words
 from trainmark.report.network_picture.picture import Picture, picture
@@ -57,8 +58,8 @@ def models(runs: pd.DataFrame, folder: Path) -> dict[tuple[str, ...], Model]:
     for values, group in groups(runs[runs["framework"] != FRAMEWORK], GROUP):
         _, recipe, dataset = values
         manifest = read_manifest(folder / "datasets" / dataset / "prepared")
-        transform = read_record(folder / group["record"].iloc[0])["settings"]["input"]
-        seen = seen_shape(InputTransform(**transform) if transform else None, manifest["sample_shape"])
+        settings = read_record(folder / group["record"].iloc[0])["settings"]["experiment"]
+        seen = ResolvedTraining(RECIPES[recipe], settings, manifest).input_shape
         key = (recipe, seen, manifest["classes"])
         if key not in distinct:
             distinct[key] = model(RECIPES[recipe], key[1], key[2], f"model-{len(distinct) + 1}")
