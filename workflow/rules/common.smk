@@ -40,7 +40,7 @@ from trainmark.plan.products import TUNING_FILE
 from trainmark.plan.reruns import count_attempts
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, RUN_OPTIONS
 from trainmark.recipes import command as command_recipe
-from trainmark.trainer import DEVICES, PATTERN
+from trainmark.trainer import DEVICES
 
 
 def or_refuse(function, *arguments, **options):
@@ -99,7 +99,7 @@ wildcard_constraints:
     recipe="[a-z0-9-]+",
     framework="[a-z0-9-]+",
     device="|".join(DEVICES),
-    trainer=PATTERN,
+    trainer="|".join(map(str, CAMPAIGN.trainers_of_runs)) or "none",
     epochs="[0-9]+",
     repeat="[0-9]+",
 

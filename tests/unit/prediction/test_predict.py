@@ -287,7 +287,9 @@ def test_a_record_moved_away_from_its_dataset(results, tmp_path):
     file.parent.rename(apart)
     message = message_of(DataError, read_run, apart)
     assert message.endswith("the dataset of the run, does not exist; name its prepared folder with --dataset-folder")
-    assert read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").training.architecture == ARCHITECTURE
+    assert (
+        read_run(apart, tmp_path / "results" / "datasets" / "texts" / "prepared").training.architecture == ARCHITECTURE
+    )
 
 
 def test_a_framework_that_is_not_installed(results, monkeypatch):

@@ -60,6 +60,7 @@ SETTINGS = "argument --settings: found {}; allowed: a JSON object such as"
         (["--trainer", "keras-torch-cpu-tuned"], "the framework keras-torch has only the loop stock"),
         (["--trainer", "keras-cntk-cpu"], "found the framework keras-cntk; allowed: chainer, "),
         (["--trainer", "chainer"], "argument --trainer: found chainer; allowed: "),
+        (["--trainer", "chainer-cpu-w4"], "argument --trainer: found chainer-cpu-w4; allowed: no number of workers"),
         (["--recipe", "mnist-mlp-flux"], "--mean is needed: the recipe mnist-mlp-flux trains on images"),
         (["--settings", "seed"], SETTINGS.format("seed")),
         (["--settings", "[1]"], SETTINGS.format("[1]")),

@@ -28,9 +28,6 @@ _NAMED = (
     r"(?: with (?P<workers>[0-9]+) workers)?"
 )
 
-PATTERN = re.sub(r"\?P<\w+>", "", _WRITTEN)
-"""Regular expression of a written trainer, for a wildcard of Snakemake."""
-
 
 class Trainer(NamedTuple):
     """What trains a run. Runs are grouped and compared by it. As text, it is written as in paths: chainer-gpu-tuned."""

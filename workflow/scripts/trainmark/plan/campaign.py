@@ -91,6 +91,7 @@ class Campaign:
     missing: the reason why a run has no record, by run id. Such a run is in `order` but not in `runs`.
     attempts: the attempt number of each run that is past its first attempt, by run id (reruns.py).
     repeated: ids of the runs whose attempt number this call increased.
+    trainers_of_runs: the trainers of all runs, those of commands and of runs without a record among them.
     """
 
     def __init__(self, config: Mapping, catalogue: Mapping, missing: Mapping[str, str] | None = None) -> None:
@@ -107,6 +108,7 @@ class Campaign:
             for place, run in enumerate(run for run in trained if run.trainer.device == device)
         }
         self._turns = {run_id: turn for turn, run_id in enumerate(reversed(self.order), start=1)}
+        self.trainers_of_runs = list(dict.fromkeys(run.trainer for run in runs))
         self._trainers = certified_groups(self.runs)
         self._planned_trainers = certified_groups(runs)
         self._trainings = [run for run in self.runs if run.trainer.framework != FRAMEWORK]

@@ -32,9 +32,12 @@ def parse_settings(text: str) -> Settings:
 def parse_trainer(text: str) -> Trainer:
     """Parse the value of --trainer. Raises argparse.ArgumentTypeError if it is none."""
     try:
-        return Trainer.parse(text)
+        trainer = Trainer.parse(text)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    if trainer.workers != 1:
+        raise argparse.ArgumentTypeError(f"found {text}; allowed: no number of workers, since all runs have one so far")
+    return trainer
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
