@@ -1,15 +1,18 @@
 """The plan: what a workflow writes, and what its jobs read of it."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
 from trainmark.errors import DataError
 from trainmark.plan.plan_file import (
+    PLANNED_KEYS,
     experiment_of,
     plan_if_there,
     position_in_order,
     read_plan,
+    refuse_other_folders,
     removes_weights,
     write_plan,
     writes_weights,
@@ -48,6 +51,14 @@ def test_a_plan_that_can_not_be_read_is_a_reason_to_fail_for_who_needs_it(tmp_pa
 def test_a_plan_that_a_job_needs_and_that_is_missing_is_one_sentence(tmp_path):
     with pytest.raises(DataError, match=r"there is no plan .*plan\.json on .*need the same directory"):
         read_plan(tmp_path / "plan.json")
+
+
+def test_results_in_folders_of_another_version_are_refused(tmp_path):
+    for run_id, is_refused in [(RUN.id, False), ("e/r/digits/chainer/cpu/stock/epochs-2/repeat-3", True)]:
+        write_plan(tmp_path / "plan.json", dict.fromkeys(PLANNED_KEYS), [run_id], [run_id])
+        with pytest.raises(DataError, match="/cpu/stock/.*go on with that version") if is_refused else nullcontext():
+            refuse_other_folders(tmp_path / "plan.json")
+    refuse_other_folders(tmp_path / "none.json")
 
 
 def test_what_is_written_is_read(tmp_path):

@@ -66,7 +66,7 @@ def read_plan(path: Path) -> dict:
 def refuse_other_folders(path: Path) -> None:
     """Raise DataError if the plan is of a version of trainmark that kept its runs in other folders."""
     order = plan_if_there(path).get("order")
-    if order and str(order[0]).count("/") != RUN_FOLDER.count("/"):
+    if isinstance(order, list) and order and str(order[0]).count("/") != RUN_FOLDER.count("/"):
         raise DataError(
             f"{path.parent} holds the runs of another version of trainmark, in folders such as {order[0]}, where this "
             f"one has {RUN_FOLDER}; go on with that version, or move the folder {path.parent} away"

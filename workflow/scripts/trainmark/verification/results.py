@@ -21,7 +21,7 @@ from trainmark.plan.code_digests import digests
 from trainmark.plan.dependencies import command_code, training_code
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
-from trainmark.plan.plan_file import read_plan
+from trainmark.plan.plan_file import read_plan, refuse_other_folders
 from trainmark.plan.run import RUN_FOLDER
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
@@ -75,7 +75,7 @@ class Verified:
 
 
 def verify_results(folder: Path, data: bool) -> Verified:
-    """Check everything in a results folder. Raises DataError if it is not one.
+    """Check everything in a results folder. Raises DataError if it is not one, or one of other folders.
 
     data: also read the prepared arrays of the datasets, which may be large.
     """
@@ -88,6 +88,7 @@ def verify_results(folder: Path, data: bool) -> Verified:
             f"{path} is neither a file nor a folder, nor a link to one; delete it" for path in special
         ]
         return verified
+    refuse_other_folders(folder / "plan.json")
     plan = verified.check("plan", folder / "plan.json", _read_checked_plan, folder / "plan.json")
     records = _check_runs(verified, folder, plan)
     planned = plan["runs"] if plan else list(records)
