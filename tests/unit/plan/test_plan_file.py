@@ -56,7 +56,7 @@ def test_a_plan_that_a_job_needs_and_that_is_missing_is_one_sentence(tmp_path):
 def test_results_in_folders_of_another_version_are_refused(tmp_path):
     for run_id, is_refused in [(RUN.id, False), ("e/r/digits/chainer/cpu/stock/epochs-2/repeat-3", True)]:
         write_plan(tmp_path / "plan.json", dict.fromkeys(PLANNED_KEYS), [run_id], [run_id])
-        with pytest.raises(DataError, match="/cpu/stock/.*go on with that version") if is_refused else nullcontext():
+        with pytest.raises(DataError, match="go on with that version") if is_refused else nullcontext():
             refuse_other_folders(tmp_path / "plan.json")
     refuse_other_folders(tmp_path / "none.json")
 
