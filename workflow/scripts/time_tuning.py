@@ -45,7 +45,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
         # imported here because numpy makes its threads when it is imported
         from trainmark.datasets.prepared import read_manifest
         from trainmark.recipes.resolved import ResolvedTraining
-        from trainmark.training.tuning import Timed, time_tuning, training_of
+        from trainmark.training.tuning import Timed, time_tuning, train_function
         from trainmark.training.turns import Trainee
 
         started, begin, cpus = datetime.now(UTC), time.monotonic(), in_order_of_use(device_lock.cpus)
@@ -77,7 +77,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
             gpus.limit_threads(cpus[:threads])
             set_environment(trainer.framework, "tuned" if steps else "stock", steps or None)
             name = f"{trainer.framework} with {', '.join(steps) or 'the stock loop'}, {threads} threads"
-            return Trainee(name, training_of, timed, steps, threads)
+            return Trainee(name, train_function, timed, steps, threads)
 
         def announce(text: str) -> None:
             print_line(f"{title}: {text}", terminal)

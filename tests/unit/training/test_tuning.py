@@ -21,7 +21,7 @@ from trainmark.training.tuning import (
     Cost,
     Timed,
     time_tuning,
-    training_of,
+    train_function,
 )
 
 MANIFEST = {"kind": "images", "sample_shape": [1, 8, 8], "classes": 10, "samples": {"train": 250, "test": 8}}
@@ -166,7 +166,7 @@ def test_a_trainer_trains_the_parts_of_a_turn(timed, monkeypatch):
     assert one.training.batch_size == RECIPES["mnist-mlp-keras"].batch_size == 128
     assert one.training.feed(1, 1).steps == 2
     for steps in ([], ["slices", "checks"]):
-        train = training_of(one, steps, 1)
+        train = train_function(one, steps, 1)
         assert train(1, 1) > 0 and train(2, None) > 0
 
 

@@ -113,7 +113,7 @@ class Cost:
         return {"seconds": self.seconds, "runs_seconds": self.runs_seconds} if too_long else None
 
 
-def training_of(timed: Timed, steps: Sequence[str], threads: int) -> Train:
+def train_function(timed: Timed, steps: Sequence[str], threads: int) -> Train:
     """Return a function (number of epochs, steps of each or None for all) that trains and returns its seconds.
 
     steps: those of the tuning; none of them is the stock loop.
