@@ -30,7 +30,7 @@ DOCUMENTS = {
 }
 VALUES = (
     None, True, False, 0, 1, -1, 0.5, 1.0, 2.5, 10**400, "", "x", "NaN", "NaN\n", "Infinity", "-Infinity", "f" * 64,
-    "cpu", [], [0], [0, 1], [0, "x"], [0, 1, 2], {}, {"x": 1}, {"train": 1}, ...,
+    "cpu", "chainer-gpu", [], [0], [0, 1], [0, "x"], [0, 1, 2], {}, {"x": 1}, {"train": 1}, ...,
 )  # fmt: skip
 ANNOTATIONS = {"$schema", "$defs", "title", "description"}
 
@@ -92,3 +92,12 @@ def test_the_compiled_check_knows_every_keyword(schema_file):
     known = set(CodeGeneratorDraft07({})._json_keywords_to_function) | {"then", "else"}
     for schema in schemas(json.loads(schema_file.read_text())):
         assert set(schema) - ANNOTATIONS <= ({"$ref"} if "$ref" in schema else known)
+
+
+@pytest.mark.parametrize("written", ["chainer", "chainer-tpu", "keras-jax-cpu-fast"])
+def test_a_trainer_that_there_can_not_be_is_no_valid_document(written):
+    schema_file, document = DOCUMENTS["certificate"]
+    document = copy.deepcopy(document)
+    document["trainers"][0]["trainer"] = written
+    assert not json_schema._compiled(schema_file)(document)
+    assert json_schema.violation(document, schema_file) == f"trainers.0.trainer: '{written}' is not a 'trainer'"

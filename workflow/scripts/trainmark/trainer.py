@@ -81,6 +81,11 @@ def trainers_of(experiment: Mapping[str, Any]) -> list[Trainer]:
     return [Trainer(**dict(zip(KEYS.values(), parts, strict=True))) for parts in product(*lists)]
 
 
+def is_written(text: str) -> bool:
+    """Whether a trainer is written like this."""
+    return re.fullmatch(_WRITTEN, text) is not None
+
+
 @cache
 def _matched(pattern: str, text: str) -> Trainer:
     match = re.fullmatch(pattern, text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trainmark.errors import TrainmarkError
 from trainmark.files.seal import is_sealed, sealed
 from trainmark.files.whole import write_text
+from trainmark.trainer import is_written
 
 if TYPE_CHECKING:
     import jsonschema
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 MESSAGE_LENGTH = 200
 """Longest validation message shown, in characters: jsonschema may quote a whole document."""
 
+TRAINER = "trainer"
+"""The `format` of a text in a schema that is a written trainer."""
+
 
 @cache
 def _validator(schema_file: Path) -> "jsonschema.Draft202012Validator":
     import jsonschema  # here because a training starts without it
 
-    return jsonschema.Draft202012Validator(json.loads(schema_file.read_text()))
+    checker = jsonschema.FormatChecker(formats=())
+    checker.checks(TRAINER)(lambda value: not isinstance(value, str) or is_written(value))
+    return jsonschema.Draft202012Validator(json.loads(schema_file.read_text()), format_checker=checker)
 
 
 @cache
@@ -35,7 +41,8 @@ def _compiled(schema_file: Path) -> Callable[[object], bool]:
     import fastjsonschema
 
     schema = json.loads(schema_file.read_text())
-    check = fastjsonschema.compile(_without_references(schema, schema.get("$defs", {})), use_default=False)
+    whole = _without_references(schema, schema.get("$defs", {}))
+    check = fastjsonschema.compile(whole, formats={TRAINER: is_written}, use_default=False)
 
     def fits(document: object) -> bool:
         try:
