@@ -7,11 +7,13 @@ import numpy as np
 from trainmark.errors import ShapeError
 from trainmark.frameworks.adapter import ObservedAdapter
 from trainmark.networks.graph import chain
+from trainmark.parity import certified_steps
 from trainmark.parity.certified_steps import CertifiedTraining
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.update_rules import UPDATE_RULES
+from trainmark.trainer import Trainer
 
 ARCHITECTURE = chain(
     "fake",
@@ -46,6 +48,11 @@ def fake_training(**changes):
         "settings": {"seed": 1},
     }
     return CertifiedTraining(**values | changes)
+
+
+def trace(adapter, training, device="cpu", **options):
+    """The trace of a fake trainer."""
+    return certified_steps.trace(adapter, training, Trainer(adapter.framework, device), **options)
 
 
 def untouched(what, step, name, array):

@@ -90,7 +90,7 @@ def draw_samples(architecture, count, generator):
 def take_trace(recipe: str, trainer: Trainer, out: Path) -> None:
     """Trace a recipe in a trainer, in this process."""
     adapter = create_adapter(trainer.framework, THREADS, trainer.loop)
-    write_trace(trace(adapter, training_of(RECIPES[recipe]), trainer.device), out)
+    write_trace(trace(adapter, training_of(RECIPES[recipe]), trainer), out)
 
 
 Compared = tuple[Pair, set[str]]

@@ -18,6 +18,7 @@ from trainmark.parity.certified_steps import STAGES, CertifiedTraining, trace
 from trainmark.parity.trace import write_trace
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
+from trainmark.trainer import Trainer
 
 SAMPLES = 8
 
@@ -199,7 +200,7 @@ def take_traces(framework: str, folder: Path) -> None:
     for name in ("none", *NAMES):
         with FAULTS.get(name, (None, None, nothing))[2](adapter):
             training = TRAINING_FAULTS[name][2](true) if name in TRAINING_FAULTS else true
-            write_trace(trace(adapter, training, "cpu", stages), folder / f"{framework}-{name}.npz")
+            write_trace(trace(adapter, training, Trainer(framework, "cpu"), stages), folder / f"{framework}-{name}.npz")
 
 
 if __name__ == "__main__":

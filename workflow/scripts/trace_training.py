@@ -52,9 +52,8 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
             arguments.packed,
         )
         adapter = create_adapter(trainer.framework, len(device_lock.cpus), trainer.loop)
-        measured = trace(adapter, training, trainer.device)
-        settings = {**measured.settings, **depends_on}
-        write_trace(replace(measured, trainer=trainer, settings=settings), arguments.out)
+        measured = trace(adapter, training, trainer)
+        write_trace(replace(measured, settings={**measured.settings, **depends_on}), arguments.out)
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from fake_trainer import ARCHITECTURE, FakeAdapter, failing, fake_training, spoiling, untouched
+from fake_trainer import ARCHITECTURE, FakeAdapter, failing, fake_training, spoiling, trace, untouched
 
 from trainmark.errors import CertificateError
 from trainmark.files.seal import sealed
@@ -17,7 +17,6 @@ from trainmark.parity.certificate import (
     read_certificates,
     write_certificate,
 )
-from trainmark.parity.certified_steps import trace
 
 GROUP = {"experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "digits"}
 

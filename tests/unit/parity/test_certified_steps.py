@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_trainer import ARCHITECTURE, SHAPE_ERROR, FakeAdapter, failing, fake_training
+from fake_trainer import ARCHITECTURE, SHAPE_ERROR, FakeAdapter, failing, fake_training, trace
 
 from trainmark.errors import CertificateError, DeviceError
 from trainmark.networks.graph import chain
 from trainmark.parity.adapter_check import check_adapter
-from trainmark.parity.certified_steps import draw_masks, perturbed_weights, trace
+from trainmark.parity.certified_steps import draw_masks, perturbed_weights
 from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
 from trainmark.recipes.catalogue import RECIPES

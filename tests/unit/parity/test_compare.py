@@ -6,10 +6,20 @@ from itertools import count
 
 import numpy as np
 import pytest
-from fake_trainer import ARCHITECTURE, MOMENTUM, SHAPE_ERROR, FakeAdapter, failing, fake_training, spoiling, untouched
+from fake_trainer import (
+    ARCHITECTURE,
+    MOMENTUM,
+    SHAPE_ERROR,
+    FakeAdapter,
+    failing,
+    fake_training,
+    spoiling,
+    trace,
+    untouched,
+)
 
 from trainmark.frameworks.adapter import Adapter
-from trainmark.parity.certified_steps import STAGES, trace
+from trainmark.parity.certified_steps import STAGES
 from trainmark.parity.compare import Location, compare, find_divergence
 from trainmark.trainer import Trainer
 
@@ -396,7 +406,7 @@ def test_with_one_comparable_step_the_epoch_is_not_compared_and_the_sentence_say
 
 
 def test_without_a_perturbed_copy_all_steps_are_comparable_unless_the_other_trainer_has_one():
-    wild, lone = traced(chaotic(5, 1e9)), trace(FakeAdapter("c"), fake_training(), "cpu", {"steps": STAGES["steps"]})
+    wild, lone = traced(chaotic(5, 1e9)), trace(FakeAdapter("c"), fake_training(), stages={"steps": STAGES["steps"]})
     assert compare(lone, lone, ARCHITECTURE).stages["steps"]["steps"] == 10
     assert compare(lone, wild, ARCHITECTURE).stages["steps"]["steps"] == 4
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_trainer import ARCHITECTURE, FakeAdapter, fake_training, spoiling, untouched
+from fake_trainer import ARCHITECTURE, FakeAdapter, fake_training, spoiling, trace, untouched
 
 from trainmark.parity import whole_epochs
-from trainmark.parity.certified_steps import trace
 from trainmark.parity.compare import compare
 from trainmark.parity.epoch_check import (
     LOSSES,

@@ -130,8 +130,12 @@ def certified_step_count(architecture: Architecture) -> int:
     return LARGE_NETWORK_STEPS if is_large(architecture) else CERTIFIED_STEPS
 
 
-def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage] = STAGES) -> Trace:
+def trace(
+    adapter: Adapter, training: CertifiedTraining, trainer: Trainer, stages: Mapping[str, Stage] = STAGES
+) -> Trace:
     """Take the steps of each stage, train the whole epochs, check the adapter, and return what it showed.
+
+    adapter: that of the trainer.
 
     An adapter that shows no gradients, a layer with another output shape, 16-bit numbers and out of memory do not
     raise; they end the trace and are stored as its `failure`. Raises DeviceError if the framework does not see the
@@ -144,13 +148,13 @@ def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Ma
     try:
         if not isinstance(adapter, ObservedAdapter):
             raise UnobservedError(f"{adapter.framework} does not show its gradients")
-        for name, stage, state in _prepared_stages(adapter, training, device, stages):
+        for name, stage, state in _prepared_stages(adapter, training, trainer.device, stages):
             stage_traces[name] = _trace_stage(adapter, training, stage, state)
         if training.epochs:
             name = "epochs"
-            epochs = train_epochs(adapter, training.epochs, device)
+            epochs = train_epochs(adapter, training.epochs, trainer.device)
             name = "checks"
-            checks = check_adapter(adapter, training.architecture, device)
+            checks = check_adapter(adapter, training.architecture, trainer.device)
     except UnobservedError as error:
         failure = Failure("unobserved", next(iter(stages)), None, str(error))
     except ShapeError as error:
@@ -165,7 +169,7 @@ def trace(adapter: Adapter, training: CertifiedTraining, device: str, stages: Ma
     float32_ops = tuple(adapter.float32_ops)
     versions = adapter.versions()
     return Trace(
-        Trainer(adapter.framework, device, adapter.loop),
+        trainer,
         versions,
         stage_traces,
         epochs,
