@@ -28,6 +28,7 @@ def pytest_addoption(parser):
     """Options of the contract suite, which tests/contract/test_contract.py runs for each framework."""
     parser.addoption("--framework", default="chainer", help="framework for tests/contract/contract_suite.py")
     parser.addoption("--loop", default="stock", choices=("stock", "tuned"), help="its loop")
+    parser.addoption("--may-lack-layers", action="store_true", help="skip tests with layers that its adapter lacks")
     parser.addoption("--device", default="cpu", choices=("cpu", "gpu"), help="its device; gpu also for tests/gpu")
 
 
