@@ -52,14 +52,13 @@ def trained(record: dict) -> dict:
     return evaluated | {"run": run_of(record)} | {key: record[key] for key in ("dataset", "status", "counted")}
 
 
-def in_common(one, other):
-    """Two documents without the keys that only one of them has: another version's."""
+def shared(one, other):
+    """A document without the keys that another one lacks, which is of another version."""
     if isinstance(one, dict) and isinstance(other, dict):
-        pairs = {key: in_common(one[key], other[key]) for key in one.keys() & other.keys()}
-        return tuple({key: pair[side] for key, pair in pairs.items()} for side in (0, 1))
+        return {key: shared(one[key], other[key]) for key in one.keys() & other.keys()}
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return tuple(map(list, zip(*map(in_common, one, other), strict=True))) if one else (one, other)
-    return one, other
+        return list(map(shared, one, other))
+    return one
 
 
 def compare(before: Path, after: Path, other_version: bool = False) -> list[str]:
@@ -72,7 +71,7 @@ def compare(before: Path, after: Path, other_version: bool = False) -> list[str]
     for name, (path, record) in old.items():
         other_path, other_record = new[name]
         own, others = trained(record), trained(other_record)
-        own, others = in_common(own, others) if other_version else (own, others)
+        own, others = (shared(own, others), shared(others, own)) if other_version else (own, others)
         assert own == others, f"{name}: other curves"
         if record["weights"] != other_record["weights"]:  # versions of Python write different zip headers
             files = [file.with_name(record["weights"]["file"]) for file in (path, other_path)]

@@ -79,7 +79,7 @@ def test_a_run_with_wrong_counts_fails_with_a_sentence(tmp_path):
     assert process.returncode != 0
     assert "failed: the framework counted" in process.printed
     assert "updates instead of" in process.printed
-    assert not list(tmp_path.glob("results/runs/victim/mnist-mlp-flux/digits/chainer-cpu/**/record.json"))
+    assert not list(tmp_path.glob("results/runs/victim/mnist-mlp-flux/digits/chainer-*/**/record.json"))
 
 
 LATE = {

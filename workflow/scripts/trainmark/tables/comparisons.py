@@ -73,7 +73,7 @@ Certificates = Mapping[tuple[str, str, str], Mapping]
 def groups_to_certify(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
     """(experiment, recipe, dataset) of each group of runs that has at least two trainers."""
     columns = [*GROUP, *TRAINER, "epochs", "repeat"]
-    return list(certified_groups(Run.of(row) for row in rows_of(runs[columns])))
+    return list(certified_groups(Run.of(row) for row in rows_of(runs.drop_duplicates([*GROUP, *TRAINER])[columns])))
 
 
 def comparisons_table(
