@@ -117,10 +117,7 @@ def files_of(page):
 class Wildcards(dict):
     """Snakemake's: keys that are attributes as well."""
 
-    def __getattr__(self, name):
-        if name not in self:
-            raise AttributeError(name)
-        return self[name]
+    __getattr__ = dict.__getitem__
 
 
 def copy_of_repository(folder):

@@ -18,7 +18,7 @@ rule trace_training:
         code=CAMPAIGN.tracing_code,
         script=f"{SCRIPTS}/trace_training.py",
     log:
-        "results/logs/trace_training/{experiment}/{recipe}/{dataset}/{trainer}.log",
+        f"results/logs/trace_training/{OF_TRAINER}.log",
     priority: BEFORE_RUNS
     conda:
         framework_environment

@@ -38,7 +38,7 @@ from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_f
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FOLDER, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
 from trainmark.plan.products import TUNING_FILE
 from trainmark.plan.reruns import count_attempts
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, RUN_OPTIONS
+from trainmark.plan.run import CERTIFICATE_FILE, OF_TRAINER, RUN_FOLDER, RUN_OPTIONS
 from trainmark.recipes import command as command_recipe
 from trainmark.trainer import DEVICES
 

@@ -47,7 +47,7 @@ rule time_tuning:
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/time_tuning.py",
     log:
-        "results/logs/time_tuning/{experiment}/{recipe}/{dataset}/{trainer}.log",
+        f"results/logs/time_tuning/{OF_TRAINER}.log",
     priority: BEFORE_RUNS
     conda:
         framework_environment
@@ -114,7 +114,7 @@ rule evaluate_weights:
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/evaluate.py",
     log:
-        "results/logs/evaluate_weights/{experiment}/{recipe}/{dataset}/{trainer}.log",
+        f"results/logs/evaluate_weights/{OF_TRAINER}.log",
     conda:
         framework_environment
     container:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 from campaigns import GROUP, TRAINER, campaign_of, config_of
-from harness import Wildcards
 
 from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
@@ -50,10 +49,6 @@ class Job:
     @property
     def rule(self):
         return SimpleNamespace(name=self.name)
-
-    @property
-    def wildcards(self):
-        return Wildcards(self.wildcards_dict)
 
 
 def start(gpu_found=False, local=True, jobs=(), deployed=False, **changes):

@@ -1,11 +1,11 @@
 """Whether a file is what the config asks for is read in the file itself."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from campaigns import GROUP, campaign_of, wildcards
+from harness import Wildcards
 from records_for_tests import certificate_of, changed, record
 
 from trainmark.files.checksums import sha256_of
@@ -144,7 +144,7 @@ def test_a_changed_file_of_initial_weights_makes_runs_and_certificates_stale(tmp
             write(tmp_path / RECORD_FILE.format_map(CELL), made)
         assert campaign.stale_record(CELL, with_code=True) == ["initial weights"] * number
     assert campaign.initial_weights(wildcards(trainer="command-cpu")) == []
-    group = SimpleNamespace(**GROUP)
+    group = Wildcards(GROUP)
     assert (campaign.initial_weights(group), campaign_of().initial_weights(group)) == (["weights.npz"], [])
 
 

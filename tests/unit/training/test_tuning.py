@@ -2,11 +2,10 @@
 
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harness import REPOSITORY
+from harness import REPOSITORY, Wildcards
 
 from trainmark.config.load import load_config
 from trainmark.frameworks.registry import known_frameworks
@@ -31,8 +30,7 @@ def settings_of(**changes):
     """The settings of an experiment with defaults."""
     experiment = {"recipes": ["mnist-mlp-keras"], "frameworks": ["chainer"], "loops": ["tuned"], "devices": ["cpu"]}
     config, catalogue = load_config([], {"experiments": {"e": experiment | changes}})
-    wildcards = SimpleNamespace(experiment="e", recipe="mnist-mlp-keras", dataset="digits", trainer="chainer-cpu-tuned",
-                                epochs=1, repeat=1)  # fmt: skip
+    wildcards = Wildcards(experiment="e", recipe="mnist-mlp-keras", dataset="digits", trainer="chainer-cpu-tuned")
     return json.loads(Campaign(config, catalogue).settings(wildcards))
 
 

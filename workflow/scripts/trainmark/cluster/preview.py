@@ -5,7 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from trainmark.cluster.executor import PREVIEW_VARIABLE, submitted_rules
 from trainmark.cluster.jobs import FOLDER, RUNS, Job, submit_command, values_of
 from trainmark.cluster.site import check_sections, read_site, scheduler_of
 from trainmark.errors import ClusterError
-from trainmark.trainer import Trainer
+from trainmark.plan.run import trainer_in
 
 EXECUTOR = "snakemake_executor_plugin_cluster_generic"
 SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
@@ -44,7 +44,7 @@ class Preview(logging.Handler):
             os._exit(1)
 
     def _show(self, record: Any) -> None:
-        kind = (record.rule_name, _device(dict(record.wildcards)))
+        kind = (record.rule_name, _device(record))
         if kind in self._shown:
             return
         self._shown.add(kind)
@@ -59,9 +59,10 @@ class Preview(logging.Handler):
         print(f"{title}:\n  {shlex.join(command)}", flush=True)
 
 
-def _device(wildcards: Mapping[str, str]) -> str | None:
+def _device(record: Any) -> str | None:
     """The device of a job; None if it has none."""
-    return Trainer.parse(wildcards["trainer"]).device if "trainer" in wildcards else wildcards.get("device")
+    trainer = trainer_in(dict(record.wildcards))
+    return trainer.device if trainer else None
 
 
 def _job(record: Any, runs_per_job: int) -> Job:
@@ -69,7 +70,7 @@ def _job(record: Any, runs_per_job: int) -> Job:
     outputs = tuple(sorted(map(str, record.output or ())))
     rule, params = record.rule_name, {"rule": record.rule_name}
     if rule == "train" and runs_per_job > 1:
-        rule, params, outputs = f"{RUNS}{_device(dict(record.wildcards))}", {}, outputs * runs_per_job
+        rule, params, outputs = f"{RUNS}{_device(record)}", {}, outputs * runs_per_job
         resources["runtime"] *= runs_per_job
     return Job(rule, outputs, dict(record.wildcards), params, record.threads, resources)
 

@@ -40,7 +40,7 @@ class Adapter(ABC):
     """
 
     loop: str = "stock"
-    """The loop that the adapter trains with (plan.run.LOOPS)."""
+    """The loop that the adapter trains with (trainer.LOOPS)."""
 
     out_of_memory_texts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """The framework's out-of-memory exceptions: for each class name, texts of which the message must contain one."""

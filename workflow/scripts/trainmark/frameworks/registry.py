@@ -57,7 +57,7 @@ class Framework:
 
     @property
     def loops(self) -> tuple[str, ...]:
-        """The loops in which its adapter trains, see `plan.run.LOOPS`."""
+        """The loops in which its adapter trains, see `trainer.LOOPS`."""
         return ("stock", "tuned") if self.tuning else ("stock",)
 
     def modules(self, loop: str) -> list[str]:

@@ -40,7 +40,7 @@ from trainmark.plan.products import (
     products,
     tuning_files,
 )
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run, trainer_part
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run, trainer_in, trainer_part
 from trainmark.plan.staleness import (
     certificate_changes,
     record_changes,
@@ -62,10 +62,10 @@ Wildcards = Any
 
 
 def trainer_of(wildcards: Wildcards) -> Trainer:
-    """The trainer of a job. That of a check of a GPU has the usual loop."""
-    if hasattr(wildcards, "trainer"):
-        return Trainer.parse(str(wildcards.trainer))
-    return Trainer(wildcards.framework, wildcards.device)
+    """The trainer of a job that has one."""
+    trainer = trainer_in(wildcards)
+    assert trainer is not None
+    return trainer
 
 
 def once_per_trainer(method: Callable[[Any, Wildcards], Any]) -> Callable[[Any, Wildcards], Any]:
@@ -247,7 +247,8 @@ class Campaign:
 
     def initial_weights(self, wildcards: Wildcards) -> list[str]:
         """The file of weights that a run or a certificate starts from; an empty list for drawn weights and commands."""
-        of_command = hasattr(wildcards, "trainer") and trainer_of(wildcards).framework == FRAMEWORK
+        trainer = trainer_in(wildcards)
+        of_command = trainer is not None and trainer.framework == FRAMEWORK
         file = None if of_command else initial_weights_file(self.config["experiments"][wildcards.experiment])
         return [str(file)] if file else []
 

@@ -22,9 +22,8 @@ from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
 from trainmark.plan.environments import methods_of, where_to_add
 from trainmark.plan.products import CERTIFICATES, RECORD_FILE, TRAINING_RULES
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run, trainer_in
 from trainmark.records.sentences import run_sentence
-from trainmark.trainer import Trainer
 
 REFRESH_SECONDS = 1.0
 """Time between two updates of the bar. It is long because drawing takes CPU time from the runs being timed."""
@@ -84,8 +83,7 @@ class Job:
     def title(self) -> str:
         """A description of what the job does."""
         words: dict[str, Any] = dict(self.wildcards)
-        if "trainer" in words:
-            trainer = Trainer.parse(words["trainer"])
+        if trainer := trainer_in(self.wildcards):
             words |= trainer._asdict() | {"trainer": trainer.name}
         title = TITLES.get(self.rule, self.rule).format_map(words)
         return title.replace(" 1 epochs", " 1 epoch")

@@ -17,11 +17,12 @@ from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
-from trainmark.plan.campaign import Campaign, trainer_of
+from trainmark.plan.campaign import Campaign
 from trainmark.plan.code_digests import write_parsed
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
 from trainmark.plan.products import PLAN_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
+from trainmark.plan.run import trainer_in
 
 PAGE = f"{RESULTS}/report/index.html"
 
@@ -46,8 +47,7 @@ def start_workflow(
     """
     lock = hold_directory(Path.cwd())
     if local and not deployed:
-        of_trainers = (job.wildcards for job in jobs if {"trainer", "framework"} & job.wildcards_dict.keys())
-        frameworks = {trainer_of(wildcards).framework for wildcards in of_trainers}
+        frameworks = {trainer.framework for job in jobs if (trainer := trainer_in(job.wildcards_dict))}
         check_installed(name for name in campaign.frameworks if name in frameworks)
     devices = {name: experiment["devices"] for name, experiment in config["experiments"].items()}
     on_gpu = [name for name, of_experiment in devices.items() if "gpu" in of_experiment]

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trainmark.datasets.catalogue import SPLITS, kind_of, store_file
-from trainmark.plan.run import EVALUATION, RUN_FOLDER, Run
+from trainmark.plan.run import EVALUATION, OF_TRAINER, RUN_FOLDER, Run
 from trainmark.trainer import STOCK, Trainer
 
 RESULTS = "results"
 PLAN_FILE = "results/plan.json"
 RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
-TRACE_FILE = "results/traces/{experiment}/{recipe}/{dataset}/{trainer}.npz"
+TRACE_FILE = f"results/traces/{OF_TRAINER}.npz"
 TUNINGS = f"{RESULTS}/tuning"
-TUNING = "{experiment}/{recipe}/{dataset}/{trainer}.json"
+TUNING = f"{OF_TRAINER}.json"
 """Path of a timed tuning under TUNINGS. trainer: the tuned one."""
 TUNING_FILE = f"{TUNINGS}/{TUNING}"
 GPU_CHECK_FILE = "results/gpu_checks/{framework}/{device}.json"

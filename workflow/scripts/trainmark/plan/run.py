@@ -8,7 +8,11 @@ from typing import Any
 from trainmark.recipes.command import DATASET
 from trainmark.trainer import Trainer
 
-RUN_FOLDER = "{experiment}/{recipe}/{dataset}/{trainer}/epochs-{epochs}/repeat-{repeat}"
+OF_TRAINER = "{experiment}/{recipe}/{dataset}/{trainer}"
+"""Path of what there is for each trainer of a group: its runs, trace, timing and cross-evaluation, and their logs."""
+
+
+RUN_FOLDER = OF_TRAINER + "/epochs-{epochs}/repeat-{repeat}"
 """Folder of a run's record under results/runs; also the run's id."""
 
 
@@ -16,13 +20,24 @@ CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
 """Path of the parity certificate of a group under results/certificates."""
 
 
-EVALUATION = "{experiment}/{recipe}/{dataset}/{trainer}.json"
+EVALUATION = f"{OF_TRAINER}.json"
 """Path of a cross-evaluation under results/evaluations. trainer: the one that evaluates."""
 
 
 def group_title(recipe: str, dataset: str) -> str:
     """Return the title of a group: "mnist-mlp-keras on digits", or "train-py, a command"."""
     return f"{recipe}, a command" if dataset == DATASET else f"{recipe} on {dataset}"
+
+
+def trainer_in(wildcards: Any) -> Trainer | None:
+    """Return the trainer of a job, by its wildcards; None if it has none.
+
+    A check of a GPU has a framework and a device as wildcards.
+    """
+    if written := wildcards.get("trainer"):
+        return Trainer.parse(str(written))
+    framework = wildcards.get("framework")
+    return Trainer(framework, wildcards.get("device")) if framework else None
 
 
 @dataclass(frozen=True)
