@@ -123,14 +123,14 @@ def test_page_works_offline_and_escapes(page):
 def test_settings_are_listed_as_in_the_config_and_link_to_the_network(page):
     """A new setting is therefore in the report without further work; one that is null is left out.
 
-    Both experiments train the same network, which is shown once: with its picture and table, and above.
+    Both experiments train the same network, which is shown once: with its table, and above.
     """
     assert page.words.count("memory_limit_mib 600") == 1
     assert "memory_limit_mib None" not in page.words
     assert page.words.count("architecture mlp-32, 25,450 parameters") == 2
     assert page.figures.links.count("#model-1") == 2
     assert page.figures.ids.count("model-1") == 1
-    assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 3
+    assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 2
 
 
 def test_too_few_repeats_for_a_verdict_are_named(page):

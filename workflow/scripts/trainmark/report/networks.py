@@ -1,4 +1,4 @@
-"""The report's section on networks: their pictures, layers, and parameter counts compared with published ones."""
+"""The report's section on networks: their layers, and parameter counts compared with published ones."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,37 @@ from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.recipe import Recipe
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.records.record import read_record
-from trainmark.report.network_picture.boxes import boxes, format_input, format_shape, in_words
-from trainmark.report.network_picture.picture import Picture, picture
 from trainmark.tables.tables import GROUP, groups
 
 PREFIXES = ("", "k", "M", "G", "T")
 """SI prefixes of the powers of 1000."""
+
+WORDS = {
+    "Flatten": "flatten",
+    "Dense": "dense layer, {units} units",
+    "Conv2D": "convolution {size}x{size}, {filters} filters",
+    "Conv1D": "convolution over {size} positions, {filters} filters",
+    "Embedding": "embedding of {vocabulary} tokens, {units} values each",
+    "BatchNorm": "batch normalization, epsilon {epsilon:g}, decay {decay:g}",
+    "LRN": "local response normalization over {n} channels, k {k:g}, alpha {alpha:g}, beta {beta:g}",
+    "ReLU": "ReLU",
+    "Dropout": "dropout, rate {rate:g}",
+    "MaxPool2D": "max pooling {size}x{size}",
+    "AvgPool2D": "average pooling {size}x{size}",
+    "GlobalMaxPool1D": "max pooling over the whole length",
+    "Concat": "concatenation",
+    "Add": "sum",
+    "BinaryLogits": "the two logits 0 and z of one logit z",
+}
+"""A text for each op, with its attributes."""
+
+UNUSUAL = {
+    "stride": (1, ", stride {}"),
+    "padding": (0, ", padding {}"),
+    "ceil": (0, ", ceil mode"),
+    "bias": (1, ", no bias"),
+}
+"""Attributes that the text mentions only if their value is not this usual one, and the words for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +57,6 @@ class Model:
     published: a sentence that compares the recipe's parameter count with the published one.
     agrees: whether these two counts are equal.
     cost: floating-point operations of the forward pass, in words.
-    picture: its drawing.
     rows: for each layer its texts (name, op, output shape, parameters, FLOPs).
     totals: the sums of the last two columns.
     """
@@ -43,7 +67,6 @@ class Model:
     published: str
     agrees: bool
     cost: str
-    picture: Picture
     rows: tuple[tuple[str, ...], ...]
     totals: tuple[str, str]
 
@@ -75,13 +98,12 @@ def model(recipe: Recipe, input_shape: Shape, classes: int, anchor: str) -> Mode
     published, agrees = _published(recipe)
     return Model(
         anchor=anchor,
-        title=f"{recipe.name}: {architecture.name}, input {format_input(architecture)}, {classes:,} classes",
+        title=f"{recipe.name}: {architecture.name}, input {_input(architecture)}, {classes:,} classes",
         parameters=parameters,
         published=published,
         agrees=agrees,
         cost=_cost(rows),
-        picture=picture(boxes(architecture)),
-        rows=tuple(_row(row, previous) for row, previous in zip(rows, _previous_names(architecture), strict=True)),
+        rows=_rows(rows, architecture),
         totals=(f"{parameters:,}", f"{sum(row.flops for row in rows):,}"),
     )
 
@@ -111,16 +133,36 @@ def format_flops(count: int) -> str:
     return f"{digits} {PREFIXES[power]}FLOPs"
 
 
-def _previous_names(architecture: Architecture) -> list[str]:
-    return ["input", *(node.name for node in architecture.nodes[:-1])]
+def in_words(node: Node) -> str:
+    """The text of a layer: "convolution 7x7, 64 filters, stride 2, padding 3"."""
+    unusual = [
+        text.format(node.attributes[key])
+        for key, (usual, text) in UNUSUAL.items()
+        if node.attributes.get(key, usual) != usual
+    ]
+    return WORDS[node.op].format(**node.attributes) + "".join(unusual)
 
 
-def _row(layer: Layer, previous: str) -> tuple[str, ...]:
-    """A layer's texts for the table. Its inputs are named unless the layer of the previous row is the only one."""
-    node = layer.node
-    words = in_words(node) + _sources(node, previous) + (" (auxiliary head)" if layer.auxiliary else "")
-    return node.name, words, format_shape(layer.output_shape), f"{layer.parameters:,}", f"{layer.flops:,}"
+def _rows(rows: tuple[Layer, ...], architecture: Architecture) -> tuple[tuple[str, ...], ...]:
+    """The texts of each layer. Its inputs are named unless the layer of the previous row is the only one."""
+    weights = {name: f", loss x {weight:g}" for name, weight in architecture.auxiliary}
+
+    def texts(layer: Layer, previous: str) -> tuple[str, ...]:
+        node = layer.node
+        sources = "" if node.inputs == (previous,) else f", from {', '.join(node.inputs)}"
+        head = f" (auxiliary head{weights.get(node.name, '')})" if layer.auxiliary else ""
+        words = f"{in_words(node)}{sources}{head}"
+        return node.name, words, _shape(layer.output_shape), f"{layer.parameters:,}", f"{layer.flops:,}"
+
+    previous_names = ["input", *(row.node.name for row in rows)]
+    return tuple(map(texts, rows, previous_names))
 
 
-def _sources(node: Node, previous: str) -> str:
-    return "" if node.inputs == (previous,) else f", from {', '.join(node.inputs)}"
+def _shape(shape: Shape) -> str:
+    """Format a shape: "3 x 224 x 224"."""
+    return " x ".join(map(str, shape))
+
+
+def _input(architecture: Architecture) -> str:
+    """Format the input of a network: "3 x 224 x 224", "400 token ids"."""
+    return _shape(architecture.input_shape) + (" token ids" if architecture.takes_tokens else "")

@@ -20,7 +20,6 @@ from trainmark.report.cells import run_cell
 from trainmark.report.embedded import Embedded
 from trainmark.report.machines import machines
 from trainmark.report.methods import methods
-from trainmark.report.network_picture.layout import LINE_HEIGHT
 from trainmark.report.networks import models
 from trainmark.report.sections import sections
 from trainmark.tables.formatting import status_counts
@@ -91,7 +90,6 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
         "phase_headings": list(PHASE_METRICS.values()),
         "sections": shown,
         "models": list(dict.fromkeys(networks.values())),
-        "line_height": LINE_HEIGHT,
         "datasets": datasets,
         "machines": machines(runs),
         "calls": runs["calls"].nunique(),

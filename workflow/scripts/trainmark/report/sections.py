@@ -149,7 +149,7 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
     optimizer = dict(first["optimizer"])
     recipe = RECIPES[runs["recipe"].iloc[0]]
     settings = {
-        "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">picture and layers</a>').format(
+        "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">layers</a>').format(
             first["architecture"], first["parameters"], recipe.source, model.anchor
         ),
         "initial weights": _initial_weights(first),

@@ -1,1 +1,0 @@
-"""A network drawn: boxes, their layout, the picture as SVG."""
