@@ -4,7 +4,6 @@ import copy
 import json
 from contextlib import suppress
 from itertools import combinations
-from math import ceil
 from pathlib import Path
 
 from trainmark.files.seal import digest_of, sealed
@@ -14,6 +13,7 @@ from trainmark.parity import certificate
 from trainmark.plan.run import Run
 from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
+from trainmark.records.resolved import epoch_steps_of
 from trainmark.records.result import peak_shares, result
 from trainmark.records.step_losses import encode_step_losses
 from trainmark.tables.tables import GROUP, read_records, runs_table
@@ -35,24 +35,20 @@ OUT_OF_MEMORY = {
 }
 
 
-SETTINGS = {
-    "seed": 1,
-    "architecture": "mlp-32",
-    "parameters": 25450,
-    "dropout": False,
-    "initializer": "glorot_uniform",
+SETTINGS = {"seed": 1, "batch_size": "recipe", "input": {}, "memory_limit_mib": None}
+
+RECIPE = {
     "optimizer": {"rule": "adam", "learning_rate": 0.001},
+    "initializer": "glorot_uniform",
     "batch_size": 128,
-    "dtype": "float32",
     "input": {
         "scale": 1 / 255, "subtract_mean": True, "crop": None, "mean_window": "same", "random_crop": False,
         "random_flip": False,
     },
-    "experiment": {"seed": 1, "batch_size": "recipe", "input": {}, "memory_limit_mib": None},
 }  # fmt: skip
-
-RECIPE = {"optimizer": SETTINGS["optimizer"], "initializer": "glorot_uniform", "batch_size": 128}
 """What the recipe decided, as far as a record is held to it."""
+
+NETWORK = {"architecture": "mlp-32", "parameters": 25450, "dropout": False, "dtype": "float32"}
 
 
 SCORED_TEXTS = [
@@ -92,8 +88,8 @@ def streamed(record, waiting=0.0, top5_accuracy=0.9, evaluation_steps=None):
 
     waiting: share of each epoch that it waited for batches.
     """
-    steps = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
-    record["settings"]["experiment"]["evaluation_steps"] = evaluation_steps
+    steps = epoch_steps_of(record)
+    record["settings"]["evaluation_steps"] = evaluation_steps
     for entry in record["curves"]:
         entry["waiting_seconds"] = waiting * entry["seconds"]
         for evaluation in entry["evaluations"].values():
@@ -124,7 +120,7 @@ def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1)):
 def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, seconds=0.25, changes=None, **run):
     """A record of a run that is ok. Every epoch has this test loss and takes these seconds.
 
-    run: other parts of the run. changes: values by the path of keys to them, as in {"settings.dropout": True}.
+    run: other parts of the run. changes: values by the path of keys to them, as in {"network.dropout": True}.
     """
     curves = [curve(epoch, loss, seconds) for epoch in range(1, epochs + 1)]
     gpu = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024} if device == "gpu" else None
@@ -133,12 +129,13 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "run": run_of(framework, repeat, device, epochs, **run),
         "order": None,
         "settings": copy.deepcopy(SETTINGS),
+        "network": dict(NETWORK),
         "dataset": {
             "name": run.get("dataset", "digits"),
             "content_sha256": "0" * 64,
             "samples": {"train": 1438, "test": 360},
         },
-        "inputs": {"recipe": RECIPE},
+        "inputs": {"recipe": copy.deepcopy(RECIPE)},
         "status": "ok",
         "diverged": None,
         "out_of_memory": None,
@@ -167,12 +164,12 @@ def _counted(record):
     """A record with what follows from its settings and curves; not what a test set in it."""
     with suppress(LookupError, TypeError):  # of a record that is broken otherwise
         samples, epochs = record["dataset"]["samples"]["train"], len(record["curves"])
-        of_epoch = ceil(samples / record["settings"]["batch_size"])
+        of_epoch = epoch_steps_of(record)
         steps = epochs * of_epoch
         record["counted"] = {"samples": epochs * samples, "batches": steps, "updates": steps}
         for entry in record["curves"]:
             entry.setdefault("step_losses", encode_step_losses([float(entry["batch_loss"])] * of_epoch))
-        if record["settings"]["dropout"] and not record["initial_evaluation"]:
+        if record["network"]["dropout"] and not record["initial_evaluation"]:
             record["initial_evaluation"] = evaluated(2.25, 0.1)
     return record
 
@@ -200,7 +197,7 @@ def _times(epochs, seconds):
 
 def losing(*epochs):
     """Changes of a record: the losses of the first steps of its first epochs; those of the other steps are 0.5."""
-    sizes = [SETTINGS["batch_size"]] * 11 + [30]
+    sizes = [RECIPE["batch_size"]] * 11 + [30]
     changes = {}
     for place, first in enumerate(epochs):
         losses = [*first, *[0.5] * (len(sizes) - len(first))]
@@ -293,7 +290,7 @@ def with_peak(record, matrix_flops=2e11, sample_flops=10**6):
     return changed(record, {"peak": peak | peak_shares(record["curves"], record["dataset"]["samples"]["train"], peak)})
 
 
-def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS["experiment"], framework="a"):
+def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS, framework="a"):
     """A timed tuning without its digest: six turns of two epochs of 100 samples, in which the stock loop takes 8 s.
 
     ratios: of each step to those before it that were taken. taken: whether each step was; None: all.
@@ -309,7 +306,7 @@ def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS["ex
     return {
         "experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "digits",
         "trainer": str(Trainer(framework, "cpu", "tuned")),
-        "inputs": {"settings": dict(settings), "recipe": RECIPE, "dataset_sha256": "d" * 64, "code": "c" * 16},
+        "inputs": {"settings": dict(settings), "recipe": copy.deepcopy(RECIPE), "dataset_sha256": "d" * 64, "code": "c" * 16},
         "machine": {"host": "h", "cpu_model": "a CPU", "cpus": 2, "gpu": None, "packages_sha256": "e" * 64},
         "started": "2025-01-01T00:00:00+00:00", "wall_seconds": 60.5, "left_out": None,
         "turn": {"epochs": 2, "samples": 200}, "epoch_samples": 100, "steps": steps, "threads": threads,
@@ -357,12 +354,11 @@ def certificate_of(group, trainers, parities):
         "schema_version": certificate.SCHEMA_VERSION,
         **dict(zip(GROUP, group, strict=True)),
         "settings": {
-            "seed": 1, "architecture": "mlp-32", "parameters": 25450, "classes": 10, "initializer": "glorot_uniform",
-            "optimizer": {"rule": "adam", "learning_rate": 0.001}, "input_shape": [1, 28, 28],
+            "architecture": "mlp-32", "parameters": 25450, "classes": 10, "input_shape": [1, 28, 28],
             "trained_input_shape": [1, 28, 28], "dataset_sha256": "0" * 64, "steps": 10, "batch_size": 16,
             "evaluation_samples": 16, "epochs": {"batches": [15, 15], "samples": [1438, 1438], "batch_size": 100},
-            "initial_weights_sha256": None,
-            "experiment": {"seed": 1, "batch_size": "recipe", "input": {}}, "recipe": RECIPE,
+            "initial_weights_sha256": None, "recipe": copy.deepcopy(RECIPE),
+            "experiment": {key: SETTINGS[key] for key in ("seed", "batch_size", "input")},
         },
         "code": CODE_RECORD,
         "parity_classes": {"rounding": 1e-9},

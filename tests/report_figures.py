@@ -215,7 +215,7 @@ def _agreement(statistic, pairs):
     worst = [
         max(abs(a - b) / max(abs(a), abs(b)) for a, b in zip(first, second, strict=True)) for first, second in losses
     ]
-    if pairs[0][0]["settings"]["dropout"] and statistic in ("median", "largest"):
+    if pairs[0][0]["network"]["dropout"] and statistic in ("median", "largest"):
         return None
     longest = max(len(first["curves"]) for first, _ in pairs)
     paired = [pair for pair in pairs if len(pair[0]["curves"]) == longest]

@@ -93,7 +93,7 @@ def experiment():
         for device in ("cpu", "gpu"):
             measured = MEASURED if device == "gpu" else {}
             noise = 1 + repeat / 100
-            changes = measured | {"settings.experiment.memory_limit_mib": 600}
+            changes = measured | {"settings.memory_limit_mib": 600}
             yield record("a", repeat, device, seconds=noise, changes=changes)
             yield record("b", repeat, device, seconds=1.1 + repeat / 90, loss=0.4, changes=measured)
     yield diverged("a", 1, epochs=3)

@@ -121,7 +121,7 @@ def finish(folder: Path, runs: int) -> None:
             run.trainer.framework, run.repeat, run.trainer.device, run.epochs,
             experiment=run.experiment, recipe=run.recipe,
             changes={
-                "settings.experiment": json.loads(campaign.settings(wildcards)),
+                "settings": json.loads(campaign.settings(wildcards)),
                 "inputs.recipe": json.loads(campaign.recipe(wildcards)),
                 "provenance.code.sha256": campaign.training_code(wildcards),
             },

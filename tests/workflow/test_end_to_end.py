@@ -95,7 +95,7 @@ def test_a_run_that_exceeds_its_memory_limit_is_a_result(records):
     (record,) = (record for record in records.values() if record["run"]["experiment"] == "out-of-memory")
     assert record["status"] == "out_of_memory"
     where = record["out_of_memory"]
-    assert where["resident_mib"] > record["settings"]["experiment"]["memory_limit_mib"] == 40
+    assert where["resident_mib"] > record["settings"]["memory_limit_mib"] == 40
     assert where["message"] == f"{where['resident_mib']:.1f} MiB exceed the limit of 40 MiB"
     assert (where["phase"], where["epoch"], record["curves"]) == ("import", None, [])
 

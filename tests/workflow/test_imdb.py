@@ -17,6 +17,7 @@ from report_figures import check_figures
 from trainmark.files.checksums import sha256_of
 from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, hold_device
 from trainmark.records.record import read_record
+from trainmark.records.resolved import input_of
 
 pytestmark = pytest.mark.faults  # whole workflows: minutes that make test has not
 
@@ -56,8 +57,8 @@ def run_folder(folder, experiment="kept", epochs=12):
 
 def test_the_network_learns_the_reviews_and_scores_one_of_each_class(finished):
     record = read_record(run_folder(finished) / "record.json")
-    assert record["settings"]["input"] is None
-    assert record["settings"]["parameters"] == 350_751
+    assert input_of(record) is None
+    assert record["network"]["parameters"] == 350_751
     assert record["result"]["test_accuracy"] == 1
     negative, positive = record["scored_texts"]
     assert (negative["class_name"], negative["index"]) == ("negative", 0) and negative["probability"] < 0.5

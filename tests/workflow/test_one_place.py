@@ -228,7 +228,7 @@ def records(results):
 
 
 def test_an_added_framework_network_dataset_and_format_train(results, records):
-    assert records[0]["settings"]["parameters"] == 7850
+    assert records[0]["network"]["parameters"] == 7850
     losses = [list(step_losses(one["curves"][0])) for one in records]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert records[0]["result"]["test_accuracy"] > 0.5
@@ -252,7 +252,7 @@ def test_what_was_added_passes_style_imports_and_the_contract(results, command):
 
 
 def test_an_added_setting_is_in_the_log_the_record_and_the_report(results, records):
-    assert [record["settings"]["experiment"]["remark"] for record in records] == ["seen in the log"] * 2
+    assert [record["settings"]["remark"] for record in records] == ["seen in the log"] * 2
     log = results / "logs" / "train" / records[0]["run"]["id"]
     assert "seen in the log" in log.with_name("repeat-1.log").read_text()
     assert "<dt>remark</dt><dd>seen in the log</dd>" in (results / "report" / "index.html").read_text()

@@ -64,7 +64,7 @@ def test_imdb_cnn_learns_the_real_reviews_in_every_framework(tmp_path):
         folder = tmp_path / f"results/runs/imdb/imdb-cnn/imdb/{framework}-cpu/epochs-2/repeat-1"
         record = read_record(folder / "record.json")
         print(framework, json.dumps(record["result"]), json.dumps(record["scored_texts"]))
-        assert record["settings"]["parameters"] == 350_751
+        assert record["network"]["parameters"] == 350_751
         assert record["result"]["test_accuracy"] >= LEAST_ACCURACY
         negative, positive = record["scored_texts"]
         assert (negative["index"], positive["index"]) == (0, 12_500)

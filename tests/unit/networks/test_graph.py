@@ -116,7 +116,7 @@ def test_a_network_that_would_give_several_results_for_a_class_is_a_misfit():
     ],
 )
 def test_image_files_and_random_transforms_are_streamed(name, overrides, kind, streamed):
-    assert is_streamed(merged_input(RECIPES[name], overrides), kind) == streamed
+    assert is_streamed(merged_input(RECIPES[name].input, overrides), kind) == streamed
 
 
 def windows_with_a_remainder(architecture):
@@ -309,7 +309,7 @@ def test_misfit(sample_shape, crop, misfit):
 
 
 def test_merged_input_overrides_the_recipe_with_the_experiment():
-    merged = merged_input(RECIPES["mnist-mlp-keras"], {"crop": [24, 20], "mean_window": "top-left"})
+    merged = merged_input(RECIPES["mnist-mlp-keras"].input, {"crop": [24, 20], "mean_window": "top-left"})
     assert merged == InputTransform(scale=1 / 255, subtract_mean=False, crop=(24, 20), mean_window="top-left")
-    assert merged_input(RECIPES["mnist-mlp-keras"], {"crop": None}).crop is None
-    assert merged_input(RECIPES["mnist-mlp-keras"], {}) == RECIPES["mnist-mlp-keras"].input
+    assert merged_input(RECIPES["mnist-mlp-keras"].input, {"crop": None}).crop is None
+    assert merged_input(RECIPES["mnist-mlp-keras"].input, {}) == RECIPES["mnist-mlp-keras"].input

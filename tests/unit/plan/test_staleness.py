@@ -47,7 +47,7 @@ def asked_record(campaign, changes=None):
     return record(
         experiment="small",
         changes={
-            "settings.experiment": json.loads(campaign.settings(CELL)),
+            "settings": json.loads(campaign.settings(CELL)),
             "inputs.recipe": json.loads(campaign.recipe(CELL)),
             "provenance.code.sha256": campaign.training_code(CELL),
         }
@@ -59,15 +59,15 @@ def asked_record(campaign, changes=None):
     ("changes", "stale"),
     [
         ({}, []),
-        ({"settings.experiment.seed": 7}, ["settings"]),
+        ({"settings.seed": 7}, ["settings"]),
         ({"inputs.recipe.batch_size": 64}, ["recipe"]),
         ({"run.id": "small/other"}, ["another run"]),
         ({"dataset.content_sha256": "f" * 64}, ["dataset"]),
         ({"provenance.code.sha256": "0" * 16}, ["code"]),
-        ({"settings.experiment.seed": 7, "provenance.code.sha256": "0" * 16}, ["settings", "code"]),
+        ({"settings.seed": 7, "provenance.code.sha256": "0" * 16}, ["settings", "code"]),
         ({"inputs.initial_weights_sha256": "f" * 64}, ["initial weights"]),
         ({"inputs": ...}, ["format"]),  # of an earlier version
-        ({"settings": None}, ["format"]),
+        ({"settings": ...}, ["format"]),
     ],
 )
 def test_what_a_record_is_stale_of(campaign, tmp_path, changes, stale):

@@ -72,7 +72,7 @@ def results(tmp_path):
         np.save(mean, MEAN)
         found = record(framework, experiment="e", recipe=RECIPE.name, dataset="photos")
         found["dataset"] |= {"name": "photos", "content_sha256": manifest["content_sha256"]}
-        found["settings"]["experiment"]["input"] = asdict(TRANSFORM) | {"subtract_mean": subtract_mean}
+        found["settings"]["input"] = asdict(TRANSFORM) | {"subtract_mean": subtract_mean}
         found["inputs"]["mean_sha256"] = sha256_of(mean)
         file = tmp_path / "results" / "runs" / found["run"]["id"] / "record.json"
         file.parent.mkdir(parents=True)

@@ -15,7 +15,7 @@ KINDS = {
     "ok": record(),
     "nan": records_for_tests.diverged(),
     "resumed": record(changes={"sessions": [records_for_tests.session()] * 2, "resumes": 1}),
-    "on texts": record(changes={"settings.input": None, "scored_texts": records_for_tests.SCORED_TEXTS}),
+    "on texts": record(changes={"inputs.recipe.input": None, "scored_texts": records_for_tests.SCORED_TEXTS}),
     "without a score": record(
         changes={"scored_texts": records_for_tests.SCORED_TEXTS, "scored_texts.0.probability": "NaN"}
     ),
@@ -39,8 +39,8 @@ def test_round_trip(tmp_path, kind):
 
 def test_numbers_are_read_exactly_as_written(tmp_path):
     numbers = [0.1 + 0.2, 1e-300, 5e-324, 1.7976931348623157e308]
-    write_record(record(changes={"settings.experiment.numbers": numbers}), tmp_path / "r.json")
-    assert read_record(tmp_path / "r.json")["settings"]["experiment"]["numbers"] == numbers
+    write_record(record(changes={"settings.numbers": numbers}), tmp_path / "r.json")
+    assert read_record(tmp_path / "r.json")["settings"]["numbers"] == numbers
 
 
 @pytest.mark.parametrize(
@@ -68,26 +68,29 @@ WRONG = [
     ("run.epochs", 0, "run.epochs"),
     ("surprise", 1, "top level"),
     ("order", {"position": 0, "of": 3}, "order.position"),
-    ("settings.dtype", "float16", "settings.dtype"),
-    ("settings.experiment", [], "settings.experiment"),
+    ("network.dtype", "float16", "network.dtype"),
+    ("settings", [], "settings"),
+    ("settings.batch_size", ..., "settings"),
+    ("inputs.recipe.optimizer", ..., "inputs.recipe"),
+    ("network", None, "network"),
     ("dataset.content_sha256", "abc", "dataset.content_sha256"),
-    ("scored_texts", [records_for_tests.SCORED_TEXTS[0] | {"probability": 1.5}], "scored_texts.0.probability"),
-    ("scored_texts", [records_for_tests.SCORED_TEXTS[0] | {"probability": "Infinity"}], "scored_texts.0.probability"),
+    ("scored_texts", [records_for_tests.SCORED_TEXTS[0] | {"probability": 1.5}], "scored_texts[0].probability"),
+    ("scored_texts", [records_for_tests.SCORED_TEXTS[0] | {"probability": "Infinity"}], "scored_texts[0].probability"),
     ("weights", "weights.npz", "weights"),
     ("weights.file", "../weights.npz", "weights.file"),
     ("status", "fine", "status"),
     ("out_of_memory", {"phase": "warm_up"}, "out_of_memory"),
     ("out_of_memory", records_for_tests.OUT_OF_MEMORY | {"phase": "training"}, "out_of_memory.phase"),
-    ("curves.1.seconds", -0.5, "curves.1.seconds"),
-    ("curves.0.part", "training", "curves.0.part"),
-    ("curves.0.evaluations.test.accuracy", 1.5, "curves.0.evaluations.test.accuracy"),
-    ("curves.0.evaluations.val", {"loss": 1, "accuracy": 1, "top5_accuracy": None}, "curves.0.evaluations"),
-    ("curves.1.step_losses", [0.5], "curves.1.step_losses"),
+    ("curves.1.seconds", -0.5, "curves[1].seconds"),
+    ("curves.0.part", "training", "curves[0].part"),
+    ("curves.0.evaluations.test.accuracy", 1.5, "curves[0].evaluations.test.accuracy"),
+    ("curves.0.evaluations.val", {"loss": 1, "accuracy": 1, "top5_accuracy": None}, "curves[0].evaluations"),
+    ("curves.1.step_losses", [0.5], "curves[1].step_losses"),
     ("result.first_epoch_seconds", 1.0, "result"),
     ("phases_seconds.training", 1.0, "phases_seconds"),
     ("wall_seconds", "1", "wall_seconds"),
     ("sessions", [], "sessions"),
-    ("sessions.0.held_seconds", [1.0], "sessions.0.held_seconds"),
+    ("sessions.0.held_seconds", [1.0], "sessions[0].held_seconds"),
     ("energy.source", "a guess", "energy.source"),
     ("memory.peak_host_mib", None, "memory.peak_host_mib"),
     ("provenance.host", ..., "provenance"),
@@ -98,7 +101,7 @@ WRONG = [
 def test_a_record_that_does_not_fit_is_neither_written_nor_read(tmp_path, path, value, where):
     wrong = changed(path, value)
     file = tmp_path / "new" / "record.json"
-    begins = f"{file} is not a record of this version of trainmark: {where}: "
+    begins = f"{file} is not a record of this version of trainmark: {where} must "
     assert message_of(write_record, wrong, file).startswith(begins)
     assert not file.parent.exists(), "nothing is left behind"
     file.parent.mkdir()
@@ -111,7 +114,7 @@ def test_a_long_value_does_not_fill_the_screen(tmp_path):
     assert len(message) < 400 + len(str(tmp_path))
 
 
-@pytest.mark.parametrize("path", ["wall_seconds", "curves.0.batch_loss", "settings.optimizer.rho"])
+@pytest.mark.parametrize("path", ["wall_seconds", "curves.0.batch_loss", "inputs.recipe.optimizer.rho"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_number_that_json_can_not_hold_is_refused(tmp_path, path, value):
     """Python's json reads NaN and Infinity, which are not JSON."""
@@ -122,7 +125,7 @@ def test_a_number_that_json_can_not_hold_is_refused(tmp_path, path, value):
     file.write_text(json.dumps(wrong))
     on_read = message_of(read_record, file)
     assert on_read == on_write
-    if path == "settings.optimizer.rho":
+    if path == "inputs.recipe.optimizer.rho":
         assert on_write == (
             f"{file} is not a record of this version of trainmark: it holds NaN or Infinity as a number; delete it, "
             "and snakemake trains the run again"
@@ -141,7 +144,7 @@ def test_a_number_beyond_all_floats_in_a_file_is_refused(tmp_path):
     [
         (b'{"schema_version": 1', "{file} is not a JSON file: Expecting ',' delimiter: line 1 column 21 (char 20)"),
         (b"\xff\xfe\x00", "{file} is not a JSON file: 'utf-8' codec can't decode byte 0xff"),
-        (b"[]", "{file} is not a record of this version of trainmark: top level: "),
+        (b"[]", "{file} is not a record of this version of trainmark: top level must "),
         (b"[" * 100_000, "{file} is not a JSON file: "),
         (None, "{file}: there is no such record"),
         ("folder", "{file}: can't be read (Is a directory)"),
@@ -161,7 +164,7 @@ def test_the_schema_refuses_unknown_keys_and_lists_what_it_requires():
     schema, good = json.loads(SCHEMA_FILE.read_text()), record()
     assert schema["additionalProperties"] is False
     assert set(schema["required"]) == set(schema["properties"]) == set(good)
-    for part in ("run", "settings", "dataset", "result", "phases_seconds", "energy", "memory"):
+    for part in ("run", "network", "dataset", "result", "phases_seconds", "energy", "memory"):
         inner = schema["properties"][part]
         assert inner["additionalProperties"] is False
         assert set(inner["required"]) == set(inner["properties"]) == set(good[part])

@@ -196,9 +196,9 @@ def test_a_network_is_shown_once_and_another_crop_makes_another_network(tmp_path
         manifest = sealed({"kind": kind, "sample_shape": shape, "classes": classes})
         (prepared / "manifest.json").write_text(json.dumps(manifest))
     trained = {
-        ("e", "imagenet-nin", "photos"): {"settings.experiment.input.crop": [227, 227]},
-        ("f", "imagenet-nin", "photos"): {"settings.experiment.input.crop": [227, 227]},
-        ("g", "imagenet-nin", "photos"): {"settings.experiment.input.crop": [224, 240]},
+        ("e", "imagenet-nin", "photos"): {"settings.input.crop": [227, 227]},
+        ("f", "imagenet-nin", "photos"): {"settings.input.crop": [227, 227]},
+        ("g", "imagenet-nin", "photos"): {"settings.input.crop": [224, 240]},
         ("e", "mnist-mlp-flux", "digits"): {},
         ("e", "imdb-cnn", "imdb"): {},
     }

@@ -140,7 +140,7 @@ def test_too_few_repeats_for_a_verdict_are_named(page):
 
 def test_sample_reviews_have_a_table_of_scores(tmp_path):
     """Medians over repeats, traceable like every number; a missing score has its reason."""
-    on_texts = {"settings.input": None, "scored_texts": SCORED_TEXTS}
+    on_texts = {"inputs.recipe.input": None, "scored_texts": SCORED_TEXTS}
     scores = enumerate((0.75, 0.9, 0.8125), start=1)
     scored = [record("a", repeat, changes=on_texts | {"scored_texts.1.probability": score}) for repeat, score in scores]
     broken = diverged("b", 1, changes=on_texts | {"scored_texts.0.probability": "NaN"})
@@ -169,7 +169,7 @@ LOOP_HEADING = '<th scope="col">loop</th>'
 
 
 def test_both_loops_of_a_framework_are_told_apart_throughout_the_page(tmp_path):
-    target = {"settings.experiment.target_accuracy": 0.5}
+    target = {"settings.target_accuracy": 0.5}
     records = [record("a", repeat, loop=loop, changes=target) for repeat in range(1, 8) for loop in ("stock", "tuned")]
     both = Page(tmp_path, *records, diverged("a", 8, loop="tuned"))
     check_page(both)
@@ -192,7 +192,7 @@ def test_a_page_of_stock_loops_alone_has_no_column_for_them(page):
 def test_runs_that_waited_for_data_have_a_warning_a_mark_and_no_verdict(tmp_path):
     """What the loader did is a number like any other; inputs in memory have none."""
     settings = {
-        "settings.experiment.loader": {"iterator": "thread", "jobs": None, "store": "files"},
+        "settings.loader": {"iterator": "thread", "jobs": None, "store": "files"},
         "settings.input.random_crop": True, "settings.input.random_flip": True, "settings.input.crop": [24, 24],
     }  # fmt: skip
     waited = [
@@ -229,7 +229,7 @@ def slow_start(made):
 
 def test_further_questions_have_small_tables_whose_numbers_come_from_records(tmp_path):
     """With a target and dropout, also loss, accuracy and time to accuracy are compared."""
-    changes = {"settings.dropout": True, "settings.experiment.target_accuracy": 0.75}
+    changes = {"network.dropout": True, "settings.target_accuracy": 0.75}
     records = [
         record("a", i, epochs=4, seconds=0.5 + i / 100, loss=0.5 + i / 1000, changes=changes) for i in range(1, 8)
     ]

@@ -79,7 +79,7 @@ def test_if_there_are_many_they_are_those_of_the_largest_number(printed):
 
 
 def test_accuracies_have_verdicts_too_where_dropout_masks_differ(printed):
-    records = [record(name, repeat, changes={"settings.dropout": True}) for repeat in range(1, 7) for name in "ab"]
+    records = [record(name, repeat, changes={"network.dropout": True}) for repeat in range(1, 7) for name in "ab"]
     text = printed(*records)
     accuracy = text[text.index("Ratios of test accuracy") :]
     assert verdict_lines(accuracy)[0][-6:] == ["not", "distinguishable", "(equal", "in", "all", "pairs)"]

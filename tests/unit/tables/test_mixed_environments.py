@@ -68,7 +68,7 @@ def test_a_run_that_was_resumed_on_another_machine_is_named(runs_of):
 
 def cached(framework, repeat, hits, misses, **run):
     """A record of a run with a compilation cache."""
-    changes = {"compilation_cache": {"hits": hits, "misses": misses}, "settings.experiment.compilation_cache": True}
+    changes = {"compilation_cache": {"hits": hits, "misses": misses}, "settings.compilation_cache": True}
     return record(framework, repeat, changes=changes, **run)
 
 

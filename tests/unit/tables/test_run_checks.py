@@ -71,7 +71,7 @@ def test_with_dropout_the_evaluation_before_training_counts_instead_of_the_first
     def of(name, first_loss, initial_loss):
         evaluation = evaluated(initial_loss, 0.1)
         losses = losing([first_loss])
-        return record(name, changes={"settings.dropout": True, "initial_evaluation": evaluation} | losses)
+        return record(name, changes={"network.dropout": True, "initial_evaluation": evaluation} | losses)
 
     assert pairs(of("a", 2.3, 2.25), of("b", 2.4, 2.25)) == {}
     wrong = pairs(of("a", 2.3, 2.25), of("b", 2.4, 2.26))

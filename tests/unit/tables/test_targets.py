@@ -9,7 +9,7 @@ from trainmark.tables.statistics import trimmed_mean_and_deviation
 from trainmark.tables.tables import rows_of
 from trainmark.tables.targets import targets_table
 
-TARGET = {"settings.experiment.target_accuracy": 0.8}
+TARGET = {"settings.target_accuracy": 0.8}
 
 
 def with_curve(framework, repeat, accuracies, **changes):
@@ -107,7 +107,7 @@ def test_a_verdict_on_them_is_withheld_if_a_run_never_gets_there(runs_of):
 @pytest.mark.parametrize("dropout", [True, False])
 def test_losses_and_accuracies_get_a_verdict_where_dropout_masks_differ(runs_of, dropout):
     """Disturbed runs count here: they are slow, but no worse."""
-    changes = {"settings.dropout": dropout} | disturbed(foreign_seconds=1.0)
+    changes = {"network.dropout": dropout} | disturbed(foreign_seconds=1.0)
     records = [
         record(name, repeat, loss=loss + repeat / 100, changes=changes)
         for repeat in range(1, 8)

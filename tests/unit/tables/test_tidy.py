@@ -17,7 +17,7 @@ HOUR = {"wall_seconds": 3600.375, "phases_seconds.device_wait": 0.125, "phases_s
 
 def experiment():
     """Two frameworks on the CPU, one also on a GPU that first compiles for 5.5 s; a target; one run without memory."""
-    target = {"settings.experiment.target_accuracy": 0.7}
+    target = {"settings.target_accuracy": 0.7}
     for repeat in range(1, 7):
         noise = 1 + repeat / 50
         yield record("a", repeat, epochs=3, seconds=2.0, changes=target)

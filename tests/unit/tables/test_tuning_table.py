@@ -27,13 +27,13 @@ def test_without_tunings_the_table_has_its_columns():
 
 
 def test_a_tuning_must_be_of_its_path_and_of_the_settings_of_its_runs():
-    tuned = record("a", loop="tuned", changes={"settings.experiment.time_tuning": True})
-    tuning = timed_tuning(settings=tuned["settings"]["experiment"])
+    tuned = record("a", loop="tuned", changes={"settings.time_tuning": True})
+    tuning = timed_tuning(settings=tuned["settings"])
     check_tunings({FILE: tuning}, [tuned, record("a")])
     with pytest.raises(RecordError, match=r"was made for e/mnist-mlp-flux/digits/a-cpu-tuned\.json: it was copied"):
         check_tunings({FILE.replace("/a-", "/b-"): tuning}, [tuned])
-    other = timed_tuning(settings=tuned["settings"]["experiment"] | {"seed": 99})
+    other = timed_tuning(settings=tuned["settings"] | {"seed": 99})
     with pytest.raises(RecordError, match=r"other settings than the run .* \(seed: 99 and "):
         check_tunings({FILE: other}, [tuned])
     check_tunings({FILE: other}, [record("a")])  # the stock loop has nothing to do with it
-    check_tunings({FILE: tuning}, [record("a", loop="tuned", changes={"settings.experiment.time_tuning": False})])
+    check_tunings({FILE: tuning}, [record("a", loop="tuned", changes={"settings.time_tuning": False})])

@@ -23,6 +23,7 @@ from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import Optimizer
 from trainmark.records.record import read_record, write_record
+from trainmark.records.resolved import input_of, optimizer_of
 from trainmark.records.step_losses import step_losses
 from trainmark.trainer import Trainer
 from trainmark.training import peak as peak_module
@@ -201,8 +202,8 @@ def test_a_schedule_reaches_every_epoch(train):
     assert rates == pytest.approx([scaled, scaled, scaled / 10], rel=1e-14)
     assert adapter.built["optimizer"] == Optimizer("momentum_sgd", rates[0], (("momentum", 0.5),))
     assert adapter.compiled[0].rates == adapter.feeds[0].rates
-    assert record["settings"]["optimizer"] == {"rule": "momentum_sgd", "learning_rate": 0.01, "momentum": 0.5}
-    assert record["settings"]["experiment"]["learning_rate_schedule"] == schedule
+    assert optimizer_of(record) == {"rule": "momentum_sgd", "learning_rate": 0.01, "momentum": 0.5}
+    assert record["settings"]["learning_rate_schedule"] == schedule
 
 
 def test_one_epoch_is_all_warm_up(train):
@@ -273,8 +274,8 @@ def test_token_ids_are_used_as_stored(train):
     loaded = [call for call in adapter.calls if isinstance(call, tuple)]
     assert loaded == [(split, (SAMPLES, 400), np.int32) for split in ("train", "test")]
     assert type(adapter.ids) is np.ndarray and adapter.ids[0].tolist() == list(range(400))
-    used = [record["settings"][key] for key in ("input", "architecture", "parameters", "dropout")]
-    assert used == [None, "imdb-cnn", 350_751, True]
+    assert record["network"] == {"architecture": "imdb-cnn", "parameters": 350_751, "dropout": True, "dtype": "float32"}
+    assert input_of(record) is None
 
 
 def test_the_first_test_text_of_each_class_is_scored_in_the_last_evaluation(train):

@@ -163,7 +163,7 @@ def test_what_a_mac_or_an_earlier_config_adds_and_weights_removed_after_their_ev
     for path in [*folder.rglob("*")]:
         path.with_name(f"._{path.name}").write_bytes(b"\0\5\x16\7")
         path.with_name(".DS_Store").write_bytes(b"\0")
-    earlier = record("chainer", 3, changes={"settings.seed": 5, "settings.experiment.seed": 5, "weights": None})
+    earlier = record("chainer", 3, changes={"settings.seed": 5, "weights": None})
     write_json(folder / RUNS / "chainer-cpu/epochs-2/repeat-3/record.json", earlier)
     remove_weights(folder)
     found = verify_results(folder, data=True)
@@ -288,7 +288,7 @@ ATTACKS = {
     "a record over another, edited": (copy_and_remake, "say that one process trained both"),
     "a record deleted": (delete(f"{ONE}/record.json"), "missing record of a run in plan.json"),
     "another seed": (
-        edit({"settings.seed": 2, "settings.experiment.seed": 2}),
+        edit({"settings.seed": 2}),
         "was trained with seed: 2, but plan.json has seed: 1",
     ),
     "steps of a terminal": (edit({"run.id": "\x1b[2J\nfine"}), "is the record of another run"),

@@ -27,11 +27,6 @@ from trainmark.records.record import SCHEMA_VERSION
 from trainmark.records.result import command_result
 from trainmark.training.phases import PhaseTimes
 
-NOT_OF_COMMANDS = (
-    "architecture", "parameters", "dropout", "initializer", "optimizer", "batch_size", "dtype", "input",
-)  # fmt: skip
-"""Settings of a training that nobody knows of a command; null in its record."""
-
 LAST_LINE_CHARACTERS = 200
 
 CPU_SHARE = 1.05
@@ -71,7 +66,7 @@ class CommandRun:
         self._folder = job.folder.resolve()
         self._seed: int = settings["seed"] + run.repeat - 1
         self._run = run.values
-        self._settings = dict.fromkeys(NOT_OF_COMMANDS) | {"seed": settings["seed"], "experiment": dict(settings)}
+        self._settings = dict(settings)
         files = {file["path"]: file["sha256"] for file in command["files"]}
         self._dataset = {"name": run.dataset, "content_sha256": digest_of(files), "samples": {}}
         self._inputs = inputs_of(command, self._settings, self._dataset, None, None, job.code)
@@ -182,6 +177,7 @@ class CommandRun:
             "settings": self._settings,
             "dataset": self._dataset,
             "inputs": self._inputs,
+            "network": None,
             "status": "diverged" if diverged else "out_of_memory" if exceeded else "ok",
             "diverged": diverged,
             "out_of_memory": exceeded,

@@ -13,9 +13,9 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import (
     InputTransform,
     Recipe,
+    configured_batch_size,
     is_streamed,
     merged_input,
-    resolve_batch_size,
     seen_shape,
 )
 from trainmark.recipes.weights_file import initial_weights_file, why_unfit
@@ -77,7 +77,7 @@ def _loop_findings(name: str, experiment: Mapping) -> Iterator[Finding]:
 
 def _input_findings(name: str, experiment: Mapping, i: int) -> Iterator[Finding]:
     recipe, changes = RECIPES[experiment["recipes"][i]], experiment["input"]
-    transform = merged_input(recipe, changes)
+    transform = merged_input(recipe.input, changes)
     if transform is None and changes:
         yield (
             ("experiments", name, "input"),
@@ -95,7 +95,7 @@ def _stream_findings(
     name: str, experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """Find settings of streamed images in an experiment that streams none: they would have no effect."""
-    transforms = [merged_input(RECIPES[recipe], experiment["input"]) for recipe in experiment["recipes"]]
+    transforms = [merged_input(RECIPES[recipe].input, experiment["input"]) for recipe in experiment["recipes"]]
     kinds = [kind_of(dataset, catalogue) for dataset in experiment["datasets"]]
     if any(is_streamed(transform, kind) for transform, kind in product(transforms, kinds)):
         return
@@ -114,7 +114,7 @@ def _stream_findings(
 
 def _batch_size_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
     recipe, batch_size = RECIPES[experiment["recipes"][i]], experiment["batch_size"]
-    size = resolve_batch_size(recipe, batch_size) or 0
+    size = configured_batch_size(recipe.batch_size, batch_size) or 0
     for dataset in experiment["datasets"]:
         samples = catalogue[dataset].get("samples", {"train": size})["train"]
         if size > samples:
@@ -129,7 +129,7 @@ def _batch_size_findings(name: str, experiment: Mapping, i: int, catalogue: Mapp
 def _initial_weights_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
     """Yield why runs can't start from the file of initial weights; none for a misfit that is reported elsewhere."""
     recipe, file = RECIPES[experiment["recipes"][i]], initial_weights_file(experiment)
-    transform = merged_input(recipe, experiment["input"])
+    transform = merged_input(recipe.input, experiment["input"])
     for dataset in experiment["datasets"]:
         if file is None or _misfit(recipe, transform, dataset, catalogue):
             continue
@@ -145,7 +145,7 @@ def _initial_weights_findings(name: str, experiment: Mapping, i: int, catalogue:
 
 def _misfit_findings(name: str, experiment: Mapping, i: int, catalogue: Mapping) -> Iterator[Finding]:
     recipe = RECIPES[experiment["recipes"][i]]
-    transform = merged_input(recipe, experiment["input"])
+    transform = merged_input(recipe.input, experiment["input"])
     for dataset in experiment["datasets"]:
         can_crop = recipe.fits_cropped(sample_shape(dataset, catalogue))
         key = ("input", "crop") if "crop" in experiment["input"] and can_crop else ("recipes", i)

@@ -5,7 +5,7 @@ from typing import Any
 
 from trainmark.config.schema_check import Finding
 from trainmark.config.wording import format_value
-from trainmark.recipes.recipe import Recipe, merged_constants, resolve_batch_size
+from trainmark.recipes.recipe import Recipe, configured_batch_size, merged_constants
 from trainmark.recipes.schedules import REFERENCE_BATCH
 
 
@@ -33,7 +33,7 @@ def optimizer_findings(name: str, experiment: Mapping, recipe: Recipe) -> Iterat
             f"found {format_value(schedule)}, but the rule rmsprop_warmup has a schedule of its own; "
             "allowed: no learning_rate_schedule, or another rule",
         )
-    elif sentence := _without_effect(schedule, resolve_batch_size(recipe, experiment["batch_size"])):
+    elif sentence := _without_effect(schedule, configured_batch_size(recipe.batch_size, experiment["batch_size"])):
         yield (*path, "learning_rate_schedule", sentence[0]), sentence[1]
 
 

@@ -20,7 +20,7 @@ from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 

@@ -23,10 +23,7 @@ from trainmark.parity.whole_epochs import (
 from trainmark.recipes import input_transform
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 from trainmark.recipes.initial_weights import initial_weights_of
-from trainmark.recipes.recipe import (
-    DTYPE,
-    Recipe,
-)
+from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.stream import Batch, Stream
 from trainmark.recipes.weights_file import initial_weights_file
@@ -151,12 +148,9 @@ def certified_training(
     feeds = certified_feeds(resolved.samples, resolved.batch_size, seeds, limit, resolved.rates)
     epochs = _certified_epochs(resolved, feeds, _spread(tests, min(limit, MAX_TEST_SAMPLES)), inputs)
     description = {
-        "seed": settings["seed"],
         "architecture": architecture.name,
         "parameters": architecture.parameter_count(),
         "classes": manifest["classes"],
-        "initializer": recipe.initializer,
-        "optimizer": resolved.optimizer.as_dict(),
         "input_shape": list(architecture.input_shape),
         "trained_input_shape": list(resolved.input_shape),
         "dataset_sha256": manifest["content_sha256"],

@@ -32,7 +32,7 @@ def record_changes(path: Path, run_id: str, expected: Mapping, code: str | None)
 def _matches_of_record(record: Mapping, run_id: str, expected: Mapping, code: str | None) -> dict[str, bool]:
     return {
         "another run": record["run"]["id"] == run_id,
-        "settings": record["settings"]["experiment"] == expected["settings"],
+        "settings": record["settings"] == expected["settings"],
         "recipe": record["inputs"]["recipe"] == expected["recipe"],
         "dataset": _is_prepared(record["dataset"]["content_sha256"], expected["dataset"]),
         "initial weights": record["inputs"]["initial_weights_sha256"] == expected["initial_weights_sha256"],

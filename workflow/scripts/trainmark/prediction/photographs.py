@@ -38,7 +38,7 @@ def read_photograph_model(run: TrainedRun) -> Model:
             f"3 x {STORED_SIDE} x {STORED_SIDE}; choose a run that was trained on image files"
         )
     assert transform is not None  # only recipes on texts have none
-    mean, dtype = _mean_image(run, transform), run.record["settings"]["dtype"]
+    mean, dtype = _mean_image(run, transform), run.record["network"]["dtype"]
 
     def encode(images: Sequence[np.ndarray]) -> np.ndarray:
         return input_transform.apply(np.stack(images).transpose(0, 3, 1, 2), mean, transform, dtype)

@@ -48,7 +48,7 @@ def training_of(run: TrainedRun) -> ResolvedTraining:
             f"{folder} holds another dataset, or another version of {name}, than {run.file} was trained on; name "
             "the right one with --dataset-folder, or train the run again"
         )
-    return ResolvedTraining(run.recipe, run.record["settings"]["experiment"], manifest)
+    return ResolvedTraining(run.recipe, run.record["settings"], manifest)
 
 
 def read_model(run: TrainedRun, training: ResolvedTraining, encode: Callable[[Sequence[Any]], np.ndarray]) -> Model:
@@ -57,7 +57,7 @@ def read_model(run: TrainedRun, training: ResolvedTraining, encode: Callable[[Se
     encode: see `Model`.
     """
     weights = read_weights(run.file, run.record, training.architecture)
-    return Model(run.record["run"]["framework"], run.record["settings"]["dtype"], training, weights, encode)
+    return Model(run.record["run"]["framework"], run.record["network"]["dtype"], training, weights, encode)
 
 
 class Predictor:

@@ -175,11 +175,11 @@ def _sides(shape: Shape) -> str:
     return " x ".join(str(side) for side in shape)
 
 
-def merged_input(recipe: Recipe, overrides: dict) -> InputTransform | None:
-    """Return the recipe's input transform, changed by an experiment's `input` keys; None if it takes token ids."""
-    if recipe.input is None:
+def merged_input(of_recipe: InputTransform | None, overrides: Mapping) -> InputTransform | None:
+    """Return a recipe's input transform, changed by an experiment's `input` keys; None if it takes token ids."""
+    if of_recipe is None:
         return None
-    values = {**asdict(recipe.input), **overrides}
+    values = {**asdict(of_recipe), **overrides}
     values["crop"] = tuple(values["crop"]) if values["crop"] else None
     return InputTransform(**values)
 
@@ -213,10 +213,16 @@ def seen_shape(transform: InputTransform | None, sample_shape: Shape) -> Shape:
     return transform.output_shape(tuple(sample_shape)) if transform else tuple(sample_shape)
 
 
-def resolve_batch_size(recipe: Recipe, setting: str) -> int | None:
-    """Return the samples per step; None for the whole training set.
+def configured_batch_size(of_recipe: int | None, setting: str | int) -> int | None:
+    """Return the samples per step that a config asks for; None for the whole training set.
 
+    of_recipe: the recipe's.
     setting: `batch_size` of a config: "recipe", "full" or a number.
     """
-    sizes = {"recipe": recipe.batch_size, "full": None}
+    sizes = {"recipe": of_recipe, "full": None}
     return sizes[setting] if setting in sizes else int(setting)
+
+
+def resolved_batch_size(of_recipe: int | None, setting: str | int, samples: int) -> int:
+    """Return the samples of a step of a training on so many samples. The last step of an epoch may have fewer."""
+    return min(configured_batch_size(of_recipe, setting) or samples, samples)

@@ -17,7 +17,7 @@ from trainmark.recipes.recipe import (
     is_streamed,
     merged_input,
     merged_optimizer,
-    resolve_batch_size,
+    resolved_batch_size,
     seen_shape,
 )
 from trainmark.recipes.schedules import epoch_rates
@@ -43,12 +43,12 @@ class ResolvedTraining:
     @property
     def batch_size(self) -> int:
         """Samples of a step; the last step of an epoch may have fewer."""
-        return min(resolve_batch_size(self.recipe, self.settings["batch_size"]) or self.samples, self.samples)
+        return resolved_batch_size(self.recipe.batch_size, self.settings["batch_size"], self.samples)
 
     @cached_property
     def transform(self) -> InputTransform | None:
         """The transform of stored images; None if the network takes token ids."""
-        return merged_input(self.recipe, self.settings["input"])
+        return merged_input(self.recipe.input, self.settings["input"])
 
     @property
     def is_streamed(self) -> bool:

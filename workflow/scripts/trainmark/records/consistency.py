@@ -6,8 +6,8 @@ from math import ceil, inf, isclose, isfinite
 
 from trainmark.machine.disturbance import disturbance
 from trainmark.recipes.command import FRAMEWORK
-from trainmark.recipes.recipe import merged_constants
 from trainmark.records.inputs import has_valid_inputs
+from trainmark.records.resolved import batch_size_of, epoch_steps_of
 from trainmark.records.result import command_result, part_steps, peak_shares, result
 from trainmark.records.step_losses import step_losses
 
@@ -35,25 +35,8 @@ def _inputs(record: Mapping) -> Iterator[str]:
         yield f"its dataset is {record['dataset']['name']} in one place and {record['run']['dataset']} in another"
 
 
-def _settings(record: Mapping) -> Iterator[str]:
-    settings, inputs = record["settings"], record["inputs"]
-    experiment, recipe, samples = settings["experiment"], inputs["recipe"], record["dataset"]["samples"]
-    configured = experiment.get("batch_size")
-    size = {"recipe": recipe.get("batch_size"), "full": None}.get(configured, configured)
-    optimizer = merged_constants(recipe.get("optimizer", {}), experiment.get("optimizer", {}))
-    stated_twice = {
-        "seed": (settings["seed"], experiment.get("seed")),
-        "optimizer": (settings["optimizer"], optimizer),
-        "initializer": (settings["initializer"], recipe.get("initializer")),
-        "batch size": (settings["batch_size"], min(int(size or samples["train"]), samples["train"])),
-    }
-    for name, (first, second) in stated_twice.items():
-        if first != second:
-            yield f"its {name} is {first} in one place and {second} in another"
-
-
 def _compilation_cache(record: Mapping) -> Iterator[str]:
-    if record["compilation_cache"] and not record["settings"]["experiment"].get("compilation_cache"):
+    if record["compilation_cache"] and not record["settings"].get("compilation_cache"):
         yield "it counts programs of a compilation cache, but its settings have none"
 
 
@@ -134,8 +117,8 @@ def _evaluations(record: Mapping) -> Iterator[tuple[str, str, Mapping]]:
 def _step_evaluations(record: Mapping) -> Iterator[str]:
     """They follow from the setting: after every so many steps of each trained epoch, but not at its end."""
     curves, found = record["curves"], record["step_evaluations"]
-    every = record["settings"]["experiment"].get("evaluation_steps")
-    steps = _steps_of_epoch(record)
+    every = record["settings"].get("evaluation_steps")
+    steps = epoch_steps_of(record)
     epochs = len(curves) + (not _is_settled(record))  # memory may have run out within the next one
     within = range(every, steps, every) if every else ()
     expected = [(epoch, (epoch - 1) * steps + step) for epoch in range(1, epochs + 1) for step in within]
@@ -169,23 +152,23 @@ def _waiting(record: Mapping) -> Iterator[str]:
 
 def _steps(record: Mapping) -> Iterator[str]:
     samples, epochs = record["dataset"]["samples"]["train"], len(record["curves"])
-    batch_size = record["settings"]["batch_size"]
-    of_epoch, of_last = _steps_of_epoch(record), _steps_of_last_epoch(record)
+    batch_size = batch_size_of(record)
+    of_epoch, of_last = epoch_steps_of(record), _steps_of_last_epoch(record)
     steps = (epochs - 1) * of_epoch + of_last if epochs else 0
     trained = (epochs - 1) * samples + min(of_last * batch_size, samples) if epochs else 0
     counts = {"samples": trained, "batches": steps, "updates": steps}
     if record["counted"] != counts and _is_settled(record):
         yield f"its framework counted {record['counted']}, but its epochs have {counts}"
-    if record["settings"]["dropout"] != (record["initial_evaluation"] is not None) and epochs:
+    if record["network"]["dropout"] != (record["initial_evaluation"] is not None) and epochs:
         yield "it must have an evaluation before training if its network has dropout, and none otherwise"
 
 
 def _step_losses(record: Mapping) -> Iterator[str]:
     """Every step of an epoch has a loss, and their mean over the samples is the epoch's."""
-    samples, batch_size = record["dataset"]["samples"]["train"], record["settings"]["batch_size"]
+    samples, batch_size = record["dataset"]["samples"]["train"], batch_size_of(record)
     for entry in record["curves"]:
         losses, is_last = step_losses(entry), entry is record["curves"][-1]
-        expected = _steps_of_last_epoch(record) if is_last else _steps_of_epoch(record)
+        expected = _steps_of_last_epoch(record) if is_last else epoch_steps_of(record)
         if len(losses) != expected:
             yield f"it has {len(losses)} step losses in epoch {entry['epoch']}, but trained {expected} steps"
             continue
@@ -195,19 +178,13 @@ def _step_losses(record: Mapping) -> Iterator[str]:
             yield f"in epoch {entry['epoch']} its batch_loss is {entry['batch_loss']}, but its step losses give {mean}"
 
 
-def _steps_of_epoch(record: Mapping) -> int:
-    """Return the number of steps of a whole epoch."""
-    steps: int = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
-    return steps
-
-
 def _steps_of_last_epoch(record: Mapping) -> int:
     """Return the number of steps of the last epoch. A run that diverges ends its epoch with the part it is in."""
-    steps = _steps_of_epoch(record)
+    steps = epoch_steps_of(record)
     if record["status"] != "diverged":
         return steps
     is_streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
-    part = part_steps(record["settings"]["experiment"], is_streamed) or steps
+    part = part_steps(record["settings"], is_streamed) or steps
     step_in_epoch: int = record["diverged"]["step"] - (record["diverged"]["epoch"] - 1) * steps
     return min(ceil(step_in_epoch / part) * part, steps)
 
@@ -231,7 +208,7 @@ def _peak(record: Mapping) -> Iterator[str]:
         return
     stated_twice = {
         "threads": (peak["threads"], record["provenance"]["threads"]),
-        "dtype": (peak["dtype"], record["settings"]["dtype"]),
+        "dtype": (peak["dtype"], record["network"]["dtype"]),
     }
     for name, (first, second) in stated_twice.items():
         if first != second:
@@ -257,5 +234,5 @@ def _is_settled(record: Mapping) -> bool:
 
 OF_EVERY_RUN = (_inputs, _compilation_cache, _status, _epochs, _results, _phases, _machine)
 
-OF_TRAININGS = (_settings, _accuracies, _waiting, _step_evaluations, _steps, _step_losses, _peak)
+OF_TRAININGS = (_accuracies, _waiting, _step_evaluations, _steps, _step_losses, _peak)
 """Checks of what is known of trainings, but not of commands."""

@@ -81,7 +81,7 @@ def models(runs: pd.DataFrame, folder: Path) -> dict[tuple[str, ...], Model]:
     for values, group in groups(runs[runs["framework"] != FRAMEWORK], GROUP):
         _, recipe, dataset = values
         manifest = read_manifest(folder / "datasets" / dataset / "prepared")
-        settings = read_record(folder / group["record"].iloc[0])["settings"]["experiment"]
+        settings = read_record(folder / group["record"].iloc[0])["settings"]
         seen = ResolvedTraining(RECIPES[recipe], settings, manifest).input_shape
         key = (recipe, seen, manifest["classes"])
         if key not in distinct:

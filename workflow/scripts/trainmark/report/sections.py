@@ -9,7 +9,9 @@ from markupsafe import Markup
 from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, metrics_file
+from trainmark.recipes.recipe import InputTransform
 from trainmark.records.record import read_record
+from trainmark.records.resolved import batch_size_of, input_of, optimizer_of
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
 from trainmark.report.embedded import figures
 from trainmark.report.further import further_tables
@@ -145,24 +147,22 @@ def energy_gaps(runs: pd.DataFrame) -> list[str]:
 
 def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, object]:
     """The settings that all runs of a section share, for its table of settings. folder: the results folder."""
-    first = read_record(folder / runs["record"].iloc[0])["settings"]
-    optimizer = dict(first["optimizer"])
+    first = read_record(folder / runs["record"].iloc[0])
+    network, optimizer, configured = first["network"], optimizer_of(first), first["settings"]
     recipe = RECIPES[runs["recipe"].iloc[0]]
     settings = {
         "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">layers</a>').format(
-            first["architecture"], first["parameters"], recipe.source, model.anchor
+            network["architecture"], network["parameters"], recipe.source, model.anchor
         ),
         "initial weights": _initial_weights(first),
         "optimizer": f"{optimizer.pop('rule')}, " + ", ".join(f"{name} {value:g}" for name, value in optimizer.items()),
-        "batch size": f"{first['batch_size']} samples; their order is drawn by numpy and is the same in all frameworks",
-        "input": _input(first["input"]),
-        "arithmetic": first["dtype"],
-        "dropout": "each framework draws its own masks" if first["dropout"] else "none",
+        "batch size": f"{batch_size_of(first)} samples; numpy draws their order, which is the same in all frameworks",
+        "input": _input(input_of(first)),
+        "arithmetic": network["dtype"],
+        "dropout": "each framework draws its own masks" if network["dropout"] else "none",
     }
     return settings | {
-        key: _plain(value)
-        for key, value in first["experiment"].items()
-        if key not in IN_WORDS and value not in (None, {})
+        key: _plain(value) for key, value in configured.items() if key not in IN_WORDS and value not in (None, {})
     }
 
 
@@ -173,13 +173,13 @@ def _plain(value: object) -> object:
     return ", ".join(f"{key}: {part}" for key, part in value.items() if part is not None) or "defaults"
 
 
-def _initial_weights(settings: Mapping) -> str:
+def _initial_weights(record: Mapping) -> str:
     """Say where the weights before the first step come from."""
-    if file := settings["experiment"].get("initial_weights"):
+    if file := record["settings"].get("initial_weights"):
         return f"the trained weights in {file}, in every repeat"
     return (
-        f"kernels by {settings['initializer']}, other parameters as initialised by Chainer or Keras; drawn by numpy "
-        f"from the seed {settings['seed']} and the number of the repeat"
+        f"kernels by {record['inputs']['recipe']['initializer']}, other parameters as initialised by Chainer or Keras; "
+        f"drawn by numpy from the seed {record['settings']['seed']} and the number of the repeat"
     )
 
 
@@ -199,16 +199,16 @@ def _command_settings(runs: pd.DataFrame, folder: Path) -> dict[str, object]:
     return {key: value for key, value in words.items() if value != ""}
 
 
-def _input(transform: Mapping | None) -> str:
+def _input(transform: InputTransform | None) -> str:
     """The input transform in words."""
     if transform is None:
         return "token ids, as they are stored"
-    window = "random window (centred in evaluation)" if transform["random_crop"] else "centred window"
-    crop = "whole image" if transform["crop"] is None else f"{window} of {transform['crop']} pixels"
-    flip = ", mirrored at random" if transform["random_flip"] else ""
+    window = "random window (centred in evaluation)" if transform.random_crop else "centred window"
+    crop = "whole image" if transform.crop is None else f"{window} of {list(transform.crop)} pixels"
+    flip = ", mirrored at random" if transform.random_flip else ""
     mean = (
-        f"minus the mean image ({transform['mean_window']} window)"
-        if transform["subtract_mean"]
+        f"minus the mean image ({transform.mean_window} window)"
+        if transform.subtract_mean
         else "mean image not subtracted"
     )
-    return f"{crop}{flip}, {mean}, times {transform['scale']:.6g}"
+    return f"{crop}{flip}, {mean}, times {transform.scale:.6g}"

@@ -28,11 +28,10 @@ def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:
     rows = []
     for values, group in by_trainer(records.values()).items():
         for first, second in combinations(group, 2):
-            dropout = group[first][0]["settings"]["dropout"]
             paired = [] if first == FRAMEWORK else paired_runs(group[first], group[second])
             if paired:
                 names = dict(zip(GROUP, values, strict=True)) | {"first": first, "second": second}
-                rows.append(names | _agreement(paired, dropout))
+                rows.append(names | _agreement(paired, group[first][0]["network"]["dropout"]))
     columns = [*GROUP, "first", "second", "steps", "pairs", "median", "largest", "epochs", "ordered_epochs", "run_ids"]
     return pd.DataFrame(rows, columns=columns)
 

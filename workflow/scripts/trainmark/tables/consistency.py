@@ -19,8 +19,7 @@ GROUP = ("experiment", "recipe", "dataset")
 def _settings(record: Mapping) -> dict:
     """Return the settings of a run, without those that only runs in a tuned loop have."""
     of_tuned = keys_that_decide(["tuned"])
-    experiment = {key: value for key, value in record["settings"]["experiment"].items() if key not in of_tuned}
-    return {**record["settings"], "experiment": experiment}
+    return {key: value for key, value in record["settings"].items() if key not in of_tuned}
 
 
 SHARED: dict[str, Callable[[Mapping], Any]] = {
@@ -33,8 +32,6 @@ SHARED: dict[str, Callable[[Mapping], Any]] = {
 """Values that are equal in all records of one experiment, recipe and dataset, by their name in messages."""
 
 CERTIFIED: dict[str, Callable[[Mapping], Any]] = {
-    "optimizer": lambda record: record["settings"]["optimizer"],
-    "initializer": lambda record: record["settings"]["initializer"],
     "dataset_sha256": lambda record: record["dataset"]["content_sha256"],
     "initial_weights_sha256": lambda record: record["inputs"]["initial_weights_sha256"],
 }
@@ -93,10 +90,11 @@ def check_certificates(certificates: Mapping[tuple[str, str, str], Mapping], rec
         if group not in certificates:
             continue
         settings = certificates[group]["settings"]
-        trained_with = record["settings"]["experiment"]
-        pairs = {key: (settings[key], value(record)) for key, value in CERTIFIED.items()}
-        pairs |= {key: (value, trained_with.get(key)) for key, value in settings["experiment"].items()}
-        for key, (certified, trained) in pairs.items():
+        trained_with = record["settings"]
+        compared = [(key, settings[key], value(record)) for key, value in CERTIFIED.items()]
+        compared += [(key, settings["recipe"].get(key), value) for key, value in record["inputs"]["recipe"].items()]
+        compared += [(key, value, trained_with.get(key)) for key, value in settings["experiment"].items()]
+        for key, certified, trained in compared:
             if certified != trained:
                 raise CertificateError(
                     f"the certificate of {', '.join(group)} was made with the {key} {certified}, but the run "
@@ -141,7 +139,7 @@ def check_tunings(tunings: Mapping[str, Mapping], records: Iterable[Mapping]) ->
                 f"the timed tuning {file} was made for {own}: it was copied or moved; {_time_again(file)}"
             )
     for record in records:
-        file, trained_with = TUNING.format_map(vars(Run.of(record["run"]))), record["settings"]["experiment"]
+        file, trained_with = TUNING.format_map(vars(Run.of(record["run"]))), record["settings"]
         if record["run"]["loop"] == STOCK or file not in tunings or not trained_with.get("time_tuning"):
             continue  # a file beside runs without timing is one of an earlier config
         if (timed_with := tunings[file]["inputs"]["settings"]) != trained_with:

@@ -1,11 +1,11 @@
 """Makes the table of curves: what each run reached after each epoch, and when."""
 
 from collections.abc import Iterator, Mapping
-from math import ceil
 
 import pandas as pd
 
 from trainmark.records.record import decode_loss
+from trainmark.records.resolved import epoch_steps_of
 
 CURVE_COLUMNS = [
     "epochs_trained", "training_seconds", "seconds", "waiting_seconds", "batch_loss",
@@ -40,7 +40,7 @@ def reached_target(record: Mapping) -> dict:
     target_seconds, target_epochs: training time and epochs up to the first evaluation that reached it; None if none
         did.
     """
-    target = record["settings"]["experiment"].get("target_accuracy")
+    target = record["settings"].get("target_accuracy")
     reached = (row for row in _evaluations(record) if row.get("test_accuracy") is not None)
     first = next((row for row in reached if row["test_accuracy"] >= target), {}) if target else {}
     values = (target, first.get("training_seconds"), first.get("epochs_trained"))
@@ -70,10 +70,9 @@ def _epoch_rows(record: Mapping) -> Iterator[dict]:
 
 def _step_rows(record: Mapping) -> Iterator[dict]:
     for evaluation in record["step_evaluations"]:
-        steps = ceil(record["dataset"]["samples"]["train"] / record["settings"]["batch_size"])
         yield {
             "epoch": evaluation["epoch"],
             "part": WITHIN_EPOCH,
-            "epochs_trained": evaluation["step"] / steps,
+            "epochs_trained": evaluation["step"] / epoch_steps_of(record),
             "training_seconds": record["result"]["first_step_seconds"] + evaluation["training_seconds"],
         } | {f"test_{name}": decode_loss(evaluation[name]) for name in ("loss", "accuracy", "top5_accuracy")}

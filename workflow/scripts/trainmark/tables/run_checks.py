@@ -82,7 +82,7 @@ def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping 
         other = others.get((record["run"]["epochs"], record["run"]["repeat"]))
         losses = _initial_losses(record, other) if other else None
         if other and losses and (difference := scalar_difference(*losses)) > allowed:
-            what = "test losses before training" if record["settings"]["dropout"] else "first losses"
+            what = "test losses before training" if record["network"]["dropout"] else "first losses"
             return (
                 f"the {what} of the runs {record['run']['id']} and {other['run']['id']} differ by "
                 f"{difference:.1e}; equal trainings differ by {allowed:.0e} at most"

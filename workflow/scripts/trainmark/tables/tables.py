@@ -12,6 +12,7 @@ from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import Run
 from trainmark.records.record import PHASES, decode_loss, read_record
+from trainmark.records.resolved import batch_size_of
 from trainmark.tables.costs import costs_of
 from trainmark.tables.curves import TARGET_COLUMNS, reached_target
 from trainmark.tables.formatting import format_versions, number_ranges
@@ -103,7 +104,8 @@ def runs_table(
             **record["run"],
             **_status(record),
             **_measurements(record),
-            **{key: record["settings"][key] for key in ("parameters", "batch_size", "seed", "dropout")},
+            **_training(record),
+            "seed": record["settings"]["seed"],
             **_machine(record),
             **_disturbance(record),
             **waiting_of(record),
@@ -121,6 +123,13 @@ def runs_table(
     numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values(), *TARGET_COLUMNS], "float64")
     table = pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
     return with_machine_shares(table)
+
+
+def _training(record: Mapping) -> dict:
+    """Parameters, batch size and dropout; None for a command."""
+    network = record["network"]
+    values = network and (network["parameters"], batch_size_of(record), network["dropout"])
+    return dict(zip(("parameters", "batch_size", "dropout"), values or (None, None, None), strict=True))
 
 
 def _status(record: Mapping) -> dict:

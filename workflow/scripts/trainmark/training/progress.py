@@ -19,9 +19,7 @@ from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.outputs import Evaluation
-from trainmark.recipes.recipe import (
-    DTYPE,
-)
+from trainmark.recipes.recipe import DTYPE
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.inputs import inputs_of
@@ -102,7 +100,13 @@ class RunMeasurements:
         self.watch = Watch(job.device_lock.cpus, job.device_lock.gpu)
         self._job = job
         self._run = run.values
-        self._settings = self._settings_in_record()
+        self._settings = dict(resolved.settings)
+        self._network = {
+            "architecture": resolved.architecture.name,
+            "parameters": resolved.architecture.parameter_count(),
+            "dropout": resolved.architecture.has_dropout,
+            "dtype": DTYPE,
+        }
         self._class_names = manifest["class_names"]
         self._dataset = {
             "name": run.dataset,
@@ -117,21 +121,6 @@ class RunMeasurements:
             "gpu": nvml.describe(job.device_lock.gpu) if job.device_lock.gpu else None,
             "versions": {},
             "code": job.code,
-        }
-
-    def _settings_in_record(self) -> dict:
-        resolved, architecture = self._resolved, self._resolved.architecture
-        return {
-            "seed": resolved.settings["seed"],
-            "architecture": architecture.name,
-            "parameters": architecture.parameter_count(),
-            "dropout": architecture.has_dropout,
-            "initializer": resolved.recipe.initializer,
-            "optimizer": resolved.optimizer.as_dict(),
-            "batch_size": resolved.batch_size,
-            "dtype": DTYPE,
-            "input": resolved.transform and asdict(resolved.transform),
-            "experiment": dict(resolved.settings),
         }
 
     @property
@@ -320,6 +309,7 @@ class RunMeasurements:
             "settings": self._settings,
             "dataset": self._dataset,
             "inputs": self._inputs,
+            "network": self._network,
             "status": "diverged" if diverged else "out_of_memory" if out_of_memory else "ok",
             "diverged": diverged,
             "out_of_memory": out_of_memory,

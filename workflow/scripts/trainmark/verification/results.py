@@ -157,7 +157,7 @@ def _check_settings(path: Path, record: Mapping, plan: Mapping) -> None:
     if record["run"]["id"] not in plan["runs"]:
         return  # the record of an earlier config, which is in no table
     experiment = plan["config"]["experiments"][record["run"]["experiment"]]
-    for key, value in record["settings"]["experiment"].items():
+    for key, value in record["settings"].items():
         if experiment.get(key) != value:
             raise DataError(
                 f"{path} was trained with {key}: {value}, but plan.json has {key}: {experiment.get(key)}; {AGAIN}"
@@ -338,7 +338,7 @@ def _code_of_runs(records: Iterable[Mapping]) -> Iterator[str]:
     counts: Counter[str] = Counter()
     for record in records:
         run, provenance = record["run"], record["provenance"]
-        settings = ", ".join(f"{key}: {value}" for key, value in record["settings"]["experiment"].items())
+        settings = ", ".join(f"{key}: {value}" for key, value in record["settings"].items())
         starts = _training_code(run["recipe"], Trainer.of(run))
         code = f"{_code_in_words(starts, provenance['code'])}, {_commit(provenance)}"
         counts[f"experiment {run['experiment']} ({settings}), by {code}"] += 1
