@@ -306,7 +306,9 @@ def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS, fr
     return {
         "experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "digits",
         "trainer": str(Trainer(framework, "cpu", "tuned")),
-        "inputs": {"settings": dict(settings), "recipe": copy.deepcopy(RECIPE), "dataset_sha256": "d" * 64, "code": "c" * 16},
+        "inputs": {
+            "settings": dict(settings), "recipe": copy.deepcopy(RECIPE), "dataset_sha256": "d" * 64, "code": "c" * 16,
+        },
         "machine": {"host": "h", "cpu_model": "a CPU", "cpus": 2, "gpu": None, "packages_sha256": "e" * 64},
         "started": "2025-01-01T00:00:00+00:00", "wall_seconds": 60.5, "left_out": None,
         "turn": {"epochs": 2, "samples": 200}, "epoch_samples": 100, "steps": steps, "threads": threads,
