@@ -44,7 +44,11 @@ torch: $(VENV)/.installed ## add torch for the framework keras-torch: several GB
 	  "with a GPU, call snakemake --sdm conda, which gives keras-torch an environment of its own"; exit 1; }
 	@$(PIP) install --quiet --require-hashes -r requirements-torch.txt
 
-cluster: $(VENV)/.installed-cluster ## add what the profiles for Slurm, Grid Engine and TSUBAME need: seconds
+# A line of a .pth file is one more folder on Python's path: Snakemake looks there for its plug-ins.
+ADD_EXECUTOR = $(VENV)/bin/python -c 'import pathlib, sysconfig; \
+  pathlib.Path(sysconfig.get_path("purelib"), "trainmark.pth").write_text("$(CURDIR)/workflow/executor\n")'
+cluster: $(VENV)/.installed ## let Snakemake find the executor of the profiles for Slurm, Grid Engine and TSUBAME
+	@$(ADD_EXECUTOR)
 
 prepare: $(VENV)/.installed ## make the conda environments of a config ahead, for hosts without network (CONFIG=)
 	@$(RUN) snakemake --sdm conda --conda-create-envs-only --cores 1 $(if $(CONFIG),--configfile $(CONFIG))
@@ -192,7 +196,6 @@ lock: ## renew the pinned requirements from pyproject.toml (needs uv)
 	$(LOCK) pyproject.toml --extra cpu --build-constraints requirements-build.txt -o requirements.txt
 	$(LOCK) pyproject.toml --extra gpu --build-constraints requirements-build.txt -c requirements.txt -o requirements-gpu.txt
 	$(LOCK) --group torch -c requirements.txt -o requirements-torch.txt
-	$(LOCK) --group cluster -c requirements.txt -o requirements-cluster.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
 	@set -e; for name in $(ENVIRONMENTS); do \
@@ -214,10 +217,7 @@ $(VENV)/.installed: requirements-build.txt $(REQUIREMENTS)
 	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m compileall -q workflow/scripts
 	@touch $@
 
-$(VENV)/.installed-cluster: requirements-cluster.txt $(VENV)/.installed
-	@$(PIP) install --quiet --require-hashes -r requirements-cluster.txt
-	@touch $@
-
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	@$(PIP) install --quiet --require-hashes -r requirements-dev.txt -r requirements-cluster.txt
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.txt
+	@$(ADD_EXECUTOR)
 	@touch $@

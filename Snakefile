@@ -15,7 +15,7 @@ include: f"{RULES}/common.smk"
 if not workflow.overwrite_configfiles:
 
     # Files given with --configfile replace this one; the two are not merged.
-    configfile: DEFAULT_CONFIG
+    configfile: SESSION.default_config
 
 
 rule all:
@@ -37,12 +37,12 @@ include: f"{RULES}/report.smk"
 
 
 onstart:
-    start()
+    SESSION.start()
 
 
 onsuccess:
-    finish()
+    SESSION.finish()
 
 
 onerror:
-    fail()
+    SESSION.fail()

@@ -7,6 +7,7 @@ import csv
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,17 @@ quiet: [rules, progress, host, reason]
 nolock: true
 """
 
+MOON = """\
+MOON = replace(
+    SLURM,
+    title="Moon",
+    submit=("moonsub",),
+    options={"runtime": "--minutes {runtime}", "threads": "--cpus {threads}", "mem_mb": "--mib {mem_mb}", "more": RAW},
+    defaults={"jobname": "trainmark"},
+)
+
+SCHEDULERS = {"""
+
 EXTENSIONS = {
     "setting": {
         SCHEMA: ("      seed:\n        decides: training\n", SETTING),
@@ -144,6 +156,15 @@ EXTENSIONS = {
     "dataset": {"config/datasets.yaml": DATASET},
     "format": {f"{LIBRARY}/datasets/formats/larger_digits.py": FORMAT},
     "cluster": {"profiles/test-site/config.yaml": PROFILE},
+    "scheduler": {
+        f"{LIBRARY}/cluster/schedulers.py": (
+            '"tsubame": TSUBAME}',
+            '"tsubame": TSUBAME, "moon": MOON}',
+            "SCHEDULERS = {",
+            MOON,
+        ),
+        "profiles/moon/config.yaml": "executor: trainmark\ntrainmark-scheduler: moon\njobs: 9\ncores: 2\n",
+    },
     "figure": {f"{LIBRARY}/report/figures/curves.py": FIGURE},
     "column": {
         f"{LIBRARY}/tables/tables.py": ("COLUMNS = {\n", 'COLUMNS = {\n    "wall": ("wall time, s", "wall_seconds"),\n')
@@ -242,6 +263,7 @@ def test_an_added_framework_network_dataset_and_format_train(results, records):
         "ruff check .",
         "lint-imports --no-cache",
         "python -m pytest -q -p no:cacheprovider tests/contract/contract_suite.py --framework numpy --may-lack-layers",
+        "python -m pytest -q -p no:cacheprovider tests/unit/cluster",
     ],
 )
 def test_what_was_added_passes_style_imports_and_the_contract(results, command):
@@ -249,6 +271,20 @@ def test_what_was_added_passes_style_imports_and_the_contract(results, command):
     here = environment(PYTHONPATH=str(copy / "workflow/scripts"))
     done = subprocess.run(command.split(), cwd=copy, env=here, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+
+
+def test_an_added_scheduler_gets_the_jobs_and_its_site_file_is_checked(results):
+    copy = results.parent
+    command = [sys.executable, "workflow/scripts/validate.py", "--profile", "moon"]
+    shown = subprocess.run(command, cwd=copy, env=environment(), capture_output=True, text=True, check=False)
+    assert re.search(r"train on cpu:\n  moonsub --minutes 240 --cpus 2 --mib 4000 \S+job.sh", shown.stdout), (
+        shown.stderr
+    )
+    (copy / "config" / "site.yaml").write_text("options: {all: {queue: q}}\n")
+    refused = subprocess.run(command, cwd=copy, env=environment(), capture_output=True, text=True, check=False)
+    assert (
+        "Moon has no value queue" in refused.stderr and "any other option of moonsub goes into more" in refused.stderr
+    )
 
 
 def test_an_added_setting_is_in_the_log_the_record_and_the_report(results, records):

@@ -57,6 +57,4 @@ def test_a_profile_has_the_settings_of_the_default_one(profile):
         yaml.safe_load((REPOSITORY / "profiles" / name / "config.yaml").read_text()) for name in ("default", profile)
     )
     assert default.items() <= own.items()
-    assert own["executor"] == "cluster-generic"
-    for command in ("submit", "status"):
-        assert own[f"cluster-generic-{command}-cmd"] == f"python workflow/scripts/cluster.py {command} {profile}"
+    assert (own["executor"], own["trainmark-scheduler"]) == ("trainmark", profile)

@@ -6,7 +6,7 @@ rule trace_training:
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
-        packed=packed_images,
+        packed=SESSION.packed_images,
         weights=CAMPAIGN.initial_weights,
     output:
         trace=temp(TRACE_FILE),
@@ -21,14 +21,14 @@ rule trace_training:
         f"results/logs/trace_training/{OF_TRAINER}.log",
     priority: BEFORE_RUNS
     conda:
-        framework_environment
+        SESSION.framework_environment
     container:
-        framework_image
+        SESSION.framework_image
     threads: 2
     resources:
         mem_mb=8000,
         runtime=240,
-        gpu=gpus_of_job,
+        gpu=SESSION.gpus,
     shell:
         "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q}"
         " {params.mean} {params.packed} --trainer {wildcards.trainer}"
@@ -39,7 +39,7 @@ rule certify:
     """Compare the traces of all trainers of a group in pairs, and write the parity certificate."""
     input:
         traces=CAMPAIGN.traces,
-        stale=remake_if_stale(CAMPAIGN.stale_certificate, f"{products.CERTIFICATES}/{CERTIFICATE_FILE}"),
+        stale=SESSION.remake_if_stale(CAMPAIGN.stale_certificate, f"{products.CERTIFICATES}/{CERTIFICATE_FILE}"),
     output:
         certificate=f"{products.CERTIFICATES}/{CERTIFICATE_FILE}",
     params:
@@ -54,7 +54,7 @@ rule certify:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: image("report")
+        lambda wildcards: SESSION.image("report")
     threads: 1
     resources:
         mem_mb=4000,

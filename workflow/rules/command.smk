@@ -16,7 +16,7 @@ rule fetch_command:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: image("data")
+        lambda wildcards: SESSION.image("data")
     threads: 1
     resources:
         runtime=1440,
@@ -29,7 +29,7 @@ rule run_command:
     """Run a command once, read its epochs, and write its record."""
     input:
         sources=f"{products.COMMAND_FOLDER}/sources.json",
-        stale=remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
+        stale=SESSION.remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
     output:
         record=RECORD_FILE,
     params:
@@ -37,7 +37,7 @@ rule run_command:
         command=CAMPAIGN.recipe,
         settings=CAMPAIGN.settings,
         files=subpath(input.sources, parent=True),
-        image=command_image,
+        image=SESSION.command_image,
         code=CAMPAIGN.training_code,
         attempt=CAMPAIGN.attempt,
         plan=PLAN_FILE,
@@ -51,12 +51,12 @@ rule run_command:
     # Snakemake's own Python runs the script, because the environment of a command need not have the script's packages.
     # There is no `container`, because the script starts it.
     conda:
-        command_environment
+        SESSION.command_environment
     threads: 2
     resources:
         mem_mb=4000,
         runtime=240,
-        gpu=gpus_of_job,
+        gpu=SESSION.gpus,
     shell:
         '"$TRAINMARK_PYTHON" {params.script:q} {params.run}'
         " --command {params.command:q} --files-folder {params.files:q}/files {params.image}"

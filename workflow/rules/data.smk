@@ -17,7 +17,7 @@ rule download_dataset:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: image("data")
+        lambda wildcards: SESSION.image("data")
     threads: 1
     resources:
         runtime=1440,
@@ -46,7 +46,7 @@ rule prepare_dataset:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: image("data")
+        lambda wildcards: SESSION.image("data")
     threads: 4
     resources:
         mem_mb=4000,
@@ -74,7 +74,7 @@ rule pack_images:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: image("data")
+        lambda wildcards: SESSION.image("data")
     threads: 4
     resources:
         mem_mb=4000,
@@ -107,7 +107,7 @@ rule compute_mean_image:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: image("data")
+        lambda wildcards: SESSION.image("data")
     threads: 4
     resources:
         mem_mb=4000,

@@ -8,7 +8,7 @@ rule collect_records:
         certificates=CAMPAIGN.certificates,
         evaluations=CAMPAIGN.evaluations,
         tunings=CAMPAIGN.tunings,
-        stale=remake_if_stale(CAMPAIGN.stale_tables, TABLE_FILES[0]),
+        stale=SESSION.remake_if_stale(CAMPAIGN.stale_tables, TABLE_FILES[0]),
     output:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
@@ -34,7 +34,7 @@ rule collect_records:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: image("report")
+        lambda wildcards: SESSION.image("report")
     threads: 1
     resources:
         mem_mb=1000,
@@ -87,7 +87,7 @@ rule plot_figures:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: image("report")
+        lambda wildcards: SESSION.image("report")
     threads: 2
     resources:
         mem_mb=1000,
@@ -124,7 +124,7 @@ rule report:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: image("report")
+        lambda wildcards: SESSION.image("report")
     threads: 1
     resources:
         mem_mb=1000,
@@ -151,7 +151,7 @@ rule export_curves:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: image("report")
+        lambda wildcards: SESSION.image("report")
     threads: 1
     resources:
         mem_mb=1000,

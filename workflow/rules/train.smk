@@ -14,9 +14,9 @@ rule check_gpu:
         device="gpu",
     priority: BEFORE_RUNS + 1
     conda:
-        framework_environment
+        SESSION.framework_environment
     container:
-        framework_image
+        SESSION.framework_image
     threads: 2
     resources:
         mem_mb=4000,
@@ -32,10 +32,10 @@ rule time_tuning:
     input:
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
-        packed=packed_images,
+        packed=SESSION.packed_images,
         weights=CAMPAIGN.initial_weights,
         gpu=lambda wildcards: ancient(products.gpu_check(trainer_of(wildcards))),
-        stale=remake_if_stale(CAMPAIGN.stale_tuning, TUNING_FILE),
+        stale=SESSION.remake_if_stale(CAMPAIGN.stale_tuning, TUNING_FILE),
     output:
         tuning=TUNING_FILE,
     params:
@@ -50,14 +50,14 @@ rule time_tuning:
         f"results/logs/time_tuning/{OF_TRAINER}.log",
     priority: BEFORE_RUNS
     conda:
-        framework_environment
+        SESSION.framework_environment
     container:
-        framework_image
+        SESSION.framework_image
     threads: 2
     resources:
         mem_mb=8000,
         runtime=240,
-        gpu=gpus_of_job,
+        gpu=SESSION.gpus,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
@@ -68,7 +68,7 @@ rule time_tuning:
 rule train:
     """Train one run from a new model, or resume it from its checkpoint, and write its record."""
     input:
-        unpack(inputs_of_run),
+        unpack(by_wildcards(SESSION.inputs_of_run)),
     output:
         record=RECORD_FILE,
     params:
@@ -81,16 +81,16 @@ rule train:
         f"results/logs/train/{RUN_FOLDER}.log",
     priority: by_wildcards(CAMPAIGN.turn)
     group:
-        group_of_run
+        by_wildcards(SESSION.group_of_run)
     conda:
-        framework_environment
+        by_wildcards(SESSION.framework_environment)
     container:
-        CONTAINER
+        by_wildcards(SESSION.framework_image)
     threads: 2
     resources:
         mem_mb=4000,
         runtime=240,
-        gpu=gpus_of_job,
+        gpu=by_wildcards(SESSION.gpus),
     shell:
         "python {params.script:q} {params.run} {params.options} --threads {threads} --plan {params.plan:q}"
         " --log {log:q} --out {output.record:q}"
@@ -102,7 +102,7 @@ rule evaluate_weights:
         records=CAMPAIGN.evaluated,
         dataset="results/datasets/{dataset}/prepared",
         mean=CAMPAIGN.of_dataset(products.mean_array),
-        packed=packed_images,
+        packed=SESSION.packed_images,
     output:
         evaluation=EVALUATION_FILE,
     params:
@@ -116,14 +116,14 @@ rule evaluate_weights:
     log:
         f"results/logs/evaluate_weights/{OF_TRAINER}.log",
     conda:
-        framework_environment
+        SESSION.framework_environment
     container:
-        framework_image
+        SESSION.framework_image
     threads: 2
     resources:
         mem_mb=4000,
         runtime=60,
-        gpu=gpus_of_job,
+        gpu=SESSION.gpus,
     shell:
         "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
         " --dataset-folder {input.dataset:q} {params.mean} {params.packed}"

@@ -1,85 +1,73 @@
-"""Snakemake's generic executor submits jobs in order, from any directory, looks at all, and cancels all."""
+"""trainmark's executor submits jobs in order, looks at all, and cancels all."""
 
 import asyncio
-import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from snakemake_executor_plugin_trainmark import Executor, ExecutorSettings
 
-from trainmark.cluster.executor import SCRIPT, cluster_of, prepare_executor, put_python_on_path
-from trainmark.cluster.listing import LISTING
-from trainmark.cluster.schedulers import SLURM
-
-SUBMIT = "python workflow/scripts/cluster.py submit slurm"
-
-
-def workflow(submit=SUBMIT, local=False):
-    settings = SimpleNamespace(submit_cmd=submit)
-    run, succeeded, failed = [], [], []
-    executor = SimpleNamespace(run_jobs=run.extend, report_job_success=succeeded.append, report_job_error=failed.append)
-    return SimpleNamespace(
-        executor_settings=settings, local_exec=local, rules=[SimpleNamespace(name="train")], _localrules=set(),
-        scheduler=SimpleNamespace(_executor=executor), run=run, succeeded=succeeded, failed=failed,
-    )  # fmt: skip
+from trainmark.cluster import executor as library
+from trainmark.cluster.executor import Cluster
+from trainmark.errors import ClusterError
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+class OfTest(Executor):
+    """The executor without Snakemake, and what it reports."""
+
+    def __init__(self):
+        self.workflow = SimpleNamespace(executor_settings=ExecutorSettings(scheduler="slurm"))
+        self.reported = []
+
+    def run_job_pre(self, job):
+        pass
+
+    def get_jobscript(self, job):
+        return job.name
+
+    def write_jobscript(self, job, script):
+        pass
+
+    def report_job_submission(self, submitted):
+        self.reported.append(("submitted", submitted.external_jobid))
+
+    def report_job_success(self, one):
+        self.reported.append(("success", one.external_jobid))
+
+    def report_job_error(self, one):
+        self.reported.append(("failed", one.external_jobid))
+
+
+def test_jobs_are_submitted_by_priority_and_one_that_is_refused_has_failed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    monkeypatch.setattr(library, "submit", lambda script, listing, site: None if script.name == "2" else f"7:{script}")
+    executor = OfTest()
+    executor.run_jobs([SimpleNamespace(name=str(priority), priority=priority) for priority in (2, 9, 1, 5)])
+    assert executor.reported == [("submitted", "7:9"), ("submitted", "7:5"), ("failed", None), ("submitted", "7:1")]
 
 
-def test_jobs_are_submitted_by_priority_from_any_directory_and_an_earlier_listing_is_not_used():
-    LISTING.parent.mkdir(parents=True)
-    LISTING.touch()
-    one = workflow()
-    prepare_executor(one)
-    assert one.executor_settings.submit_cmd == f"{sys.executable} {SCRIPT} submit slurm"
-    assert SCRIPT.is_file() and not LISTING.exists()
-    jobs = [SimpleNamespace(priority=priority) for priority in (2, 9, 1, 5)]
-    one.scheduler._executor.run_jobs(jobs)
-    assert [job.priority for job in one.run] == [9, 5, 2, 1]
-
-
-def test_the_executor_looks_at_its_jobs_in_its_own_process(monkeypatch):
-    monkeypatch.setattr("trainmark.cluster.status.status", lambda external_id, scheduler: external_id)
-    one = workflow()
-    prepare_executor(one)
+def test_jobs_that_have_ended_are_reported_and_the_others_looked_at_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(library, "status", lambda external_id, listing: external_id)
+    executor = OfTest()
     jobs = [SimpleNamespace(external_jobid=state) for state in ("running", "success", "failed", "running")]
 
     async def check():
-        return [job async for job in one.scheduler._executor.check_active_jobs(jobs)]
+        return [job async for job in executor.check_active_jobs(jobs)]
 
     assert asyncio.run(check()) == [jobs[0], jobs[3]]
-    assert (one.succeeded, one.failed) == ([jobs[1]], [jobs[2]])
+    assert executor.reported == [("success", "success"), ("failed", "failed")]
 
 
-def test_all_jobs_are_cancelled_even_those_that_the_executor_does_not_list(folder, monkeypatch):
-    stand_in = folder / "cluster.py"
+def test_all_jobs_are_cancelled_even_those_that_snakemake_does_not_list(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stand_in = tmp_path / "cancel.py"
     stand_in.write_text("import sys; print(*sys.argv[1:], file=open('called', 'w'))")
-    monkeypatch.setattr("trainmark.cluster.executor.SCRIPT", stand_in)
-    one = workflow()
-    prepare_executor(one)
-    one.scheduler._executor.cancel_jobs([])
-    assert Path("called").read_text() == "cancel slurm\n"
+    monkeypatch.setattr(library, "CANCEL", stand_in)
+    OfTest().cancel_jobs([])
+    assert Path("called").read_text() == "slurm\n"
 
 
-def test_other_executors_are_left_as_they_are():
-    for one in (workflow("qsub -V"), workflow(local=True), workflow(None), workflow("elsewhere.py submit slurm")):
-        before = dict(vars(one.executor_settings)), dict(vars(one.scheduler._executor))
-        prepare_executor(one)
-        assert (vars(one.executor_settings), vars(one.scheduler._executor)) == before
-        assert cluster_of(one) is None
-    assert cluster_of(workflow())[0] is SLURM
-
-
-def test_the_python_of_the_workflow_can_be_found(monkeypatch):
-    folder = str(Path(sys.executable).parent)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    put_python_on_path()
-    assert os.environ["PATH"] == f"{folder}:/usr/bin:/bin"
-    monkeypatch.setenv("PATH", f"/stand-in:{folder}:/bin")
-    put_python_on_path()
-    assert os.environ["PATH"] == f"/stand-in:{folder}:/bin", "the user's own choice stays"
+def test_an_unknown_scheduler_is_refused():
+    with pytest.raises(ClusterError, match="there is no cluster profile pbs; allowed: slurm, "):
+        Cluster("pbs")

@@ -6,14 +6,13 @@ import os
 import pwd
 import shutil
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from trainmark.cluster import status as status_module
 from trainmark.cluster import submission
-from trainmark.cluster.listing import LISTING
+from trainmark.cluster.listing import Listing
 from trainmark.cluster.schedulers import GRID_ENGINE, SLURM, user_name
 from trainmark.cluster.site import Site
 from trainmark.cluster.status import status
@@ -57,8 +56,14 @@ def script(settings="one"):
     return file
 
 
-def submitted(settings="one"):
-    return submit(script(settings), SLURM, Site())
+def submitted(listing=None, settings="one"):
+    """Submit a job in a call of its own, or in one that has a listing."""
+    return submit(script(settings), listing or Listing(SLURM), Site())
+
+
+def state_of(external_id, scheduler=SLURM):
+    """The state of a job, by a new listing."""
+    return status(external_id, Listing(scheduler))
 
 
 def name_of(external_id):
@@ -73,13 +78,12 @@ def job(commands):
 
 def failed(external_id, scheduler=SLURM):
     """What a job that failed leaves in the log of the rule."""
-    assert status(external_id, scheduler) == "failed"
+    assert state_of(external_id, scheduler) == "failed"
     return LOG.read_text() if LOG.exists() else ""
 
 
 def listed(commands, external_id, state, reason="None"):
     commands("squeue", f"echo '17|{name_of(external_id)}|{state}|{reason}'")
-    LISTING.unlink(missing_ok=True)
 
 
 def test_a_job_is_submitted_with_its_script(commands, monkeypatch):
@@ -105,7 +109,7 @@ def test_a_job_is_submitted_with_its_script(commands, monkeypatch):
 )
 def test_a_job_of_an_earlier_call_is_found_again(commands, job, capsys, state, settings, submissions, cancelled):
     listed(commands, job, state)
-    assert (name_of(submitted(settings)) == name_of(job)) == (settings == "one")
+    assert (name_of(submitted(settings=settings)) == name_of(job)) == (settings == "one")
     assert (len(calls("sbatch")), calls("scancel")) == (submissions, cancelled)
     said = f"job 17 of an earlier call is still {state}; waiting for it"
     assert (said in capsys.readouterr().err) == (submissions == 1)
@@ -121,7 +125,6 @@ def test_a_scheduler_that_is_away_for_a_while_is_waited_for(commands, monkeypatc
 
 
 def test_a_job_that_was_taken_although_its_submission_failed_is_not_submitted_twice(commands, job):
-    LISTING.unlink()
     commands("sbatch", f"echo '17|{name_of(job)}|PENDING|None' > taken; echo 'connection lost' >&2; exit 1")
     commands("squeue", "cat taken 2> /dev/null || true")
     assert submitted() == job
@@ -141,8 +144,7 @@ def test_why_a_job_was_not_submitted_is_in_the_log_of_its_rule(commands, monkeyp
     commands(command, body)
     if body is None:
         monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SystemExit):
-        submitted()
+    assert submitted() is None
     assert f"ClusterError: {sentence}" in LOG.read_text()
     assert command == "squeue" or len(calls("sbatch")) == 2
 
@@ -161,27 +163,18 @@ def test_all_jobs_of_this_folder_that_wait_or_run_are_cancelled(commands, job, c
     assert f"Slurm did not cancel the jobs (squeue: connect failure); when it answers: cd {Path.cwd()} && " in said
 
 
-def test_many_submissions_cost_one_query_and_none_is_made_twice(commands, job):
+def test_many_submissions_cost_one_query_and_none_is_made_twice(commands):
+    listing = Listing(SLURM)
+    job = submitted(listing)
     commands("squeue", "exit 1")
-    assert submitted() == job, "a call that was killed a moment ago submitted it"
-    assert submitted("other") != job
+    assert submitted(listing) == job
+    assert submitted(listing, "other") != job
     assert len(calls("squeue")) == 1
     assert len(calls("sbatch")) == 2
 
 
-def test_two_submissions_of_one_job_at_a_time_submit_it_once(commands):
-    """One is of a call that was killed."""
-    commands("sbatch", "sleep 0.3; echo 17")
-    one = script()
-    with ThreadPoolExecutor() as pool:
-        ids = list(pool.map(lambda _: submit(one, SLURM, Site()), range(3)))
-    assert len(set(ids)) == 1
-    assert len(calls("sbatch")) == 1
-
-
 def leave(external_id, exit_status):
     Path(".snakemake/cluster", name_of(external_id), "exit").write_text(f"{exit_status}\n")
-    LISTING.unlink(missing_ok=True)
 
 
 def output_of(external_id):
@@ -191,16 +184,16 @@ def output_of(external_id):
 def test_a_job_that_left_exit_status_0_has_succeeded_whatever_the_scheduler_says(commands, job):
     leave(job, 0)
     commands("squeue", "exit 1")
-    assert status(job, SLURM) == "success"
+    assert state_of(job) == "success"
     listed(commands, job, "TIMEOUT")  # it ended while the controller was away
-    assert status(job, SLURM) == "success"
+    assert state_of(job) == "success"
 
 
 @pytest.mark.parametrize(("state", "said"), [("PENDING", "running"), ("REQUEUED", "running"), ("COMPLETED", "success")])
 def test_the_state_of_a_job_that_is_listed(commands, job, state, said):
     leave(job, 1)  # of the start before it was requeued
     listed(commands, job, state)
-    assert status(job, SLURM) == said
+    assert state_of(job) == said
 
 
 SLURMSTEPD = "slurmstepd: error: Step 17 exceeded memory limit (90 > 60), being killed"
@@ -238,30 +231,23 @@ def test_a_rule_that_failed_by_itself_keeps_the_last_word_in_its_log(commands, j
     assert failed(job).startswith("DataError: the data are damaged\n\nClusterError: TIMEOUT: ")
 
 
-def test_while_the_scheduler_is_away_jobs_go_on(commands, job, capsys):
+def test_while_the_scheduler_is_away_jobs_go_on(commands, job, capsys, monkeypatch):
     leave(job, 1)
+    monkeypatch.setattr(Listing.recent, "__defaults__", (0,))  # LISTING_SECONDS
+    listing = Listing(SLURM)
     commands("squeue", "echo 'connect failure' >&2; exit 1")
     for _ in range(3):
-        age_of_listing(10)
-        assert status(job, SLURM) == "running"
+        assert status(job, listing) == "running"
     said = capsys.readouterr().err
     assert said.count("Slurm does not answer (squeue: connect failure); its jobs go on") == 1
     commands("squeue", f"echo '17|{name_of(job)}|RUNNING|None'")
-    age_of_listing(10)
-    assert status(job, SLURM) == "running"
+    assert status(job, listing) == "running"
     assert "Slurm answers again" in capsys.readouterr().err
 
 
-def age_of_listing(seconds):
-    if LISTING.exists():
-        kept = json.loads(LISTING.read_text())
-        LISTING.write_text(json.dumps(kept | {"time": time.time() - seconds}))
-
-
 def test_a_scheduler_that_prints_something_else_counts_as_silent(commands, job, capsys):
-    LISTING.unlink()
     commands("squeue", "echo welcome to the cluster")
-    assert status(job, SLURM) == "running"
+    assert state_of(job) == "running"
     assert "squeue printed something else than jobs: welcome to the cluster" in capsys.readouterr().err
 
 
@@ -269,8 +255,7 @@ def test_a_scheduler_that_prints_something_else_counts_as_silent(commands, job, 
 def test_a_job_that_vanished_is_lost_after_a_while(commands, job, monkeypatch, squeue):
     """Files of other hosts are seen late, and a job that was just submitted is not listed yet."""
     commands("squeue", squeue)
-    LISTING.unlink()
-    assert status(job, SLURM) == "running"
+    assert state_of(job) == "running"
     monkeypatch.setattr(status_module, "GONE_SECONDS", 0)
     assert "LOST: Slurm no longer knows it" in failed(job)
 
@@ -279,15 +264,16 @@ def test_a_clock_that_is_set_back_hides_no_end(commands, monkeypatch):
     real_time = time.time
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: real_time() + 86400)
-        external_id = submitted()
-        assert status(external_id, SLURM) == "running"
+        listing = Listing(SLURM)
+        external_id = submitted(listing)
+        assert status(external_id, listing) == "running"
     commands("squeue", f"echo '17|{name_of(external_id)}|FAILED|None'")
-    assert status(external_id, SLURM) == "failed"
+    assert status(external_id, listing) == "failed"
 
 
 def test_a_job_whose_folder_was_deleted_is_found_again(commands, job, capsys):
     shutil.rmtree(".snakemake")
-    assert status(job, SLURM) == "failed"
+    assert state_of(job) == "failed"
     assert "without which job 17 can't be followed; the next call finds it again" in capsys.readouterr().err
     listed(commands, job, "RUNNING")
     assert submitted() == job
@@ -297,11 +283,11 @@ def test_a_job_whose_folder_was_deleted_is_found_again(commands, job, capsys):
 def test_a_job_that_can_never_start_is_told_once(commands, job, capsys):
     listed(commands, job, "PENDING", "PartitionConfig")
     for _ in range(2):
-        assert status(job, SLURM) == "running"
+        assert state_of(job) == "running"
     said = capsys.readouterr().err
     assert said.count("job 17 (train) will wait for ever (Slurm: PartitionConfig)") == 1
     listed(commands, job, "PENDING", "Resources")
-    assert status(job, SLURM) == "running"
+    assert state_of(job) == "running"
     assert not capsys.readouterr().err
 
 
@@ -315,13 +301,12 @@ def grid_engine(commands):
     commands("qstat", "")
     commands("qsub", "echo 17")
     commands("qdel", "")
-    external_id = submit(script(), GRID_ENGINE, Site())
+    external_id = submit(script(), Listing(GRID_ENGINE), Site())
 
     def set_state(state, accounting="exit 1"):
         xml = QSTAT.format(kind="running", name=name_of(external_id), state=state) if state else "<job_info/>"
         commands("qstat", f"cat << 'EOF'\n{xml}\nEOF")
         commands("qacct", accounting)
-        LISTING.unlink(missing_ok=True)
 
     return external_id, set_state
 
@@ -330,7 +315,7 @@ def grid_engine(commands):
 def test_grid_engine_lists_jobs_that_wait_and_run(grid_engine, state):
     external_id, set_state = grid_engine
     set_state(state)
-    assert status(external_id, GRID_ENGINE) == "running"
+    assert state_of(external_id, GRID_ENGINE) == "running"
 
 
 @pytest.mark.parametrize(
@@ -341,7 +326,7 @@ def test_the_last_entry_of_the_accounting_says_how_a_job_ended(grid_engine, monk
     monkeypatch.setattr(status_module, "GONE_SECONDS", 0)
     external_id, set_state = grid_engine
     set_state(None, f"echo 'failed       25  : rescheduling'; echo 'failed       {ended}'; echo 'exit_status  137'")
-    status(external_id, GRID_ENGINE)
+    state_of(external_id, GRID_ENGINE)
     assert f"ClusterError: {sentence}: " in failed(external_id, GRID_ENGINE)
 
 

@@ -1,6 +1,8 @@
 """Images of environments are fixed by a digest, nothing of the user enters a job, and a missing package is told."""
 
 import os
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +15,7 @@ from trainmark.plan.environments import (
     image_of,
     image_of_command,
     isolate_jobs,
+    put_python_on_path,
     required_image,
     where_to_add,
 )
@@ -104,6 +107,16 @@ def test_a_folder_that_snakemake_would_not_quote_is_refused(tmp_path, monkeypatc
     isolate_jobs(planned)
     with pytest.raises(DeploymentError, match="give one of the two"):
         isolate_jobs(workflow("CONDA", "APPTAINER"))
+
+
+def test_the_python_of_the_workflow_can_be_found(monkeypatch):
+    folder = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    put_python_on_path()
+    assert os.environ["PATH"] == f"{folder}:/usr/bin:/bin"
+    monkeypatch.setenv("PATH", f"/stand-in:{folder}:/bin")
+    put_python_on_path()
+    assert os.environ["PATH"] == f"/stand-in:{folder}:/bin", "the user's own choice stays"
 
 
 NO_MODULE = "ModuleNotFoundError: No module named 'pandas.core'"

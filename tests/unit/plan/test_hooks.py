@@ -186,7 +186,8 @@ def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch
     monkeypatch.setattr("sys.argv", ["/bin/snakemake", *options])
     monkeypatch.setattr("subprocess.run", lambda command, env, check: calls.append((command, env[PARTIAL_VARIABLE])))
     first = campaign.runs[0].id
-    hooks.finish_without(campaign, {first: "bad"}, "/a/Snakefile", ["/b/my.yaml"], shown := io.StringIO())
+    paths = ["--snakefile", "/a/Snakefile", "--configfile", "/b/my.yaml"]
+    hooks.finish_without(campaign, {first: "bad"}, paths, shown := io.StringIO())
     ((command, partial),) = calls
     options = "--cores 2 --forcerun collect_records --snakefile /a/Snakefile --configfile /b/my.yaml"
     assert (command[1:], partial) == (["-m", "snakemake", *options.split()], "1")
@@ -201,7 +202,7 @@ def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch
 @pytest.mark.parametrize("count", [0, 4])
 def test_no_other_call_where_no_run_is_missing_or_none_is_left(campaign, monkeypatch, count):
     monkeypatch.setattr("subprocess.run", None)
-    hooks.finish_without(campaign, {run.id: "bad" for run in campaign.runs[:count]}, "", [], shown := io.StringIO())
+    hooks.finish_without(campaign, {run.id: "bad" for run in campaign.runs[:count]}, [], shown := io.StringIO())
     assert shown.getvalue() == ""
 
 

@@ -1,22 +1,15 @@
 """Ask a scheduler, and list the user's jobs. One listing serves many questions."""
 
-import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
-from filelock import FileLock
-
-from trainmark.cluster.jobs import FOLDER
 from trainmark.cluster.schedulers import Listed, Scheduler
 from trainmark.console import Terminal
 from trainmark.errors import ClusterError, SilentError
-from trainmark.files.whole import write_text
-
-LISTING = FOLDER / "listing.json"
 
 LISTING_SECONDS = 5
 """A listing is used for this time, so that many jobs cost one query."""
@@ -57,56 +50,50 @@ def list_jobs(scheduler: Scheduler) -> dict[str, Listed]:
         raise SilentError(f"{scheduler.listing[0]} printed something else than jobs: {text[:200]}") from error
 
 
-def recent_listing(scheduler: Scheduler, seconds: float = LISTING_SECONDS) -> tuple[float, dict[str, Listed] | None]:
-    """Return when a listing was taken, at most so many seconds ago, and its jobs; None if the scheduler is silent.
+class Listing:
+    """The user's jobs at a scheduler. One answer serves many questions, of both threads of Snakemake's executor."""
 
-    That it is silent, and that it answers again, is printed.
-    """
-    with _kept_listing() as kept:
-        now = time.time()
-        if abs(now - kept.get("time", 0)) > seconds:  # the clock may have been set back
-            _renew(kept, now, scheduler)
-    jobs = kept["jobs"]
-    return kept["time"], None if jobs is None else {job_id: Listed(**job) for job_id, job in jobs.items()}
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self._lock = threading.Lock()
+        self._time = self._said = 0.0
+        self._silent_since: float | None = None
+        self._jobs: dict[str, Listed] | None = None
 
+    def recent(self, seconds: float = LISTING_SECONDS) -> tuple[float, dict[str, Listed] | None]:
+        """Return when a listing was taken, at most so many seconds ago, and its jobs; None if the scheduler is silent.
 
-def _renew(kept: dict, now: float, scheduler: Scheduler) -> None:
-    silent_since = kept.get("silent_since")
-    try:
-        jobs = {job_id: vars(job) for job_id, job in list_jobs(scheduler).items()}
-    except SilentError as error:
-        if now - kept.get("said", 0) > REMINDER_SECONDS:
-            minutes = f" since {int(now - silent_since) // 60} minutes" if silent_since else ""
-            say(
-                f"{scheduler.title} does not answer{minutes} ({error}); its jobs go on, and this workflow waits. After "
-                "Ctrl-C, the next call finds the jobs again"
-            )
-            kept["said"] = now
-        kept |= {"time": time.time(), "jobs": None, "silent_since": silent_since or now}
-    else:
-        if silent_since:
-            say(f"{scheduler.title} answers again")
-        kept.clear()
-        kept |= {"time": now, "jobs": jobs}
+        That it is silent, and that it answers again, is printed.
+        """
+        with self._lock:
+            now = time.time()
+            if abs(now - self._time) > seconds:  # the clock may have been set back
+                self._renew(now)
+            return self._time, None if self._jobs is None else dict(self._jobs)
 
+    def _renew(self, now: float) -> None:
+        title = self.scheduler.title
+        try:
+            self._time, self._jobs = now, list_jobs(self.scheduler)
+        except SilentError as error:
+            if now - self._said > REMINDER_SECONDS:
+                minutes = f" since {int(now - self._silent_since) // 60} minutes" if self._silent_since else ""
+                say(
+                    f"{title} does not answer{minutes} ({error}); its jobs go on, and this workflow waits. After "
+                    "Ctrl-C, the next call finds the jobs again"
+                )
+                self._said = now
+            self._time, self._jobs, self._silent_since = time.time(), None, self._silent_since or now
+        else:
+            if self._silent_since:
+                say(f"{title} answers again")
+            self._said, self._silent_since = 0.0, None
 
-def add_to_listing(job_id: str, name: str) -> None:
-    """Add a job that was just submitted to the kept listing."""
-    with _kept_listing() as kept:
-        if kept.get("jobs") is not None:
-            kept["jobs"][job_id] = vars(Listed(name, "PENDING", alive=True))
-
-
-@contextmanager
-def _kept_listing() -> Iterator[dict]:
-    """Yield the kept listing, and write what the body makes of it. Only one process at a time is in the body."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with FileLock(FOLDER / "listing.lock"):
-        kept = json.loads(LISTING.read_text()) if LISTING.exists() else {}
-        before = json.dumps(kept)
-        yield kept
-        if (after := json.dumps(kept)) != before:
-            write_text(LISTING, after)
+    def add(self, job_id: str, name: str) -> None:
+        """Add a job that was just submitted."""
+        with self._lock:
+            if self._jobs is not None:
+                self._jobs[job_id] = Listed(name, "PENDING", alive=True)
 
 
 def say(message: str) -> None:

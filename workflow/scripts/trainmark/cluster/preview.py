@@ -6,17 +6,15 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from trainmark.cluster.executor import PREVIEW_VARIABLE, submitted_rules
 from trainmark.cluster.jobs import FOLDER, RUNS, Job, submit_command, values_of
-from trainmark.cluster.site import check_sections, read_site, scheduler_of
+from trainmark.cluster.site import PREVIEW_VARIABLE, check_sections, read_site, scheduler_of
 from trainmark.errors import ClusterError
+from trainmark.plan.internals import submitted_rules
 from trainmark.plan.run import trainer_in
 
-EXECUTOR = "snakemake_executor_plugin_cluster_generic"
 SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
 
 
@@ -35,6 +33,8 @@ class Preview(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler.emit`."""
+        if record.levelno >= logging.ERROR:
+            os.write(2, f"{record.getMessage()}\n".encode())
         if getattr(record, "event", None) != "job_info" or record.rule_name == "all":  # type: ignore[attr-defined]
             return
         try:
@@ -78,11 +78,9 @@ def _job(record: Any, runs_per_job: int) -> Job:
 def show_submissions(profile: str, configs: Iterable[Path]) -> None:
     """Print the submit commands of a profile for a config. Exits with status 1 after an error, which is printed.
 
-    Raises ClusterError for an unknown profile, for a site file with mistakes, and without Snakemake's generic executor.
+    Raises ClusterError for an unknown profile and for a site file with mistakes.
     """
     read_site(scheduler_of(profile))
-    if find_spec(EXECUTOR) is None:
-        raise ClusterError("the cluster profiles need Snakemake's generic executor, which is not here: make cluster")
     command = [
         sys.executable,
         "-m",
@@ -95,6 +93,10 @@ def show_submissions(profile: str, configs: Iterable[Path]) -> None:
         "all",
     ]
     command += ["--workflow-profile", str(SNAKEFILE.parent / "profiles" / profile), "--configfile", *map(str, configs)]
-    done = subprocess.run(command, env=os.environ | {PREVIEW_VARIABLE: profile}, stderr=subprocess.PIPE, text=True)
+    path = os.pathsep.join(
+        filter(None, [str(SNAKEFILE.parent / "workflow" / "executor"), os.environ.get("PYTHONPATH")])
+    )
+    environment = os.environ | {PREVIEW_VARIABLE: profile, "PYTHONPATH": path}
+    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.stderr.strip())

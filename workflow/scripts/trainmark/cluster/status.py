@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.cluster.jobs import FOLDER
-from trainmark.cluster.listing import ask, recent_listing, say
+from trainmark.cluster.listing import Listing, ask, say
 from trainmark.cluster.schedulers import ENDED, OUT_OF_MEMORY_OUTPUT, Listed, Scheduler
 from trainmark.cluster.site import site_file
 from trainmark.cluster.submission import explain
@@ -24,13 +24,14 @@ GONE_SECONDS = 30
 TAIL_LINES = 3
 
 
-def status(external_id: str, scheduler: Scheduler) -> str:
+def status(external_id: str, listing: Listing) -> str:
     """Return "success", "running" or "failed". A failure is explained in the log of the job's rule.
 
     While the scheduler does not answer, a job counts as running.
 
     external_id: what `submission.submit` returned.
     """
+    scheduler = listing.scheduler
     job_id, _, name = external_id.partition(":")
     folder = FOLDER / name
     exit_status = _read(folder / "exit")
@@ -40,7 +41,7 @@ def status(external_id: str, scheduler: Scheduler) -> str:
         say(f"somebody deleted {folder}, without which job {job_id} can't be followed; the next call finds it again")
         return "failed"
     job = json.loads((folder / "job.json").read_text())
-    listed_at, listed = recent_listing(scheduler)
+    listed_at, listed = listing.recent()
     ended_at = (folder / "exit").stat().st_mtime if exit_status else job["time"]
     if listed is None or listed_at < ended_at <= time.time():  # not after the clock was set back
         return "running"

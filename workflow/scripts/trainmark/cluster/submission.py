@@ -13,10 +13,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from filelock import FileLock
-
 from trainmark.cluster.jobs import FOLDER, Job, keep_code, node_script, submit_command, values_of
-from trainmark.cluster.listing import LISTING_SECONDS, add_to_listing, ask, list_jobs, recent_listing, say
+from trainmark.cluster.listing import LISTING_SECONDS, Listing, ask, list_jobs, say
 from trainmark.cluster.schedulers import Listed, Scheduler
 from trainmark.cluster.site import Site
 from trainmark.errors import ClusterError, SilentError
@@ -28,21 +26,20 @@ NO_ANSWER_SECONDS = 600
 RETRY_SECONDS = 10
 
 
-def submit(script: Path, scheduler: Scheduler, site: Site) -> str:
+def submit(script: Path, listing: Listing, site: Site) -> str | None:
     """Submit a job, or find the job of an earlier call that makes the same outputs. Returns "<id>:<name>".
 
     script: what Snakemake wrote for the job.
 
-    If the job cannot be submitted, the process exits with status 1, and the log of the job's rule says why.
+    Returns None if the job cannot be submitted; then the log of the job's rule says why.
     """
     job, job_script = Job.read(script)
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(FOLDER / "submit.lock"):  # a submission of a call that was killed may still go on
-            return _submit(job, job_script, scheduler, site)
+        return _submit(job, job_script, listing, site)
     except ClusterError as error:
         explain(map(Path, job.logs), str(error))
-        sys.exit(1)
+        return None
 
 
 def explain(logs: Iterable[Path], sentence: str) -> None:
@@ -53,14 +50,15 @@ def explain(logs: Iterable[Path], sentence: str) -> None:
             stream.write(f"\nClusterError: {sentence}\n")
 
 
-def _submit(job: Job, job_script: str, scheduler: Scheduler, site: Site) -> str:
+def _submit(job: Job, job_script: str, listing: Listing, site: Site) -> str:
+    scheduler = listing.scheduler
     values = values_of(job, scheduler, site)
     name = values["name"]
     folder = FOLDER / name
     described = {key: values.get(key) for key in ("stdout", "limit", "mem_mb")} | {
         "rule": job.rule, "outputs": job.outputs, "logs": job.logs, "time": time.time()
     }  # fmt: skip
-    listed = _answered(scheduler)
+    listed = _answered(listing)
     if job_id := _alive(name, listed):
         say(f"job {job_id} of an earlier call is still {listed[job_id].state}; waiting for it: {name}")
     else:
@@ -73,21 +71,22 @@ def _submit(job: Job, job_script: str, scheduler: Scheduler, site: Site) -> str:
             keep_code()
         command = submit_command(values, scheduler)
         write_text(folder / "job.sh", node_script(job_script, name, values, site, command))
-        job_id = _send([*command, str(folder / "job.sh")], name, scheduler)
-        add_to_listing(job_id, name)
+        job_id = _send([*command, str(folder / "job.sh")], name, listing)
+        listing.add(job_id, name)
     write_text(folder / "job.json", json.dumps(described))
     return f"{job_id}:{name}"
 
 
-def _send(command: list[str], name: str, scheduler: Scheduler) -> str:
+def _send(command: list[str], name: str, listing: Listing) -> str:
     """Submit a script and return the job's id. Raises ClusterError if the scheduler refuses it."""
+    scheduler = listing.scheduler
     for _ in range(2):
         try:
             return ask(command, scheduler).split()[0].partition(";")[0]
         except SilentError as error:
             refusal = error
         # The scheduler may be away, and it may have taken the job all the same.
-        if taken := _alive(name, _answered(scheduler, seconds=0)):
+        if taken := _alive(name, _answered(listing, seconds=0)):
             return taken
     raise ClusterError(f"{scheduler.title} refused a job: {refusal}; the command: {shlex.join(command)}")
 
@@ -96,17 +95,17 @@ def _alive(name: str, listed: Mapping[str, Listed]) -> str | None:
     return next((job_id for job_id, one in listed.items() if one.name == name and one.alive), None)
 
 
-def _answered(scheduler: Scheduler, seconds: float = LISTING_SECONDS) -> dict[str, Listed]:
+def _answered(listing: Listing, seconds: float = LISTING_SECONDS) -> dict[str, Listed]:
     """Return the user's jobs as they were at most so many seconds ago, as soon as the scheduler answers.
 
     Raises ClusterError if it does not answer in NO_ANSWER_SECONDS.
     """
     start = time.monotonic()
-    while (listed := recent_listing(scheduler, seconds)[1]) is None:
+    while (listed := listing.recent(seconds)[1]) is None:
         if time.monotonic() - start > NO_ANSWER_SECONDS:
             raise ClusterError(
-                f"{scheduler.title} has not answered for {NO_ANSWER_SECONDS // 60} minutes; call snakemake again when "
-                "it does: jobs that run are found again"
+                f"{listing.scheduler.title} has not answered for {NO_ANSWER_SECONDS // 60} minutes; call snakemake "
+                "again when it does: jobs that run are found again"
             )
         time.sleep(RETRY_SECONDS)
     return listed

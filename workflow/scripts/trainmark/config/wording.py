@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
+from trainmark.frameworks.registry import known_frameworks
+
 KeyPath = tuple[Any, ...]
 """The path to a value in a document: keys of mappings and positions in lists."""
 
@@ -92,18 +94,14 @@ def place(path: KeyPath, document: object) -> list[int]:
     return positions
 
 
-OTHER_NAMES = {
-    "cuda": "gpu", "nvidia": "gpu", "gpus": "gpu", "cpus": "cpu", "cupy": "chainer", "chainermn": "chainer",
-    "torch": "keras-torch", "pytorch": "keras-torch", "keras-pytorch": "keras-torch", "jax": "keras-jax",
-    "tensorflow": "keras-tensorflow", "tf": "keras-tensorflow", "keras": "keras-tensorflow",
-}  # fmt: skip
-"""Common other names of our devices and frameworks."""
+DEVICES_ALSO_CALLED = {"cuda": "gpu", "nvidia": "gpu", "gpus": "gpu", "cpus": "cpu"}
 
 
 def nearest(value: object, names: Iterable[str]) -> str:
     """Return a hint with the known name that a text probably means ("; did you mean gpu?"), or an empty text."""
     text, known = str(value).lower(), list(names)
-    if OTHER_NAMES.get(text) in known:
-        return f"; did you mean {OTHER_NAMES[text]}?"
+    others = {other: one.name for one in known_frameworks().values() for other in one.also_called} | DEVICES_ALSO_CALLED
+    if others.get(text) in known:
+        return f"; did you mean {others[text]}?"
     near = get_close_matches(text, known, n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near and near[0] != value else ""

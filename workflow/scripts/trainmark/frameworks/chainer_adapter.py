@@ -35,6 +35,7 @@ FRAMEWORKS = {
         "packages": ["chainer"],
         "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"},
         "unused_packages": ["h5py", "scipy"],
+        "also_called": ["chainermn", "cupy"],
     }
 }
 

@@ -37,6 +37,7 @@ FRAMEWORKS = {
         },
         "cpu_environment": {"TF_CPP_MIN_LOG_LEVEL": "3"},  # it logs as an error that it finds no GPU
         "unused_packages": ["cv2", "jax", "matplotlib", "pandas", "scipy", "sklearn"],
+        "also_called": ["tensorflow", "tf", "keras"],
     },
     "keras-jax": {
         "packages": ["jax", "keras"],
@@ -49,12 +50,14 @@ FRAMEWORKS = {
         },
         "cpu_environment": {"JAX_PLATFORMS": "cpu"},  # otherwise its GPU build logs a traceback if there is no driver
         "unused_packages": ["cv2", "matplotlib", "pandas", "requests", "sklearn"],
+        "also_called": ["jax"],
     },
     "keras-torch": {
         "set_up": "make torch",
         "packages": ["torch", "keras"],
         "environment": {"KERAS_BACKEND": "torch", "KERAS_HOME": "/dev/null", "NVIDIA_TF32_OVERRIDE": "0"},
         "unused_packages": ["cv2", "matplotlib", "pandas", "requests", "scipy", "sklearn"],
+        "also_called": ["torch", "pytorch", "keras-pytorch"],
     },
 }
 

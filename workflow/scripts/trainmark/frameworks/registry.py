@@ -44,6 +44,7 @@ class Framework:
         if it has only the stock loop.
     unused_packages: packages that its import would load if they are installed, and does without if they are not. No
         training uses them, and its environment in envs/ has none of them except those of the image decoders.
+    also_called: other names, in lower case, that a user may write in a config; a message then suggests the right one.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Framework:
     set_up: str
     tuning: tuple[TuningStep, ...] = ()
     unused_packages: tuple[str, ...] = ()
+    also_called: tuple[str, ...] = ()
 
     @property
     def loops(self) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ def known_frameworks() -> dict[str, Framework]:
             entry.get("set_up", "make"),
             tuple(TuningStep(step, **keys) for step, keys in _tuning(path).get(name, {}).items()),
             tuple(entry.get("unused_packages", [])),
+            tuple(entry.get("also_called", [])),
         )
         for path in own_paths(FOLDER, "*_adapter.py")
         for name, entry in read_literal(path, "FRAMEWORKS").items()

@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,19 @@ def trainer_of(wildcards: Wildcards) -> Trainer:
     trainer = trainer_in(wildcards)
     assert trainer is not None
     return trainer
+
+
+BY_WILDCARDS = Signature([Parameter("wildcards", Parameter.POSITIONAL_ONLY)])
+
+
+def by_wildcards(method: Callable[[Wildcards], Any]) -> Callable[[Wildcards], Any]:
+    """Return a method with a stored signature, which Snakemake would work out anew for each of thousands of jobs."""
+
+    def look_up(wildcards: Wildcards) -> Any:
+        return method(wildcards)
+
+    look_up.__signature__ = BY_WILDCARDS  # type: ignore[attr-defined]
+    return look_up
 
 
 def once_per_trainer(method: Callable[[Any, Wildcards], Any]) -> Callable[[Any, Wildcards], Any]:

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
-from trainmark.plan.environments import methods_of, where_to_add
+from trainmark.plan import internals
+from trainmark.plan.environments import where_to_add
 from trainmark.plan.products import CERTIFICATES, RECORD_FILE, TRAINING_RULES
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run, trainer_in
 from trainmark.records.sentences import run_sentence
@@ -60,12 +60,6 @@ WITH_OWN_BAR = {"download_dataset", "fetch_command", "prepare_dataset", "pack_im
 
 JOB_EVENTS = {"run_info", "job_started", "progress", "shellcmd", "group_info", "resources_info"}
 """Events of Snakemake that our own lines replace, besides those that `WorkflowDisplay.emit` handles."""
-
-JOB_MESSAGES = (
-    "Select jobs to execute", "Using shell", "Conda environments: ignored", "Singularity containers: ignored",
-    "Activating conda environment", "Activating singularity image", "Group jobs: inactive", "Submitted ",
-)  # fmt: skip
-"""Beginnings of further messages that our lines replace; these have no event."""
 
 RED, GREEN, YELLOW, PLAIN = (f"\x1b[{code}m" for code in (31, 32, 33, 0))
 
@@ -177,7 +171,7 @@ class WorkflowDisplay(logging.Handler):
         elif event == "error" and "CalledProcessError" in message:
             match = re.search(r"exit status \d+|died with <Signals\.\w+", message)
             self._exit_status = match[0].replace("<Signals.", "") if match else ""
-        elif event not in JOB_EVENTS and not message.startswith(JOB_MESSAGES):
+        elif event not in JOB_EVENTS and not message.startswith(internals.JOB_MESSAGES):
             self._pass_on(record)
             return
         if not self._own_lines:
@@ -354,24 +348,6 @@ def _last_error_in(text: str) -> str:
     return sentence if hasattr(errors, name) else f"{name}: {sentence}"
 
 
-def _error_at_start(failed: Any) -> str:
-    """Return the error of a job of Snakemake that ended before it had a log, as `last_error` does: it lacks a package.
-
-    The job's script is called again, with --help.
-    """
-    from snakemake.shell import shell
-
-    settings = failed.dag.workflow.deployment_settings
-    text: str = shell(
-        f"python {quote(failed.params.script)} --help 2>&1 > /dev/null || true",
-        read=True,
-        conda_env=failed.conda_env.address if methods_of(failed.dag.workflow) == {"conda"} else None,
-        container_img=failed.container_img_path,
-        singularity_args=settings.apptainer_args,
-    )
-    return _last_error_in(text)
-
-
 def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None:
     """Replace Snakemake's handler for the terminal by a display. `WorkflowDisplay.start` starts its bar.
 
@@ -381,55 +357,23 @@ def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None
     order: ids of all runs, in the order of training.
     workflow: Snakemake's `Workflow`.
     """
-    from snakemake.logging import logger
-
-    settings = workflow.output_settings
-    inner = next((handler for handler in logger.handlers if handler.name == "DefaultStreamHandler"), None)
-    if inner is None:
-        return None
 
     def explain(job: Job, sentence: str) -> str:
-        same = (one for one in workflow.dag.jobs if (one.rule.name, one.wildcards_dict) == (job.rule, job.wildcards))
-        failed = next(same, None)
-        if failed is None or not failed.conda_env_spec:
+        environment = internals.environment_of_job(workflow, job.rule, job.wildcards)
+        if environment is None:
             return sentence
-        sentence = sentence or (_error_at_start(failed) if not tail(job.log) else "")
-        environment = Path(failed.conda_env_spec.file.get_path_or_uri(secret_free=True)).stem
-        return where_to_add(sentence, environment, methods_of(workflow))
+        if not sentence and not tail(job.log):
+            sentence = _last_error_in(internals.output_of_help(workflow, job.rule, job.wildcards))
+        return where_to_add(sentence, environment, internals.deployment_methods(workflow))
 
-    display = WorkflowDisplay(
-        order,
-        inner,
-        Terminal(inner.stream),
-        own_lines="rules" in map(str, settings.quiet or ()) and not settings.dryrun,
-        colour=not settings.nocolor and "NO_COLOR" not in os.environ,
-        explain=explain,
-    )
-    logger.removeHandler(inner)
-    logger.addHandler(display)
-    return display
+    def display(inner: logging.Handler) -> WorkflowDisplay:
+        return WorkflowDisplay(
+            order,
+            inner,
+            Terminal(inner.stream),  # type: ignore[attr-defined]  # a StreamHandler
+            own_lines=internals.hides_jobs(workflow) and not internals.is_dry_run(workflow),
+            colour=internals.has_colour(workflow) and "NO_COLOR" not in os.environ,
+            explain=explain,
+        )
 
-
-def skip_hidden_jobs(workflow: Any) -> None:
-    """In a dry run that hides jobs, prepare the message about one job of each rule only.
-
-    Snakemake prepares the message of every job, which takes a third of the time of a large dry run, before `quiet`
-    hides it. One job of each rule is enough to find mistakes in values that only the message needs, such as resources.
-
-    workflow: Snakemake's `Workflow`.
-    """
-    from snakemake.executors.dryrun import Executor
-    from snakemake.logging import logger
-
-    settings = workflow.output_settings
-    hidden = settings.dryrun and "rules" in map(str, settings.quiet or ())
-    if not hidden or any(not isinstance(handler, WorkflowDisplay) for handler in logger.handlers):
-        return
-    print_job, printed = Executor.printjob, set()
-
-    def print_first(executor: Any, job: Any) -> None:
-        if job.name not in printed:
-            printed.add(job.name)
-            print_job(executor, job)
-
-    Executor.printjob = print_first
+    return internals.replace_terminal_handler(display)

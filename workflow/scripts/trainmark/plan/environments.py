@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from shlex import quote
@@ -12,6 +13,7 @@ from trainmark.config.command_check import ENVIRONMENTS
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.errors import IMAGE_VARIABLE, DeploymentError
 from trainmark.machine.variables import unset_settings
+from trainmark.plan import internals
 from trainmark.trainer import Trainer
 
 CONDA_FILE = ".yaml"
@@ -21,6 +23,9 @@ IMAGES = "images.yaml"
 
 IMAGE = re.compile(r"[\w./:@+~-]*sha256[:-][0-9a-f]{64}[\w.]*")
 """A reference to an image, which holds a digest, and no character that a shell would interpret."""
+
+PYTHON_VARIABLE = "TRAINMARK_PYTHON"
+"""Environment variable that names the Python of the workflow."""
 
 LACKING = re.compile(
     r"ModuleNotFoundError: No module named '(?!trainmark)(\w+)|the framework .* needs the package (.+), which"
@@ -75,7 +80,9 @@ def required_image(name: str) -> str:
 def environment_of_command(command: Mapping, device: str, methods: Collection[str]) -> str | None:
     """Return the conda file of a command; None if it runs in a folder's environment, in a container or with the PATH.
 
-    methods: from `methods_of`. Raises DeploymentError for a conda file of the user's own without --sdm conda.
+    methods: from `internals.deployment_methods`.
+
+    Raises DeploymentError for a conda file of the user's own without --sdm conda.
     """
     named = command["environment"]
     if not named or Path(named).is_dir():
@@ -100,9 +107,15 @@ def image_of_command(command: Mapping, device: str, methods: Collection[str]) ->
     return os.path.abspath(os.path.expanduser(image)) if image and is_file else image
 
 
-def methods_of(workflow: Any) -> set[str]:
-    """Return how Snakemake provides the software of a workflow's jobs: by "conda", "apptainer" or neither."""
-    return {method.name.lower() for method in workflow.deployment_settings.deployment_method} & {"conda", "apptainer"}
+def put_python_on_path() -> None:
+    """Make sure that `python` in a rule can be the one that runs the workflow, also in a shell without its PATH.
+
+    PYTHON_VARIABLE names it for the rule whose conda environment has another one.
+    """
+    os.environ[PYTHON_VARIABLE] = sys.executable
+    folder = os.path.dirname(sys.executable)
+    if folder not in os.environ["PATH"].split(os.pathsep):
+        os.environ["PATH"] = folder + os.pathsep + os.environ["PATH"]
 
 
 def isolate_jobs(workflow: Any) -> None:
@@ -111,13 +124,13 @@ def isolate_jobs(workflow: Any) -> None:
     Raises DeploymentError if a workflow is to use conda and containers at once, and if Snakemake would keep its
     environments or images in a folder whose path it does not quote.
     """
-    methods, settings = methods_of(workflow), workflow.deployment_settings
+    methods = internals.deployment_methods(workflow)
     if len(methods) > 1:
         raise DeploymentError(
             "--sdm conda apptainer would look for conda in the images, which have none; give one of the two"
         )
     for method in methods:
-        folder = Path(getattr(settings, f"{method}_prefix") or "").absolute()
+        folder = Path(internals.deployment_prefix(workflow, method)).absolute()
         if quote(str(folder)) != str(folder):
             raise DeploymentError(
                 f"--sdm {method}: Snakemake can't use the path {folder}, in which a shell would interpret a character; "
@@ -128,9 +141,8 @@ def isolate_jobs(workflow: Any) -> None:
         os.environ["PYTHONNOUSERSITE"] = "1"
         os.environ.pop("PYTHONPATH", None)
     clone = ENVIRONMENTS.parent
-    bind = f" --bind {quote(str(clone))}"
-    if "apptainer" in methods and not clone.is_relative_to(Path.cwd()) and bind not in settings.apptainer_args:
-        settings.apptainer_args += bind
+    if "apptainer" in methods and not clone.is_relative_to(Path.cwd()):
+        internals.add_container_option(workflow, f"--bind {quote(str(clone))}")
 
 
 def where_to_add(sentence: str, environment: str, methods: Collection[str]) -> str:

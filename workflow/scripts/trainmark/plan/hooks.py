@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from trainmark.console import Terminal
 from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
@@ -131,16 +131,14 @@ def without_paths(options: Iterable[str]) -> list[str]:
     return kept
 
 
-def finish_without(
-    campaign: Campaign, missing: Mapping[str, str], snakefile: str, configfiles: Iterable[str], stream: TextIO
-) -> None:
+def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterable[str], stream: Terminal) -> None:
     """Make the tables and the report of the remaining runs, in another call of snakemake.
 
     If no run is left, those of an earlier call stay, and a line says so.
 
     missing: the reason why a run has no record, by run id.
-    snakefile, configfiles: absolute paths of those of this call. Snakemake has changed its working directory to that of
-        --directory, so paths in its command line may lead nowhere now.
+    paths: the options for Snakefile and config files, with absolute paths. Snakemake has changed its working directory
+        to that of --directory, so paths in its command line may lead nowhere now.
     """
     left = len(campaign.runs) - len(missing)
     if missing and not left and Path(PAGE).exists():
@@ -155,14 +153,13 @@ def finish_without(
         flush=True,
     )
     write_plan_of(campaign, missing)
-    paths = ["--snakefile", snakefile, *(["--configfile", *configfiles] if configfiles else [])]
     # Tables and report name the missing runs, so those of an earlier call are outdated even if their runs are the same.
     again = ["--forcerun", "collect_records"]
     command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *again, *paths]
     subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, check=False)
 
 
-def print_stale(stale: Mapping[str, list[str]], stream: TextIO) -> None:
+def print_stale(stale: Mapping[str, list[str]], stream: Terminal) -> None:
     """Print how many results are made again because they do not match the config.
 
     stale: what differs, by the path of the result.
@@ -172,7 +169,7 @@ def print_stale(stale: Mapping[str, list[str]], stream: TextIO) -> None:
         print(f"{files} not what the config asks for, and made anew: {changes}", file=stream)
 
 
-def print_results(campaign: Campaign, stream: TextIO) -> None:
+def print_results(campaign: Campaign, stream: Terminal) -> None:
     """Print the datasets listed under `prepare`, the table of results and the path of the report."""
     for name in campaign.config["prepare"]:
         manifest = Path(prepared_folder(name)) / "manifest.json"

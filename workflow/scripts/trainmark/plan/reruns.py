@@ -7,14 +7,14 @@ plan stores the numbers, so that the next call does not change them.
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
 
+from trainmark.console import Terminal
 from trainmark.plan.plan_file import plan_if_there
 from trainmark.plan.products import RECORD_FILE
 from trainmark.plan.run import Run
 
 
-def count_attempts(plan: Path, runs: Iterable[Run], again: bool, stream: TextIO) -> tuple[dict[str, int], list[str]]:
+def count_attempts(plan: Path, runs: Iterable[Run], again: bool, stream: Terminal) -> tuple[dict[str, int], list[str]]:
     """Return the attempt number of each run that is past its first attempt, and the ids of those to train again.
 
     The numbers come from the last plan. With `again`, the number of each disturbed run is increased by one, and a line

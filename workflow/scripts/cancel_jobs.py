@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""Cancel all jobs that this folder's workflow has submitted to a cluster: cancel_jobs.py <profile>."""
+
+import sys
+
+from trainmark.cluster.site import scheduler_of
+from trainmark.cluster.submission import cancel
+from trainmark.errors import run_command
+
+
+def main() -> None:
+    """Cancel the jobs at the scheduler of the profile."""
+    (profile,) = sys.argv[1:] or [""]
+    cancel(scheduler_of(profile))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,283 @@
+"""One call of snakemake: its campaign, what rules look up for a job, and what is done before and after the jobs."""
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import cache, cached_property, wraps
+from pathlib import Path
+from typing import Any
+
+from trainmark.cluster.site import PREVIEW_VARIABLE, check_sections, read_site, scheduler_of
+from trainmark.config.load import default_config, load_config
+from trainmark.console import Terminal
+from trainmark.errors import ConfigError, TrainmarkError
+from trainmark.machine.gpus import find_gpus
+from trainmark.plan import internals, products
+from trainmark.plan.campaign import Campaign, Wildcards, option, trainer_of
+from trainmark.plan.display import WorkflowDisplay, show_workflow
+from trainmark.plan.environments import (
+    conda_file,
+    environment_of,
+    environment_of_command,
+    image_of_command,
+    isolate_jobs,
+    put_python_on_path,
+    required_image,
+)
+from trainmark.plan.matrix import with_devices
+from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_folders
+from trainmark.plan.products import PLAN_FILE, RECORD_FILE
+from trainmark.plan.reruns import count_attempts
+
+
+def refusing(function: Callable) -> Callable:
+    """Make a function end the call with the sentence of a TrainmarkError, without a traceback.
+
+    Snakemake would print lines of a traceback after a WorkflowError.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except TrainmarkError as error:
+            heading = "the config can't be used:\n" if isinstance(error, ConfigError) else ""
+            sys.exit(f"{heading}{error}")
+
+    return call
+
+
+class Session:
+    """The call of snakemake that reads the rules. Methods of wildcards are what rules take for a job.
+
+    campaign: the runs of the config. Only the process that plans the workflow finds out its devices; a job that reads
+        the Snakefile again, on a cluster node for example, takes them from the plan.
+    """
+
+    @refusing
+    def __init__(self, workflow: Any, config: Mapping) -> None:
+        # Until start(), because a plan has millions of objects, nearly all of which live on, and no cycles that matter.
+        gc.disable()
+        put_python_on_path()
+        isolate_jobs(workflow)
+        self._workflow = workflow
+        self._module = internals.name_of_module(workflow)
+        if internals.changes_paths(workflow, PLAN_FILE):
+            sys.exit(
+                f"the module {self._module} has a prefix or replace_prefix, which trainmark does not support;"
+                " leave it out, and choose the folder with snakemake --directory"
+            )
+        self.default_config = str(default_config())
+        self._plans = internals.plans_jobs(workflow)
+        given = internals.given_config(workflow, config, self.default_config)
+        self._config, catalogue = load_config(*given, fetches=self._plans)
+        self._terminal = Terminal(sys.stderr)  # writes on after its pipe has ended (snakemake ... 2>&1 | head)
+        self._partial = PARTIAL_VARIABLE in os.environ  # tables and report after jobs that failed (plan/hooks.py)
+        self._gpu_found = self._plans and bool(find_gpus())
+        self._display: WorkflowDisplay | None = None
+        self._lock: ExitStack | None = None
+        self._stale: dict[str, list[str]] = {}  # what differs from the config, by the path of the result
+        self._methods = internals.deployment_methods(workflow)
+        if self._plans:
+            missing = read_plan(Path(PLAN_FILE))["missing"] if self._partial else {}
+            self.campaign = Campaign(with_devices(self._config, self._gpu_found), catalogue, missing)
+            self._plan()
+        else:
+            plan = read_plan(Path(PLAN_FILE))
+            self.campaign = Campaign(plan["config"], catalogue, plan["missing"])
+
+    def _plan(self) -> None:
+        refuse_other_folders(Path(PLAN_FILE))
+        again = self._config["rerun_disturbed"] and not self._partial
+        campaign = self.campaign
+        campaign.attempts, campaign.repeated = count_attempts(Path(PLAN_FILE), campaign.runs, again, self._terminal)
+        if not self._module:
+            self._display = show_workflow(campaign.order, self._workflow)
+        if PREVIEW_VARIABLE in os.environ:
+            from trainmark.cluster.preview import Preview
+
+            internals.replace_all_handlers(Preview(os.environ[PREVIEW_VARIABLE], self._workflow))
+        if internals.has_no_hooks(self._workflow):
+            sys.exit(
+                "--no-hooks leaves out trainmark's start, which writes the plan and locks the results; call without it"
+            )
+        if self._module:
+            internals.call_at_start(self._workflow, self.start)
+
+    # --- inputs -----------------------------------------------------------------------------------------------------
+
+    def remake_if_stale(self, changes: Callable, file: str) -> Callable[[Wildcards], list]:
+        """Return an input function that returns no file, but makes Snakemake run the job if its output is stale.
+
+        Code is compared only if changed parameters trigger jobs: `--rerun-triggers mtime` keeps results of other code.
+
+        changes: a method of the campaign that reads the output and returns what differs from the config.
+        file: path of the output, with wildcards.
+        """
+
+        def look(wildcards: Wildcards) -> list:
+            if self._module:  # again, because the main Snakefile may define its onstart handler after the module
+                internals.call_at_start(self._workflow, self.start)
+            if self._plans and (differences := changes(wildcards, self._compares_code())):
+                path = file.format_map(wildcards)
+                self._stale[path] = differences
+                internals.make_again(self._workflow, [path])
+            return []
+
+        return look
+
+    @cached_property
+    def _stale_record(self) -> Callable[[Wildcards], list]:
+        return self.remake_if_stale(self.campaign.stale_record, RECORD_FILE)
+
+    @cache  # noqa: B019
+    def _compares_code(self) -> bool:
+        return internals.compares_parameters(self._workflow)
+
+    def packed_images(self, wildcards: Wildcards) -> list:
+        """Return the packed images that a training reads.
+
+        Their age is ignored: they hold the images of the prepared dataset, which is an input itself, and may be deleted
+        and made again.
+        """
+        return list(map(internals.ancient, self.campaign.packed_images(wildcards)))
+
+    def after_gpu_check(self, wildcards: Wildcards) -> list:
+        """Return the check of a framework on the GPU (rule check_gpu), which its GPU runs wait for.
+
+        The check is made in each call that trains on the GPU. It must not make finished runs stale, but Snakemake also
+        makes a result again if its set of inputs has changed. Finished runs therefore keep the check as an input, with
+        flags that ignore its age (ancient) and the job that makes it (before_update).
+        """
+        checks = products.gpu_check(trainer_of(wildcards))
+        if not checks:
+            return []
+        record = RECORD_FILE.format_map(wildcards)
+        if not os.path.exists(record) or record in self._stale or self.campaign.is_repeated(wildcards):
+            if self._plans:
+                internals.make_again(self._workflow, checks)
+            return checks
+        for check in checks:  # a file without a job must exist
+            Path(check).parent.mkdir(parents=True, exist_ok=True)
+            Path(check).touch()
+        return [internals.ancient(internals.before_update(check)) for check in checks]
+
+    def inputs_of_run(self, wildcards: Wildcards) -> dict[str, Any]:
+        """Return the inputs of a training by name, and make Snakemake run it if its record is stale.
+
+        They come from one function, because each one that Snakemake calls takes time in a matrix of thousands of runs.
+        """
+        return {
+            "dataset": products.prepared_folder(wildcards.dataset),
+            "mean": products.mean_array(wildcards.dataset, self.campaign.catalogue),
+            "packed": self.packed_images(wildcards),
+            "weights": self.campaign.initial_weights(wildcards),
+            "tuning": self.campaign.tuning(wildcards),
+            "stale": self._stale_record(wildcards),
+            "gpu": self.after_gpu_check(wildcards),
+        }
+
+    # --- resources and software -------------------------------------------------------------------------------------
+
+    def gpus(self, wildcards: Wildcards) -> int | None:
+        """Return the number of GPUs of a framework's job.
+
+        None omits the resource, so that a job on the CPU requests no GPU. Not every scheduler understands a request
+        for 0.
+        """
+        return 1 if trainer_of(wildcards).device == "gpu" else None
+
+    def framework_environment(self, wildcards: Wildcards) -> str:
+        """Return the conda file of a framework's job."""
+        return str(conda_file(environment_of(trainer_of(wildcards))))
+
+    def framework_image(self, wildcards: Wildcards) -> str | None:
+        """Return the container image of a framework's job."""
+        image: str | None = self.image(environment_of(trainer_of(wildcards)))
+        return image
+
+    @cache  # noqa: B019 (a call has one session)
+    @refusing
+    def image(self, environment: str) -> str | None:
+        """Return the container image of an environment. Without --sdm apptainer there need not be one."""
+        return required_image(environment) if "apptainer" in self._methods else None
+
+    @refusing
+    def command_environment(self, wildcards: Wildcards) -> str | None:
+        """Return the conda file of a command; None if it needs none."""
+        device = trainer_of(wildcards).device
+        return environment_of_command(self.campaign.command(wildcards), device, self._methods)
+
+    @refusing
+    def command_image(self, wildcards: Wildcards) -> str:
+        """Return the option that names the image in which a command runs."""
+        device = trainer_of(wildcards).device
+        return option("--image", image_of_command(self.campaign.command(wildcards), device, self._methods))
+
+    def group_of_run(self, wildcards: Wildcards) -> str | None:
+        """Return the group of a run: on a cluster, one job may do several trainings (runs_per_job in the site file)."""
+        size = self._runs_per_job() if self._plans else 1
+        if group := self.campaign.group(wildcards, size):
+            internals.set_group_size(self._workflow, group, size)
+        return group
+
+    @cache  # noqa: B019
+    @refusing
+    def _runs_per_job(self) -> int:
+        profile = internals.cluster_profile(self._workflow)
+        return read_site(scheduler_of(profile)).runs_per_job if profile else 1
+
+    # --- before and after the jobs ----------------------------------------------------------------------------------
+
+    @refusing
+    def start(self) -> None:
+        """Prepare the workflow before the first job.
+
+        Modules are imported here because their packages may be missing in a dry run, which needs only Snakemake.
+        """
+        # It was called already if a workflow that uses this module calls its onstart, too. --touch makes nothing.
+        if self._lock or internals.only_touches(self._workflow):
+            return
+        from trainmark.plan.file_times import check_file_times
+        from trainmark.plan.hooks import print_stale, start_workflow
+
+        gc.freeze()
+        gc.enable()
+        jobs = internals.jobs_to_run(self._workflow)
+        check_file_times(jobs)
+        self._lock = start_workflow(
+            self.campaign,
+            self._config,
+            jobs,
+            gpu_found=self._gpu_found,
+            local=internals.runs_here(self._workflow),
+            deployed=bool(self._methods),
+        )
+        if profile := internals.cluster_profile(self._workflow):
+            check_sections(read_site(scheduler_of(profile)), internals.submitted_rules(self._workflow))
+        print_stale(self._stale, self._terminal)
+        if self._display:
+            self._display.start(job.wildcards_dict for job in jobs if job.rule.name in products.TRAINING_RULES)
+
+    def finish(self) -> None:
+        """Print the results after the last job, if none failed."""
+        from trainmark.plan.hooks import print_results
+
+        if self._display:  # a module has none
+            self._display.stop()
+        print_results(self.campaign, self._terminal)
+
+    def fail(self) -> None:
+        """After the last job, if one failed, make the tables and the report of the runs that are done."""
+        from trainmark.plan.hooks import finish_without, missing_runs
+
+        if not (self._display and self._lock):
+            return
+        self._display.stop()
+        failed = internals.failed_by_itself(self._workflow)
+        if failed and not internals.makes_selected(self._workflow) and not self._partial:
+            self._lock.close()
+            missing = missing_runs(self.campaign, self._display.failures, self._display.not_trained())
+            finish_without(self.campaign, missing, internals.files_of_call(self._workflow), self._terminal)
