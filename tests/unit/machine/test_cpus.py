@@ -61,12 +61,6 @@ def test_the_cpus_are_those_of_the_affinity_mask():
     assert found and set(found) <= set(cpus.allowed_cpus()) == os.sched_getaffinity(0)
 
 
-def test_a_system_without_affinity_allows_all_its_cpus(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    assert cpus.allowed_cpus() == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("cores", "expected"),
     [([[0, 2], [1, 3]], [0, 1, 2, 3]), ([[0], [1, 3], [4, 5]], [0, 1, 4, 3, 5]), ([], [])],

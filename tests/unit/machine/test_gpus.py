@@ -193,11 +193,3 @@ def test_a_process_is_held_to_its_cpus_with_a_thread_each():
     assert affinity == held
     assert variables == [str(len(held))] * len(gpus.THREAD_VARIABLES)
     assert not numpy_imported, "numpy would have read its threads before"
-
-
-def test_a_system_without_affinity_still_has_its_threads_limited(monkeypatch):
-    monkeypatch.delattr(os, "sched_setaffinity")
-    for variable in gpus.THREAD_VARIABLES:
-        monkeypatch.setenv(variable, "9")
-    gpus.limit_threads([4, 5, 6])
-    assert {os.environ[variable] for variable in gpus.THREAD_VARIABLES} == {"3"}

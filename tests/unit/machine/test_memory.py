@@ -5,7 +5,6 @@ import mmap
 import os
 import resource
 import threading
-from pathlib import Path
 
 import psutil
 import pytest
@@ -46,7 +45,6 @@ def test_the_peak_is_that_of_the_kernels_status_file_or_of_getrusage(tmp_path, m
     monkeypatch.setattr(memory, "STATUS", tmp_path / "status")
     if text:
         (tmp_path / "status").write_text(text)
-    monkeypatch.setattr(memory, "BYTES_OF_MAXRSS", 1024)
     monkeypatch.setattr(resource, "getrusage", lambda who: resource.struct_rusage([0.0, 0.0, 3072] + [0] * 13))
     assert peak_host_mib() == mib
 
@@ -89,16 +87,13 @@ def test_a_slurm_job_and_the_address_space_limit_the_available_memory(monkeypatc
     assert 0 < available_mib() <= 21
 
 
-@pytest.mark.parametrize("file", [memory.STATM, Path("/missing")])
-def test_the_watchs_reader_reads_what_psutil_reads(monkeypatch, file):
+def test_the_watch_reads_what_psutil_reads():
     """Memory counts when it is touched, not when it is reserved."""
-    monkeypatch.setattr(memory, "STATM", file)
-    reader = memory._Resident()
-    before = reader.mib()
-    reserved, block = mmap.mmap(-1, 256 << 20), touched(32)
-    assert abs(reader.mib() - resident_mib()) < 4
-    assert 28 <= reader.mib() - before <= 40
-    reader.close()
+    with open(memory.STATM, "rb") as statm:
+        before = memory._resident_mib(statm.fileno())
+        reserved, block = mmap.mmap(-1, 256 << 20), touched(32)
+        assert abs(memory._resident_mib(statm.fileno()) - resident_mib()) < 4
+        assert 28 <= memory._resident_mib(statm.fileno()) - before <= 40
     reserved.close()
     del block
 
@@ -137,7 +132,7 @@ def test_a_size_that_is_above_the_limit_from_the_start_is_reported_each_time_the
 def test_only_the_first_size_above_the_limit_is_reported(monkeypatch, sizes, reported):
     looks, told, all_read = [], [], threading.Event()
 
-    def mib(self):
+    def resident_mib(statm):
         looks.append(sizes[min(len(looks), len(sizes) - 1)])
         if len(looks) > len(sizes):
             all_read.set()
@@ -147,7 +142,7 @@ def test_only_the_first_size_above_the_limit_is_reported(monkeypatch, sizes, rep
         told.append(size)
         all_read.set()
 
-    monkeypatch.setattr(memory._Resident, "mib", mib)
+    monkeypatch.setattr(memory, "_resident_mib", resident_mib)
     with MemoryWatch(200, on_excess, poll_seconds=0.0001):
         assert all_read.wait(WAIT_SECONDS)
     assert told == reported

@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import tempfile
 from multiprocessing.reduction import DupFd
 from typing import Any
 
@@ -10,12 +9,12 @@ from typing import Any
 class MemoryFile:
     """A file in memory. A process that is started by multiprocessing may get it as an argument, and sees its content.
 
-    On Linux it does not lie in /dev/shm, which is small in many containers and may be full. Its pages are taken when
-    they are first written.
+    It does not lie in /dev/shm, which is small in many containers and may be full. Its pages are taken when they are
+    first written.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
-        self.descriptor = _nameless_file() if descriptor is None else descriptor
+        self.descriptor = os.memfd_create("trainmark-loader") if descriptor is None else descriptor
         self._size = 0
 
     def grow(self, size: int) -> int:
@@ -41,10 +40,3 @@ class MemoryFile:
 
 def _received(duplicate: Any) -> MemoryFile:
     return MemoryFile(duplicate.detach())
-
-
-def _nameless_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("trainmark-loader")
-    with tempfile.TemporaryFile() as file:  # not Linux: on the disk, and removed when it is closed
-        return os.dup(file.fileno())

@@ -18,9 +18,7 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 def allowed_cpus() -> list[int]:
     """Return the numbers of the CPUs that this process may run on, as set by a scheduler or a container."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    return sorted(os.sched_getaffinity(0))
 
 
 def has_avx512() -> bool:
@@ -38,9 +36,8 @@ def instruction_set() -> str:
 
 def cpu_model() -> str:
     """Return the kernel's name of the processor, or that of its architecture if there is none."""
-    lines = read_kernel_file(CPU_INFO).splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    name = re.search(r"^model name\s*:\s*(.*)", read_kernel_file(CPU_INFO), re.MULTILINE)
+    return name[1] if name else platform.processor() or platform.machine()
 
 
 def cpu_quota() -> float | None:

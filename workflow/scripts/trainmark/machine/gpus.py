@@ -138,5 +138,4 @@ def limit_threads(cpus: Sequence[int]) -> None:
     """
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(len(cpus))
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cpus)
+    os.sched_setaffinity(0, cpus)

@@ -3,7 +3,6 @@
 import os
 import re
 import resource
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +15,10 @@ from trainmark.machine.variables import mib_in
 
 STATUS = Path("/proc/self/status")
 STATM = Path("/proc/self/statm")
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 MEMORY_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 """Files of a control group with its limit of memory and its usage, in versions 2 and 1."""
-
-BYTES_OF_MAXRSS = 1 if sys.platform == "darwin" else 1024
-"""Unit of getrusage's ru_maxrss (man getrusage): bytes on macOS, KiB elsewhere."""
 
 
 def peak_host_mib() -> float:
@@ -30,19 +27,13 @@ def peak_host_mib() -> float:
     Reads VmHWM of /proc/self/status if it exists. ru_maxrss of getrusage can be too large: it survives exec, so it may
     be the peak of the program that started this one.
     """
-    try:
-        lines = STATUS.read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("VmHWM:"):  # VmHWM:     1748 kB
-            return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * BYTES_OF_MAXRSS / 2**20
+    peak = re.search(r"^VmHWM:\s*(\d+) kB", read_kernel_file(STATUS), re.MULTILINE)
+    return int(peak[1] if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
 
 
 def peak_children_mib() -> float:
     """Return the peak resident size of the largest child process that has ended and was waited for, in MiB."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * BYTES_OF_MAXRSS / 2**20
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 
 def resident_mib() -> float:
@@ -106,32 +97,14 @@ class MemoryWatch:
             self._thread = None
 
     def _watch(self, limit_mib: float) -> None:
-        reader = _Resident()
-        try:
+        with open(STATM, "rb") as statm:  # opened once: a look is one system call
             while not self._stop.is_set():
-                if (now_mib := reader.mib()) > limit_mib:
+                if (now_mib := _resident_mib(statm.fileno())) > limit_mib:
                     self._on_excess(now_mib)
                     return
                 self._stop.wait(self._poll_seconds)
-        finally:
-            reader.close()
 
 
-class _Resident:
-    """Reads the resident size repeatedly, by one system call each time: /proc/self/statm is opened only once."""
-
-    def __init__(self) -> None:
-        self._page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
-        try:
-            self._statm: int | None = os.open(STATM, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # not Linux
-            self._statm = None
-
-    def mib(self) -> float:
-        if self._statm is None:
-            return resident_mib()
-        return int(os.pread(self._statm, 128, 0).split()[1]) * self._page_mib
-
-    def close(self) -> None:
-        if self._statm is not None:
-            os.close(self._statm)
+def _resident_mib(statm: int) -> float:
+    """Return the current resident size, from the descriptor of /proc/self/statm."""
+    return int(os.pread(statm, 128, 0).split()[1]) * PAGE_MIB
