@@ -25,7 +25,7 @@ SLOWDOWN_REASONS = {
 """Why a GPU's clocks are below their maximum: nvmlClocksEventReason* and nvmlClocksThrottleReason* of nvml.h."""
 
 REASON_FUNCTIONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""Two names of one function; older drivers and packages have the second."""
+"""Two names of one function; older drivers have the second."""
 
 CUDA_VERSION_FUNCTIONS = ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion")
 
@@ -57,13 +57,13 @@ def describe(uuid: str) -> dict:
     memory = gpu.query("nvmlDeviceGetMemoryInfo", gpu.handle)
     pci = gpu.query("nvmlDeviceGetPciInfo", gpu.board)
     return {
-        "name": _text(gpu.query("nvmlDeviceGetName", gpu.handle)),
+        "name": gpu.query("nvmlDeviceGetName", gpu.handle),
         "uuid": uuid,
-        "driver_version": _text(gpu.query("nvmlSystemGetDriverVersion")),
+        "driver_version": gpu.query("nvmlSystemGetDriverVersion"),
         "cuda_version": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
         "compute_capability": capability and f"{capability[0]}.{capability[1]}",
         "memory_mib": memory and memory.total // 2**20,
-        "pci_bus_id": pci and _text(pci.busId),
+        "pci_bus_id": pci and pci.busId,
     }
 
 
@@ -169,7 +169,7 @@ def _find(uuid: str) -> _Gpu | str:
     if isinstance(nvml, str):
         return nvml
     try:
-        handle = nvml.nvmlDeviceGetHandleByUUID(uuid.encode())  # bytes: older versions take no text
+        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
     except nvml.NVMLError as error:
         return f"NVML does not find this GPU ({error})"
     board = _query(nvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_instance(uuid) else handle
@@ -189,8 +189,3 @@ def _reasons(bits: int | None) -> list[str] | None:
         return None
     values = [1 << position for position in range(bits.bit_length()) if bits >> position & 1]
     return sorted(SLOWDOWN_REASONS.get(value, f"unknown_{value:#x}") for value in values)
-
-
-def _text(value: str | bytes | None) -> str | None:
-    """Decode a text, which older versions of the package return as bytes."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
