@@ -14,8 +14,11 @@ RANGE_UJ = 65_532_610_987
 """Range of the counters in the tests: the smallest one known, of Haswell servers."""
 
 
-def energy_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "energy"]
+@pytest.fixture
+def begun():
+    """The threads of meters that have begun since: each reads until its process ends."""
+    before = {*threading.enumerate()}
+    return lambda: [thread for thread in {*threading.enumerate()} - before if thread.name == "energy"]
 
 
 class Machine:
@@ -70,39 +73,22 @@ def one_package(machine):
     return machine
 
 
-@pytest.fixture
-def opened():
-    """open_meter. After the test its meters are closed, and no thread of theirs may be left."""
-    meters = []
-
-    def open_one(*arguments):
-        meters.append(open_meter(*arguments))
-        return meters[-1]
-
-    yield open_one
-    for meter in meters:
-        meter.close()
-    for thread in energy_threads():
-        thread.join(60)
-    assert energy_threads() == []
-
-
 def assert_not_measured(meter, reason):
     assert (meter.source, meter.joules()) == (None, None)
     assert meter.reason.startswith(reason)
 
 
-def test_a_run_that_holds_a_whole_package_is_measured_from_when_the_meter_is_opened(one_package, opened):
-    meter = opened("cpu", [0, 1, 2, 3], None)
+def test_a_run_that_holds_a_whole_package_is_measured_from_when_the_meter_is_open_meter(one_package):
+    meter = open_meter("cpu", [0, 1, 2, 3], None)
     assert (meter.source, meter.reason, meter.joules()) == ("rapl", None, 0.0)
     one_package.set("intel-rapl:0", 7_500_000)
     assert meter.joules() == 2.5
     assert meter.joules() == 2.5, "nothing was taken since"
 
 
-def test_a_counter_that_wraps_is_continued(one_package, opened):
+def test_a_counter_that_wraps_is_continued(one_package):
     one_package.set("intel-rapl:0", RANGE_UJ - 1_000_000)
-    meter = opened("cpu", range(4), None)
+    meter = open_meter("cpu", range(4), None)
     one_package.set("intel-rapl:0", 2_000_000)
     assert meter.joules() == 3.0
     one_package.set("intel-rapl:0", 1_000_000)
@@ -110,33 +96,33 @@ def test_a_counter_that_wraps_is_continued(one_package, opened):
 
 
 @pytest.mark.parametrize(("held", "joules"), [(range(5), 5.0), ([4], 4.0)])
-def test_the_packages_of_the_runs_cpus_are_added(machine, opened, held, joules):
+def test_the_packages_of_the_runs_cpus_are_added(machine, held, joules):
     machine.make([(0, 0)] * 4 + [(1, 0)], ["package-0", "package-1"])
-    meter = opened("cpu", held, None)
+    meter = open_meter("cpu", held, None)
     machine.set("intel-rapl:0", 1_000_000)
     machine.set("intel-rapl:1", 4_000_000)
     assert meter.joules() == joules
 
 
-def test_parts_of_a_package_and_other_counters_are_not_added(one_package, opened):
+def test_parts_of_a_package_and_other_counters_are_not_added(one_package):
     others = {"intel-rapl:0:0": "core", "intel-rapl:1": "psys", "intel-rapl-mmio:0": "package-0"}
     for zone, name in others.items():
         one_package.add_zone(zone, name)
     (one_package.powercap / "intel-rapl").mkdir()  # the driver itself
-    meter = opened("cpu", range(4), None)
+    meter = open_meter("cpu", range(4), None)
     for zone in one_package.powercap.glob("*:*"):
         one_package.set(zone.name, 6_000_000)
     assert meter.joules() == 1.0
 
 
-def test_an_offline_cpu_need_not_be_held_and_cpus_without_a_die_are_one_die(machine, opened):
+def test_an_offline_cpu_need_not_be_held_and_cpus_without_a_die_are_one_die(machine):
     machine.make([(0, None), (None, None)], ["package-0"])
-    assert opened("cpu", [0], None).source == "rapl"
+    assert open_meter("cpu", [0], None).source == "rapl"
 
 
-def test_the_counters_of_all_dies_make_up_that_of_their_package(machine, opened):
+def test_the_counters_of_all_dies_make_up_that_of_their_package(machine):
     machine.make([(0, 0), (0, 0), (0, 1), (0, 1)], ["package-0-die-0", "package-0-die-1"])
-    meter = opened("cpu", range(4), None)
+    meter = open_meter("cpu", range(4), None)
     machine.set("intel-rapl:0", 1_000_000)
     machine.set("intel-rapl:1", 500_000)
     assert meter.joules() == 1.5
@@ -155,13 +141,13 @@ def test_the_counters_of_all_dies_make_up_that_of_their_package(machine, opened)
         ([(0, 0), (0, 1)], ["package-0-die-0"], 2, "this machine has no energy counter for all of package 0"),
     ],
 )
-def test_a_run_that_does_not_hold_all_that_is_counted_is_not_measured(machine, opened, cpus, zones, held, reason):
+def test_a_run_that_does_not_hold_all_that_is_counted_is_not_measured(machine, begun, cpus, zones, held, reason):
     machine.make(cpus, zones)
-    assert_not_measured(opened("cpu", range(held), None), reason)
-    assert energy_threads() == []
+    assert_not_measured(open_meter("cpu", range(held), None), reason)
+    assert begun() == []
 
 
-def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
+def test_a_counter_that_only_root_may_read(one_package, monkeypatch):
     read_text = energy.Path.read_text
 
     def refuse(file):
@@ -171,11 +157,11 @@ def test_a_counter_that_only_root_may_read(one_package, opened, monkeypatch):
 
     monkeypatch.setattr(energy.Path, "read_text", refuse)
     reason = f"the CPU's counter can't be read (needs permission on {one_package.powercap})"
-    assert_not_measured(opened("cpu", range(4), None), reason)
+    assert_not_measured(open_meter("cpu", range(4), None), reason)
 
 
-def test_a_meter_that_becomes_unreadable_keeps_its_reason(one_package, opened):
-    meter = opened("cpu", range(4), None)
+def test_a_meter_that_becomes_unreadable_keeps_its_reason(one_package):
+    meter = open_meter("cpu", range(4), None)
     file = one_package.powercap / "intel-rapl:0" / "energy_uj"
     file.unlink()
     assert meter.joules() is None
@@ -183,11 +169,11 @@ def test_a_meter_that_becomes_unreadable_keeps_its_reason(one_package, opened):
     assert_not_measured(meter, f"the CPU's counter can't be read ({os.strerror(2)})")
 
 
-def test_a_counter_that_went_unread_for_too_long_is_not_used(one_package, opened, monkeypatch):
+def test_a_counter_that_went_unread_for_too_long_is_not_used(one_package, monkeypatch):
     """At 1000 W the range of 65.5 kJ is reached after 65.5 s; later it may have wrapped twice."""
     clock = [100.0]
     monkeypatch.setattr(energy.time, "monotonic", lambda: clock[0])
-    meter = opened("cpu", range(4), None)
+    meter = open_meter("cpu", range(4), None)
     clock[0] += 65.5
     one_package.set("intel-rapl:0", 6_000_000)
     assert meter.joules() == 1.0
@@ -200,7 +186,7 @@ def test_counters_are_read_often_enough_to_see_each_wrap():
     assert RANGE_UJ / 1e6 / energy.MAX_PACKAGE_WATTS > energy.POLL_SECONDS * 2
 
 
-def test_the_meters_own_thread_sees_a_wrap_between_two_readings(one_package, opened, monkeypatch):
+def test_the_meters_own_thread_sees_a_wrap_between_two_readings(one_package, monkeypatch):
     """Without the thread, two wraps between two reads would count as one."""
     wrapped, microjoules = threading.Event(), energy._microjoules
 
@@ -212,7 +198,7 @@ def test_the_meters_own_thread_sees_a_wrap_between_two_readings(one_package, ope
 
     monkeypatch.setattr(energy, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(energy, "_microjoules", noticed)
-    meter = opened("cpu", range(4), None)  # at 5 J
+    meter = open_meter("cpu", range(4), None)  # at 5 J
     one_package.set("intel-rapl:0", 1_000_000)
     assert wrapped.wait(60)
     meter.joules()  # waits until the thread has added what it read
@@ -220,14 +206,12 @@ def test_the_meters_own_thread_sees_a_wrap_between_two_readings(one_package, ope
     assert meter.joules() == pytest.approx((2 * RANGE_UJ - 4_500_000) / 1e6)
 
 
-def test_the_thread_delays_no_exit_and_ends_silently_if_the_counter_becomes_unreadable(
-    one_package, opened, monkeypatch
-):
+def test_the_thread_delays_no_exit_and_ends_silently_if_the_counter_becomes_unreadable(one_package, begun, monkeypatch):
     failed = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
     monkeypatch.setattr(energy, "POLL_SECONDS", 0.001)
-    opened("cpu", range(4), None)
-    (thread,) = energy_threads()
+    open_meter("cpu", range(4), None)
+    (thread,) = begun()
     assert thread.daemon
     (one_package.powercap / "intel-rapl:0" / "energy_uj").unlink()
     thread.join(60)
@@ -244,14 +228,14 @@ def gpus(monkeypatch):
     return joules
 
 
-def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter_until_it_is_lost(gpus, opened):
-    meter = opened("gpu", [0, 1], GPU)
+def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter_until_it_is_lost(gpus, begun):
+    meter = open_meter("gpu", [0, 1], GPU)
     assert (meter.source, meter.reason, meter.joules()) == ("nvml", None, 0.0)
     gpus["GPU-other"] += 77.0
     assert meter.joules() == 0.0
     gpus[GPU] += 12.5
     assert meter.joules() == 12.5
-    assert energy_threads() == []
+    assert begun() == []
     del gpus[GPU]
     assert meter.joules() is None
     gpus[GPU] = 2000.0
@@ -267,6 +251,6 @@ def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter_until_it_is_lost(gpus, 
         ("GPU-hidden", "NVML can't be started (x)"),  # as NVML says
     ],
 )
-def test_a_gpu_whose_energy_is_not_known(gpus, opened, uuid, reason):
+def test_a_gpu_whose_energy_is_not_known(gpus, uuid, reason):
     gpus["MIG-1"] = 4.0
-    assert_not_measured(opened("gpu", [0], uuid), reason)
+    assert_not_measured(open_meter("gpu", [0], uuid), reason)

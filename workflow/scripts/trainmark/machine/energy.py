@@ -4,10 +4,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainmark.machine import nvml
+from trainmark.machine.cpus import read_kernel_file
 
 POWERCAP = Path("/sys/class/powercap")
 """Folder of the RAPL counters (Running Average Power Limit) of Intel and AMD processors on Linux."""
@@ -32,13 +34,10 @@ class Meter:
     reason: why it is not measured; None if it is.
     """
 
-    def __init__(
-        self, source: str | None, read: Callable[[], float] | None, reason: str | None, close: Callable[[], None]
-    ) -> None:
+    def __init__(self, source: str | None, read: Callable[[], float] | None, reason: str | None) -> None:
         self.source = source
         self.reason = reason
         self._read = read
-        self._close = close
 
     def joules(self) -> float | None:
         """Return the joules since the meter was opened; None if not, or no longer, measured (see `reason`)."""
@@ -49,10 +48,6 @@ class Meter:
         except _NotMeasured as error:
             self.source, self.reason, self._read = None, str(error), None
             return None
-
-    def close(self) -> None:
-        """Stop the thread that reads the CPU counters, if there is one. It also ends with the process."""
-        self._close()
 
 
 def open_meter(device: str, cpus: Sequence[int], gpu_uuid: str | None) -> Meter:
@@ -69,15 +64,11 @@ def open_meter(device: str, cpus: Sequence[int], gpu_uuid: str | None) -> Meter:
     """
     try:
         if device == "gpu":
-            return Meter("nvml", _gpu_reader(gpu_uuid), None, _no_thread)
+            return Meter("nvml", _gpu_reader(gpu_uuid), None)
         packages = _Packages([_Counter.of(zone) for zone in _zones_of(set(cpus))])
-        return Meter("rapl", packages.joules, None, packages.close)
+        return Meter("rapl", packages.joules, None)
     except _NotMeasured as error:
-        return Meter(None, None, str(error), _no_thread)
-
-
-def _no_thread() -> None:
-    """Closes a meter that has no thread."""
+        return Meter(None, None, str(error))
 
 
 # --- GPU: NVML's counter of one GPU -------------------------------------------------------------------------------
@@ -133,11 +124,7 @@ def _package_zones() -> dict[tuple[int, int | None], Path]:
     """
     zones = {}
     for folder in sorted(POWERCAP.glob("intel-rapl:*")):
-        try:
-            name = (folder / "name").read_text().strip()
-        except OSError:  # hidden from a container
-            continue
-        if match := re.fullmatch(r"package-(\d+)(?:-die-(\d+))?", name):
+        if match := re.fullmatch(r"package-(\d+)(?:-die-(\d+))?", read_kernel_file(folder / "name")):
             zones[int(match[1]), int(match[2]) if match[2] else None] = folder
     return zones
 
@@ -146,18 +133,11 @@ def _topology() -> dict[int, dict[int, set[int]]]:
     """Return the online CPUs by package and die. Offline CPUs have no topology."""
     packages: dict[int, dict[int, set[int]]] = {}
     for folder in CPUS.glob("cpu[0-9]*/topology"):
-        package, die = (_number(folder / name) for name in ("physical_package_id", "die_id"))
-        if package is not None:
-            dies = packages.setdefault(package, {})
-            dies.setdefault(die or 0, set()).add(int(folder.parent.name.removeprefix("cpu")))
+        package, die = (read_kernel_file(folder / name) for name in ("physical_package_id", "die_id"))
+        if package:
+            dies = packages.setdefault(int(package), {})
+            dies.setdefault(int(die or 0), set()).add(int(folder.parent.name.removeprefix("cpu")))
     return packages
-
-
-def _number(file: Path) -> int | None:
-    try:
-        return int(file.read_text())
-    except OSError:
-        return None
 
 
 def _microjoules(file: Path) -> int:
@@ -201,24 +181,20 @@ class _Counter:
 
 
 class _Packages:
-    """Sums several counters. A thread reads them often enough to notice each wrap."""
+    """Sums several counters. A thread, which ends with the process, reads them often enough to notice each wrap."""
 
     def __init__(self, counters: list[_Counter]) -> None:
         self._counters = counters
         self._lock = threading.Lock()
-        self._closed = threading.Event()
         threading.Thread(target=self._poll, name="energy", daemon=True).start()
 
     def joules(self) -> float:
         with self._lock:
             return sum(counter.advance() for counter in self._counters) / 1e6
 
-    def close(self) -> None:
-        self._closed.set()
-
     def _poll(self) -> None:
-        while not self._closed.wait(POLL_SECONDS):
-            try:
+        # The next call of joules() raises it again, unless that read is still in time.
+        with suppress(_NotMeasured):
+            while True:
+                time.sleep(POLL_SECONDS)
                 self.joules()
-            except _NotMeasured:  # the next call of joules() raises it again, unless that read is still in time
-                return

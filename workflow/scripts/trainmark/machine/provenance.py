@@ -17,7 +17,7 @@ import psutil
 import threadpoolctl
 
 from trainmark.errors import IMAGE_VARIABLE
-from trainmark.machine.cpus import allowed_cpus, cpu_model
+from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
 from trainmark.machine.locks import DeviceLock
 from trainmark.machine.variables import VARIABLES
 
@@ -110,10 +110,7 @@ def describe_session(provenance: Mapping, device_lock: DeviceLock) -> dict:
 
 def boot_id() -> str | None:
     """Return the UUID of the machine's current boot, or None. Monotonic times are comparable within one boot."""
-    try:
-        return BOOT_ID.read_text().strip() or None
-    except OSError:
-        return None
+    return read_kernel_file(BOOT_ID) or None
 
 
 def thread_pools() -> list[dict]:
@@ -196,10 +193,7 @@ def _image() -> tuple[str | None, str | None]:
 
     The image itself is not read, since it has many GiB. Its SHA-256 comes from its name or Podman's file, if there.
     """
-    try:
-        podman = dict(re.findall(r'^(\w+)="(.*)"$', PODMAN_FILE.read_text(), re.MULTILINE))
-    except OSError:
-        podman = {}
+    podman = dict(re.findall(r'^(\w+)="(.*)"$', read_kernel_file(PODMAN_FILE), re.MULTILINE))
     reference = next(filter(None, map(os.environ.get, IMAGE_VARIABLES)), podman.get("image", ""))
     reference = os.environ.get(IMAGE_VARIABLE + Path(reference).stem, reference)
     short_name = reference.rstrip("/").rsplit("/", 1)[-1]
