@@ -3,9 +3,8 @@
 The only module of the room that imports image decoders, so that a training on arrays does without them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from trainmark.datasets.images.decoding import mirror
 from trainmark.datasets.images.lists import load_checked, prepared_list
 from trainmark.datasets.images.packed import IMAGE_SHAPE, open_store
 from trainmark.errors import ConfigError, DataError
-from trainmark.loading.sources import ArraySource, Source, in_memory, mapped
+from trainmark.loading.sources import ArraySource, Source
 
 HEIGHT, WIDTH, CHANNELS = IMAGE_SHAPE
 
@@ -31,7 +30,7 @@ class FileSource(Source):
     channels_last = True
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
-        self._root, self._names, self.samples = root, names, len(names)
+        self._root, self._names = root, names
 
     def __getstate__(self) -> dict:
         return vars(self) | {"_names": ()}
@@ -52,12 +51,11 @@ class FileSource(Source):
 class PackedSource(ArraySource):
     """The packed store."""
 
+    channels_last = True
+
     def mirror(self, window: np.ndarray) -> np.ndarray:
         """See `Source.mirror`."""
         return _mirrored(window)
-
-
-STORES: Mapping[str, Callable[..., dict[str, Any]]] = {"mapped": mapped, "memory": in_memory}
 
 
 def open_photographs(folder: Path, split: str, store: str, packed: Path | None) -> tuple[Source, np.ndarray]:
@@ -83,4 +81,4 @@ def open_photographs(folder: Path, split: str, store: str, packed: Path | None) 
             f"{file} holds {len(stored)} images, and the list of {folder} has {len(entries)}; delete "
             "the store and run snakemake again"
         )
-    return PackedSource(**STORES[store](stored, channels_last=True)), labels
+    return PackedSource(stored, store), labels

@@ -19,12 +19,10 @@ BLOCK_BYTES = 1 << 26
 class Source(ABC):
     """The stored images of one split. Worker processes get a copy when they start.
 
-    samples: number of images.
     shape: (channels, height, width) of each.
     channels_last: whether the channels of a pixel lie next to each other in memory.
     """
 
-    samples: int
     shape: tuple[int, int, int]
     channels_last: bool
 
@@ -42,16 +40,22 @@ class Source(ABC):
 
 
 class ArraySource(Source):
-    """An array of images, memory-mapped from a file or in memory that worker processes share."""
+    """An array of images, memory-mapped from a file or in memory that worker processes share.
 
-    def __init__(
-        self, *, file: Path | MemoryFile, offset: int, stored_shape: tuple[int, ...], channels_last: bool
-    ) -> None:
-        self._file, self._offset, self._stored_shape, self.channels_last = file, offset, stored_shape, channels_last
-        self.samples = stored_shape[0]
-        height, width, channels = stored_shape[1:] if channels_last else (*stored_shape[2:], stored_shape[1])
-        self.shape = (channels, height, width)
+    store: the setting loader.store; "memory" copies the array. Raises ConfigError if there is too little memory.
+    """
+
+    channels_last = False
+
+    def __init__(self, stored: np.memmap, store: str) -> None:
+        assert stored.filename is not None
+        self._file: Path | MemoryFile = Path(stored.filename)
+        self._offset, self._stored_shape = stored.offset, stored.shape
+        if store == "memory":
+            self._file, self._offset = _copied(stored), 0
         self._array = self._open()
+        _, channels, height, width = self._array.shape
+        self.shape = (channels, height, width)
 
     def _open(self) -> np.ndarray:
         if isinstance(self._file, MemoryFile):
@@ -77,36 +81,20 @@ class ArraySource(Source):
         return np.asarray(self._array[key])
 
 
-def mapped(stored: np.memmap, *, channels_last: bool) -> dict[str, Any]:
-    """Return the arguments of ArraySource for a memory-mapped array."""
-    assert stored.filename is not None
-    return {
-        "file": Path(stored.filename),
-        "offset": stored.offset,
-        "stored_shape": stored.shape,
-        "channels_last": channels_last,
-    }
-
-
-def in_memory(stored: np.memmap, *, channels_last: bool) -> dict[str, Any]:
-    """Return the arguments of ArraySource for a copy of a memory-mapped array in memory, which is made here.
-
-    The file is read rather than copied from its mapping, whose pages would count as memory, too. Raises ConfigError if
-    there is too little memory.
-    """
+def _copied(stored: np.memmap) -> MemoryFile:
+    """Return a copy of the array. Its file is read, and not its mapping, whose pages would count as memory, too."""
     free_bytes = psutil.virtual_memory().available
     if stored.nbytes > free_bytes:
         raise ConfigError(
             f"loader.store: found memory, but the images of {stored.filename} take {format_bytes(stored.nbytes)}, and "
             f"{format_bytes(free_bytes)} of memory are free; set it to mapped"
         )
-    place = mapped(stored, channels_last=channels_last)
     memory = MemoryFile()
-    begin = memory.grow(stored.nbytes)
-    with open(place["file"], "rb") as file, memory.map(begin, stored.nbytes) as copy:
+    memory.grow(stored.nbytes)
+    with open(str(stored.filename), "rb") as file, memory.map(0, stored.nbytes) as copy:
         file.seek(stored.offset)
         with memoryview(copy) as view:
             for start in range(0, stored.nbytes, BLOCK_BYTES):
                 with view[start : start + BLOCK_BYTES] as block:
                     file.readinto(block)
-    return place | {"file": memory, "offset": begin}
+    return memory

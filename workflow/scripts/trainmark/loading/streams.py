@@ -17,7 +17,7 @@ from trainmark.errors import DataError
 from trainmark.loading.buffers import Buffers
 from trainmark.loading.pieces import Piece, SplitLoader, windows_of
 from trainmark.loading.processes import Processes
-from trainmark.loading.sources import ArraySource, Source, in_memory, mapped
+from trainmark.loading.sources import ArraySource, Source
 from trainmark.loading.workers import Serial, Threads, Workers
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.input_transform import Windows, draw_windows
@@ -77,8 +77,7 @@ def _open_source(folder: Path, split: str, store: str, packed: Path | None) -> t
         raise DataError(f"{folder} holds {kind}; only a dataset of images can be streamed")
     stored, labels = prepared.read_split(folder, split)
     assert isinstance(stored, np.memmap)
-    place = (in_memory if store == "memory" else mapped)(stored, channels_last=False)
-    return ArraySource(**place), np.asarray(labels, np.int64)
+    return ArraySource(stored, store), np.asarray(labels, np.int64)
 
 
 @dataclass
