@@ -55,7 +55,7 @@ def test_each_part_ends_within_nine_minutes():
 def test_four_workers_use_eight_cpus(monkeypatch, tmp_path, siblings):
     """On 16 CPUs, of which one or two belong to a core; a run has two threads."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
-    monkeypatch.setattr(cpus, "_cpus_of_core", lambda cpu: frozenset({cpu, cpu ^ 1} if siblings == 2 else {cpu}))
+    monkeypatch.setattr(cpus, "_core_of", lambda cpu: min(cpu, cpu ^ 1) if siblings == 2 else cpu)
     monkeypatch.setattr(cpus, "cpu_quota", lambda: None)
     of_workers = [cpus_of_worker(number, 4) for number in range(4)]
     assert sorted(chain(*of_workers)) == list(range(16))

@@ -78,7 +78,7 @@ def train(
         gpus.limit_threads(in_order_of_use(device_lock.cpus)[:threads])
         set_environment(run.trainer.framework, run.trainer.loop)
         with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported
-            from trainmark.machine.memory import MemoryWatch
+            from trainmark.machine.memory import memory_watch
             from trainmark.training.kept_weights import FILE_NAME
             from trainmark.training.run import Training
         job = Job(
@@ -106,7 +106,7 @@ def train(
             except Exception as error:  # this runs in the watch's thread, where nothing else would catch it
                 process_exit.fail(error)
 
-        with MemoryWatch(arguments.settings["memory_limit_mib"], on_excess):
+        with memory_watch(arguments.settings["memory_limit_mib"], on_excess):
             process_exit.finish(training.train(display.epoch_done, display.went_on, display.steps_done))
 
 

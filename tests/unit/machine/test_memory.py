@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from trainmark.machine import cpus, memory
-from trainmark.machine.memory import MemoryWatch, available_mib, peak_host_mib, resident_mib
+from trainmark.machine.memory import available_mib, memory_watch, peak_host_mib, resident_mib
 
 WAIT_SECONDS = 60
 """Longer than even a busy machine needs; only a failing test waits this long."""
@@ -106,7 +106,7 @@ def test_exceeding_the_limit_is_reported_with_the_size_by_the_watchs_thread():
         was_told.set()
 
     limit_mib = resident_mib() + 32
-    with MemoryWatch(limit_mib, on_excess, poll_seconds=0.001):
+    with memory_watch(limit_mib, on_excess, poll_seconds=0.001):
         block = touched(64)
         assert was_told.wait(WAIT_SECONDS)
         for one in watches():
@@ -117,13 +117,10 @@ def test_exceeding_the_limit_is_reported_with_the_size_by_the_watchs_thread():
     del block
 
 
-def test_a_size_that_is_above_the_limit_from_the_start_is_reported_each_time_the_watch_is_used():
+def test_a_size_that_is_above_the_limit_from_the_start_is_reported():
     told = threading.Event()
-    watch = MemoryWatch(1.0, lambda mib: told.set(), poll_seconds=WAIT_SECONDS)
-    for _ in range(2):
-        with watch:
-            assert told.wait(WAIT_SECONDS), "it looks before it waits"
-        told.clear()
+    with memory_watch(1.0, lambda mib: told.set(), poll_seconds=WAIT_SECONDS):
+        assert told.wait(WAIT_SECONDS), "it looks before it waits"
 
 
 @pytest.mark.parametrize(
@@ -143,21 +140,21 @@ def test_only_the_first_size_above_the_limit_is_reported(monkeypatch, sizes, rep
         all_read.set()
 
     monkeypatch.setattr(memory, "_resident_mib", resident_mib)
-    with MemoryWatch(200, on_excess, poll_seconds=0.0001):
+    with memory_watch(200, on_excess, poll_seconds=0.0001):
         assert all_read.wait(WAIT_SECONDS)
     assert told == reported
     assert len(looks) == 2 if told else len(looks) > len(sizes)
 
 
 def test_no_thread_and_no_open_file_is_left_after_the_watch():
-    with MemoryWatch(None, pytest.fail):
+    with memory_watch(None, pytest.fail):
         assert watches() == [], "without a limit there is none"
     gc.collect()  # of earlier tests in this process: otherwise some of their files may be closed meanwhile
     before = len(os.listdir("/proc/self/fd"))
-    watch = MemoryWatch(resident_mib() + 2**20, pytest.fail, poll_seconds=WAIT_SECONDS)
-    with watch:
+    settings = (resident_mib() + 2**20, pytest.fail, WAIT_SECONDS)
+    with memory_watch(*settings):
         assert [thread.daemon for thread in watches()] == [True], "a process that ends waits for no watch"
-    with pytest.raises(ZeroDivisionError), watch:
+    with pytest.raises(ZeroDivisionError), memory_watch(*settings):
         raise ZeroDivisionError
     assert watches() == []
     assert len(os.listdir("/proc/self/fd")) == before

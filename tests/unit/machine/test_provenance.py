@@ -260,11 +260,12 @@ def test_the_digest_of_the_packages(tmp_path, monkeypatch):
         install(old, "a-0.dist-info", b"Name: A\nVersion: 0\n"),
     ]
     monkeypatch.setattr(provenance, "distributions", lambda: iter(found))
-    environment = provenance._environment()
-    assert environment["packages"] == 3
-    assert environment["packages_sha256"] == hashlib.sha256(b"a==1\nb_b==3\nzope.x==2.0+cpu\n").hexdigest()
+    digest = provenance.digest_of_packages(provenance.installed_packages())
+    assert digest["packages"] == 3
+    assert digest["packages_sha256"] == hashlib.sha256(b"a==1\nb_b==3\nzope.x==2.0+cpu\n").hexdigest()
     monkeypatch.setattr(provenance, "distributions", lambda: iter([found[2], found[0], found[1]]))
-    assert provenance._environment() == environment, "the order in which they are found does not matter"
+    again = provenance.digest_of_packages(provenance.installed_packages())
+    assert again == digest, "the order in which they are found does not matter"
 
 
 def test_the_installed_packages():

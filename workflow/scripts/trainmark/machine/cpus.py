@@ -5,6 +5,7 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 SIBLINGS = "/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
@@ -99,13 +100,10 @@ def read_kernel_file(path: Path) -> str:
         return ""
 
 
-def _cpus_of_core(cpu: int) -> frozenset[int]:
-    """Return all CPUs of the core that `cpu` belongs to."""
-    numbers: set[int] = {cpu}
-    for part in filter(None, read_kernel_file(Path(SIBLINGS.format(cpu=cpu))).split(",")):
-        first, _, last = part.partition("-")
-        numbers |= set(range(int(first), int(last or first) + 1))
-    return frozenset(numbers)
+def _core_of(cpu: int) -> int:
+    """Return the lowest CPU of the core that `cpu` belongs to: the kernel's list is in ascending order."""
+    first = re.match(r"\d+", read_kernel_file(Path(SIBLINGS.format(cpu=cpu))))
+    return int(first[0]) if first else cpu
 
 
 def allowed_cores() -> dict[int, list[int]]:
@@ -118,7 +116,7 @@ def allowed_cores() -> dict[int, list[int]]:
     cpus = allowed_cpus()
     cores: dict[int, list[int]] = {}
     for cpu in cpus:
-        cores.setdefault(min(_cpus_of_core(cpu)), []).append(cpu)
+        cores.setdefault(_core_of(cpu), []).append(cpu)
     if quota is None or quota >= len(cpus):
         return cores
     usable = set(spread(cores.values())[: max(int(quota), 1)])
@@ -133,6 +131,4 @@ def in_order_of_use(cpus: Iterable[int]) -> list[int]:
 
 def spread(cores: Iterable[Sequence[int]]) -> list[int]:
     """Return the CPUs in the order in which threads should use them: first one of each core, then the second ones."""
-    cores = [list(core) for core in cores]
-    depth = max((len(core) for core in cores), default=0)
-    return [core[i] for i in range(depth) for core in cores if i < len(core)]
+    return [cpu for cpus in zip_longest(*cores) for cpu in cpus if cpu is not None]

@@ -4,9 +4,9 @@ import os
 import re
 import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 import psutil
 
@@ -62,8 +62,11 @@ def available_mib() -> float:
     return min(rooms) / 2**20
 
 
-class MemoryWatch:
-    """Calls a function once if the resident size exceeds a limit while the body of `with` runs.
+@contextmanager
+def memory_watch(
+    limit_mib: float | None, on_excess: Callable[[float], None], poll_seconds: float = 0.02
+) -> Iterator[None]:
+    """Call a function once if the resident size exceeds a limit while the body runs.
 
     limit_mib: the limit; None to watch nothing.
     on_excess: called with the resident size in MiB, from the watch's own thread.
@@ -76,33 +79,26 @@ class MemoryWatch:
     never touch, and C++ code whose allocation fails ends the process without a record.
     """
 
-    def __init__(self, limit_mib: float | None, on_excess: Callable[[float], None], poll_seconds: float = 0.02) -> None:
-        self._limit_mib = limit_mib
-        self._on_excess = on_excess
-        self._poll_seconds = poll_seconds
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+    if limit_mib is None:
+        yield
+        return
+    stop = threading.Event()
 
-    def __enter__(self) -> Self:
-        if self._limit_mib is not None:
-            self._stop.clear()
-            self._thread = threading.Thread(target=self._watch, args=(self._limit_mib,), name="memory", daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._thread is not None:
-            self._stop.set()
-            self._thread.join()
-            self._thread = None
-
-    def _watch(self, limit_mib: float) -> None:
+    def watch() -> None:
         with open(STATM, "rb") as statm:  # opened once: a look is one system call
-            while not self._stop.is_set():
+            while not stop.is_set():
                 if (now_mib := _resident_mib(statm.fileno())) > limit_mib:
-                    self._on_excess(now_mib)
+                    on_excess(now_mib)
                     return
-                self._stop.wait(self._poll_seconds)
+                stop.wait(poll_seconds)
+
+    thread = threading.Thread(target=watch, name="memory", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def _resident_mib(statm: int) -> float:

@@ -87,7 +87,7 @@ def describe_job(threads: int) -> dict:
         "trainmark": _version(),
         "git_commit": commit,
         "git_clean": clean,
-        "environment": _environment(),
+        "environment": _installation() | digest_of_packages(installed_packages()),
         "variables": variables(),
         "scheduler": _scheduler(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -156,11 +156,6 @@ def _git(*arguments: str, folder: Path) -> str | None:
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _environment() -> dict:
-    """Return what the packages are installed in, their number, and a digest of their names and versions."""
-    return _installation() | digest_of_packages(installed_packages())
 
 
 def digest_of_packages(packages: Mapping[str, str]) -> dict:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,9 +135,5 @@ def prepared_list(folder: Path, split: str) -> ImageList:
 
 def prepared_paths(folder: Path, split: str) -> list[Path]:
     """The image files of a split of a prepared dataset. Raises DataError like `prepared_list`."""
-    return paths_of(prepared.image_root(folder, prepared.read_manifest(folder)), prepared_list(folder, split))
-
-
-def paths_of(root: Path, entries: Iterable[tuple[str, int]]) -> list[Path]:
-    """The files of a list."""
-    return [root / path for path, _ in entries]
+    root = prepared.image_root(folder, prepared.read_manifest(folder))
+    return [root / path for path, _ in prepared_list(folder, split)]
