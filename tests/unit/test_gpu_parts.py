@@ -63,7 +63,8 @@ def test_four_workers_use_eight_cpus(monkeypatch, tmp_path, siblings):
     with ExitStack() as locks:
         for number, own in enumerate(of_workers):
             monkeypatch.setattr(os, "sched_getaffinity", lambda process, own=own: set(own))
-            held += locks.enter_context(hold_device("cpu", 2, tmp_path / f"{number}")).cpus
+            monkeypatch.setenv("TRAINMARK_LOCK_FOLDER", str(tmp_path / f"{number}"))
+            held += locks.enter_context(hold_device("cpu", 2)).cpus
     assert len(set(held)) == 8
 
 

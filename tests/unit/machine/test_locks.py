@@ -28,7 +28,7 @@ FOUR_CORES = {0: [0, 4], 1: [1, 5], 2: [2, 6], 3: [3, 7]}
 GPUS = ["GPU-0a", "GPU-1b"]
 
 WORKER = """
-import json, os, pathlib, sys, time
+import json, os, sys, time
 from trainmark.machine import locks
 
 settings = json.loads(sys.argv[1])
@@ -39,7 +39,7 @@ locks.POLL_SECONDS = locks.QUEUE_POLL_SECONDS = 0.005
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(settings["times"]):
-    with locks.hold_device(settings["device"], settings["threads"], pathlib.Path(settings["folder"])) as device_lock:
+    with locks.hold_device(settings["device"], settings["threads"]) as device_lock:
         held = {"cpus": device_lock.cpus, "gpu": device_lock.gpu, "visible": os.environ["CUDA_VISIBLE_DEVICES"]}
         if settings["seconds"] is None:
             print(json.dumps(held | {"begin": device_lock.held_from}), flush=True)
@@ -59,10 +59,10 @@ class Workers:
     def start(self, device="cpu", threads=1, cores=TWO_CORES, gpus=(), times=1, seconds=None) -> subprocess.Popen:
         """A process that waits to be told to `go`; seconds None: it holds each lock until it is told to `go` on."""
         settings = {"device": device, "threads": threads, "cores": cores, "gpus": list(gpus)}
-        settings |= {"times": times, "seconds": seconds, "folder": str(self.folder)}
+        settings |= {"times": times, "seconds": seconds}
         worker = subprocess.Popen(
             [sys.executable, "-c", WORKER, json.dumps(settings)],
-            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+            env=os.environ | {"PYTHONPATH": str(SCRIPTS), locks_module.LOCK_FOLDER_VARIABLE: str(self.folder)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -210,7 +210,15 @@ def test_a_slot_is_free_after_its_process_was_killed(workers):
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def lock_folder(tmp_path, monkeypatch):
+    """The folder for the locks of this process."""
+    folder = tmp_path / "locks"
+    monkeypatch.setenv(locks_module.LOCK_FOLDER_VARIABLE, str(folder))
+    return folder
+
+
+@pytest.fixture
+def machine(monkeypatch, lock_folder):
     """A function that plays cores and GPUs to this process, whose CUDA_VISIBLE_DEVICES is put back."""
 
     def play(cores: dict[int, list[int]], gpus: list[str]) -> None:
@@ -232,69 +240,68 @@ def machine(monkeypatch):
         ("gpu", 2, [f"GPU-{n}" for n in range(9)], (0, 4), [0]),  # more GPUs than cores
     ],
 )
-def test_a_run_holds_whole_cores_and_a_cpu_for_each_thread(tmp_path, machine, device, threads, gpus, cpus, cores):
+def test_a_run_holds_whole_cores_and_a_cpu_for_each_thread(lock_folder, machine, device, threads, gpus, cpus, cores):
     machine(FOUR_CORES, gpus)
     before = time.monotonic()
-    with hold_device(device, threads, tmp_path) as device_lock:
+    with hold_device(device, threads) as device_lock:
         assert device_lock == DeviceLock(cpus, gpus[0] if gpus else None, device_lock.held_from)
         assert before <= device_lock.held_from <= time.monotonic()
-        assert [core for core in FOUR_CORES if taken(tmp_path / f"core-{core}.lock")] == cores
-    with pytest.raises(KeyError), hold_device(device, threads, tmp_path):
+        assert [core for core in FOUR_CORES if taken(lock_folder / f"core-{core}.lock")] == cores
+    with pytest.raises(KeyError), hold_device(device, threads):
         raise KeyError("the run failed")
-    assert not any(map(taken, tmp_path.iterdir()))
+    assert not any(map(taken, lock_folder.iterdir()))
 
 
 @pytest.mark.parametrize("gpu", ["GPU-0a", "MIG-GPU-0a/1/0"])  # an instance may have slashes in its name
-def test_a_run_sees_its_own_gpu_and_a_cpu_run_none(tmp_path, machine, gpu):
+def test_a_run_sees_its_own_gpu_and_a_cpu_run_none(machine, gpu):
     machine(TWO_CORES, [gpu, "GPU-other"])
-    with hold_device("gpu", 1, tmp_path) as device_lock:
+    with hold_device("gpu", 1) as device_lock:
         assert device_lock.gpu == os.environ["CUDA_VISIBLE_DEVICES"] == gpu
-    with hold_device("cpu", 1, tmp_path):
+    with hold_device("cpu", 1):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_a_gpu_that_was_asked_for_and_is_not_given_is_an_error_that_says_so(tmp_path, machine):
+def test_a_gpu_that_was_asked_for_and_is_not_given_is_an_error_that_says_so(lock_folder, machine):
     machine(TWO_CORES, [])
-    refused(r"^this run asks for the device gpu, .*CUDA_VISIBLE_DEVICES='5'", hold_device("gpu", 1, tmp_path))
-    assert not list(tmp_path.glob("*.lock"))
+    refused(r"^this run asks for the device gpu, .*CUDA_VISIBLE_DEVICES='5'", hold_device("gpu", 1))
+    assert not lock_folder.exists()
 
 
-def test_a_job_with_a_time_limit_does_not_wait_until_its_end(tmp_path, machine, monkeypatch):
+def test_a_job_with_a_time_limit_does_not_wait_until_its_end(lock_folder, machine, monkeypatch):
     machine(TWO_CORES, [])
     monkeypatch.setenv("TRAINMARK_WAITING_SECONDS", "0.3")
-    with hold_device("cpu", 2, tmp_path):
+    with hold_device("cpu", 2):
         start = time.monotonic()
         message = r"waited 0 s of the job's time limit for 1 CPU on .*, held by other jobs: the scheduler starts more"
-        refused(message, hold_device("cpu", 1, tmp_path), BusyError)
+        refused(message, hold_device("cpu", 1), BusyError)
         assert time.monotonic() - start < 10
-    with hold_device("cpu", 1, tmp_path):
-        assert taken(tmp_path / "core-0.lock")
+    with hold_device("cpu", 1):
+        assert taken(lock_folder / "core-0.lock")
 
 
 # --- one process a run --------------------------------------------------------------------------------------------
 
 
-def test_a_record_has_one_process_at_a_time_however_its_path_is_written(tmp_path, monkeypatch):
+def test_a_record_has_one_process_at_a_time_however_its_path_is_written(tmp_path, lock_folder, monkeypatch):
     (tmp_path / "results").mkdir()
     monkeypatch.chdir(tmp_path)
-    locks = tmp_path / "locks"
-    locks.mkdir()
-    with run_lock(Path("results/a.json"), tmp_path / "a", locks):
-        (lock,) = locks.iterdir()
+    with run_lock(Path("results/a.json"), tmp_path / "a"):
+        (lock,) = lock_folder.iterdir()
         assert taken(lock)
         assert taken(tmp_path / "a" / "running.lock"), "for other hosts"
-        with run_lock(tmp_path / "results" / "b.json", tmp_path / "b", locks):  # another run does not wait
-            assert len(list(locks.iterdir())) == 2
+        with run_lock(tmp_path / "results" / "b.json", tmp_path / "b"):  # another run does not wait
+            assert len(list(lock_folder.iterdir())) == 2
     assert not taken(lock)
-    with run_lock(tmp_path / "results" / ".." / "results" / "a.json", tmp_path / "a", locks):
+    with run_lock(tmp_path / "results" / ".." / "results" / "a.json", tmp_path / "a"):
         assert taken(lock)
 
 
-def test_a_run_is_held_on_its_host_where_the_results_lie_on_a_file_system_without_locks(tmp_path, monkeypatch, capsys):
-    (tmp_path / "locks").mkdir()
+def test_a_run_is_held_on_its_host_where_the_results_lie_on_a_file_system_without_locks(
+    tmp_path, lock_folder, monkeypatch, capsys
+):
     without_locks(monkeypatch, tmp_path / "own")
-    with run_lock(tmp_path / "a.json", tmp_path / "own", tmp_path / "locks"):
-        (lock,) = (tmp_path / "locks").iterdir()
+    with run_lock(tmp_path / "a.json", tmp_path / "own"):
+        (lock,) = lock_folder.iterdir()
         assert taken(lock)
     assert "the run is locked against other jobs of this host alone, not of other hosts" in capsys.readouterr().out
 
@@ -302,16 +309,15 @@ def test_a_run_is_held_on_its_host_where_the_results_lie_on_a_file_system_withou
 # --- one workflow a directory -------------------------------------------------------------------------------------
 
 
-def test_a_directory_has_one_workflow_at_a_time_also_without_locks_of_its_own(tmp_path, monkeypatch):
+def test_a_directory_has_one_workflow_at_a_time_also_without_locks_of_its_own(tmp_path, lock_folder, monkeypatch):
     with hold_directory(tmp_path):
         with pytest.raises(BusyError, match=f"another snakemake is at work in {tmp_path}: wait for it"):
             hold_directory(tmp_path)
         hold_directory(tmp_path / "other").close()
     hold_directory(tmp_path).close()
     without_locks(monkeypatch, tmp_path / "results")
-    (tmp_path / "locks").mkdir()
-    with hold_directory(tmp_path / "results", tmp_path / "locks"), pytest.raises(BusyError):
-        hold_directory(tmp_path / "results", tmp_path / "locks")
+    with hold_directory(tmp_path / "results"), pytest.raises(BusyError):
+        hold_directory(tmp_path / "results")
 
 
 def without_locks(monkeypatch, folder):

@@ -57,7 +57,6 @@ class DeviceLock:
 def hold_device(
     device: str,
     threads: int,
-    lock_folder: Path | None = None,
     *,
     title: str = "",
     stream: TextIO | Terminal | None = None,
@@ -76,7 +75,6 @@ def hold_device(
 
     CUDA_VISIBLE_DEVICES is set so that a GPU run sees only its own GPU, and a CPU run sees none.
 
-    lock_folder: folder of the locks; None means the host's.
     title: beginning of the line that says that the process waits.
     stream: where this line is printed; None means standard error.
     waiting_seconds: waiting time before this line is printed.
@@ -90,7 +88,7 @@ def hold_device(
     cores = allowed_cores()
     share = len(cores) // len(gpus) if gpus else len(cores)
     count = max(1, min(threads, share))
-    folder = lock_folder or _lock_folder()
+    folder = _lock_folder()
     with ExitStack() as locks:
         needed = "a GPU" if gpus else f"{count} CPU{'s' if count > 1 else ''}"
         text = f"{title}: waiting for {needed}, held by other jobs"
@@ -168,17 +166,16 @@ def _take(path: Path, locks: ExitStack, wait: bool = False) -> bool:
 
 
 @contextmanager
-def run_lock(record: Path, own_folder: Path, lock_folder: Path | None = None) -> Iterator[None]:
+def run_lock(record: Path, own_folder: Path) -> Iterator[None]:
     """Lock a run, because a process that outlived its workflow may still be training it.
 
     record: the record that the run will write; it identifies the run.
     own_folder: a folder of the run, created if missing. A lock in it also excludes other hosts, if the file system
     supports locks.
-    lock_folder: folder of the locks; None means the host's.
     """
     with ExitStack() as locks:
         name = f"run-{_short_hash(os.fspath(record.resolve()))}.lock"
-        _take((lock_folder or _lock_folder()) / name, locks, wait=True)
+        _take(_lock_folder() / name, locks, wait=True)
         own_folder.mkdir(parents=True, exist_ok=True)
         try:
             _take(own_folder / "running.lock", locks, wait=True)
@@ -187,7 +184,7 @@ def run_lock(record: Path, own_folder: Path, lock_folder: Path | None = None) ->
         yield
 
 
-def hold_directory(directory: Path, lock_folder: Path | None = None) -> ExitStack:
+def hold_directory(directory: Path) -> ExitStack:
     """Lock a directory against other workflows until the returned stack is closed or the process ends.
 
     The lock is in the directory or, if its file system does not support locks, in the folder of the host's locks.
@@ -198,7 +195,7 @@ def hold_directory(directory: Path, lock_folder: Path | None = None) -> ExitStac
         free = _take(directory / ".snakemake" / "trainmark.lock", locks)
     except DeviceError:
         name = f"directory-{_short_hash(os.fspath(directory.resolve()))}.lock"
-        free = _take((lock_folder or _lock_folder()) / name, locks)
+        free = _take(_lock_folder() / name, locks)
     if not free:
         raise BusyError(f"another snakemake is at work in {directory}: wait for it, or name another with --directory")
     return locks
