@@ -11,7 +11,7 @@ It may be left out; the files that `lists` names are noticed in any format.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -52,8 +52,8 @@ class Format:
 
     name: str
     kind: str
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
+    required: Sequence[str]
+    optional: Sequence[str]
     own_files: str | None = None
 
     @property
@@ -66,13 +66,8 @@ class Format:
 @cache
 def known_formats() -> dict[str, Format]:
     """The formats that have a module in `formats`, by name."""
-    formats = {}
-    for path in own_paths(Path(__file__).parent / "formats", "[!_]*.py"):
-        table = read_literal(path, "FORMAT")
-        formats[path.stem] = Format(
-            path.stem, table["kind"], tuple(table["required"]), tuple(table["optional"]), table.get("own_files")
-        )
-    return formats
+    paths = own_paths(Path(__file__).parent / "formats", "[!_]*.py")
+    return {path.stem: Format(path.stem, **read_literal(path, "FORMAT")) for path in paths}
 
 
 def kind_of(name: str, catalogue: Mapping) -> str:

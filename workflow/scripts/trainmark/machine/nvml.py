@@ -4,7 +4,7 @@ A GPU is given by its UUID: "GPU-...", or "MIG-..." for an instance, a part of a
 function here raises, so that a run does not fail because of a value that can't be read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -118,8 +118,6 @@ def computing_processes(uuid: str) -> int | None:
 class _Gpu:
     """A GPU or a MIG instance.
 
-    nvml: the package.
-    uuid: its UUID.
     handle: NVML's handle of it.
     board: NVML's handle of the physical GPU: the same handle, or for an instance that of its GPU.
     """
@@ -131,21 +129,17 @@ class _Gpu:
 
     def query(self, functions: str | tuple[str, ...], *arguments: Any) -> Any:
         """Return the result of the first of these NVML functions that works; None if none does."""
-        return _query(self.nvml, functions, *arguments)
+        for function in (functions,) if isinstance(functions, str) else functions:
+            try:
+                return getattr(self.nvml, function)(*arguments)
+            except (AttributeError, self.nvml.NVMLError):  # missing in the package or the driver, or not for this GPU
+                continue
+        return None
 
     def is_divided(self) -> bool:
         """Whether it is divided into MIG instances, or is one. A GPU without MIG support reports no mode."""
         mode = self.query("nvmlDeviceGetMigMode", self.board)  # [current mode, mode after the next reset]
         return is_instance(self.uuid) or (mode is not None and mode[0] == MIG_ENABLED)
-
-
-def _query(nvml: ModuleType, functions: str | tuple[str, ...], *arguments: Any) -> Any:
-    for function in (functions,) if isinstance(functions, str) else functions:
-        try:
-            return getattr(nvml, function)(*arguments)
-        except (AttributeError, nvml.NVMLError):  # missing in this version of the package, or not supported by this GPU
-            continue
-    return None
 
 
 @cache
@@ -172,8 +166,9 @@ def _find(uuid: str) -> _Gpu | str:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
     except nvml.NVMLError as error:
         return f"NVML does not find this GPU ({error})"
-    board = _query(nvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_instance(uuid) else handle
-    return _Gpu(nvml, uuid, handle, handle if board is None else board)
+    gpu = _Gpu(nvml, uuid, handle, handle)
+    board = gpu.query("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_instance(uuid) else None
+    return gpu if board is None else replace(gpu, board=board)
 
 
 def _clocks(gpu: _Gpu, function: str) -> dict:
