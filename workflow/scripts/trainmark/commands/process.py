@@ -57,9 +57,6 @@ class Ran:
 class CommandProcess:
     """A command that runs in a folder.
 
-    words: program and arguments.
-    folder: its working directory.
-    variables: its environment.
     follow: a file that is followed while it grows; None for none.
     limit_mib: the largest resident memory of its processes together; None for no limit.
     """

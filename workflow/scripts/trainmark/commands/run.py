@@ -40,7 +40,6 @@ class CommandJob:
     folder: where the command runs; it is emptied first.
     image: the container image in which it runs; None for none.
     files_folder: the fetched files, each under its path.
-    device_lock: the CPUs, and the GPU if any, that the run holds.
     code, order, call: as for a training (`training.job.Job`).
     """
 
@@ -54,11 +53,7 @@ class CommandJob:
 
 
 class CommandRun:
-    """One run of a command recipe.
-
-    command: the command, as in the config with defaults.
-    settings: the experiment's settings by key.
-    """
+    """One run of a command recipe. command: as in the config, with defaults."""
 
     def __init__(self, run: Run, command: Mapping, settings: Mapping, job: CommandJob, phase_times: PhaseTimes) -> None:
         self.run, self.command, self.job, self.phase_times = run, command, job, phase_times

@@ -65,7 +65,6 @@ class JsonFiles:
     """Reads and writes the files of one schema.
 
     name: what a file is called in messages.
-    schema_file: the JSON schema.
     error: the exception class to raise.
     again: how a user gets a new file; ends every message about a bad one.
     """

@@ -26,14 +26,9 @@ def open_splits(
     packed: Path | None,
     names: Sequence[str] = SPLITS,
 ) -> dict[str, Split]:
-    """Return splits of a dataset, by name.
+    """Return splits of a dataset, by name. What is not described here is described in `open_streams`.
 
-    mean_file: the dataset's mean image; None for token ids.
-    transform: None for token ids.
-    dtype: dtype of the network inputs.
-    loader: the experiment's setting `loader`.
-    cpus: number of the run's CPUs.
-    packed: folder of the packed store; None if the loader reads image files.
+    mean_file, transform: None for token ids.
     names: the splits to open. Only with all of them, the arrays of a dataset are checked against its content_sha256.
     """
     mean = np.load(mean_file, allow_pickle=False) if mean_file else None

@@ -52,7 +52,6 @@ def open_streams(
     """Open splits of a prepared dataset of images, by split. They share their workers: closing one closes all.
 
     mean_image: float64, (channels, height, width); may be None if the transform does not subtract it.
-    dtype: dtype of the network inputs.
     settings: the experiment's setting `loader`.
     cpus: number of CPUs of the run: as many jobs are used if the setting does not say how many.
     packed: folder of the packed store; needed for image files that are read from it.

@@ -95,10 +95,7 @@ def describe_job(threads: int) -> dict:
 
 
 def describe_session(provenance: Mapping, device_lock: DeviceLock) -> dict:
-    """Return where this process runs, and which CPUs and GPU it has held from when until now, as `sessions` hold it.
-
-    provenance: from `describe_job`.
-    """
+    """Return where this process runs, and which CPUs and GPU it has held from when until now, as `sessions` hold it."""
     return {
         **{key: provenance[key] for key in ("host", "started", "cpu_model")},
         "boot_id": boot_id(),
@@ -162,8 +159,6 @@ def digest_of_packages(packages: Mapping[str, str]) -> dict:
     """Return the number of packages, and a digest of their names and versions, as the record holds them.
 
     The digest is the SHA-256 of the lines "name==version", in lower case, sorted, each with a newline at its end.
-
-    packages: versions by name.
     """
     lines = "".join(sorted(f"{name}=={version}\n".lower() for name, version in packages.items()))
     return {"packages": len(packages), "packages_sha256": hashlib.sha256(lines.encode()).hexdigest()}

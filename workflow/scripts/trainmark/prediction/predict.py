@@ -22,8 +22,6 @@ class Model:
     """The network of a trained run, and what is needed to label with it.
 
     framework, dtype: as in the record of the run.
-    training: what it trained.
-    weights: its trained weights.
     encode: turns texts or decoded photographs into network inputs, as in its training.
     """
 
@@ -52,10 +50,7 @@ def training_of(run: TrainedRun) -> ResolvedTraining:
 
 
 def read_model(run: TrainedRun, training: ResolvedTraining, encode: Callable[[Sequence[Any]], np.ndarray]) -> Model:
-    """Read the trained weights of a run. Raises RecordError if they are not those of the record.
-
-    encode: see `Model`.
-    """
+    """Read the trained weights of a run. Raises RecordError if they are not those of the record."""
     weights = read_weights(run.file, run.record, training.architecture)
     return Model(run.record["run"]["framework"], run.record["network"]["dtype"], training, weights, encode)
 

@@ -63,10 +63,7 @@ def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:
 
 
 def answers(predictor: Predictor, texts: Iterable[str], batch_size: int) -> Iterator[str]:
-    """Yield a line with classes and probabilities for each text, in their order.
-
-    batch_size: number of texts that go through the network together.
-    """
+    """Yield a line with classes and probabilities for each text, in their order."""
     for block in chunks(texts, batch_size):
         yield from (f"{labels}\n" for labels in predictor.labels(block))
 

@@ -23,8 +23,6 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 class TrainedRun:
     """A trained run that can label texts or photographs.
 
-    file, record: its record file and the record.
-    recipe: the recipe that it trained.
     dataset_folder: the prepared dataset that it was trained on.
     """
 

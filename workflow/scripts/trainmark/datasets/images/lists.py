@@ -70,10 +70,7 @@ class Scanned:
 
 
 def scan(root: Path, splits: Mapping[str, ImageList], workers: int, title: str = "checking images") -> Scanned:
-    """Decode every image of the lists once, in `workers` threads, and sort out those that cannot be decoded.
-
-    title: text of the progress bar.
-    """
+    """Decode every image of the lists once, in `workers` threads, and sort out those that cannot be decoded."""
     digest = hashlib.sha256()
     readable: dict[str, ImageList] = {}
     unreadable = []
