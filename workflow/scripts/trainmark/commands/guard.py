@@ -18,6 +18,8 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
+CHANGES = os.WNOHANG | os.WUNTRACED | os.WCONTINUED  # of a child: it ended, was stopped or goes on
+
 LEAVING_SECONDS = 2.0
 """Time in which processes that the command started may end after it."""
 
@@ -103,7 +105,7 @@ def _wait_for(command: subprocess.Popen) -> dict:
     stopped_seconds = 0.0
     stopped_at: float | None = None
     while signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGCHLD:
-        for number, state in iter(_next_change, (0, 0)):
+        for number, state in iter(lambda: os.waitpid(-1, CHANGES), (0, 0)):
             if number != command.pid:
                 continue
             now = time.monotonic()
@@ -114,11 +116,6 @@ def _wait_for(command: subprocess.Popen) -> dict:
                 command.returncode = code = os.waitstatus_to_exitcode(state)
                 return {"code": code, "end": now, "stopped_seconds": stopped_seconds, "left": _left_behind()}
     return {}
-
-
-def _next_change() -> tuple[int, int]:
-    """Return a child that ended, was stopped or goes on, and its wait status; (0, 0) for none."""
-    return os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
 
 
 def _left_behind() -> list[str]:

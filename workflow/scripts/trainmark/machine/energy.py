@@ -65,8 +65,7 @@ def open_meter(device: str, cpus: Sequence[int], gpu_uuid: str | None) -> Meter:
     try:
         if device == "gpu":
             return Meter("nvml", _gpu_reader(gpu_uuid), None)
-        packages = _Packages([_Counter.of(zone) for zone in _zones_of(set(cpus))])
-        return Meter("rapl", packages.joules, None)
+        return Meter("rapl", _cpu_reader(set(cpus)), None)
     except _NotMeasured as error:
         return Meter(None, None, str(error))
 
@@ -180,21 +179,23 @@ class _Counter:
         return self.total_uj
 
 
-class _Packages:
-    """Sums several counters. A thread, which ends with the process, reads them often enough to notice each wrap."""
+def _cpu_reader(cpus: set[int]) -> Callable[[], float]:
+    """Return a function that returns the joules since this call. Both may raise _NotMeasured.
 
-    def __init__(self, counters: list[_Counter]) -> None:
-        self._counters = counters
-        self._lock = threading.Lock()
-        threading.Thread(target=self._poll, name="energy", daemon=True).start()
+    A thread, which ends with the process, calls it often enough to notice each wrap of a counter.
+    """
+    counters = [_Counter.of(zone) for zone in _zones_of(cpus)]
+    lock = threading.Lock()
 
-    def joules(self) -> float:
-        with self._lock:
-            return sum(counter.advance() for counter in self._counters) / 1e6
+    def joules() -> float:
+        with lock:
+            return sum(counter.advance() for counter in counters) / 1e6
 
-    def _poll(self) -> None:
-        # The next call of joules() raises it again, unless that read is still in time.
-        with suppress(_NotMeasured):
+    def poll() -> None:
+        with suppress(_NotMeasured):  # the next reading raises it again, unless it is still in time
             while True:
                 time.sleep(POLL_SECONDS)
-                self.joules()
+                joules()
+
+    threading.Thread(target=poll, name="energy", daemon=True).start()
+    return joules

@@ -61,7 +61,7 @@ class Watch:
     def begin(self, epoch: int) -> None:
         """Begin the first stretch. epoch: the epoch that comes next, 0 for the compilation."""
         self._heartbeat = self._heartbeat or Heartbeat()
-        self._next_stretch(epoch, self._counters())
+        self._first_epoch, self._before = epoch, self._counters()
 
     def after(self, epoch: int, *, force: bool = False) -> list[dict]:
         """End the stretch after this epoch and return it (a list of one) if it is time to read the counters; else [].
@@ -85,7 +85,7 @@ class Watch:
             "frequency_mhz": _frequency_mhz(self._cpus),
             "gpu_processes": nvml.computing_processes(self._gpu) if self._gpu else None,
         }
-        self._next_stretch(epoch + 1, counters)
+        self._first_epoch, self._before = epoch + 1, counters
         self._cost_seconds = time.monotonic() - begin
         return [stretch]
 
@@ -93,9 +93,6 @@ class Watch:
         """Stop watching."""
         if self._heartbeat:
             self._heartbeat.close()
-
-    def _next_stretch(self, epoch: int, counters: tuple[float | None, ...]) -> None:
-        self._first_epoch, self._before = epoch, counters
 
     def _counters(self) -> tuple[float | None, ...]:
         """Read all counters, in the order of COUNTED."""

@@ -80,13 +80,10 @@ def _recipe_of(file: Path, record: dict) -> Recipe:
 
 
 def _why_no_weights(record: dict) -> str:
-    reasons = {
-        "diverged": "the run diverged; choose one whose status is ok",
-        "out_of_memory": "the run ran out of memory; choose one whose status is ok",
-    }
-    return reasons.get(
-        record["status"], f"keep_weights was not true, or the disk was full; {_keep_and_train('the record')}"
-    )
+    if record["status"] != "ok":
+        what = "diverged" if record["status"] == "diverged" else "ran out of memory"
+        return f"the run {what}; choose one whose status is ok"
+    return f"keep_weights was not true, or the disk was full; {_keep_and_train('the record')}"
 
 
 def _keep_and_train(record: Path | str) -> str:
