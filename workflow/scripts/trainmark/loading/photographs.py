@@ -19,15 +19,20 @@ from trainmark.loading.sources import ArraySource, Source
 HEIGHT, WIDTH, CHANNELS = IMAGE_SHAPE
 
 
-def _mirrored(window: np.ndarray) -> np.ndarray:
-    return np.moveaxis(mirror(np.moveaxis(window, 0, -1)), -1, 0)
+class Photographs(Source):
+    """Photographs of either store."""
+
+    channels_last = True
+
+    def mirror(self, window: np.ndarray) -> np.ndarray:
+        """See `Source.mirror`."""
+        return np.moveaxis(mirror(np.moveaxis(window, 0, -1)), -1, 0)
 
 
-class FileSource(Source):
+class FileSource(Photographs):
     """Image files below a folder. The names are not copied to worker processes: `keys` are names."""
 
     shape = (CHANNELS, HEIGHT, WIDTH)
-    channels_last = True
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
         self._root, self._names = root, names
@@ -43,19 +48,9 @@ class FileSource(Source):
         """See `Source.read`."""
         return np.moveaxis(load_checked(self._root / key), -1, 0)
 
-    def mirror(self, window: np.ndarray) -> np.ndarray:
-        """See `Source.mirror`."""
-        return _mirrored(window)
 
-
-class PackedSource(ArraySource):
+class PackedSource(Photographs, ArraySource):
     """The packed store."""
-
-    channels_last = True
-
-    def mirror(self, window: np.ndarray) -> np.ndarray:
-        """See `Source.mirror`."""
-        return _mirrored(window)
 
 
 def open_photographs(folder: Path, split: str, store: str, packed: Path | None) -> tuple[Source, np.ndarray]:
