@@ -37,7 +37,7 @@ def instruction_set() -> str:
 
 def cpu_model() -> str:
     """Return the kernel's name of the processor, or that of its architecture if there is none."""
-    name = re.search(r"^model name\s*:\s*(.*)", read_kernel_file(CPU_INFO), re.MULTILINE)
+    name = re.search(r"^model name[ \t]*:[ \t]*(.*)", read_kernel_file(CPU_INFO), re.MULTILINE)
     return name[1] if name else platform.processor() or platform.machine()
 
 
@@ -93,7 +93,7 @@ def _parse_limit(limit: str) -> float | None:
 
 
 def read_kernel_file(path: Path) -> str:
-    """Return the stripped text of a file in /proc or /sys, or "" if it can't be read."""
+    """Return the stripped text of a small file that the system keeps, or "" if it can't be read."""
     try:
         return path.read_text().strip()
     except OSError:
