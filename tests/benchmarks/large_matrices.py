@@ -169,12 +169,11 @@ def nothing_to_do(folder: Path, runs: int, rounds: int) -> dict:
 
 
 def main() -> None:
-    """Print both tables, and write them."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10_000, help="of the dry run")
     parser.add_argument("--finished", type=int, nargs="*", default=[1000], help="numbers of finished runs")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="file for the figures")
     arguments = parser.parse_args()
     say = partial(print, flush=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -190,9 +189,6 @@ def main() -> None:
             row = nothing_to_do(Path(temporary) / str(runs), runs, arguments.rounds)
             times = f"{row['seconds']:.1f} s, CPU {row['cpu_seconds']:.1f} s"
             say(f"nothing to do for {runs:,} runs: {times}, peak {row['mib']:.0f} MiB")
-            rows.append(row)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

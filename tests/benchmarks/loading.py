@@ -35,6 +35,7 @@ TRANSFORM = InputTransform(subtract_mean=True, crop=(224, 224), random_crop=True
 WAYS = [("files", name) for name in ITERATORS] + [("mapped", "thread"), ("mapped", "process"), ("memory", "thread")]
 """(store, iterator) of each stream that is measured."""
 
+JOBS = 2
 EPOCHS, EPOCH_SAMPLES = 20, 320
 """Epochs over which memory is measured, and their images; the first epoch fills what is used again."""
 
@@ -114,7 +115,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("images", type=Path, nargs="?", help="folder with JPEG files, at any depth")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--samples", type=int, default=1000, help="least number of images of an epoch")
     parser.add_argument("--files", type=int, default=200, help="number of files to generate without a folder")
@@ -136,25 +136,25 @@ def run(arguments: argparse.Namespace, images: Path, folder: Path) -> None:
     entries *= -(-arguments.samples // len(found))
     lists = ImageLists(images.absolute(), {"train": entries, "test": entries[:2]}, ["a", "b"])
     entry = {"title": "Benchmark", "format": "image_folder", "classes": 2}
-    prepare(folder / "prepared", "benchmark", entry, lists, [], arguments.jobs)
+    prepare(folder / "prepared", "benchmark", entry, lists, [], JOBS)
     paths = prepared_paths(folder / "prepared", "train")
-    pack(paths, store_file(folder, "train"), arguments.jobs)
+    pack(paths, store_file(folder, "train"), JOBS)
     sizes = [Image.open(path).size for path in found]
     width, height = (statistics.median(side) for side in zip(*sizes, strict=True))
     print(f"{len(found)} files of {width:g}x{height:g} (medians), {len(paths)} images an epoch, batches of "
-          f"{arguments.batch_size}, {arguments.rounds} rounds, {arguments.jobs} jobs; {platform.machine()}, "
+          f"{arguments.batch_size}, {arguments.rounds} rounds, {JOBS} jobs; {platform.machine()}, "
           f"{os.cpu_count()} cores")  # fmt: skip
     for way in WAYS:
-        second, last = memory_over_epochs(open_way(folder, way, arguments.jobs), arguments.batch_size)
+        second, last = memory_over_epochs(open_way(folder, way), arguments.batch_size)
         print(f"resident memory, {', '.join(way)}: {second:.0f} MiB after 2 epochs, {last:.0f} MiB after {EPOCHS}")
     print_speeds(folder, paths, arguments)
 
 
-def open_way(folder: Path, way: tuple[str, str], jobs: int) -> ImageStream:
+def open_way(folder: Path, way: tuple[str, str]) -> ImageStream:
     """Open the training images in one of WAYS."""
     mean = np.random.default_rng(1).uniform(100, 150, (3, 256, 256))
-    settings = {"store": way[0], "iterator": way[1], "jobs": jobs}
-    return open_streams(folder / "prepared", mean, TRANSFORM, "float32", settings, jobs, folder, ["train"])["train"]
+    settings = {"store": way[0], "iterator": way[1], "jobs": JOBS}
+    return open_streams(folder / "prepared", mean, TRANSFORM, "float32", settings, JOBS, folder, ["train"])["train"]
 
 
 def memory_over_epochs(stream: ImageStream, batch_size: int) -> tuple[float, float]:
@@ -170,9 +170,9 @@ def memory_over_epochs(stream: ImageStream, batch_size: int) -> tuple[float, flo
 
 def print_speeds(folder: Path, paths: list[Path], arguments: argparse.Namespace) -> None:
     """Measure the ways in turn, and print images/s and ratios."""
-    streams = {way: open_way(folder, way, arguments.jobs) for way in WAYS}
-    bare = f"bare decode and resize, {arguments.jobs} threads"
-    ways: dict[str, Callable[[], object]] = {bare: lambda: bare_decode(paths, arguments.jobs)}
+    streams = {way: open_way(folder, way) for way in WAYS}
+    bare = f"bare decode and resize, {JOBS} threads"
+    ways: dict[str, Callable[[], object]] = {bare: lambda: bare_decode(paths, JOBS)}
     for way, stream in streams.items():
         ways[", ".join(way)] = Epochs(stream, arguments.batch_size, len(paths))
     wall, cpu = measure(ways, arguments.rounds)

@@ -15,7 +15,6 @@ take no loop can take. Their share of the time of the tuned loop is its share of
 """
 
 import argparse
-import json
 import os
 import resource
 import statistics
@@ -29,6 +28,7 @@ from trainmark.machine.gpus import limit_threads
 from trainmark.training.turns import Trainee
 
 VARIANTS = ("example", "stock", "tuned")
+ROUNDS = 5
 
 SAMPLES = {"mnist-mlp-chainer": 60000, "mnist-mlp-keras": 60000, "mnist-mlp-flux": 60000, "imdb-cnn": 1600,
            "imagenet-resnet50": 16}  # fmt: skip
@@ -200,13 +200,13 @@ def started(variant: str, create: Callable, framework: str, *arguments: str) -> 
         return Trainee(" ".join((variant, framework, *arguments)), create, *arguments)
 
 
-def measured(framework: str, recipe: str, rounds: int) -> dict:
+def measured(framework: str, recipe: str) -> dict:
     """Return seconds of each round and MiB, by variant."""
     processes = {variant: started(variant, trainee, framework, variant, framework, recipe) for variant in VARIANTS}
     for process in processes.values():
         process.take_turn(True)  # waits until it has warmed up
     seconds = {variant: [] for variant in VARIANTS}
-    for number in range(rounds):
+    for number in range(ROUNDS):
         for variant in VARIANTS[number % 2 :] + VARIANTS[: number % 2]:
             seconds[variant].append(processes[variant].take_turn(False))
     peak_mib = {variant: process.take_turn(True) for variant, process in processes.items()}
@@ -236,26 +236,19 @@ def row(result: dict, products: float | None) -> str:
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipes", nargs="+", default=list(SAMPLES), choices=list(SAMPLES))
     tuned = [name for name, entry in known_frameworks().items() if "tuned" in entry.loops]
     parser.add_argument("--frameworks", nargs="+", default=tuned, choices=tuned)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="file for all figures")
     arguments = parser.parse_args()
-    print(f"{len(os.sched_getaffinity(0))} CPUs, {arguments.rounds} rounds")
+    print(f"{len(os.sched_getaffinity(0))} CPUs, {ROUNDS} rounds")
     print("Ratios to the example: median (range), of the fastest epochs")
     headings = ("recipe", "framework", "example, s", "stock", "tuned", "memory: stock", "tuned", "products alone",
                 "share of tuned")  # fmt: skip
     print(f"| {' | '.join(headings)} |")
     print("|---|---|---|---|---|---|---|---|---|")
-    results = []
-    for recipe in arguments.recipes:
+    for recipe in SAMPLES:
         least = products_in_fastest(recipe) if recipe.startswith("mnist") else None
         for framework in arguments.frameworks:
-            results.append(measured(framework, recipe, arguments.rounds) | {"products_seconds": least})
-            print(row(results[-1], least), flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1))
+            print(row(measured(framework, recipe), least), flush=True)
 
 
 if __name__ == "__main__":

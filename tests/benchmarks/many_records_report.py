@@ -1,13 +1,11 @@
 """How long do tables and report of 10,000 records take, and how large is the page? `make bench-report` prints it.
 
-The records are synthetic: 2 frameworks on 2 devices, 5 numbers of epochs, 2 recipes, 250 repeats. An argument names
-the folder of the records, which is made if it is missing, and kept. The page is opened in Debian's Chromium if it and
-Playwright are there.
+The records are synthetic: 2 frameworks on 2 devices, 5 numbers of epochs, 2 recipes, 250 repeats. The page
+is opened in Debian's Chromium if it and Playwright are there.
 """
 
 import json
 import resource
-import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -45,9 +43,9 @@ MANIFEST = {
 }  # fmt: skip
 
 
-def many_records(folder: Path, count: int = RECORDS) -> None:
-    """Write a results folder with this many records, and all that collecting and reporting them needs."""
-    repeats = count // (len(RECIPES) * len(FRAMEWORKS) * len(DEVICES) * len(EPOCHS))
+def many_records(folder: Path) -> None:
+    """Write a results folder with RECORDS records, and all that collecting and reporting them needs."""
+    repeats = RECORDS // (len(RECIPES) * len(FRAMEWORKS) * len(DEVICES) * len(EPOCHS))
     experiment = {"recipes": [*RECIPES], "frameworks": [*FRAMEWORKS], "devices": [*DEVICES], "epochs": [*EPOCHS]}
     experiment |= {"repeats": repeats, "keep_weights": False}
     config, catalogue = load_config([], {"experiments": {"many": experiment}})
@@ -128,15 +126,13 @@ def browse(page: Path) -> None:
 def main() -> None:
     """Write the records; collect, draw and report them; print seconds, peak memory and the page's size."""
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
-        if not (folder / "plan.json").exists():
-            with timed(f"writing {RECORDS:,} records"):
-                many_records(folder)
+        folder = Path(temporary)
+        with timed(f"writing {RECORDS:,} records"):
+            many_records(folder)
         with timed("collecting"):
             collect(folder)
-        if not (folder / "figures").exists():
-            with timed("drawing"):
-                draw(folder)
+        with timed("drawing"):
+            draw(folder)
         with timed("the report"):
             page = report(folder)
         print(f"the page: {page.stat().st_size / 1e6:.2f} MB", flush=True)

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -191,27 +190,20 @@ def main() -> None:
     parts = [*LAYERS, *RULES, "CrossEntropy", "StepLosses"]
     frameworks = [name for name, framework in known_frameworks().items() if not framework.missing_packages()]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
-    parser.add_argument("--frameworks", nargs="+", default=frameworks, choices=frameworks)
     parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--json", type=Path, help="file for all figures")
     arguments = parser.parse_args()
     print(
         f"{len(os.sched_getaffinity(0))} CPUs, {arguments.rounds} rounds; ratio of a step with ours to one with theirs"
     )
     print("| part | framework | ours, ms per step | ratio, median | its quartiles |\n|---|---|---|---|---|")
-    results = []
-    for part in arguments.parts:
-        for framework in arguments.frameworks:
+    for part in parts:
+        for framework in frameworks:
             if (seconds := measured(framework, part, arguments.rounds)) is None:
                 continue
             ratios = [ours / theirs for ours, theirs in seconds]
             low, median, high = statistics.quantiles(ratios, n=4)
             ours = 1000 * statistics.median(pair[0] for pair in seconds) / STEPS[part in LAYERS]
             print(f"| {part} | {framework} | {ours:.2f} | {median:.2f} | {low:.2f} to {high:.2f} |", flush=True)
-            results.append({"part": part, "framework": framework, "seconds": seconds})
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

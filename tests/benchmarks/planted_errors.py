@@ -1,8 +1,8 @@
 """How many small errors, planted in the library one at a time, do its tests find? `make bench-tests` prints it.
 
-It plants them in a copy of a checkout: a comparison, `and`, `or`, `not`, an operator, a number, a condition before an
-error, or a returned value is changed. An error is found if a test fails, or does not end. With the same seed, two
-checkouts of the same library get the same errors, so that two sets of tests can be compared (--checkout).
+It plants 40 in a copy of the checkout: a comparison, `and`, `or`, `not`, an operator, a number, a condition before an
+error, or a returned value is changed. An error is found if a test fails, or does not end. Two
+checkouts of the same library get the same errors, so that two sets of tests can be compared.
 """
 
 import argparse
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import REPOSITORY
+
+COUNT = 40
 
 SECONDS = 300
 """Tests that take longer have found the error: it is an endless loop."""
@@ -86,21 +88,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("room", help="folder or module below workflow/scripts/trainmark: config, datasets, ...")
     parser.add_argument("tests", nargs="+", help="its tests, as pytest takes them")
-    parser.add_argument("--count", type=int, default=40, help="how many errors (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="which ones (default: %(default)s)")
-    parser.add_argument("--checkout", type=Path, default=REPOSITORY, help="where library and tests are")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary) / "checkout"
         left_out = shutil.ignore_patterns(".git", ".venv", "results", "build", ".*_cache", "__pycache__", ".snakemake")
-        shutil.copytree(arguments.checkout, copy, ignore=left_out)
+        shutil.copytree(REPOSITORY, copy, ignore=left_out)
         if found(copy, arguments.tests):
             sys.exit("a test fails without any error")
         room = copy / "workflow" / "scripts" / "trainmark" / arguments.room
         modules = sorted(room.rglob("*.py")) if room.is_dir() else [room]
         sources = {module: module.read_text() for module in modules}
         places = [(module, *error) for module in modules for error in errors_of(sources[module])]
-        planted = random.Random(arguments.seed).sample(places, min(arguments.count, len(places)))
+        planted = random.Random(0).sample(places, min(COUNT, len(places)))
         missed = 0
         for module, node, text in planted:
             module.write_text(with_error(sources[module], node, text))

@@ -12,7 +12,6 @@ Exit status 1 if a ratio is above its budget.
 """
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -25,7 +24,6 @@ import train_by_hand
 
 from trainmark.frameworks import registry
 from trainmark.frameworks.registry import known_frameworks
-from trainmark.trainer import LOOPS
 
 BEFORE_FIRST_STEP = ("start", "import", "data_load", "build", "transfer", "compilation")
 """The phases up to the first step, without the wait for the device."""
@@ -79,9 +77,9 @@ def training(folder: Path, framework: str, loop: str, variant: str) -> dict:
     return {"cache": record["compilation_cache"], **phases, "sum": sum(phases.values()), "overhead": overhead}
 
 
-def measured(folder: Path, framework: str, loop: str, rounds: int, variants: list[str]) -> dict:
+def measured(folder: Path, framework: str, loop: str, rounds: int) -> dict:
     """Return the least seconds of a framework's bare import, and of the phases of each variant."""
-    bare, trainings = [], {variant: [] for variant in variants}
+    bare, trainings = [], {variant: [] for variant in VARIANTS}
     for _ in range(rounds):
         bare.append(bare_import(folder, framework))
         for variant in list(trainings):
@@ -126,26 +124,18 @@ def rows(result: dict) -> list[str]:
 
 
 def main() -> None:
-    """Measure and print a table, or JSON."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     installed = [name for name, entry in known_frameworks().items() if not entry.missing_packages()]
-    parser.add_argument("--frameworks", nargs="+", default=installed, choices=known_frameworks())
-    parser.add_argument("--loops", nargs="+", default=list(LOOPS), choices=LOOPS)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         digits(Path(folder))
         results = [
-            measured(Path(folder), framework, loop, arguments.rounds, arguments.variants)
-            for framework in arguments.frameworks
-            for loop in arguments.loops
-            if loop in known_frameworks()[framework].loops
+            measured(Path(folder), framework, loop, arguments.rounds)
+            for framework in installed
+            for loop in known_frameworks()[framework].loops
         ]
-    if arguments.json:
-        print(json.dumps(results, indent=1))
-        sys.exit(any(map(exceeds, results)))
     heading = ["trainer", "training", "bare import, s", *BEFORE_FIRST_STEP, "sum", "sum / bare import", "budget"]
     heading += ["all but training", "/ bare import", "budget"]
     print("| " + " | ".join(heading) + " |", "|---" * len(heading) + "|", sep="\n")

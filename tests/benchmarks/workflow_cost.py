@@ -44,12 +44,12 @@ def mnist(mirror: str) -> dict:
     return {"mirror": mirror, "experiments": {"mnist": experiment}}
 
 
-def call(folder: Path, configfile: str, cores: int) -> tuple[float, list[dict]]:
+def call(folder: Path, configfile: str) -> tuple[float, list[dict]]:
     """Run an experiment; return the seconds of the whole call, and its processes."""
     log = folder / "processes.jsonl"
     path = path_with_stand_in(folder, STAND_IN.format(python=sys.executable, log=str(log)))
     begin = time.monotonic()
-    done = snakemake(folder, "--cores", str(cores), "--configfile", configfile, PATH=path, PYTHONPATH="")
+    done = snakemake(folder, "--cores", "2", "--configfile", configfile, PATH=path, PYTHONPATH="")
     seconds = time.monotonic() - begin
     if done.returncode:
         sys.exit(done.printed[-5000:])
@@ -102,18 +102,16 @@ def trained(process: dict) -> float:
 
 
 def main() -> None:
-    """Run the experiment, and print and write both ratios."""
+    """Run the experiment, and print both ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--configfile", type=Path, default=REPOSITORY / "config" / "config.yaml")
     what.add_argument("--mnist", help="mirror with MNIST's files: its address or folder", metavar="MIRROR")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="file for the figures")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         name = write_config(folder, mnist(arguments.mnist)) if arguments.mnist else str(arguments.configfile.resolve())
-        seconds, processes = call(folder, name, arguments.cores)
+        seconds, processes = call(folder, name)
     rows, own = table(processes), sum(process["seconds"] for process in processes)
     for row in rows:
         over = f", {row['over_training']:.2f} x their training of {row['epochs']} epochs" if "epochs" in row else ""
@@ -121,9 +119,6 @@ def main() -> None:
     idle = without_any(processes, seconds)
     print(f"the whole call: {seconds:.1f} s, {seconds / own:.3f} x the {own:.1f} s of its processes")
     print(f"no process ran for {idle:.1f} s of it ({100 * idle / seconds:.1f} %)")
-    if arguments.json:
-        figures = {"seconds": seconds, "processes_seconds": own, "ratio": seconds / own, "idle_seconds": idle}
-        arguments.json.write_text(json.dumps(figures | {"rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
