@@ -208,21 +208,3 @@ def test_an_edit_changes_the_digests_of_what_it_affects(tmp_path, change, stale)
     edit(scripts / Path(name).relative_to("workflow/scripts"), old, new)
     changed = {job for job, starts in JOBS.items() if digest(*starts) != digest(*starts, scripts=scripts)}
     assert changed == stale
-
-
-def test_records_of_different_code_are_said_to_be(finished, edited):
-    """Kept by force, the old record stands beside one of new code: table and terminal say so."""
-    edited((f"{LIBRARY}/training/status.py", 'kind = "nan" if', 'kind = "nan" if True and'))
-    more = {"experiments": {"edited": CONFIG["experiments"]["edited"] | {"repeats": 2}}}
-    name = write_config(finished, more)
-    process = snakemake(
-        finished, "results/tables/summary.csv", "--cores", "2", "--configfile", name,
-        "--rerun-triggers", "mtime", "input",
-    )  # fmt: skip
-    assert process.returncode == 0, process.printed[-5000:]
-    assert "Different code trained" in process.printed
-    assert "trainmark.training.status" in process.printed
-    header, *rows = (finished / "results" / "tables" / "summary.csv").read_text().splitlines()
-    place = header.split(",").index("code_versions")
-    assert {row.split(",")[place] for row in rows} == {"2"}
-    write_config(finished, CONFIG)

@@ -142,17 +142,6 @@ def test_every_image_counts_the_same_wherever_it_comes_from(finished):
         assert picture.size == (256, 256)
 
 
-def test_a_choice_of_classes_is_numbered_from_0(finished):
-    folder, _ = finished
-    two = folder / "results" / "datasets" / "two" / "prepared"
-    names = (two / "classes.txt").read_text().split()
-    assert len(names) == 2 and set(names) < set(CLASSES)
-    for line in (two / "train.txt").read_text().splitlines():
-        path, label = line.rsplit(" ", 1)
-        assert path.split("/")[1] == names[int(label)]
-        assert (prepared.image_root(two, manifest(folder, "two")) / path).is_file()
-
-
 def test_texts_have_no_mean_image(finished):
     folder, _ = finished
     texts = folder / "results" / "datasets" / "texts"
@@ -255,11 +244,3 @@ def test_too_many_unreadable_images(tmp_path):
     process = snakemake(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, settings))
     assert process.returncode == 0, process.printed[-5000:]
     assert "own: 12 training and 8 test samples in 4 classes, 2 left out as unreadable" in process.printed
-
-
-def test_a_file_that_no_place_has(tmp_path):
-    """What else is refused when a dataset is fetched or prepared: tests/unit/datasets."""
-    settings = config(tmp_path) | {"prepare": ["archived"], "offline": False}
-    (tmp_path / "mirror" / "archived" / "animals.tgz").unlink()
-    printed = failed(tmp_path, settings)
-    assert "animals.tgz of the dataset archived could not be downloaded from its only source (" in printed

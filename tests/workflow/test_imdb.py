@@ -14,7 +14,6 @@ from harness import predict, snakemake, write_config
 from mirrors import reviews_on_mirror
 from report_figures import check_figures
 
-from trainmark.files.checksums import sha256_of
 from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, hold_device
 from trainmark.records.record import read_record
 from trainmark.records.resolved import input_of
@@ -63,13 +62,6 @@ def test_the_network_learns_the_reviews_and_scores_one_of_each_class(finished):
     negative, positive = record["scored_texts"]
     assert (negative["class_name"], negative["index"]) == ("negative", 0) and negative["probability"] < 0.5
     assert (positive["class_name"], positive["index"]) == ("positive", 8) and positive["probability"] > 0.5
-
-
-def test_weights_lie_beside_the_record_where_they_are_kept(finished):
-    record = read_record(run_folder(finished) / "record.json")
-    assert record["weights"]["sha256"] == sha256_of(run_folder(finished) / "weights.npz")
-    assert read_record(run_folder(finished, "forgotten", 1) / "record.json")["weights"] is None
-    assert not (run_folder(finished, "forgotten", 1) / "weights.npz").exists()
 
 
 def test_the_report_shows_the_scores(finished):
@@ -142,11 +134,3 @@ def test_predict_says_what_is_missing_while_a_run_holds_every_cpu(finished, tmp_
                 assert not waiting.done()
                 time.sleep(0.05)
         assert waiting.result().stdout.count("\n") == 1
-
-
-def test_predict_refuses_in_one_sentence(finished):
-    """Which sentences there are: tests/unit/prediction."""
-    done = predict(run_folder(finished), input=b"good\nd\xe9j\xe0\n", text=False)
-    message = done.stderr.decode()
-    assert (done.returncode, done.stdout, message.count("\n")) == (1, b"", 1), message
-    assert "line 2: not UTF-8 text" in message

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness import copy_of_repository, edit, snakemake, write_config
+from harness import copy_of_repository, snakemake, write_config
 from report_figures import check_figures
 
 from trainmark.parity.certificate import read_certificate
@@ -119,17 +119,3 @@ def test_a_run_takes_the_chosen_number_of_threads(finished):
     planned = re.findall(r"^rule (train|time_tuning):", dry.stdout, re.MULTILINE)
     file.write_bytes(kept)
     assert sorted(planned) == ["time_tuning", "train", "train"]
-
-
-def test_an_edit_of_the_tuned_loop_makes_no_run_of_the_stock_loop_stale(finished):
-    folder, _ = finished
-    path = folder / ADAPTERS / "twin_tuned.py"
-    kept = path.read_text()
-    edit(path, "return super()", "return +super()")
-    try:
-        dry = snakemake(folder, "-n", "--configfile", "experiment.yaml", "--workflow-profile", "none")
-    finally:
-        path.write_text(kept)
-    assert dry.returncode == 0, dry.printed[-3000:]
-    planned = re.findall(r"^rule train:.*?wildcards: [^\n]*trainer=([\w-]+)", dry.stdout, re.MULTILINE | re.DOTALL)
-    assert set(planned) == {"twin-cpu-tuned"}

@@ -25,9 +25,3 @@ def test_a_job_comes_to_the_runs_that_were_planned_on_another_machine(tmp_path):
     assert process.returncode == 0, process.printed[-3000:]
     traced = re.findall(r"trainer=([\w-]+)", process.stdout)
     assert sorted(set(traced)) == [f"{name}-{device}" for name in ("chainer", "keras-jax") for device in ("cpu", "gpu")]
-
-
-def test_a_job_without_the_plan_says_what_is_missing(tmp_path):
-    process = snakemake(tmp_path, CERTIFICATE, *AS_A_JOB, "--configfile", write_config(tmp_path, CONFIG))
-    assert process.returncode == 1
-    assert "there is no plan results/plan.json on" in process.printed

@@ -44,13 +44,6 @@ def test_each_kind_of_job_is_shown_with_its_submit_command(validate, profile):
     assert {command.split()[0] for command in commands} == {"sbatch" if profile == "slurm" else "qsub"}
 
 
-def test_a_site_file_with_a_mistake_is_refused_before_anything_is_planned(validate):
-    refused = validate("slurm", {"options": {"all": {"acount": "me"}}})
-    assert refused.returncode == 1
-    assert refused.stderr.count("\n") == 1
-    assert "config/site.yaml: options.all: Slurm has no value acount; allowed: " in refused.stderr
-
-
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_profile_has_the_settings_of_the_default_one(profile):
     default, own = (

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import pty
 import re
 import subprocess
@@ -68,15 +67,6 @@ def test_broken_config_is_one_sentence(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_gpu_that_is_not_there_stops_before_any_job(tmp_path):
-    name = write_config(tmp_path, run_config({"devices": ["gpu"]}))
-    refused = snakemake(tmp_path, "--cores", "2", "--resources", "gpu=1", "--configfile", name)
-    assert refused.returncode == 1
-    assert f"the experiment one asks for the device gpu, and {platform.node()} has none that" in refused.printed
-    assert "Traceback" not in refused.printed
-    assert not (tmp_path / "results" / "datasets").exists()
-
-
 def test_gpu_runs_ask_for_one_gpu_and_cpu_runs_for_none(tmp_path):
     """As Snakemake itself plans the jobs: a GPU run has the resource, a CPU run has no such key."""
     name = write_config(tmp_path, run_config({"devices": ["cpu", "gpu"], "frameworks": ["chainer"]}))
@@ -97,25 +87,6 @@ def test_a_framework_that_is_not_installed_stops_before_any_job(tmp_path):
     last = refused.printed.splitlines()[-1]
     assert last.startswith("the framework keras-torch needs the package torch, which is not installed; `make torch`")
     assert not (tmp_path / "results" / "datasets").exists()
-
-
-def test_damaged_record_is_refused(tiny, tmp_path):
-    """collect.py reads records against their schema: a cut-off file is named, and no table is written."""
-    plan = tiny.results / "plan.json"
-    runs = tmp_path / "runs"
-    subprocess.run(["cp", "-r", str(tiny.results / "runs"), str(runs)], check=True)
-    damaged = next(runs.rglob("record.json"))
-    damaged.write_text(damaged.read_text()[:500])
-    command = [sys.executable, str(REPOSITORY / "workflow/scripts/collect.py"), "--plan", str(plan)]
-    command += ["--runs-folder", str(runs), "--out-folder", str(tmp_path / "tables")]
-    command += ["--certificates-folder", str(tiny.results / "certificates")]
-    command += ["--evaluations-folder", str(tiny.results / "evaluations")]
-    command += ["--tunings-folder", str(tiny.results / "tuning")]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1
-    assert f"RecordError: {damaged} is not a JSON file" in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert not (tmp_path / "tables").exists()
 
 
 def test_terminal_shows_a_bar(tiny, tmp_path):
