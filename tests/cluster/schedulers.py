@@ -60,8 +60,7 @@ class Scheduler:
 
     - `configure`: write what the daemons read when they start;
     - `is_ready`: are controller and node in contact? The node may be drained;
-    - `queue`: the jobs (id, name, state);
-    - `finished`: the jobs that ended, in that order (id, name, start and end in seconds since 1970, how they ended).
+    - `queue`: the jobs (id, name, state).
     """
 
     PACKAGES: str
@@ -150,12 +149,9 @@ class Scheduler:
         self.daemons[name].send_signal(number)
         self.daemons[name].wait(60)
 
-    def stop_controller(self, number=signal.SIGTERM):
-        """End slurmctld or sge_qmaster; clients get errors, and jobs go on.
-
-        After SIGKILL slurmctld has forgotten up to five seconds: a job of these is lost, and its id is given again.
-        """
-        self.stop_daemon(self.controller, number)
+    def stop_controller(self):
+        """End slurmctld or sge_qmaster; clients get errors, and jobs go on."""
+        self.stop_daemon(self.controller, signal.SIGTERM)
 
     def start_controller(self):
         self.start_daemon(self.controller)
@@ -235,7 +231,7 @@ class Slurm(Scheduler):
         return [dict(zip(("id", "state", "name"), line.split("|", 2), strict=True)) for line in lines]
 
     def finished(self):
-        """`state` is Slurm's: COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL; PENDING is a requeue."""
+        """The jobs that ended, in that order; start and end in seconds since 1970. PENDING is a requeue."""
         log = self.folder / "finished"
         jobs = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in log.read_text().splitlines()] if log.exists() else []
         return [
@@ -346,14 +342,3 @@ class GridEngine(Scheduler):
 
     def qstat(self, *options, check=True):
         return ElementTree.fromstring(self.run("qstat", "-xml", *options, check=check) or "<none/>")
-
-    def finished(self):
-        """`failed` and `exit_status` are qacct's; failed is 25 for a requeue, and its start and end may be 0."""
-        log = self.folder / "default/common/accounting"
-        jobs = [line.split(":") for line in log.read_text().splitlines()] if log.exists() else []
-        keys = ("start", "end", "failed", "exit_status")
-        return [
-            {"id": job[5], "name": job[4]} | dict(zip(keys, map(int, job[9:13]), strict=True))
-            for job in jobs
-            if len(job) > 13  # not a comment
-        ]
