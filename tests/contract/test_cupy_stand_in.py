@@ -8,7 +8,6 @@ import sys
 
 import gpu_faults
 import pytest
-from gpu.gpu_runs import Runs
 from harness import REPOSITORY, pretended_nvidia_smi
 from test_contract import SUITE, run_suite
 
@@ -54,24 +53,3 @@ def test_a_fault_in_the_gpu_path_is_found(failures, fault):
     assert failures[fault].keys() == expected.keys()
     for test, message in expected.items():
         assert message in failures[fault][test], failures[fault][test][-2000:]
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return Runs(tmp_path_factory.mktemp("runs"))
-
-
-def test_a_run_on_the_gpu_is_recorded(stand_in, runs):
-    record = runs.train("shown", "mnist-mlp-flux", "chainer", "gpu", 2, environment=stand_in)
-    assert record["status"] == "ok"
-    assert record["provenance"]["device"] == {"kind": "gpu", "name": "stand-in for a GPU"}
-    assert record["sessions"][0]["gpu"] == "GPU-0a"
-    assert record["memory"]["peak_device_mib"] > 0
-
-
-def test_a_run_that_exhausts_the_gpus_memory_is_recorded(stand_in, runs):
-    limit = {"CUPY_GPU_MEMORY_LIMIT": str(2**18)}
-    record = runs.train("memory", "mnist-mlp-flux", "chainer", "gpu", 2, environment=stand_in | limit)
-    assert record["status"] == "out_of_memory"
-    assert record["out_of_memory"]["message"].startswith("OutOfMemoryError: Out of memory allocating")
-    assert 0 < record["memory"]["peak_device_mib"] <= 0.25

@@ -183,13 +183,7 @@ ALL_TRAINERS = {name for name in JOBS if name.startswith("tra")}
 @pytest.mark.parametrize(
     ("change", "stale"),
     [
-        (NO_RESULT["comment"], set()),
-        (NO_RESULT["docstring"], set()),
         (NO_RESULT["another adapter"], {"train with keras-jax", "trace with keras-jax"}),
-        (NO_RESULT["terminal"], set()),
-        (NO_RESULT["a source"], set()),
-        (NO_RESULT["another recipe"], set()),
-        (NO_RESULT["another format"], set()),
         (ADAPTER, {"train", "trace"}),
         (CERTIFIED_STEPS, {"trace", "trace with keras-jax"}),
         (COMPARING, {"certify", "collect", "plot", "report"}),
