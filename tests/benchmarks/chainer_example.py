@@ -1,6 +1,6 @@
 """Images per second of Chainer's own ImageNet example and of the same training by trainmark, in turn.
 
-Run: make bench-imagenet EXAMPLE=<examples/imagenet of Chainer 7.8.1> IMAGES=<folder of class folders> [ARCH=nin]. The
+Run: make bench-imagenet EXAMPLE=<examples/imagenet of Chainer 7.8.1> IMAGES=<folder of class folders>. The
 example is run as it is, and the moments of its updates are noted. Both train the same photographs, scaled to 256x256 as
 the example wants them, with the same batch size and number of loader processes, on all CPUs, for two epochs. The second
 one is compared: the example's last update of the first epoch begins it, and trainmark's record has it.
@@ -24,6 +24,9 @@ from PIL import Image
 from trainmark.datasets.images.decoding import load_stored
 from trainmark.records.record import read_record
 
+ARCHITECTURE, ROUNDS, BATCH_SIZE, PER_CLASS, JOBS = "nin", 5, 32, 16, os.cpu_count()
+"""PER_CLASS: training photographs of each class. JOBS: loader processes."""
+
 NOTED = "TRAINMARK_NOTED_UPDATES"
 """Environment variable with the file for the moments of the example's updates."""
 
@@ -45,11 +48,11 @@ def note_updates(example: Path) -> None:
     runpy.run_path(str(example / "train_imagenet.py"), run_name="__main__")
 
 
-def scaled_photographs(images: Path, folder: Path, per_class: int) -> dict[str, int]:
+def scaled_photographs(images: Path, folder: Path) -> dict[str, int]:
     """Write photographs of each class as 256x256 JPEG files, lists for the example, and return the samples by split."""
     samples = {}
     classes = sorted(path for path in images.iterdir() if path.is_dir())
-    for split, first, count in (("train", 0, per_class), ("val", per_class, 1)):
+    for split, first, count in (("train", 0, PER_CLASS), ("val", PER_CLASS, 1)):
         lines = []
         for label, source in enumerate(classes):
             photographs = sorted(path for path in source.rglob("*") if path.is_file())
@@ -64,21 +67,21 @@ def scaled_photographs(images: Path, folder: Path, per_class: int) -> dict[str, 
     return samples
 
 
-def of_example(arguments: argparse.Namespace, folder: Path, samples: int) -> float:
+def of_example(example: Path, folder: Path, samples: int) -> float:
     """Return images per second of the example's second epoch."""
-    steps = samples // arguments.batch_size
+    steps = samples // BATCH_SIZE
     chainer_compat = str(REPOSITORY / "workflow" / "scripts" / "trainmark" / "frameworks" / "chainer_compat.py")
     command = [
         sys.executable,
         chainer_compat,
         __file__,
         "--example-only",
-        str(arguments.example),
+        str(example),
         "train.txt",
         "val.txt",
     ]
-    command += ["--arch", arguments.arch, "--batchsize", str(arguments.batch_size), "--epoch", "2", "--root", "."]
-    command += ["--loaderjob", str(arguments.jobs), "--mean", "results/datasets/photographs/mean.npy"]
+    command += ["--arch", ARCHITECTURE, "--batchsize", str(BATCH_SIZE), "--epoch", "2", "--root", "."]
+    command += ["--loaderjob", str(JOBS), "--mean", "results/datasets/photographs/mean.npy"]
     noted = folder / "updates.json"
     modules = os.pathsep.join(str(REPOSITORY / path) for path in ("workflow/scripts", "tests"))
     environment = os.environ | {NOTED: str(noted), "PYTHONPATH": modules}
@@ -87,13 +90,13 @@ def of_example(arguments: argparse.Namespace, folder: Path, samples: int) -> flo
     return samples / (moments[2 * steps - 1] - moments[steps - 1])
 
 
-def of_trainmark(arguments: argparse.Namespace, folder: Path, repeat: int) -> tuple[float, float]:
+def of_trainmark(folder: Path, repeat: int) -> tuple[float, float]:
     """Return images per second of a run's second epoch, and the share of it for which the run waited for images."""
-    name = f"imagenet-{arguments.arch}"
+    name = f"imagenet-{ARCHITECTURE}"
     experiment = {
         "recipes": [name], "datasets": ["photographs"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [2],
-        "repeats": repeat, "batch_size": arguments.batch_size, "keep_weights": False,
-        "loader": {"iterator": "process", "jobs": arguments.jobs},
+        "repeats": repeat, "batch_size": BATCH_SIZE, "keep_weights": False,
+        "loader": {"iterator": "process", "jobs": JOBS},
     }  # fmt: skip
     dataset = {"title": "Photographs", "format": "image_folder", "folder": str(folder)}
     config = write_config(folder, {"experiments": {"bench": experiment}, "datasets": {"photographs": dataset}})
@@ -117,23 +120,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("example", type=Path, help="folder examples/imagenet of Chainer")
     parser.add_argument("images", type=Path, help="folder with a folder of photographs for each class")
-    parser.add_argument("--arch", default="nin")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--per-class", type=int, default=16, help="training photographs of each class")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="loader processes")
     arguments = parser.parse_args()
-    arguments.example = arguments.example.resolve()
+    example_folder = arguments.example.resolve()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        samples = scaled_photographs(arguments.images, folder, arguments.per_class)["train"]
-        of_trainmark(arguments, folder, 1)  # makes the mean image, too
-        print(f"imagenet-{arguments.arch}: {samples} photographs, batches of {arguments.batch_size}, {arguments.jobs} "
+        samples = scaled_photographs(arguments.images, folder)["train"]
+        of_trainmark(folder, 1)  # makes the mean image, too
+        print(f"imagenet-{ARCHITECTURE}: {samples} photographs, batches of {BATCH_SIZE}, {JOBS} "
               f"loader processes; {platform.machine()}, {os.cpu_count()} cores")  # fmt: skip
         ratios = []
-        for repeat in range(2, arguments.rounds + 2):
-            example = of_example(arguments, folder, samples)
-            ours, waiting = of_trainmark(arguments, folder, repeat)
+        for repeat in range(2, ROUNDS + 2):
+            example = of_example(example_folder, folder, samples)
+            ours, waiting = of_trainmark(folder, repeat)
             ratios.append(ours / example)
             print(f"  example {example:.2f} images/s, trainmark {ours:.2f} (waiting {waiting:.1%}), "
                   f"ratio {ratios[-1]:.3f}", flush=True)  # fmt: skip

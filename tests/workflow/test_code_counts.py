@@ -118,13 +118,6 @@ def test_an_adapters_edit_re_runs_its_own_runs(edited):
     assert not {"prepare_dataset", "compute_mean_image"} & set(counts)
 
 
-def test_an_edit_of_the_certified_steps_certifies_again_and_trains_nothing(edited):
-    """Their traces are gone: both trainers take the steps anew."""
-    counts, _ = edited(CERTIFIED_STEPS)
-    assert (counts["trace_training"], counts["certify"], counts["collect_records"]) == (2, 1, 1)
-    assert not {"train", "prepare_dataset"} & set(counts)
-
-
 def test_a_recipes_edit_re_runs_its_runs(edited):
     counts, _ = edited(
         (

@@ -29,9 +29,9 @@ def record_of(folder, experiment, framework, repeat=1):
     return read_record(folder / run / "record.json")
 
 
-def run(folder, experiments, *arguments):
+def run(folder, experiments):
     file = write_config(folder, {"experiments": experiments})
-    return snakemake(folder, "--cores", "2", "--configfile", file, *arguments)
+    return snakemake(folder, "--cores", "2", "--configfile", file)
 
 
 @pytest.fixture(scope="module")
