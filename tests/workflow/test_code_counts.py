@@ -77,7 +77,7 @@ def test_the_readmes_plan_has_the_number_of_jobs(finished):
 
 NO_RESULT = {
     "comment": (f"{ADAPTERS}/chainer_layers.py", "# the deprecation warning of pkg_resources", "# a warning"),
-    "docstring": (f"{ADAPTERS}/chainer_adapter.py", '"""See `adapter.Adapter.state`."""', '"""All of it."""'),
+    "docstring": (f"{ADAPTERS}/chainer_adapter.py", '"""See `adapter.Adapter`."""', '"""All of it."""'),
     "another adapter": (
         f"{ADAPTERS}/keras_optimizers.py",
         "learning_rate, variable.dtype) * ops",

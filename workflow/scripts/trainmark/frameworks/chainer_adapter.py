@@ -75,7 +75,6 @@ class ChainerAdapter(ObservedAdapter):
         dtype: str,
         observed_batch: int | None = None,
     ) -> None:
-        """See `adapter.ObservedAdapter.build`."""
         if device == "gpu" and not (chainer.backends.cuda.available and _gpu_count()):
             raise DeviceError(f"chainer sees no GPU: CuPy is {_cupy_problem()}; install CuPy for this machine's CUDA")
         chainer.config.dtype = np.dtype(dtype)
@@ -105,7 +104,6 @@ class ChainerAdapter(ObservedAdapter):
         self._splits[split] = (inputs, labels.astype(np.int32))
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        """See `adapter.Adapter.train_epoch`."""
         set_rates(self._optimizer, feed.rates)
         self._seed_dropout(feed.dropout_seed)
         losses, samples = [], 0
@@ -157,7 +155,6 @@ class ChainerAdapter(ObservedAdapter):
         return iterator, chainer.dataset.concat_examples
 
     def predict(self, split: str) -> np.ndarray:
-        """See `adapter.Adapter.predict`."""
         logits = []
         with chainer.using_config("train", False), chainer.no_backprop_mode():
             for inputs in self._stored_batches(split):
@@ -175,24 +172,20 @@ class ChainerAdapter(ObservedAdapter):
         yield from (inputs[start : start + size] for start in range(0, len(inputs), size))
 
     def weights(self) -> Weights:
-        """See `adapter.Adapter.weights`."""
         return {
             parameter.name: to_canonical(parameter, array_of(self._network, parameter))
             for parameter in self._architecture.arrays()
         }
 
     def set_weights(self, weights: Weights) -> None:
-        """See `adapter.Adapter.set_weights`."""
         for parameter in self._architecture.arrays():
             array = array_of(self._network, parameter)
             array[...] = self._device.send(from_canonical(parameter, weights[parameter.name]).astype(array.dtype))
 
     def counted(self) -> dict[str, int]:
-        """See `adapter.Adapter.counted`."""
         return {**self._counted, "updates": self._optimizer.t}
 
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
-        """See `adapter.ObservedAdapter.activations`."""
         inputs = self._splits[split][0][np.asarray(indices)]
         shapes = self._architecture.shapes()
         outputs = {"input": inputs}
@@ -205,23 +198,19 @@ class ChainerAdapter(ObservedAdapter):
         return outputs
 
     def gradients(self) -> Weights:
-        """See `adapter.ObservedAdapter.gradients`."""
         return self._gradients
 
     def set_masks(self, masks: Weights) -> None:
-        """See `adapter.ObservedAdapter.set_masks`."""
         dtype = chainer.config.dtype
         self._network.masks = {name: self._device.send(mask.astype(dtype)) for name, mask in masks.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `adapter.Adapter.state`."""
         serializer = chainer.serializers.DictionarySerializer()
         serializer["network"].save(self._network)
         serializer["optimizer"].save(self._optimizer)
         return {name: np.array(value) for name, value in serializer.target.items()}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """See `adapter.Adapter.set_state`."""
         deserializer = chainer.serializers.NpzDeserializer(state)
         deserializer["network"].load(self._network)
         deserializer["optimizer"].load(self._optimizer)
@@ -232,7 +221,6 @@ class ChainerAdapter(ObservedAdapter):
             chainer.backends.cuda.Stream.null.synchronize()
 
     def describe_device(self) -> dict[str, str]:
-        """See `adapter.Adapter.describe_device`."""
         if isinstance(next(iter(self._network.params())).array, np.ndarray):
             return {"kind": "cpu", "name": "numpy"}
         properties = chainer.backends.cuda.cupy.cuda.runtime.getDeviceProperties(0)
@@ -245,7 +233,6 @@ class ChainerAdapter(ObservedAdapter):
         return chainer.backends.cuda.memory_pool.total_bytes() / 2**20
 
     def matrix_operation(self, operation: str, side: int, times: int) -> Callable[[], object]:
-        """See `adapter.Adapter.matrix_operation`."""
         matrices = [self._device.send(random_matrix(side, seed)) for seed in (1, 2)]
         compute = numpy_operation(self._device.xp, operation, matrices, times)
 
@@ -256,7 +243,6 @@ class ChainerAdapter(ObservedAdapter):
         return work
 
     def versions(self) -> dict[str, str]:
-        """See `adapter.Adapter.versions`."""
         versions = {"chainer": chainer.__version__, "numpy": np.__version__}
         if chainer.backends.cuda.available:
             versions["cupy"] = chainer.backends.cuda.cupy.__version__

@@ -22,7 +22,6 @@ class AdamAlgorithm1(chainer.optimizers.Adam):
     """The optimizer with that rule."""
 
     def create_update_rule(self) -> AdamAlgorithm1Rule:
-        """Return the rule of one parameter."""
         return AdamAlgorithm1Rule(self.hyperparam)
 
 
@@ -37,7 +36,6 @@ class RMSpropWarmupRule(chainer.optimizer.UpdateRule):
             self.state.update({name: param.device.xp.zeros_like(param.array) for name in ("ms", "v")})
 
     def update_core_cpu(self, param: chainer.Parameter) -> None:
-        """Update one parameter with numpy."""
         constants, gradient, square, velocity = self.hyperparam, param.grad, self.state["ms"], self.state["v"]
         square *= constants.rho
         square += (1 - constants.rho) * gradient * gradient
@@ -47,7 +45,6 @@ class RMSpropWarmupRule(chainer.optimizer.UpdateRule):
         param.array += constants.lr * (velocity - rmsprop_part)
 
     def update_core_gpu(self, param: chainer.Parameter) -> None:
-        """Update one parameter with a CUDA kernel."""
         constants = self.hyperparam
         kernel = chainer.backends.cuda.elementwise(
             "T grad, T lr, T momentum, T rho, T eps, T sgd_share, T rmsprop_share",
@@ -72,7 +69,6 @@ class RMSpropWarmup(chainer.optimizer.GradientMethod):
             setattr(self.hyperparam, name, value)
 
     def create_update_rule(self) -> RMSpropWarmupRule:
-        """Return the rule of one parameter."""
         return RMSpropWarmupRule(self.hyperparam)
 
 

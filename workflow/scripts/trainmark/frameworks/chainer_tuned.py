@@ -66,7 +66,6 @@ class TunedChainerAdapter(ChainerAdapter):
         self._taken = taken
 
     def build(self, *, architecture: Architecture, optimizer: Optimizer, device: str, **arguments: Any) -> None:
-        """See `adapter.Adapter.build`."""
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
         super().build(architecture=architecture, optimizer=optimizer, device=device, **arguments)
         if "fused" in self._steps:
@@ -79,7 +78,6 @@ class TunedChainerAdapter(ChainerAdapter):
         return super().versions() | ({"llvmlite": version("llvmlite")} if find_spec("llvmlite") else {})
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        """See `adapter.Adapter.train_epoch`."""
         set_rates(self._optimizer, feed.rates)
         if "masks" in self._steps:
             self._network.generator = np.random.Generator(np.random.SFC64(feed.dropout_seed))

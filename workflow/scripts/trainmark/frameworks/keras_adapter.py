@@ -260,7 +260,6 @@ class KerasAdapter(ObservedAdapter):
         dtype: str,
         observed_batch: int | None = None,
     ) -> None:
-        """See `adapter.ObservedAdapter.build`."""
         if device == "gpu" and not self._backend.gpus(self._module):
             raise DeviceError(
                 f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}, and a driver that "
@@ -294,12 +293,10 @@ class KerasAdapter(ObservedAdapter):
         self._fed: Callable[[EpochFeed], Any] | None = None  # see `Backend.batches`
 
     def compile(self, feed: EpochFeed) -> None:
-        """See `adapter.Adapter.compile`."""
         self._ensure_metric(feed.steps)  # otherwise compiled for these few steps, and again for the whole epoch
         super().compile(feed)
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        """See `adapter.Adapter.train_epoch`."""
         set_rates(self._optimizer, feed.rates)
         self._ensure_metric(feed.steps)
         # Seeded in a callback: on torch, fit first does a dry run of the network, which would draw from the generator.
@@ -350,7 +347,6 @@ class KerasAdapter(ObservedAdapter):
             raise
 
     def predict(self, split: str) -> np.ndarray:
-        """See `adapter.Adapter.predict`."""
         inputs = self._splits[split][0]
         if isinstance(inputs, Stream):
             size = inputs.evaluation_batch_size
@@ -360,25 +356,21 @@ class KerasAdapter(ObservedAdapter):
         return self._evaluated.predict(inputs, batch_size=evaluation_batch_size(self._architecture), verbose=0)
 
     def weights(self) -> Weights:
-        """See `adapter.Adapter.weights`."""
         return {
             parameter.name: np.array(ops.convert_to_numpy(self._backend.uncached(self._module, variable.value)))
             for parameter, variable in self._variables()
         }
 
     def set_weights(self, weights: Weights) -> None:
-        """See `adapter.Adapter.set_weights`."""
         for parameter, variable in self._variables():
             variable.assign(weights[parameter.name].astype(keras.config.floatx()))
 
     def counted(self) -> dict[str, int]:
-        """See `adapter.Adapter.counted`."""
         assert self._metric is not None  # _ensure_metric made it
         counts = {"samples": self._metric.samples, "batches": self._metric.step, "updates": self._optimizer.iterations}
         return {name: int(ops.convert_to_numpy(count)) for name, count in counts.items()}
 
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
-        """See `adapter.ObservedAdapter.activations`."""
         inputs = self._splits[split][0][np.asarray(indices)]
         nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
         all_outputs = keras.Model(self._outputs["input"], {node.name: self._outputs[node.name] for node in nodes})
@@ -389,7 +381,6 @@ class KerasAdapter(ObservedAdapter):
         return {name: to_channels_first(ops.convert_to_numpy(value)) for name, value in values.items()}
 
     def gradients(self) -> Weights:
-        """See `adapter.ObservedAdapter.gradients`."""
         pairs = zip(self._model.trainable_variables, self._optimizer.last_gradients, strict=True)
         by_variable = {id(variable): ops.convert_to_numpy(gradient) for variable, gradient in pairs}
         return {
@@ -399,26 +390,21 @@ class KerasAdapter(ObservedAdapter):
         }
 
     def set_masks(self, masks: Weights) -> None:
-        """See `adapter.ObservedAdapter.set_masks`."""
         for name, mask in masks.items():
             layer = self._model.get_layer(name)
             layer.mask.assign(to_channels_last(mask).astype(keras.config.floatx()))
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `adapter.Adapter.state`."""
         return {f"{i:04d}": np.array(ops.convert_to_numpy(variable)) for i, variable in enumerate(self._state())}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """See `adapter.Adapter.set_state`."""
         for i, variable in enumerate(self._state()):
             variable.assign(state[f"{i:04d}"])
 
     def synchronize(self) -> None:
-        """See `adapter.Adapter.synchronize`."""
         self._backend.wait(self._module, [variable.value for variable in self._model.trainable_variables])
 
     def describe_device(self) -> dict[str, str]:
-        """See `adapter.Adapter.describe_device`."""
         device = str(_device_of(self._model.trainable_variables[0].value)).lower()
         kind = next((kind for word, kind in KINDS.items() if word in device), device)
         if kind != "gpu":
@@ -426,7 +412,6 @@ class KerasAdapter(ObservedAdapter):
         return {"kind": "gpu", "name": str(self._backend.gpu_name(self._module, self._backend.gpus(self._module)[0]))}
 
     def device_memory_mib(self) -> float | None:
-        """See `adapter.Adapter.device_memory_mib`."""
         if self.describe_device()["kind"] != "gpu":
             return None
         try:
@@ -436,11 +421,9 @@ class KerasAdapter(ObservedAdapter):
         return None if peak_bytes is None else peak_bytes / 2**20
 
     def open_compilation_cache(self, folder: Path) -> Mapping[str, int] | None:
-        """See `adapter.Adapter.open_compilation_cache`."""
         return self._backend.open_compilation_cache(self._module, folder)
 
     def thread_pools(self) -> list[dict]:
-        """See `adapter.Adapter.thread_pools`."""
         pools = self._backend.thread_pools(self._module)
         return [{"library": library, "threads": threads} for library, threads in pools.items()]
 
@@ -457,7 +440,6 @@ class KerasAdapter(ObservedAdapter):
         return work
 
     def versions(self) -> dict[str, str]:
-        """See `adapter.Adapter.versions`."""
         modules = (keras, self._module, np)
         return {module.__name__: module.__version__ for module in modules}
 

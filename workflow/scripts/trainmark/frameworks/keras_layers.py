@@ -62,7 +62,6 @@ class BatchNorm(keras.layers.Layer):
         self.moving_variance.assign(self.moving_variance * self._decay + variance * (1 - self._decay))
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """Return the shape of the input."""
         return input_shape
 
 
@@ -89,7 +88,6 @@ class LocalResponseNorm(keras.layers.Layer):
         return inputs * ops.power(normaliser, -self._beta)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """Return the shape of the input."""
         return input_shape
 
 
@@ -168,7 +166,6 @@ class GivenDropout(keras.layers.Layer):
         return inputs * self.mask if training else inputs
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """Return the shape of the input."""
         return input_shape
 
 

@@ -28,7 +28,6 @@ class Adam(keras.optimizers.Adam):
     """
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Update one variable."""
         gradient = _as_dense(gradient, variable)
         step = ops.cast(self.iterations + 1, variable.dtype)
         first_correction = -ops.expm1(step * math.log(self.beta_1))
@@ -57,7 +56,6 @@ class RMSprop(keras.optimizers.RMSprop):
     """RMSprop with epsilon outside the root (update_rules.rmsprop); Keras 3 has it inside."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Update one variable."""
         gradient = _as_dense(gradient, variable)
         rate = ops.cast(learning_rate, variable.dtype)
         velocity = self._velocities[self._get_variable_index(variable)]
@@ -69,7 +67,6 @@ class MomentumSGD(keras.optimizers.SGD):
     """SGD with momentum (update_rules.momentum_sgd); Keras on TensorFlow computes the momentum in float32."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Update one variable."""
         gradient = _as_dense(gradient, variable)
         rate = ops.cast(learning_rate, variable.dtype)
         velocity = self.momentums[self._get_variable_index(variable)]
@@ -104,7 +101,6 @@ class RMSpropWarmup(keras.optimizers.Optimizer):
         self.velocities = self.add_optimizer_variables(variables, "velocity")
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Update one variable."""
         gradient = _as_dense(gradient, variable)
         rates = (learning_rate, self.sgd_share, self.rmsprop_share)
         rate, sgd_share, rmsprop_share = (ops.cast(value, variable.dtype) for value in rates)

@@ -98,7 +98,6 @@ class TunedKerasAdapter(KerasAdapter):
         self._taken = taken
 
     def build(self, *, architecture: Architecture, device: str, **arguments: Any) -> None:
-        """See `adapter.Adapter.build`."""
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
         programs = _programs()
         self._replaced_layers = {
@@ -121,7 +120,6 @@ class TunedKerasAdapter(KerasAdapter):
         self._train(feed if self._loops(feed) else feed.one_of_each_size(), steps=1)
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        """See `adapter.Adapter.train_epoch`."""
         return self._train(feed, feed.steps)
 
     def _train(self, feed: EpochFeed, steps: int) -> np.ndarray:
@@ -162,5 +160,4 @@ class TunedKerasAdapter(KerasAdapter):
             yield from feed.batches(inputs, labels)
 
     def counted(self) -> dict[str, int]:
-        """See `adapter.Adapter.counted`."""
         return {**self._counts, "updates": int(keras.ops.convert_to_numpy(self._optimizer.iterations))}

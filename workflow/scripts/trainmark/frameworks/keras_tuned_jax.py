@@ -143,25 +143,20 @@ class JaxPrograms:
         )
 
     def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple) -> Any:
-        """See `keras_tuned.Programs`."""
         self._state, losses = self._loop(self._state, batches, last, count, arrays)
         return losses
 
     def step(self, inputs: Any, labels: Any) -> Any:
-        """See `keras_tuned.Programs`."""
         self._state, loss = self._step(self._state, inputs, labels)
         return loss
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple:
-        """See `keras_tuned.Programs`."""
         return jax.block_until_ready(jax.device_put((inputs, labels)))
 
     def begin(self) -> None:
-        """See `keras_tuned.Programs`."""
         self._state = tuple([variable.value for variable in variables] for variables in self._variables)
 
     def finish(self) -> None:
-        """See `keras_tuned.Programs`."""
         for variables, values in zip(self._variables, self._state, strict=True):
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)

@@ -45,15 +45,12 @@ class TensorFlowPrograms:
         self._step, self._loop = tf.function(step, **compiled), tf.function(loop, **compiled)
 
     def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple) -> Any:
-        """See `keras_tuned.Programs`."""
         return self._loop(tf.constant(batches), tf.constant(last), tf.constant(count), *arrays)
 
     def step(self, inputs: Any, labels: Any) -> Any:
-        """See `keras_tuned.Programs`."""
         return self._step(tf.convert_to_tensor(inputs), tf.convert_to_tensor(labels))
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple:
-        """See `keras_tuned.Programs`."""
         return tf.constant(inputs), tf.constant(labels)
 
     def begin(self) -> None:
