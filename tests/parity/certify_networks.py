@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from trainmark.parity.compare import Pair, compare
 from trainmark.parity.sentences import EQUAL
 from trainmark.parity.trace import Trace, read_trace, write_trace
 from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds, last_two_batches
+from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import DTYPE
@@ -55,7 +57,8 @@ def training_of(recipe) -> CertifiedTraining:
     }
     weights = draw_initial_weights(architecture, recipe.initializer, (1, 1))
     in_float32 = {split: (as_in_runs(inputs), labels) for split, (inputs, labels) in splits.items()}
-    feeds = certified_feeds(EPOCH_SAMPLES, CERTIFIED_SAMPLES, (1, 1), samples)  # with a short last batch
+    feed = partial(epoch_feed, EPOCH_SAMPLES, CERTIFIED_SAMPLES, (1, 1))  # with a short last batch
+    feeds = certified_feeds(feed, samples)
     return CertifiedTraining(
         architecture=architecture,
         weights=weights,

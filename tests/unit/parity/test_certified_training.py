@@ -1,6 +1,7 @@
 """The certified training of a recipe: which samples it trains on."""
 
 import json
+from functools import partial
 
 import harness
 import numpy as np
@@ -20,14 +21,14 @@ FLUX = RECIPES["mnist-mlp-flux"]
 
 
 def test_certified_batches_are_the_beginnings_of_the_runs_first_batches():
-    found = certified_batches(1000, 100, (3, 1), 10)
+    found = certified_batches(partial(epoch_feed, 1000, 100, (3, 1)), 10)
     order = epoch_feed(1000, 100, (3, 1), 1).order
     assert found.shape == (10, 8)
     assert all((found[i] == order[100 * i : 100 * i + 8]).all() for i in range(10))
 
 
 def test_small_datasets_continue_with_the_next_epoch_and_skip_short_batches():
-    found = certified_batches(105, 20, (3, 1), 10)
+    found = certified_batches(partial(epoch_feed, 105, 20, (3, 1)), 10)
     orders = [epoch_feed(105, 20, (3, 1), epoch).order for epoch in (1, 2)]
     assert found.shape == (10, 8)
     starts = [(epoch, start) for epoch in (0, 1) for start in range(0, 100, 20)]
@@ -38,7 +39,7 @@ def test_small_datasets_continue_with_the_next_epoch_and_skip_short_batches():
     ("samples", "batch_size", "size"), [(50, None, 8), (50, 200, 8), (5, None, 5), (100, 4, 4), (20, 8, 8)]
 )
 def test_a_step_has_as_many_samples_as_in_runs_and_at_most_8(samples, batch_size, size):
-    found = certified_batches(samples, batch_size, (1, 1), 10)
+    found = certified_batches(partial(epoch_feed, samples, batch_size, (1, 1)), 10)
     assert found.shape == (10, size)
     assert found.max() < samples
     if batch_size is None:
@@ -71,7 +72,7 @@ def test_certified_training_contains_the_samples_as_the_network_sees_them(datase
     settings = harness.settings(seed=3, batch_size=7, input={"scale": 0.5, "subtract_mean": True})
     found = certified_training(FLUX, settings, folder, folder / "mean.npy")
     inputs, labels = found.splits["train"]
-    order = certified_batches(40, 7, (3, 1), 10)
+    order = certified_batches(partial(epoch_feed, 40, 7, (3, 1)), 10)
     mean = np.load(folder / "mean.npy")
     assert inputs.dtype == np.float64
     assert (inputs[found.batches[9]] == (arrays["train_images"][order[9]] - mean) * 0.5).all()
@@ -109,7 +110,7 @@ def test_a_certified_training_on_streams_sees_the_windows_of_the_runs(dataset):
         window = arrays["train_images"][sample, :, top : top + 4, left : left + 4]
         return window[:, :, ::-1] if windows.flips[sample] else window
 
-    order = certified_batches(40, 7, (1, 1), 10)
+    order = certified_batches(partial(epoch_feed, 40, 7, (1, 1)), 10)
     inputs, labels = found.splits["train"]
     assert (inputs[found.batches[9]] == [window_of(sample) for sample in order[9]]).all()
     assert (labels[found.batches] == arrays["train_labels"][order]).all()

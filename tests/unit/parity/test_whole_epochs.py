@@ -1,6 +1,7 @@
 """Whole epochs: which batches are trained, and how an error that shows only in them is found."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 
 PARAMETERS = [one.name for one in ARCHITECTURE.parameters()]
 SAMPLES, BATCH_SIZE = 38, 4  # ten steps, the last one of two samples
-FEEDS = certified_feeds(SAMPLES, BATCH_SIZE, (1, 1), 1000)
+FEEDS = certified_feeds(partial(epoch_feed, SAMPLES, BATCH_SIZE, (1, 1)), 1000)
 
 
 @pytest.fixture
@@ -85,7 +86,8 @@ def test_short_epochs_are_trained_whole_and_as_many_as_make_thirty_steps():
 
 def test_each_epoch_has_its_rates_and_at_the_small_rate_a_thousandth_of_its_learning_rate():
     rates = [(("learning_rate", 0.1 / epoch), ("momentum", 0.3)) for epoch in (1, 2, 3)]
-    feeds = certified_feeds(SAMPLES, BATCH_SIZE, (1, 1), 1000, lambda epoch: rates[epoch - 1])
+    run = partial(epoch_feed, SAMPLES, BATCH_SIZE, (1, 1))
+    feeds = certified_feeds(lambda epoch: run(epoch, rates[epoch - 1]), 1000)
     assert [feed.rates for feed in feeds] == rates
     seen = []
 
@@ -115,7 +117,7 @@ def test_long_epochs_are_trained_whole_once_and_otherwise_batches_spread_over_th
 
 
 def test_after_a_long_epoch_some_batches_of_the_second_are_trained_with_its_last():
-    first, second = certified_feeds(4030, 100, (1, 1), 10**6)
+    first, second = certified_feeds(partial(epoch_feed, 4030, 100, (1, 1)), 10**6)
     whole = epoch_feed(4030, 100, (1, 1), 2)
     assert (first.steps, first.samples, second.steps, second.samples) == (41, 4030, 8, 730)
     assert (second.order[:100] == whole.order[:100]).all()
@@ -124,18 +126,18 @@ def test_after_a_long_epoch_some_batches_of_the_second_are_trained_with_its_last
 
 
 def test_of_an_epoch_that_is_too_large_batches_spread_over_it_are_trained():
-    first, second = certified_feeds(4030, 100, (1, 1), 1000)
+    first, second = certified_feeds(partial(epoch_feed, 4030, 100, (1, 1)), 1000)
     whole = epoch_feed(4030, 100, (1, 1), 1)
     assert (first.steps, first.samples, second.steps) == (10, 930, 5)
     starts = [int(np.flatnonzero(whole.order == first.order[100 * step])[0]) for step in range(10)]
     assert starts == sorted(starts)
     assert (starts[0], starts[-1]) == (0, 4000)
     assert all((first.order[100 * i : 100 * i + 30] == whole.order[s : s + 30]).all() for i, s in enumerate(starts))
-    assert certified_feeds(10**6, 256, (1, 1), 5)[0].steps == 4, "however large its batches are"
+    assert certified_feeds(partial(epoch_feed, 10**6, 256, (1, 1)), 5)[0].steps == 4, "however large its batches are"
 
 
 def test_full_batches_keep_the_stored_order():
-    feeds = certified_feeds(50, None, (1, 1), 200)
+    feeds = certified_feeds(partial(epoch_feed, 50, None, (1, 1)), 200)
     assert [(feed.order, feed.steps) for feed in feeds] == [(None, 1)] * 4
     assert last_two_batches(feeds[0]) is None
     assert needed_samples(feeds)[0].tolist() == list(range(50))

@@ -67,11 +67,11 @@ SCALED = {"scale_with_batch": True}
         ({"milestones": 1, "factor": 0.97}, {}, {1: 0.01, 2: 0.0097, 3: 0.009409}),  # a single one recurs
         ({"milestones": 30}, {}, {30: 0.01, 31: 1e-3, 61: 1e-4}),  # as in torchvision's reference training
         (SCALED, {"batch_size": 256}, {1: 0.01, 50: 0.01}),
-        (SCALED, {"batch_size": 32, "workers": 256}, {1: 0.32}),
+        (SCALED, {"batch_size": 32 * 256}, {1: 0.32}),
         (SCALED, {"batch_size": 32}, {1: 0.00125}),
         (  # a warm-up to 32 times the rate in five equal parts (Goyal et al. 2017), then the milestones
             SCALED | {"warmup_epochs": 5, "milestones": [30, 60]},
-            {"batch_size": 32, "workers": 256},
+            {"batch_size": 32 * 256},
             {1: 0.01, 2: 0.072, 3: 0.134, 4: 0.196, 5: 0.258, 6: 0.32, 30: 0.32, 31: 0.032, 61: 0.0032},
         ),
     ],
@@ -102,7 +102,7 @@ def test_the_published_slope_overshoots_and_the_other_is_continuous():
 def test_the_rate_starts_slowly_and_is_scaled_with_the_batch():
     """Base .1 x 8 workers x 64 / 256 = .2, times .5, .075, .01 and .001."""
     optimizer = warm_up()
-    found = [dict(epoch_rates(optimizer, {}, 64, e, workers=8))["learning_rate"] for e in (1, 40, 41, 70, 71, 85, 86)]
+    found = [dict(epoch_rates(optimizer, {}, 8 * 64, e))["learning_rate"] for e in (1, 40, 41, 70, 71, 85, 86)]
     assert found == pytest.approx([0.1, 0.1, 0.015, 0.015, 0.002, 0.002, 0.0002], rel=1e-14)
 
 

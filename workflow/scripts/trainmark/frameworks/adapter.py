@@ -218,20 +218,11 @@ class ObservedAdapter(Adapter):
     """An adapter that shows what the parity certificate compares: layers' outputs, gradients, and dropout's masks."""
 
     @abstractmethod
-    def build(
-        self,
-        *,
-        architecture: Architecture,
-        weights: Weights,
-        optimizer: Optimizer,
-        device: str,
-        dtype: str,
-        observed_batch: int | None = None,
-    ) -> None:
-        """See `Adapter.build`.
+    def build(self, *args: Any, **arguments: Any) -> None:
+        """Take the arguments of `Adapter.build`, and one more.
 
         observed_batch: number of samples per step, for a training that calls `gradients` or `set_masks`; otherwise
-            None. If it is given, dropout uses the masks of `set_masks`, and is off before the first call.
+            None, the default. If it is given, dropout uses the masks of `set_masks`, and is off before the first call.
         """
 
     @abstractmethod

@@ -15,7 +15,6 @@ from trainmark.networks.graph import Architecture
 from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES, Pair, compare
 from trainmark.parity.contradictions import contradictions
 from trainmark.parity.epoch_check import AT_SLOW_RATE, SLOW_LOSSES
-from trainmark.parity.sentences import Location
 from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
@@ -92,13 +91,9 @@ def _pair_as_json(pair: Pair) -> dict:
         "epochs": None if pair.epochs is None else [_encoded(asdict(one)) for one in pair.epochs],
         "drift": None if pair.drift is None else _encoded(pair.drift),
         "reasons": list(pair.reasons),
-        "location": None if pair.location is None else _location_as_json(pair.location),
-        "causes": [_location_as_json(location) for location in pair.causes],
+        "location": None if pair.location is None else _encoded(asdict(pair.location)),
+        "causes": [_encoded(asdict(location)) for location in pair.causes],
     }
-
-
-def _location_as_json(location: Location) -> dict:
-    return _encoded(asdict(location))
 
 
 def _encoded(values: Mapping) -> dict:

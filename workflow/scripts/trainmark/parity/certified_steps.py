@@ -17,14 +17,7 @@ from trainmark.parity.epoch_check import EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.parity.trace import Failure, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
-from trainmark.parity.whole_epochs import (
-    CertifiedEpochs,
-    State,
-    is_large,
-    perturb,
-    random_signs,
-    train_epochs,
-)
+from trainmark.parity.whole_epochs import CertifiedEpochs, State, is_large, perturb, random_signs, train_epochs
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
@@ -166,18 +159,8 @@ def trace(
             raise
         print(f"out of memory in the stage {name}: {error}", flush=True)  # to the log: it may have many lines
         failure = Failure("out_of_memory", name, None, type(error).__name__)
-    float32_ops = tuple(adapter.float32_ops)
-    versions = adapter.versions()
-    return Trace(
-        trainer,
-        versions,
-        stage_traces,
-        epochs,
-        checks,
-        training.settings,
-        failure,
-        float32_ops,
-    )
+    ops = tuple(adapter.float32_ops)
+    return Trace(trainer, adapter.versions(), stage_traces, epochs, checks, training.settings, failure, ops)
 
 
 def _prepared_stages(

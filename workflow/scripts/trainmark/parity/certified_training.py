@@ -1,7 +1,8 @@
 """The certified training of a recipe: the steps and epochs that every trainer repeats, and the samples they need."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from trainmark.parity.whole_epochs import (
     needed_samples,
 )
 from trainmark.recipes import input_transform
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed
+from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import initial_weights_of
 from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.recipes.resolved import ResolvedTraining
@@ -97,19 +98,20 @@ class Chosen(Stream):
         self._stream.close()
 
 
-def certified_batches(samples: int, batch_size: int | None, seed: tuple[int, ...], steps: int) -> np.ndarray:
+def certified_batches(feed: Callable[[int], EpochFeed], steps: int) -> np.ndarray:
     """Return the sample indices of the certified steps: (steps, samples of a step).
 
     Each step takes the first CERTIFIED_SAMPLES samples of one of the run's first batches. A batch with fewer samples
     than the others is left out. If the first epoch has too few batches, those of the next epochs follow.
+
+    feed: returns an epoch of the run by its number, from 1.
     """
-    size = min(CERTIFIED_SAMPLES, batch_size or samples, samples)
     batches: list[np.ndarray] = []
-    for epoch in count(1):
-        feed = epoch_feed(samples, batch_size, seed, epoch)
-        order = np.arange(samples) if feed.order is None else feed.order
-        starts = range(0, samples, feed.batch_size)
-        batches += [order[start : start + size] for start in starts if start + size <= samples]
+    for one in map(feed, count(1)):
+        size = min(CERTIFIED_SAMPLES, one.batch_size)
+        order = np.arange(one.samples) if one.order is None else one.order
+        starts = range(0, one.samples, one.batch_size)
+        batches += [order[start : start + size] for start in starts if start + size <= one.samples]
         if len(batches) >= steps:
             break
     return np.stack(batches[:steps])
@@ -136,7 +138,8 @@ def certified_training(
     seeds, tests = resolved.seed(REPEAT), manifest["samples"]["test"]
     inputs = Inputs(resolved, dataset_folder, mean_file, cpus, packed_folder)
     steps = certified_step_count(resolved.architecture)
-    batches = certified_batches(resolved.samples, resolved.batch_size, seeds, steps)
+    feed = partial(resolved.feed, REPEAT)
+    batches = certified_batches(feed, steps)
     train_indices, positions = np.unique(batches, return_inverse=True)
     test_indices = _spread(tests, CERTIFIED_SAMPLES)
     splits = {}
@@ -145,8 +148,8 @@ def certified_training(
         splits[split] = _crop_centre(images, recipe.certified_side), labels
     architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
     limit = max_samples(resolved.architecture, resolved.batch_size)
-    feeds = certified_feeds(resolved.samples, resolved.batch_size, seeds, limit, resolved.rates)
-    epochs = _certified_epochs(resolved, feeds, _spread(tests, min(limit, MAX_TEST_SAMPLES)), inputs)
+    feeds = certified_feeds(feed, limit)
+    epochs = _certified_epochs(feeds, _spread(tests, min(limit, MAX_TEST_SAMPLES)), inputs)
     description = {
         "architecture": architecture.name,
         "parameters": architecture.parameter_count(),
@@ -157,7 +160,11 @@ def certified_training(
         "steps": steps,
         "batch_size": int(batches.shape[1]),
         "evaluation_samples": len(test_indices),
-        "epochs": _describe_feeds(epochs.feeds),
+        "epochs": {
+            "batches": [feed.steps for feed in feeds],
+            "samples": [feed.samples for feed in feeds],
+            "batch_size": feeds[0].batch_size,
+        },
         "initial_weights_sha256": initial_weights_sha256(initial_weights_file(settings)),
     }
     weights = initial_weights_of(settings, architecture, recipe.initializer, seeds, resized=True)
@@ -172,26 +179,9 @@ def _spread(samples: int, most: int) -> np.ndarray:
     return np.linspace(0, samples - 1, min(most, samples)).astype(int)
 
 
-def _describe_feeds(feeds: Sequence[EpochFeed]) -> dict:
-    """Return the certificate's description of the whole epochs."""
-    return {
-        "batches": [feed.steps for feed in feeds],
-        "samples": [feed.samples for feed in feeds],
-        "batch_size": feeds[0].batch_size,
-    }
-
-
-def _certified_epochs(
-    resolved: ResolvedTraining,
-    feeds: tuple[EpochFeed, ...],
-    test_indices: np.ndarray,
-    inputs: Inputs,
-) -> CertifiedEpochs:
-    """Return the whole epochs of a recipe.
-
-    feeds: the epochs.
-    test_indices: the test samples to evaluate.
-    """
+def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, inputs: Inputs) -> CertifiedEpochs:
+    """Return the whole epochs of a recipe. test_indices: the test samples to evaluate."""
+    resolved = inputs.resolved
     tail = last_two_batches(feeds[0])
     all_feeds = (*feeds, tail) if tail else feeds
     splits: Splits

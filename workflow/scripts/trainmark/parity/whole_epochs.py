@@ -17,7 +17,7 @@ from trainmark.frameworks.adapter import Adapter
 from trainmark.networks.graph import Architecture
 from trainmark.parity.epoch_check import SLOW_RATE, EpochTrace, ResultWithCopy, TrainingResult
 from trainmark.parity.sketches import Sketches
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed
+from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import DTYPE, Optimizer, Rates
 from trainmark.recipes.stream import Stream
@@ -109,25 +109,16 @@ def last_two_batches(feed: EpochFeed) -> EpochFeed | None:
     return replace(feed, order=last, samples=len(last))
 
 
-def certified_feeds(
-    samples: int,
-    batch_size: int | None,
-    seed: tuple[int, ...],
-    max_samples: int,
-    rates: Callable[[int], Rates] = lambda epoch: (),
-) -> tuple[EpochFeed, ...]:
+def certified_feeds(feed: Callable[[int], EpochFeed], max_samples: int) -> tuple[EpochFeed, ...]:
     """Return the first epochs of a run, as many as MIN_STEPS steps take.
 
     If one epoch has enough steps, some batches of the second epoch follow, its last batch among them. Of an epoch with
     more than `max_samples` samples only batches spread over it are used, always with its last batch.
 
-    rates: the constants of the update rule by epoch (`EpochFeed.rates`).
+    feed: returns an epoch of the run by its number, from 1.
     """
-
-    def feed(epoch: int) -> EpochFeed:
-        return epoch_feed(samples, batch_size, seed, epoch, rates(epoch))
-
     first = feed(1)
+    samples = first.samples
     if samples > max_samples:
         first = spread_batches(first, max(MIN_BATCHES, max_samples // first.batch_size))
     epochs = min(ceil(MIN_STEPS / first.steps), max(1, max_samples // samples))

@@ -11,7 +11,7 @@ from typing import Any
 from trainmark.recipes.recipe import Optimizer, Rates
 
 REFERENCE_BATCH = 256
-"""Number of samples per step of all workers for which a scaled learning rate is meant (Goyal et al. 2017)."""
+"""Number of samples per step for which a scaled learning rate is meant (Goyal et al. 2017)."""
 
 DEFAULT_FACTOR = 0.1
 
@@ -25,16 +25,14 @@ RMSPROP_RATE = 3e-4
 """Learning rate of RMSprop alone."""
 
 
-def epoch_rates(
-    optimizer: Optimizer, schedule: Mapping[str, Any], batch_size: int, epoch: int, workers: int = 1
-) -> Rates:
+def epoch_rates(optimizer: Optimizer, schedule: Mapping[str, Any], batch_size: int, epoch: int) -> Rates:
     """Return the constants of the update rule that the schedule changes in an epoch (counted from 1), by name.
 
     optimizer: the experiment's optimizer (`merged_optimizer`).
     schedule: the key `learning_rate_schedule` of an experiment; empty for a constant rate.
-    batch_size: samples per step of one worker.
+    batch_size: samples per step.
     """
-    scale = batch_size * workers / REFERENCE_BATCH
+    scale = batch_size / REFERENCE_BATCH
     if optimizer.rule == "rmsprop_warmup":
         legacy = bool(dict(optimizer.constants)["legacy"])
         return rmsprop_warmup_rates(scale * optimizer.learning_rate, epoch - 1, legacy)

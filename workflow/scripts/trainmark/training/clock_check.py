@@ -51,14 +51,14 @@ class ClockCheck:
             return
         lag_seconds = self._read_seconds() - self._read_seconds()
         self._lags.append((lag_seconds, seconds))
-        lagging = [(lag, measured) for lag, measured in self._lags[:CHECKED_SINGLY] if _is_lagging(lag, measured)]
+        singly = self._lags[:CHECKED_SINGLY]
+        lagging = [(lag, measured) for lag, measured in singly if lag > max(LAG_SHARE * measured, LAG_SECONDS)]
         if len(lagging) == MAX_LAGGING:
             lags = ", ".join(f"{lag:.3f} s after measuring {measured:.3f} s" for lag, measured in lagging)
             raise MeasurementError(
                 f"the device was still working when the clock stopped, {MAX_LAGGING} times ({lags}): the adapter's "
                 "synchronize must wait for its device; the times of this run would be wrong"
             )
-
         self._check_sum()
 
     def _check_sum(self) -> None:
@@ -76,8 +76,3 @@ class ClockCheck:
         begin = time.monotonic()
         self._adapter.weights()
         return time.monotonic() - begin
-
-
-def _is_lagging(lag_seconds: float, measured_seconds: float) -> bool:
-    """Whether the device was still working when the clock stopped."""
-    return lag_seconds > max(LAG_SHARE * measured_seconds, LAG_SECONDS)
