@@ -68,7 +68,6 @@ class Adapter(ABC):
     ) -> None:
         """Build the network.
 
-        architecture: the network.
         weights: the initial weights.
         optimizer: update rule and constants.
         device: "cpu" or "gpu".

@@ -83,7 +83,6 @@ class Backend(NamedTuple):
     limit_threads: (module, threads). JAX needs none: it follows the CPUs that the process may use.
     thread_pools: (module) -> threads by thread pool.
     open_compilation_cache: (module, folder); see `Adapter.open_compilation_cache`.
-    float32_ops: see `Adapter.float32_ops`.
     """
 
     gpus: Callable[..., list]

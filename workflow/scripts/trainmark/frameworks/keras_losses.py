@@ -12,7 +12,6 @@ def cross_entropies(labels: Any, logits: Any, auxiliary_weights: tuple[float, ..
 
     labels: (samples,).
     logits: (samples, classes), or (samples, heads, classes) with the main head first.
-    auxiliary_weights: weights of the auxiliary heads.
     """
     if not auxiliary_weights:
         return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)

@@ -35,7 +35,6 @@ class Framework:
     """One entry of an adapter module's FRAMEWORKS table.
 
     name: the framework's name in configs.
-    module: name of the adapter's module.
     packages: packages that must be importable, the framework's own package first.
     environment: environment variables to set before the framework is imported.
     cpu_environment: more of them, for a process from which the GPUs are hidden.
@@ -149,10 +148,7 @@ def _hidden(packages: Iterable[str]) -> Iterator[None]:
 
 
 def set_environment(name: str, loop: str, steps: Collection[str] | None = None) -> None:
-    """Set the environment variables of a framework. Call it before numpy is imported, which reads some of them.
-
-    steps: see `create_adapter`.
-    """
+    """Set the environment variables of a framework. Call it before numpy is imported, which reads some of them."""
     framework = known_frameworks()[name]
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING
     unset_settings_of_frameworks(os.environ)

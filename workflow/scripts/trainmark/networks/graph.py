@@ -15,7 +15,6 @@ from trainmark.networks.ops import KINDS_OF_INPUT, OPS, Node, Parameter, Shape
 class Architecture:
     """A graph of layers.
 
-    name: name of the network.
     input_shape: shape of one input: an image, a vector, or the token ids that an Embedding takes. In `inputs` of nodes
         it is called "input".
     nodes: the layers, each after its inputs; the last one gives the logits.

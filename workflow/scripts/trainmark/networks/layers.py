@@ -11,7 +11,6 @@ from trainmark.networks.ops import OPS, Node, Shape
 class Layer:
     """One layer of a network.
 
-    node: the layer's node.
     output_shape: output shape for one sample.
     parameters: number of trained values.
     flops: floating-point operations of one sample's forward pass.

@@ -46,7 +46,6 @@ def certificate(
 ) -> dict:
     """Compare all pairs of these traces and return the certificate.
 
-    group: experiment, recipe and dataset.
     code: the code that compares, as returned by `code_record`.
 
     Raises CertificateError if the traces have different settings.

@@ -48,7 +48,6 @@ Splits = Mapping[str, tuple[np.ndarray, np.ndarray]]
 class CertifiedTraining:
     """The training that every trainer of a certificate repeats.
 
-    architecture: the network.
     weights: the initial weights.
     optimizer: the experiment's optimizer, with the constants of the first epoch.
     splits: (inputs, labels) of "train" and "test", only the samples that are used; images float64, token ids int32.
@@ -127,8 +126,6 @@ def trace(
     adapter: Adapter, training: CertifiedTraining, trainer: Trainer, stages: Mapping[str, Stage] = STAGES
 ) -> Trace:
     """Take the steps of each stage, train the whole epochs, check the adapter, and return what it showed.
-
-    adapter: that of the trainer.
 
     An adapter that shows no gradients, a layer with another output shape, 16-bit numbers and out of memory do not
     raise; they end the trace and are stored as its `failure`. Raises DeviceError if the framework does not see the

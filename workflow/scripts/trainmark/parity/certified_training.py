@@ -41,11 +41,7 @@ REPEAT = 1
 class Inputs:
     """Where the inputs of a certified training come from.
 
-    resolved: the training of the runs.
-    dataset_folder: the prepared dataset.
-    mean_file: its mean image; None for token ids.
-    cpus: number of CPUs that load images.
-    packed_folder: folder of the packed store; None if the loader reads image files.
+    mean_file, cpus, packed_folder: see `loading.splits.open_splits`.
     """
 
     resolved: ResolvedTraining
@@ -127,7 +123,6 @@ def certified_training(
 ) -> CertifiedTraining:
     """Return the certified training of a recipe on a prepared dataset.
 
-    settings: the experiment's settings, by key, as in the config.
     mean_file, cpus, packed_folder: see `Inputs`.
 
     Images are cropped to the recipe's `certified_side`. If runs take them from streams, the steps train on images

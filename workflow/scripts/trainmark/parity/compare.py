@@ -89,7 +89,6 @@ class Pair:
         `rounding`.
     causes: every point in the computation at which the two trainers diverge more than earlier differences can explain,
         in order. Empty if the class is `bitwise` or `rounding`.
-    sentence: the result in words.
     float32: the largest differences of the network in float32, each the median over the batches; None if a trainer
         failed before.
     epochs: the differences in whole epochs and their limits; None if a trainer failed before.

@@ -133,8 +133,6 @@ class EpochDifference:
     """The difference between two trainers in one quantity.
 
     what: the quantity, a key of ALWAYS_ALLOWED.
-    difference: the relative difference.
-    allowed: the largest difference that is allowed.
     step: of losses the step, from 1; otherwise None.
     layer: of updates the layer that differs most; otherwise None.
     """

@@ -18,7 +18,6 @@ class Location:
     layer, op: the layer and its op; None if the point belongs to no layer.
     what: "initial weights", "input", "forward", "loss", "backward", "update", RULE, "running statistics", "epoch" (the
         epoch of several batches: its losses, or a layer's weights after it) or "evaluation".
-    difference: the relative difference.
     """
 
     stage: str
@@ -67,7 +66,6 @@ def pair_sentence(
 ) -> str:
     """Return the sentence about a pair of trainers.
 
-    parity: the class.
     largest: the largest difference of any stage.
     location: where they diverge, if the class has that.
     causes: all points at which they diverge.

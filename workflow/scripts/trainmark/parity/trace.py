@@ -30,7 +30,6 @@ ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 class StageTrace:
     """What a trainer showed in one stage.
 
-    rule: name of the update rule.
     losses: loss of each step, float64.
     epoch_losses: losses of the first steps repeated as a single epoch; empty if the stage has no such epoch.
     epoch_weights: weights after that epoch; None without it.
@@ -38,8 +37,7 @@ class StageTrace:
     update_errors: relative difference of that layer's update from the rule in numpy, float64.
     initial_weights: weights right after the network was built.
     activations: outputs of every node in the first step, "input" first.
-    gradients: gradients of each step.
-    weights: weights after each step.
+    gradients, weights: of each step; weights after it.
     evaluation: outputs of every node for the evaluation samples, after the last step; None for perturbed copies.
     logits: output of the last node for these samples, in full; None for perturbed copies.
     final: weights after the last step, in full; empty for perturbed copies.
@@ -94,8 +92,6 @@ class Failure:
 class Trace:
     """Everything that one trainer showed.
 
-    trainer: what trained.
-    versions: versions of the packages that train.
     stages: what it showed in each stage (see certified_steps.STAGES).
     epochs: what it showed in whole epochs; None if there are none or the trainer failed before them.
     checks: what is wrong with its adapter, by check (see adapter_check.check_adapter).

@@ -70,7 +70,6 @@ Splits = Mapping[str, tuple[np.ndarray | Stream, np.ndarray]]
 class CertifiedEpochs:
     """The whole epochs that every trainer of a certificate trains.
 
-    architecture: the network.
     weights: the initial weights.
     optimizer: the recipe's optimizer.
     splits: inputs in float32; without "test" nothing is evaluated.

@@ -18,7 +18,6 @@ class EpochFeed:
 
     order: sample indices, int64, (samples,); None for the stored order.
     batch_size: number of samples per step; the last step has the remaining ones.
-    samples: number of samples in the epoch.
     dropout_seed: seed of the framework's own dropout generator at the start of the epoch. With it an epoch depends only
         on the weights, the optimizer's state and the feed.
     augmentation_seed: seed of the random crops and flips of the epoch (input_transform.draw_windows).

@@ -88,7 +88,6 @@ def initial_weights_of(
     """Return the weights from which a run starts: those of the file `initial_weights`, or drawn ones, float64.
 
     settings: the experiment's settings by key.
-    initializer, seed: see `draw_initial_weights`.
     resized: the network has another input size than in runs, as in certified steps. Kernels of Dense layers may then
         have other shapes; arrays that do not have the shape of the file's are drawn.
 

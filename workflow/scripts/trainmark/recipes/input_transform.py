@@ -56,7 +56,6 @@ def network_inputs(
     """Return network inputs: images transformed by `apply`, token ids as they are stored, copied into memory.
 
     stored: images, or token ids int32 (samples, length).
-    mean_image, dtype: see `apply`.
     transform: None for token ids.
     """
     if transform is None:

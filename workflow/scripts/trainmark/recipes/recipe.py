@@ -79,14 +79,11 @@ examples. learning_rate of rmsprop_warmup is that of 256 samples per step, and l
 class Recipe:
     """A recipe.
 
-    name: its name in configs.
     architecture: function (input shape, classes) -> Architecture.
     input_shape: shape of one network input.
     initializer: a key of initial_weights.KERNEL_INITIALIZERS.
-    optimizer: update rule and constants.
     batch_size: samples per step; None for the whole training set as one batch, in its stored order.
     input: transform of stored images; None if the network takes token ids.
-    evaluated_splits: the splits that runs evaluate.
     published_parameters: published number of parameters, with `published_classes` classes.
     source: the original that the constants come from.
     vocabulary_size: number of token ids that the network knows; None for images.
@@ -216,7 +213,6 @@ def seen_shape(transform: InputTransform | None, sample_shape: Shape) -> Shape:
 def configured_batch_size(of_recipe: int | None, setting: str | int) -> int | None:
     """Return the samples per step that a config asks for; None for the whole training set.
 
-    of_recipe: the recipe's.
     setting: `batch_size` of a config: "recipe", "full" or a number.
     """
     sizes = {"recipe": of_recipe, "full": None}

@@ -28,9 +28,7 @@ RMSPROP_RATE = 3e-4
 def epoch_rates(optimizer: Optimizer, schedule: Mapping[str, Any], batch_size: int, epoch: int) -> Rates:
     """Return the constants of the update rule that the schedule changes in an epoch (counted from 1), by name.
 
-    optimizer: the experiment's optimizer (`merged_optimizer`).
     schedule: the key `learning_rate_schedule` of an experiment; empty for a constant rate.
-    batch_size: samples per step.
     """
     scale = batch_size / REFERENCE_BATCH
     if optimizer.rule == "rmsprop_warmup":

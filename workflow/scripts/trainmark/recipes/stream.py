@@ -16,7 +16,6 @@ class Stream(ABC):
 
     labels: int64, (samples,), in the stored order.
     input_shape: shape of one network input, (channels, height, width).
-    dtype: dtype of the network inputs.
     evaluation_batch_size: number of samples per forward step in evaluation.
     waiting_seconds: time for which the training has waited for batches so far.
     """

@@ -41,8 +41,6 @@ class ClockCheck:
     def after(self, seconds: float) -> None:
         """Check a timed interval. To be called when its clock has stopped.
 
-        seconds: what the clock measured.
-
         Raises MeasurementError if MAX_LAGGING of the first CHECKED_SINGLY intervals have a lag above both LAG_SHARE of
         the measured time and LAG_SECONDS, or if the lags of up to CHECKED_IN_SUM intervals, without the largest, sum to
         more than both SUM_SHARE of the measured time and SUM_SECONDS.

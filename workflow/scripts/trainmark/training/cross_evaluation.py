@@ -32,8 +32,6 @@ def cross_evaluation(
 ) -> dict:
     """Evaluate the weights of these runs on the test split; return the cross-evaluation (see `records.evaluation`).
 
-    adapter: that of the trainer.
-
     Runs without weights are left out. A run whose weights were removed keeps the entry of its earlier evaluation, with
     `current_code` brought up to date. Raises RecordError where weights are missing otherwise or are not the record's,
     and DeviceError where the framework does not see the device.

@@ -21,9 +21,7 @@ class RunDisplay:
     In a workflow it prints none of these, because the workflow shows the progress (plan/display.py). The log always
     contains a line for each epoch.
 
-    run: the run that is trained.
     order: position of the run in its workflow; None if there is no workflow.
-    terminal: the stream to print to.
     """
 
     def __init__(self, run: Run, order: dict | None, terminal: Terminal) -> None:

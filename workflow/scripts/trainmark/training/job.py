@@ -18,19 +18,15 @@ PEAKS_FOLDER = Path("results/peaks")
 class Job:
     """What a run needs besides its settings.
 
-    dataset_folder: the prepared dataset.
     mean_file: the dataset's mean image; None for texts, which have none.
     device_lock: the CPUs, and the GPU if any, that the run holds.
     code: digests of the modules that the run depends on, as the record holds them.
     checkpoint_folder: the run's own folder for checkpoints.
     checkpoint_seconds: minimum time between two checkpoints.
     order: the run's position in the workflow's order, as the record holds it; None for a run started by hand.
-    weights_file: file for the trained weights.
-    keep_weights: whether the trained weights are written.
     call: time at which the workflow was started; None for a run started by hand.
     packed_folder: folder of the dataset's packed store, if the run reads its images from there.
-    compiled_folder: folder of compiled programs, which runs share.
-    peaks_folder: folder of measured peaks, which runs share.
+    compiled_folder, peaks_folder: of compiled programs and of measured peaks, which runs share.
     tuned_threads: the number of threads that was chosen for a tuned loop; None: one for each CPU held.
     """
 

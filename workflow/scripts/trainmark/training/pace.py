@@ -36,8 +36,6 @@ StepCallback = Callable[[Pace], None]
 class PacedStream(Stream):
     """A stream of training images that tells how far the training is.
 
-    stream: the stream whose batches it hands out.
-    epochs: number of epochs of the run.
     on_step: called at most every SHOWN_SECONDS.
     """
 

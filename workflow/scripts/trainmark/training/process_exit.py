@@ -37,7 +37,6 @@ class ProcessExit:
     incomplete, and the next workflow would train the run again. A job of a cluster cannot see its workflow, and always
     writes a copy, which the workflow removes when it sees the end of the job.
     log: the run's log file, named when the run fails.
-    display: shows the person how the run ended.
     """
 
     def __init__(self, record: Path, log: Path | None, display: RunDisplay) -> None:
@@ -95,8 +94,6 @@ class ProcessExit:
 
     def stop_on_signals(self, stop_first: Callable[[], None] | None = None) -> None:
         """Exit at once, with a message, on a signal in STOPPING. Training since the last checkpoint is lost.
-
-        stop_first: called before the exit.
 
         Signals that the process was started to ignore stay ignored, so `nohup` works as expected.
         """

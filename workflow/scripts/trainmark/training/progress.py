@@ -60,10 +60,8 @@ class Progress:
     Fields that are also keys of the record are described in record.schema.json.
 
     steps: number of steps trained.
-    last_loss: loss of the last step.
     training_joules: energy of the epochs whose energy was measured.
     energy_reason: why the energy of some epoch was not measured; training_joules is then incomplete.
-    unfinished: what the current epoch has measured so far.
     """
 
     curves: list[dict] = field(default_factory=list)
@@ -295,7 +293,6 @@ class RunMeasurements:
 
         diverged, out_of_memory: why the run was ended early, as in the record; None otherwise.
         weights: the value returned by `kept_weights.write_weights`.
-        peak: as in the record.
         """
         progress, job = self.progress, self._job
         curves = list(progress.curves)  # copied once: the memory watch may build a record in its own thread

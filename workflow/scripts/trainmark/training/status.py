@@ -28,7 +28,6 @@ def divergence(
     steps_before: number of steps in the epochs before it.
     losses: loss of each step of the epoch, (steps,).
     last_finite: the last loss before the epoch; None before the first one.
-    evaluations: those after the epoch.
     """
     not_finite = np.flatnonzero(~np.isfinite(losses))
     if len(not_finite):

@@ -47,7 +47,6 @@ class Timed:
     """What is trained.
 
     trainer: the tuned one.
-    training: that of its runs.
     mean_file, packed_folder: see `loading.splits.open_splits`.
     """
 

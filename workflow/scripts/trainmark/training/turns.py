@@ -18,7 +18,6 @@ class Trainee:
 
     name: what it trains, for messages.
     create: a function of a module, which is called in the new process and returns what trains there.
-    arguments: those of `create`.
 
     The process has the environment variables and the CPUs that this process has when it starts.
     """
