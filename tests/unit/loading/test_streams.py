@@ -17,7 +17,7 @@ from trainmark.errors import ConfigError, DataError
 from trainmark.loading import streams as module
 from trainmark.loading.streams import ITERATORS, open_streams
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
-from trainmark.recipes.input_transform import apply
+from trainmark.recipes.input_transform import network_inputs
 from trainmark.recipes.recipe import InputTransform
 
 MEAN = np.random.default_rng(2).uniform(0, 255, (3, 256, 256))
@@ -125,7 +125,7 @@ def test_stored_batches_are_the_centre_windows_in_stored_order(shared_photograph
     for split, samples in (("train", 21), ("test", 7)):
         batches = [(inputs.copy(), labels) for inputs, labels in streams[split].stored_batches(4)]
         assert [len(labels) for _, labels in batches] == [4] * (samples // 4) + [samples % 4]
-        expected = apply(images_of(shared_photographs, split), MEAN, AUGMENTED, "float32")
+        expected = network_inputs(images_of(shared_photographs, split), MEAN, AUGMENTED, "float32")
         assert np.array_equal(np.concatenate([inputs for inputs, _ in batches]), expected)
         assert np.array_equal(np.concatenate([labels for _, labels in batches]), np.arange(samples) % 3)
 

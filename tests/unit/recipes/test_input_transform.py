@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainmark.recipes.input_transform import apply, centre_window, network_inputs
+from trainmark.recipes.input_transform import centre_window, network_inputs
 from trainmark.recipes.recipe import InputTransform
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 2, 7, 9), dtype=np.uint8)
@@ -20,7 +20,7 @@ def test_centre_window(image_shape, crop, window):
 
 def test_scale_brings_grey_levels_to_0_and_1():
     images = np.array([[[[0, 51, 255]]]], np.uint8)
-    found = apply(images, np.zeros((1, 1, 3)), InputTransform(), "float32")
+    found = network_inputs(images, np.zeros((1, 1, 3)), InputTransform(), "float32")
     assert found.tolist() == np.array([[[[0, 0.2, 1]]]], np.float32).tolist()
 
 
@@ -44,11 +44,11 @@ WINDOW = IMAGES[:, :, 2:5, 2:6].astype(np.float64)
     ],
 )
 def test_the_window_less_that_of_the_mean_times_the_scale(mean, transform, expected):
-    assert np.array_equal(apply(IMAGES, mean, transform, "float64"), expected)
+    assert np.array_equal(network_inputs(IMAGES, mean, transform, "float64"), expected)
 
 
 def test_float64_arithmetic_rounded_once():
-    found = apply(IMAGES, MEAN, InputTransform(subtract_mean=True), "float32")
+    found = network_inputs(IMAGES, MEAN, InputTransform(subtract_mean=True), "float32")
     assert found.dtype == np.float32
     assert np.array_equal(found, ((IMAGES.astype(np.float64) - MEAN) * (1 / 255)).astype(np.float32))
     in_float32 = (IMAGES.astype(np.float32) - MEAN.astype(np.float32)) * np.float32(1 / 255)
@@ -59,7 +59,7 @@ def test_float64_arithmetic_rounded_once():
 def test_more_samples_than_a_block(samples):
     images = np.random.default_rng(2).integers(0, 256, (samples, 1, 2, 3), dtype=np.uint8)
     mean = images.mean(axis=0)
-    found = apply(images, mean, InputTransform(scale=0.25, subtract_mean=True), "float64")
+    found = network_inputs(images, mean, InputTransform(scale=0.25, subtract_mean=True), "float64")
     assert np.array_equal(found, (images.astype(np.float64) - mean) * 0.25)
 
 
@@ -72,7 +72,7 @@ def test_memory_mapped_images_are_transformed_and_stay_as_they_are(tmp_path):
     transform = InputTransform(subtract_mean=True, crop=(3, 4))
     found = network_inputs(stored, MEAN, transform, "float32")
     assert type(found) is np.ndarray and found.flags.writeable and found.flags.c_contiguous
-    assert found.dtype == np.float32 and np.array_equal(found, apply(IMAGES, MEAN, transform, "float32"))
+    assert found.dtype == np.float32 and np.array_equal(found, network_inputs(IMAGES, MEAN, transform, "float32"))
     assert np.array_equal(stored, IMAGES)
 
 

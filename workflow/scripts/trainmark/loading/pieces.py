@@ -73,7 +73,7 @@ class SplitLoader:
     def _transform_image(
         self, image: np.ndarray, top: int, left: int, mirrored: bool, out: np.ndarray, scratch: np.ndarray
     ) -> None:
-        """Do what `input_transform.apply` does, for a window anywhere, which is mirrored afterwards if asked.
+        """Do what `input_transform.network_inputs` does, for a window anywhere, which is mirrored afterwards if asked.
 
         Mirroring the bytes, and subtracting a mean that is mirrored, too, gives the same at an eighth of the traffic.
         """

@@ -73,34 +73,32 @@ class Stage:
 
     dtype: "float64" or "float32".
     masks: apply dropout with masks drawn by numpy; otherwise dropout is off.
-    optimizer: use this optimizer instead of the recipe's.
-    restart_each_step: reset to the initial weights before every step.
+    plain: train with PLAIN_SGD instead of the recipe's optimizer, and reset to the initial weights before every step.
     also_as_epoch: also run the first EPOCH_STEPS steps as a single epoch, as runs do; this reveals a wrong batch order
         or state that is lost between steps.
     perturb_weights: start from slightly changed initial weights; neither the final weights nor an evaluation is stored.
-    check_updates: compare every update with the numpy rule; not needed for stages that do not affect the class.
     """
 
     dtype: str
     masks: bool = False
-    optimizer: Optimizer | None = None
-    restart_each_step: bool = False
+    plain: bool = False
     also_as_epoch: bool = False
     perturb_weights: bool = False
-    check_updates: bool = True
+
+    def optimizer(self, training: CertifiedTraining) -> Optimizer:
+        """Return the optimizer with which this stage of a training is trained."""
+        return PLAIN_SGD if self.plain else training.optimizer
 
 
 PLAIN_SGD = Optimizer("sgd", 0.1)
 
 STAGES = {
-    "network": Stage("float64", optimizer=PLAIN_SGD, restart_each_step=True),
+    "network": Stage("float64", plain=True),
     "steps": Stage("float64", also_as_epoch=True),
-    "perturbed copy": Stage("float64", perturb_weights=True, check_updates=False),
+    "perturbed copy": Stage("float64", perturb_weights=True),
     "masks": Stage("float64", masks=True),
-    "float32": Stage("float32", optimizer=PLAIN_SGD, restart_each_step=True, check_updates=False),
-    "float32 copy": Stage(
-        "float32", optimizer=PLAIN_SGD, restart_each_step=True, perturb_weights=True, check_updates=False
-    ),
+    "float32": Stage("float32", plain=True),
+    "float32 copy": Stage("float32", plain=True, perturb_weights=True),
 }
 """The stages of a trace, in the order in which they are trained.
 
@@ -168,7 +166,7 @@ def _prepared_stages(
     for name, stage in stages.items():
         if stage.masks and not training.architecture.has_dropout:
             continue
-        optimizer = stage.optimizer or training.optimizer
+        optimizer = stage.optimizer(training)
         if built != (stage.dtype, optimizer):
             _build(adapter, training, device, stage.dtype, optimizer)
             built, state = (stage.dtype, optimizer), adapter.state()
@@ -198,7 +196,8 @@ def _build(
 
 
 def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: State) -> StageTrace:
-    optimizer = stage.optimizer or training.optimizer
+    optimizer = stage.optimizer(training)
+    checks_updates = stage.dtype == "float64" and not stage.perturb_weights  # other stages do not affect the class
     initial_weights = adapter.weights()
     epoch_losses, epoch_weights = np.zeros(0), None
     if stage.also_as_epoch:  # before the steps: they reuse its compiled functions and its room for losses
@@ -208,9 +207,9 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
         adapter.set_state(state)
     losses, gradients, weights, updates = [], [], [], []
     for step, batch in enumerate(training.batches, start=1):
-        if stage.restart_each_step:
+        if stage.plain:
             adapter.set_state(state)
-        if step == 1 or stage.restart_each_step:
+        if step == 1 or stage.plain:
             check = UpdateCheck(training.architecture, optimizer, initial_weights)
         if stage.masks:
             adapter.set_masks(draw_masks(training.architecture, len(batch), training.seed, step))
@@ -220,7 +219,7 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
         gradient, final = adapter.gradients(), adapter.weights()
         gradients.append(_sketch_checked(adapter, "gradient", gradient))
         weights.append(Sketches.of(final))
-        if stage.check_updates:
+        if checks_updates:
             updates.append(check.check_step(gradient, final))
     evaluation, logits = (None, None) if stage.perturb_weights else _evaluate(adapter, training, stage)
     return StageTrace(
@@ -246,7 +245,7 @@ def _evaluate(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stag
     output = training.architecture.output
     # `predict`, from which runs compute their accuracy, is tested in the simplest stages only: it is compiled
     # separately.
-    logits = adapter.predict("test") if stage.restart_each_step else outputs[output]
+    logits = adapter.predict("test") if stage.plain else outputs[output]
     adapter.check_precision("prediction", {output: logits})
     return _sketch_checked(adapter, "output", outputs), logits
 

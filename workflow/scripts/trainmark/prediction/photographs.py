@@ -41,7 +41,7 @@ def read_photograph_model(run: TrainedRun) -> Model:
     mean, dtype = _mean_image(run, transform), run.record["network"]["dtype"]
 
     def encode(images: Sequence[np.ndarray]) -> np.ndarray:
-        return input_transform.apply(np.stack(images).transpose(0, 3, 1, 2), mean, transform, dtype)
+        return input_transform.network_inputs(np.stack(images).transpose(0, 3, 1, 2), mean, transform, dtype)
 
     return read_model(run, training, encode)
 

@@ -93,11 +93,6 @@ class EpochFeed:
         return hashlib.sha256(text.encode() + order).hexdigest()
 
 
-def run_seed(seed: int, repeat: int) -> tuple[int, int]:
-    """Return the seed sequence of a run: the experiment's seed and the repeat's number, so that repeats differ."""
-    return (seed, repeat)
-
-
 def epoch_feed(
     samples: int,
     batch_size: int | None,

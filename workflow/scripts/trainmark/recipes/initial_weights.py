@@ -75,7 +75,7 @@ def draw_initial_weights(architecture: Architecture, initializer: str, seed: tup
     """Return all arrays of a network, float64, drawn in the order of the graph. Adapters cast them to the run's dtype.
 
     initializer: name of the initializer of the kernels, a key of KERNEL_INITIALIZERS.
-    seed: the run's seed sequence (see `batch_order.run_seed`).
+    seed: the run's seed sequence (see `ResolvedTraining.seed`).
     """
     generator = np.random.default_rng([*seed, 0])
     initializers = {**OTHER_INITIALIZERS, "kernel": KERNEL_INITIALIZERS[initializer]}

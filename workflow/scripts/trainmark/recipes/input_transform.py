@@ -53,27 +53,19 @@ def centre_window(image_shape: tuple[int, int], crop: tuple[int, int] | None) ->
 def network_inputs(
     stored: np.ndarray, mean_image: np.ndarray | None, transform: InputTransform | None, dtype: str
 ) -> np.ndarray:
-    """Return network inputs: images transformed by `apply`, token ids as they are stored, copied into memory.
+    """Return (window of the image - window of the mean image) * scale; token ids as they are, copied into memory.
 
-    stored: images, or token ids int32 (samples, length).
-    transform: None for token ids.
-    """
-    if transform is None:
-        return np.array(stored, np.int32)
-    return apply(stored, mean_image, transform, dtype)
-
-
-def apply(images: np.ndarray, mean_image: np.ndarray | None, transform: InputTransform, dtype: str) -> np.ndarray:
-    """Return (window of the image - window of the mean image) * scale.
-
-    images: uint8, (samples, channels, height, width).
+    stored: images, uint8 (samples, channels, height, width), or token ids, int32 (samples, length).
     mean_image: float64, (channels, height, width); may be None if the transform does not subtract it.
-    dtype: dtype of the result, (samples, channels, window height, window width).
+    transform: None for token ids.
+    dtype: dtype of the inputs, (samples, channels, window height, window width).
 
     The arithmetic is float64 and the result is rounded once, so that every framework gets the same bits.
     """
-    window = centre_window(images.shape[2:], transform.crop)
-    stored, mean = cut(images, window), None
+    if transform is None:
+        return np.array(stored, np.int32)
+    window = centre_window(stored.shape[2:], transform.crop)
+    stored, mean = cut(stored, window), None
     if transform.subtract_mean:
         assert mean_image is not None
         mean = cut(mean_image, mean_position(transform, window))

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Shape
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed, run_seed
+from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 from trainmark.recipes.initial_weights import Weights, initial_weights_of
 from trainmark.recipes.recipe import (
     InputTransform,
@@ -81,8 +81,8 @@ class ResolvedTraining:
         return epoch_rates(self.optimizer, schedule, self.batch_size, epoch)
 
     def seed(self, repeat: int) -> tuple[int, int]:
-        """Return the seed sequence of a repeat."""
-        return run_seed(self.settings["seed"], repeat)
+        """Return the seed sequence of a run: the experiment's seed and the repeat's number, so that repeats differ."""
+        return (self.settings["seed"], repeat)
 
     def feed(self, repeat: int, epoch: int) -> EpochFeed:
         """Return the feed of an epoch (counted from 1)."""

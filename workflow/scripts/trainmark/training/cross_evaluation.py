@@ -38,16 +38,7 @@ def cross_evaluation(
     """
     resolved = ResolvedTraining(recipe, settings, prepared.read_manifest(dataset_folder))
     architecture = resolved.architecture
-    splits = open_splits(
-        dataset_folder,
-        mean_file,
-        resolved.transform,
-        DTYPE,
-        settings["loader"],
-        adapter.threads,
-        packed_folder,
-        ["test"],
-    )
+    splits = open_splits(resolved, dataset_folder, mean_file, adapter.threads, packed_folder, ["test"])
     inputs, labels = splits["test"]
     if isinstance(inputs, Stream):
         inputs.evaluation_batch_size = evaluation_batch_size(architecture)

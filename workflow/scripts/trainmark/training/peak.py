@@ -121,17 +121,13 @@ def _cpu_bandwidth(threads: int) -> float:
     size = CPU_ARRAY_BYTES // np.dtype(DTYPE).itemsize
     with ThreadPoolExecutor(threads) as pool:
         # Filled by the threads: first use takes page faults, and decides to which CPU the memory is near.
-        parts = list(pool.map(lambda part: [np.full(len(part), 1, DTYPE) for _ in range(3)], _split(size, threads)))
+        sizes = [size * (i + 1) // threads - size * i // threads for i in range(threads)]
+        parts = list(pool.map(lambda part: [np.full(part, 1, DTYPE) for _ in range(3)], sizes))
 
         def work() -> None:
             list(pool.map(lambda part: np.add(part[1], part[2], out=part[0]), parts))
 
         return 3 * CPU_ARRAY_BYTES / fastest_seconds(work)
-
-
-def _split(size: int, parts: int) -> list[range]:
-    """Split a range of this size into parts that differ by one at most."""
-    return [range(size * i // parts, size * (i + 1) // parts) for i in range(parts)]
 
 
 def fastest_seconds(work: Callable[[], object]) -> float:

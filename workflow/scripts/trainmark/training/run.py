@@ -192,15 +192,8 @@ class Training:
     def _splits(self, on_step: StepCallback) -> dict[str, Split]:
         """(inputs, labels) by split, as the network sees them."""
         job = self.job
-        splits = open_splits(
-            job.dataset_folder,
-            job.mean_file,
-            self.resolved.transform,
-            DTYPE,
-            self.settings["loader"],
-            len(job.device_lock.cpus),
-            job.packed_folder,
-        )
+        cpus = len(job.device_lock.cpus)
+        splits = open_splits(self.resolved, job.dataset_folder, job.mean_file, cpus, job.packed_folder)
         inputs, labels = splits["train"]
         if isinstance(inputs, Stream):
             size = self.settings["evaluation_batch_size"] or evaluation_batch_size(self.resolved.architecture)

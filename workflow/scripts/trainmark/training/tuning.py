@@ -125,8 +125,7 @@ def train_function(timed: Timed, steps: Sequence[str], threads: int) -> Train:
         dtype=DTYPE,
     )
     adapter.check_device(trainer.device)
-    place = (timed.dataset_folder, timed.mean_file, training.transform)
-    splits = open_splits(*place, DTYPE, training.settings["loader"], threads, timed.packed_folder, ["train"])
+    splits = open_splits(training, timed.dataset_folder, timed.mean_file, threads, timed.packed_folder, ["train"])
     adapter.load(split="train", inputs=splits["train"][0], labels=splits["train"][1])
     epochs, compiled = count(1), set[int | None]()
 
