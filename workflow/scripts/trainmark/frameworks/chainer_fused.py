@@ -167,7 +167,6 @@ def _compiled(rule: Rule, constants: int, dtype: str) -> tuple[Callable[..., Non
 
 
 def _update(rule: Rule, of_chainer: chainer.UpdateRule, parameter: chainer.Parameter) -> None:
-    """Update a parameter."""
     constants = rule.constants(of_chainer)
     update, _ = _compiled(rule, len(constants), parameter.dtype.name)
     gradient = parameter.grad.ravel()  # a copy, unless it is contiguous

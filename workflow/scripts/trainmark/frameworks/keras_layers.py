@@ -133,7 +133,6 @@ class Pool2D(keras.layers.Layer):
         return self._pool(inputs, self._size, self._stride, "valid", data_format="channels_last")
 
     def _pads(self, side: int) -> tuple[int, int]:
-        """Return the padding before and after an axis."""
         count = window_count(side, self._size, self._stride, self._padding, self._ceil)
         return self._padding, max(0, (count - 1) * self._stride + self._size - side - self._padding)
 

@@ -78,7 +78,6 @@ def create(framework: str, threads: int, taken: StepsTaken) -> "TunedKerasAdapte
 
 
 def _programs() -> type[Programs]:
-    """Return the class of the programs of Keras's backend."""
     if keras.backend.backend() == "jax":
         from trainmark.frameworks.keras_tuned_jax import JaxPrograms
 
@@ -150,7 +149,6 @@ class TunedKerasAdapter(KerasAdapter):
         return self._arrays is not None and feed.order is not None and feed.samples >= feed.batch_size
 
     def _batches_of(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
-        """Yield (inputs, labels) of each step."""
         inputs, labels = self._splits["train"]
         if isinstance(inputs, Stream):
             yield from self._converted(inputs.training_batches(feed))

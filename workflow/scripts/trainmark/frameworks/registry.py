@@ -104,15 +104,13 @@ def known_frameworks() -> dict[str, Framework]:
 
 
 def _tuned_module(adapter: str) -> str:
-    """Return the name of the module of the tuned loop that belongs to an adapter's module."""
     return adapter.replace("_adapter", "_tuned")
 
 
 def _tuning(adapter: Path) -> dict[str, dict]:
     """Return the table TUNING of the module beside an adapter: steps by framework and name; empty without a module."""
     path = FOLDER / f"{_tuned_module(adapter.stem)}.py"
-    tuning: dict[str, dict] = read_literal(path, "TUNING") if path.exists() else {}
-    return tuning
+    return read_literal(path, "TUNING") if path.exists() else {}
 
 
 def create_adapter(name: str, threads: int, loop: str = "stock", steps: Collection[str] | None = None) -> "Adapter":

@@ -179,7 +179,6 @@ def _prepared_stages(
 def _build(
     adapter: ObservedAdapter, training: CertifiedTraining, device: str, dtype: str, optimizer: Optimizer
 ) -> None:
-    """Build the network and load its samples."""
     adapter.build(
         architecture=training.architecture,
         weights=training.weights,

@@ -4,7 +4,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 FRAMEWORK = "command"
 """The framework of the runs of commands; the name of the command is their recipe."""
@@ -43,29 +42,25 @@ FORMATS = {
     "json-lines": Format(),
     # https://docs.chainer.org/en/v7.8.1/reference/generated/chainer.training.extensions.LogReport.html
     "chainer-log-report": Format(
-        MappingProxyType(
-            {
-                "epoch": "epoch",
-                "loss": "main/loss",
-                "accuracy": "main/accuracy",
-                "test_loss": "validation/main/loss",
-                "test_accuracy": "validation/main/accuracy",
-                "elapsed_seconds": "elapsed_time",
-            }
-        ),
+        {
+            "epoch": "epoch",
+            "loss": "main/loss",
+            "accuracy": "main/accuracy",
+            "test_loss": "validation/main/loss",
+            "test_accuracy": "validation/main/accuracy",
+            "elapsed_seconds": "elapsed_time",
+        },
         file="result/log",
     ),
     # https://keras.io/api/callbacks/csv_logger
     "keras-csv-logger": Format(
-        MappingProxyType(
-            {
-                "epoch": "epoch",
-                "loss": "loss",
-                "accuracy": "accuracy",
-                "test_loss": "val_loss",
-                "test_accuracy": "val_accuracy",
-            }
-        )
+        {
+            "epoch": "epoch",
+            "loss": "loss",
+            "accuracy": "accuracy",
+            "test_loss": "val_loss",
+            "test_accuracy": "val_accuracy",
+        }
     ),
     "tensorboard": Format(has_times=True),
 }

@@ -60,7 +60,6 @@ class ClockCheck:
         self._check_sum()
 
     def _check_sum(self) -> None:
-        """Raise MeasurementError if small lags add up to too much."""
         lags = [lag for lag, _ in self._lags]
         summed_seconds, measured_seconds = sum(lags) - max(lags), sum(seconds for _, seconds in self._lags)
         if len(lags) >= MIN_SUMMED and summed_seconds > max(SUM_SHARE * measured_seconds, SUM_SECONDS):

@@ -103,7 +103,6 @@ def _matrix_flops_per_second(adapter: Adapter) -> float:
 
 
 def _seconds_of(adapter: Adapter, operation: str, side: int, times: int) -> float:
-    """Return the time of an operation that the adapter computes."""
     work = adapter.matrix_operation(operation, side, times)
     if work is None:
         raise MeasurementError(f"the adapter of {adapter.framework} has no matrix_operation for this device")

@@ -170,7 +170,6 @@ class RunMeasurements:
         self.watch.begin(epoch + 1)
 
     def _read_watch(self) -> None:
-        """Add what the machine did up to now."""
         self.progress.machine += self.watch.after(self.epoch or 0, force=True)
 
     def _note_peaks(self, device_mib: float | None) -> None:

@@ -190,7 +190,6 @@ class Training:
         return self.resolved.feed(self.run.repeat, epoch)
 
     def _splits(self, on_step: StepCallback) -> dict[str, Split]:
-        """(inputs, labels) by split, as the network sees them."""
         job = self.job
         cpus = len(job.device_lock.cpus)
         splits = open_splits(self.resolved, job.dataset_folder, job.mean_file, cpus, job.packed_folder)
@@ -233,7 +232,6 @@ class Training:
         return clock.seconds
 
     def _checkpoint_if_due(self, epoch: int, step: int = 0) -> None:
-        """Write a checkpoint if the last one is long enough ago."""
         due_seconds = max(self.job.checkpoint_seconds, self._cost_seconds / CHECKPOINT_SHARE)
         if time.monotonic() - self._written >= due_seconds:
             self._cost_seconds = self._write_checkpoint(epoch, step)
@@ -297,7 +295,6 @@ class Training:
         return part_steps(self.settings, self._stream is not None)
 
     def _train_part(self, part: EpochFeed, phase: str) -> None:
-        """Train a part of an epoch, or a whole one."""
         adapter, measurements = self._adapter, self.measurements
         joules = measurements.meter.joules()
         waited_seconds = self._stream.waiting_seconds if self._stream else 0.0
