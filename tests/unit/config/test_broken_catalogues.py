@@ -32,13 +32,11 @@ def test_a_right_catalogue_passes_and_leaves_the_schema_as_it_is(schema):
     [
         ({"urls": None}, ": lacks the key urls; …"),
         ({"sha256": "ABC"}, ".sha256: found 'ABC' (text); …64 hexadecimal digits…"),
-        ({"sha256": "A" * 64}, f".sha256: found '{'A' * 55}...' (text); …lower case"),
         ({"sha256": "0" * 64 + "\n"}, f".sha256: found '{'0' * 55}...' (text); …"),
         ({"sha256": None, "md5": "a" * 64}, f".md5: found '{'a' * 55}...' (text); …32 hexadecimal digits…"),
         ({"md5": "a" * 32}, ": found both sha256 and md5; allowed: one of them"),
         ({"sha256": None}, ": lacks the key sha256 or md5; allowed: one of them"),
         ({"name": "../x"}, ".name: found '../x' (text); …"),
-        ({"name": "a/b"}, ".name: found 'a/b' (text); …"),
         ({"name": "a.gz\n"}, r".name: found 'a.gz\n' (text); …"),
         (
             {"urls": ["https://me:pa@ss@example.org/a.gz"]},
@@ -75,7 +73,6 @@ ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
         ("title: T, format: image_folder", ": lacks the key files or folder; allowed: one of them, or both"),
         # --- the keys of its format
         (FOLDER + "vocabulary_size: 10", ".vocabulary_size: unknown key; allowed: title, format, …, files"),
-        (FOLDER + "unreadable_shares: 1", ".unreadable_shares: unknown key; …; did you mean unreadable_share?"),
         ("title: T, format: 5", ".format: found 5 (a whole number); …"),
         ("title: T, format: idxx", ".format: found 'idxx' (text); allowed: class_subset, …; did you mean idx?"),
         # --- values
@@ -122,9 +119,7 @@ def test_a_dataset_of_ones_own(keys, expected):
     [
         ("imdb: {sequence_lenght: 80}", "imdb.sequence_lenght: unknown key; …; did you mean sequence_length?"),
         ("mnist: {packed: true}", "mnist.packed: unknown key; …image_shape, folder, files"),
-        ("mini-imagenet-8: {class_names: [a, b]}", "mini-imagenet-8.class_names: unknown key; …; …classes?"),
         ("ilsvrc2012: {root: train}", "ilsvrc2012.root: unknown key; …samples, folder, packed, …, files"),
-        ("mnist: {files: null}", "mnist.files: found nothing (null); …"),
         ("mnist: {files: []}", "mnist.files: found an empty list; …"),
         ("mnist: {classes: 1}", "mnist.classes: found 1 (a whole number); …"),
         ("mnist: {image_shape: [28, 28]}", "mnist.image_shape: found [28, 28] (a list); …"),
@@ -133,15 +128,12 @@ def test_a_dataset_of_ones_own(keys, expected):
         (f"2017: {{{FOLDER}}}", "2017: found the name 2017 (a whole number); …; write it in quotes"),
         ("imdb: {sequence_length: 0}", "imdb.sequence_length: found 0 (a whole number); …"),
         ("imdb-keras: {vocabulary_size: 4}", "imdb-keras.vocabulary_size: found 4 (a whole number); …"),
-        ("imagenette: {packed: 'yes'}", "imagenette.packed: found 'yes' (text); …; write it without quotes"),
         ("image-folder: {folder: ''}", "image-folder.folder: found '' (text); …"),
         ("mnist: {samples: {train: 5, test: 0}}", "mnist.samples.test: found 0 (a whole number); …"),
         ("imagenette: {classes: 9}", "imagenette.classes: found 9; …as class_names, 10"),
         ("mini-imagenet-8: {classes: 1001}", "mini-imagenet-8.classes: found 1001; …the 1000 classes of ilsvrc2012"),
         ("ilsvrc2012: {classes: 20}", "ilsvrc2012.classes: found 20; …32 or more, since mini-imagenet-32…"),
-        ("mine: f", "mine: found 'f' (text); …"),
         ("mine: ", "mine: found nothing (null); …"),
-        ("mnist: [f]", "mnist: found ['f'] (a list); …"),
     ],
 )
 def test_an_entry_put_over_the_catalogue(entry, expected):

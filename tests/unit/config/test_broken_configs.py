@@ -29,26 +29,19 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
         ("input: {sclae: 1}", "input.sclae: unknown key; allowed: scale, …, random_flip; did you mean scale?"),
         # --- the wrong type
         ("epochs: 10", "epochs: found 10 (a whole number); allowed: a list of whole numbers, 1 or more; write [10]"),
-        ("epochs: ten", "epochs: found 'ten' (text); …"),
-        ("repeats: '3'", "repeats: found '3' (text); …; write it without quotes"),
         ("epochs: '[1, 2]'", "epochs: found '[1, 2]' (text); …; write it without quotes"),
         ("epochs: '[1'", "epochs: found '[1' (text); …"),  # no YAML without its quotes
-        ("repeats: 2.5", "repeats: found 2.5 (a number); …"),
         ("epochs: [1e1]", "epochs[0]: found '1e1' (text); …"),  # text to YAML 1.1
         ("input: {scale: 1e-3}", "input.scale: found '1e-3' (text); …; …needs a point before it and a sign…1.0e-3"),
         ("repeats: true", "repeats: found true (true or false); …"),
-        ("input: whole", "input: found 'whole' (text); …"),
         ("input: {scale: true}", "input.scale: found true (true or false); …"),
         ("seed: null", "seed: found nothing (null); …; or leave the key out"),
         ("input: {scale: .nan}", "input.scale: found .nan (no finite number); …"),
-        ("input: {scale: -.inf}", "input.scale: found -.inf (no finite number); …"),
         (f"input: {{scale: 1{'0' * 400}}}", f"input.scale: found 1{'0' * 55}...0 (a whole number); …"),
         ("repeats: 3.0", "repeats: found 3.0 (a number); …"),  # JSON Schema's own integer; no range's
-        ("batch_size: 64.0", "batch_size: found 64.0 (a number); …"),
         (f"epochs: [[{', '.join('1' * 40)}]]", f"epochs[0]: found [{'1, ' * 18}1...] (a list); …"),
         ("description: {a: [true, null], b c: 1.5}", "description: found {a: [true, null], 'b c': 1.5} (a mapping); …"),
         # --- unknown names
-        ("recipes: [3]", "recipes[0]: found 3 (a whole number); …"),
         ("frameworks: chainer", "frameworks: found 'chainer' (text); …; write [chainer]"),
         (
             "frameworks: [chainer, keras-tensorfow]",
@@ -56,8 +49,6 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
             "keras-torch; did you mean keras-tensorflow?",
         ),
         ("frameworks: [Chainer]", "frameworks[0]: found 'Chainer' (text); …; did you mean chainer?"),
-        ("datasets: x", "datasets: found 'x' (text); allowed: a list of dataset names"),
-        ("datasets:", "datasets: found nothing (null); …; or leave the key out"),
         # --- numbers out of range
         ("epochs: [10, 0]", "epochs[1]: found 0 (a whole number); allowed: …1 or more"),
         ("repeats: 0", "repeats: found 0 (a whole number); …"),
@@ -67,17 +58,14 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
         ("batch_size: 0", "batch_size: found 0 (a whole number); …"),
         ("batch_size: 1439", "batch_size: found 1439, but the dataset digits has 1438 training samples; …1 to 1438"),
         ("checkpoint_steps: 0", "checkpoint_steps: found 0 (a whole number); …"),
-        ("evaluation_steps: true", "evaluation_steps: found true (true or false); …"),
         ("target_accuracy: 95", "target_accuracy: found 95 (a whole number); …above 0, up to 1, or null"),
         ("batch_size: ful", "batch_size: found 'ful' (text); …; did you mean full?"),
         # --- lists: twice, and none
-        ("epochs: [10, 10]", "epochs: found 10 (a whole number) twice; …"),
         ("devices: [cpu, cpu]", "devices: found 'cpu' (text) twice; allowed: each value once"),
         ("epochs: []", "epochs: found an empty list; …; or leave the key out"),
         # --- devices and loops
         ("devices: [cpu, tpu]", "devices[1]: found 'tpu' (text); allowed: cpu, gpu; did you mean gpu?"),
         ("devices: [auto]", "devices[0]: found 'auto' (text); …; write devices: auto, without a list"),
-        ("devices: cpu", "devices: found 'cpu' (text); …; write [cpu]"),
         ("loops: [fast]", "loops[0]: found 'fast' (text); allowed: stock, tuned"),
         (
             "loops: [stock, tuned], frameworks: [chainer, keras-torch]",
@@ -101,7 +89,6 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
         ("input: {crop: [28, 28, 1]}", "input.crop: found [28, 28, 1] (a list); …"),
         ("input: {crop: [0, 28]}", "input.crop[0]: found 0 (a whole number); allowed: …1 or more"),
         ("input: {mean_window: top_left}", "input.mean_window: found 'top_left' (text); …; did you mean top-left?"),
-        ("input: {random_flip: 0.5}", "input.random_flip: found 0.5 (a number); …"),
         ("input: {random_crop: true}", "input.random_crop: found true, and …whole images; …false, or an input.crop"),
         # --- recipes and datasets that do not fit each other
         (
@@ -150,9 +137,7 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
             "evaluation_batch_size: found 250 (a whole number), which has no effect, …; …no evaluation_batch_size…",
         ),
         ("recipes: [imdb-cnn], datasets: [imdb], loader: {store: mapped}", "loader: found {store: 'mapped'} …; …"),
-        ("loader: {iterator: multiprocess}", "loader.iterator: found 'multiprocess' (text); …; did you mean process?"),
         ("loader: {jobs: 0}", "loader.jobs: found 0 (a whole number); …"),
-        ("loader: {store: ram}", "loader.store: found 'ram' (text); allowed: files, mapped, memory"),
         ("loader: {prefetch: 2}", "loader.prefetch: unknown key; allowed: iterator, jobs, store"),
     ],
 )
@@ -188,9 +173,6 @@ OWN = "title: S, format: synthetic, image_shape: [1, 28, 30], classes: 2, sample
         # --- nothing to do
         ("# nothing but a comment", LACKS_BOTH),
         ("mirror: m", "top level: lacks the key experiments or prepare; allowed: one of them, or both"),
-        ("datasets: {flowers: {title: T, format: image_folder, folder: f}}", LACKS_BOTH),
-        ("experiments: {}", "experiments: found an empty mapping; …"),
-        ("experiments: [a]", "experiments: found ['a'] (a list); …"),
         ("experiments:\n  e:", "experiments.e: found nothing (null); …"),
         # --- names of experiments
         (
@@ -206,7 +188,6 @@ OWN = "title: S, format: synthetic, image_shape: [1, 28, 30], classes: 2, sample
             "experiments.2017.epochs[0]: found 0 (a whole number); …",
         ),
         ("experiments:\n  on: {}", "experiments.true: found the name true (true or false); …; write it in quotes"),
-        ("experiments:\n  3.5: {}", "experiments.3.5: found the name 3.5 (a number); …"),
         # --- images of another shape; texts that are too long, or of too many words
         (
             f"datasets: {{wide: {{{OWN}}}}}\nexperiments: {{e: {{recipes: [mnist-mlp-chainer], datasets: [wide]}}}}",

@@ -155,7 +155,6 @@ def test_each_defect_of_the_sample_is_reported_with_its_line():
         ({"optimizer": "rmsprop"}, {"optimizer": {"rule": "rmsprop"}}),
         ({"optimizer": "rmsprop_warmup"}, {"optimizer": {"rule": "rmsprop_warmup", "legacy": True}}),
         ({"test": True}, {"evaluation_steps": 10}),
-        ({"epoch": 90, "batchsize": 32}, {"epochs": [90], "batch_size": 32}),
     ],
 )
 def test_a_setting_becomes_todays(changes, expected):
@@ -311,9 +310,7 @@ def test_a_key_of_the_documentation_is_read_as_that_of_the_program(wrong, right)
             "communicator: found 'nccl' (text); allowed: pure_nccl, flat, naive and, …; did you mean pure_nccl?",
         ),
         ({"nclasses": 1}, "nclasses: found 1 (a whole number); allowed: a whole number, 2 to 1000"),
-        ({"nclasses": 1001}, "nclasses: found 1001 (a whole number); …"),
         ({"epoch": 0}, "epoch: found 0 (a whole number); …"),
-        ({"loaderjob": -1}, "loaderjob: found -1 (a whole number); …"),
         ({"walltime": "2 hours"}, "walltime: found '2 hours' (text); allowed: hh:mm:ss"),
         ({"test": "yes"}, "test: found 'yes' (text); allowed: true or null; write it without quotes"),
         (

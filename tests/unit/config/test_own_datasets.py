@@ -14,9 +14,9 @@ pytestmark = pytest.mark.usefixtures("in_tmp_path")
 NOISE = "title: Noise, format: synthetic, image_shape: [1, 28, 28], classes: 4, samples: {train: 8, test: 4}, seed: 7"
 
 
-def load(*texts: str, overrides: dict | None = None) -> tuple[dict, dict]:
+def load(*texts: str) -> tuple[dict, dict]:
     files = [Path(write(text, f"{number}.yaml")) for number, text in enumerate(texts)]
-    return load_config(files, overrides)
+    return load_config(files)
 
 
 def shipped_catalogue() -> dict:
@@ -39,18 +39,6 @@ def test_one_key_of_an_entry_is_changed_and_no_other():
     entry = shipped_catalogue()["imdb"]
     assert entry["sequence_length"] == 400
     assert catalogue == shipped_catalogue() | {"imdb": entry | {"sequence_length": 80}}
-
-
-def test_a_later_file_and_the_command_line_change_an_entry_of_an_earlier_file():
-    _, catalogue = load(
-        f"datasets: {{noise: {{{NOISE}}}}}\nprepare: [noise]\n",
-        "datasets: {noise: {seed: 8, samples: {test: 6}}}\n",
-        overrides={"datasets": {"noise": {"classes": 3}}},
-    )
-    assert catalogue["noise"] == {
-        "title": "Noise", "format": "synthetic", "image_shape": [1, 28, 28], "classes": 3,
-        "samples": {"train": 8, "test": 6}, "seed": 8,
-    }  # fmt: skip
 
 
 def test_a_changed_entry_is_changed_in_that_config_alone():

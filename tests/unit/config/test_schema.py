@@ -150,15 +150,6 @@ def test_loading_changes_nothing_that_it_was_given():
     assert overrides == {"experiments": {"e": {"epochs": [2]}}}
 
 
-def test_merge_replaces_lists_and_goes_into_mappings():
-    base = {"a": {"x": [1, 2], "y": 1}, "b": 1}
-    assert merge(base, {"a": {"x": [3]}, "b": {"z": 1}, "c": None}) == {
-        "a": {"x": [3], "y": 1}, "b": {"z": 1}, "c": None,
-    }  # fmt: skip
-    assert base == {"a": {"x": [1, 2], "y": 1}, "b": 1}
-    assert merge({"a": {"x": 1}}, {"a": None}) == {"a": None}
-
-
 def test_plain_turns_other_mappings_and_tuples_into_dicts_and_lists():
     found = plain(OrderedDict(a=(1, OrderedDict(b=2)), c="text"))
     assert found == {"a": [1, {"b": 2}], "c": "text"}
