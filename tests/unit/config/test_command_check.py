@@ -125,13 +125,6 @@ def test_commands_alone_need_none_of_the_keys_of_recipes():
         load({}, datasets=[])
 
 
-@pytest.mark.parametrize(("key", "is_needed"), [("variables", False), ("command", True)])
-def test_a_key_of_a_command_that_is_null_may_be_left_out_if_it_is_not_needed(key, is_needed):
-    with pytest.raises(ConfigError) as caught:
-        load({key: None})
-    assert str(caught.value).endswith("; or leave the key out") != is_needed
-
-
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_mistake_is_one_sentence(wrong):
     command, sentence = WRONG[wrong]
