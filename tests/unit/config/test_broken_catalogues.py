@@ -118,7 +118,6 @@ def test_a_dataset_of_ones_own(keys, expected):
     ("entry", "expected"),
     [
         ("imdb: {sequence_lenght: 80}", "imdb.sequence_lenght: unknown key; …; did you mean sequence_length?"),
-        ("mnist: {packed: true}", "mnist.packed: unknown key; …image_shape, folder, files"),
         ("ilsvrc2012: {root: train}", "ilsvrc2012.root: unknown key; …samples, folder, packed, …, files"),
         ("mnist: {files: []}", "mnist.files: found an empty list; …"),
         ("mnist: {classes: 1}", "mnist.classes: found 1 (a whole number); …"),

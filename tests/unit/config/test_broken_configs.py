@@ -25,7 +25,6 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
     ("keys", "expected"),
     [
         # --- unknown keys
-        ("zzz: [1]", "zzz: unknown key; …"),
         ("input: {sclae: 1}", "input.sclae: unknown key; allowed: scale, …, random_flip; did you mean scale?"),
         # --- the wrong type
         ("epochs: 10", "epochs: found 10 (a whole number); allowed: a list of whole numbers, 1 or more; write [10]"),
@@ -205,19 +204,6 @@ OWN = "title: S, format: synthetic, image_shape: [1, 28, 30], classes: 2, sample
         (
             f"datasets: {{imdb: {{sequence_length: 9}}, imdb-keras: {{sequence_length: 8}}}}\n{IMDB}",
             "experiments.e.recipes[0]: …imdb: …9 token ids; …reviews, with sequence_length 400 and at most 5000 …",
-        ),
-        # --- several at once: every one is listed, by key path
-        (
-            "mirorr: /data\nexperiments:\n  a: {epochs: [5, 0, -2], repeats: none, seed: 3}\n"
-            "  b: {recipes: [mnist-mlp-kera], datasets: [digits, minst], frameworks: [xyz]}",
-            "mirorr: unknown key; allowed: mirror, offline, rerun_disturbed, prices, max_runs, prepare, datasets, "
-            "experiments; did you mean mirror?\n"
-            "experiments.a.epochs[1]: found 0 (a whole number); …\n"
-            "experiments.a.epochs[2]: found -2 (a whole number); …\n"
-            "experiments.a.repeats: found 'none' (text); …\n"
-            "experiments.b.recipes[0]: found 'mnist-mlp-kera' (text); …; did you mean mnist-mlp-keras?\n"
-            "experiments.b.datasets[1]: found 'minst' (text); …; did you mean mnist?\n"
-            "experiments.b.frameworks[0]: found 'xyz' (text); …",
         ),
     ],
 )
