@@ -3,7 +3,7 @@
 import pytest
 
 from trainmark.cluster.schedulers import GRID_ENGINE, SLURM, TSUBAME
-from trainmark.cluster.site import Site, check_sections, read_site, scheduler_of
+from trainmark.cluster.site import Site, check_sections, read_site
 from trainmark.errors import ClusterError
 
 
@@ -71,8 +71,3 @@ def test_a_file_that_the_variable_names_must_be_there(site, monkeypatch):
     monkeypatch.setenv("TRAINMARK_SITE", "elsewhere.yaml")
     with pytest.raises(ClusterError, match=r"there is no file elsewhere\.yaml, which TRAINMARK_SITE names"):
         read_site(SLURM)
-
-
-def test_an_unknown_profile_is_named():
-    with pytest.raises(ClusterError, match="there is no cluster profile pbs; allowed: slurm, gridengine, tsubame"):
-        scheduler_of("pbs")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from trainmark.networks.graph import Architecture, Graph, chain
-from trainmark.networks.ops import Node, Parameter, window_count
+from trainmark.networks.ops import Node, window_count
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import InputTransform, is_streamed, merged_input
 
@@ -97,13 +97,6 @@ def test_a_crop_of_any_size_from_the_certified_one_on_has_a_network(name):
     )
 
 
-def test_a_network_that_would_give_several_results_for_a_class_is_a_misfit():
-    """NiN ends in an average over a square."""
-    assert RECIPES["imagenet-nin"].misfit((3, 256, 256), InputTransform(crop=(99, 200))) == (
-        "gives more than one result for each class from inputs of 3 x 99 x 200 (a smaller or a square crop gives one)"
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "overrides", "kind", "streamed"),
     [
@@ -173,28 +166,6 @@ def test_dropout_where_the_original_has_it():
         "mnist-mlp-keras": [0.2, 0.2], "imdb-cnn": [0.2, 0.2], "imagenet-alex": [0.5, 0.5], "imagenet-nin": [0.5],
         "imagenet-googlenet": [0.4],
     }  # fmt: skip
-
-
-def test_parameters_in_the_order_of_the_layers():
-    assert RECIPES["mnist-mlp-flux"].architecture((3, 4, 5), 7).parameters() == (
-        Parameter("dense1.kernel", (60, 32), "kernel", 60, 32),
-        Parameter("dense1.bias", (32,), "bias", 60, 32),
-        Parameter("dense2.kernel", (32, 7), "kernel", 32, 7),
-        Parameter("dense2.bias", (7,), "bias", 32, 7),
-    )
-
-
-def test_a_graph_may_branch_and_a_chain_feeds_each_layer_from_the_one_before():
-    nodes = (
-        Node("a", "Dense", ("input",), {"units": 3}),
-        Node("b", "Dense", ("a",), {"units": 5}),
-        Node("c", "Dense", ("a",), {"units": 2}),
-    )
-    architecture = Architecture("branch", (4,), nodes)
-    assert architecture.shapes() == {"input": (4,), "a": (3,), "b": (5,), "c": (2,)}
-    assert architecture.parameter_count() == (4 * 3 + 3) + (3 * 5 + 5) + (3 * 2 + 2)
-    chained = chain("net", (4,), [(node.name, node.op, node.attributes) for node in nodes])
-    assert [node.inputs for node in chained.nodes] == [("input",), ("a",), ("b",)]
 
 
 WRONG_GRAPHS = {
@@ -291,21 +262,6 @@ def test_windows_along_an_axis(side, size, stride, padding, floor, ceil):
 
 
 # --- inputs of recipes --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("sample_shape", "crop", "misfit"),
-    [
-        ((1, 28, 28), None, None),
-        ((1, 40, 30), (28, 28), None),
-        ((1, 28, 28), (24, 28), "takes inputs of 1 x 28 x 28 (channels x height x width), but gets 1 x 24 x 28"),
-        ((3, 28, 28), None, "takes inputs of 1 x 28 x 28 (channels x height x width), but gets 3 x 28 x 28"),
-        ((1, 40, 27), (28, 28), "crops 28 x 28 out of images of 40 x 27"),
-        ((28,), (28, 28), "takes images, but gets texts of 28 token ids"),
-    ],
-)
-def test_misfit(sample_shape, crop, misfit):
-    assert RECIPES["mnist-mlp-keras"].misfit(sample_shape, InputTransform(crop=crop)) == misfit
 
 
 def test_merged_input_overrides_the_recipe_with_the_experiment():

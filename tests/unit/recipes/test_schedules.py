@@ -80,11 +80,6 @@ def test_rates_by_completed_epochs_and_samples_per_step(schedule, samples, rates
     assert learning_rates(schedule, rates, **samples) == pytest.approx([*rates.values()], rel=1e-14)
 
 
-def test_the_rates_of_an_optimizer_replace_its_constants():
-    assert MOMENTUM.with_rates((("learning_rate", 0.5),)) == Optimizer("momentum_sgd", 0.5, (("momentum", 0.9),))
-    assert MOMENTUM.with_rates(epoch_rates(MOMENTUM, {}, 32, 7)) == MOMENTUM
-
-
 # --- rmsprop_warmup -----------------------------------------------------------------------------------------------
 
 
