@@ -14,7 +14,7 @@ from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.input_transform import draw_windows
-from trainmark.recipes.recipe import InputTransform, configured_batch_size
+from trainmark.recipes.recipe import InputTransform
 from trainmark.recipes.schedules import rmsprop_warmup_rates
 
 FLUX = RECIPES["mnist-mlp-flux"]
@@ -157,8 +157,3 @@ def test_a_certificate_starts_from_the_initial_weights_of_the_runs(dataset):
         assert training.settings["initial_weights_sha256"] == sha256_of(folder / "weights.npz")
     without = certified_training(FLUX, settings | {"initial_weights": None}, folder, None)
     assert without.settings["initial_weights_sha256"] is None
-
-
-@pytest.mark.parametrize(("setting", "size"), [("recipe", 100), ("full", None), ("7", 7)])
-def test_configured_batch_size(setting, size):
-    assert configured_batch_size(RECIPES["mnist-mlp-chainer"].batch_size, setting) == size
