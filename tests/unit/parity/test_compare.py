@@ -123,6 +123,14 @@ def test_the_weights_after_an_epoch_of_several_batches_are_compared(compared):
     assert "the weights or statistics of dense2 (Dense) after an epoch of several batches, step 2" in pair.sentence
 
 
+def test_sentence_names_layer_op_step_and_rule(compared):
+    sentence = compared(spoiling("update", "dense1.kernel", 0.01, step=3)).sentence
+    assert "they diverge in the update of dense1 (Dense), which does not follow momentum_sgd, step 3: " in sentence
+    sentence = compared(spoiling("forward", "norm", 1e-7)).sentence
+    assert sentence.startswith("equal to single precision (largest difference ")
+    assert ": computed in float32: the forward pass of norm (BatchNorm), step 1: 1.0e-07" in sentence
+
+
 @pytest.mark.parametrize(("error", "parity"), [(2e-7, "single"), (1.5e-6, "different")])
 def test_an_error_does_not_hide_behind_a_known_float32(right, error, parity):
     """Dense is known to run in float32, BatchNorm is not: it must not add more than float32 may amplify."""
@@ -298,6 +306,12 @@ def test_a_prediction_that_differs_from_the_evaluation_is_found(right):
 
     pair = compare(right, trace(Predicting("b"), fake_training(), "cpu"), ARCHITECTURE)
     assert (pair.parity, pair.location.layer, pair.location.what) == ("different", "dense2", "evaluation")
+
+
+def test_the_divergence_is_located_in_the_simplest_stage_of_that_class(compared):
+    """A wrong forward pass shows in every stage; `network`, with plain SGD, is named."""
+    assert compared(spoiling("forward", "dense2", 0.1)).location.stage == "network"
+    assert compared(with_the_optimizer(spoiling("forward", "dense2", 0.1, step=2))).location.stage == "steps"
 
 
 # --- comparable steps ---------------------------------------------------------------------------------------------
