@@ -27,6 +27,7 @@ from trainmark.parity.whole_epochs import (
     last_two_batches,
     needed_samples,
     perturb,
+    spread_batches,
     train_epochs,
 )
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
@@ -147,6 +148,10 @@ def test_needed_samples_are_those_of_the_feeds_and_the_feeds_are_renumbered():
     indices, placed = needed_samples(feeds)
     assert indices.tolist() == [3, 5, 7, 9]
     assert [indices[feed.order].tolist() for feed in placed] == [[9, 3, 5], [5, 7]]
+
+
+def test_spread_batches_returns_the_feed_if_it_has_no_more_batches():
+    assert spread_batches(FEEDS[0], 10) is FEEDS[0]
 
 
 def test_a_perturbed_copy_differs_in_every_value_except_zeros():
