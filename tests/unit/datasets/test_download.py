@@ -149,26 +149,6 @@ def test_a_dataset_of_which_nothing_is_fetched(raw, without_files, source):
     assert verify(raw, without_files) is None
 
 
-WRONG_FILES = {"page": WRONG, "empty": b"", "short": CONTENT[:-1], "long": CONTENT + b"\n"}
-ADDRESSES = ["{url}/page", "{url}/broken-off/a", "http://[x", "http://127.0.0.1:99999/a"]
-
-
-@pytest.mark.parametrize("place", [*(f"mirror/{name}" for name in WRONG_FILES), "mirror/folder", *ADDRESSES])
-def test_a_place_without_the_file_and_the_next_one_is_asked(tmp_path, raw, server, place):
-    for name, content in WRONG_FILES.items():
-        put(tmp_path / "mirror" / name / "set" / NAME, content)
-        put(tmp_path / "web" / name, content)
-    (tmp_path / "mirror" / "folder" / "set" / NAME).mkdir(parents=True)
-    put(tmp_path / "web" / "right")
-    urls, mirror = [f"{server.url}/right"], None
-    if place.startswith("mirror"):
-        mirror = str(tmp_path / place)
-    else:
-        urls.insert(0, place.format(url=server.url))
-    assert fetch_dataset("set", entry(*urls), mirror, raw) == came_from(f"{server.url}/right")
-    only_the_file(raw)
-
-
 def test_a_connection_that_breaks_off_everywhere(raw, server):
     message = message_of("set", entry(f"{server.url}/broken-off/a"), None, raw)
     tried = f"from its only source ({server.url}/broken-off/a: the connection broke off (ProtocolError)); "

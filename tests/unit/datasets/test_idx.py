@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from messages import message_of
 
-from trainmark.datasets.catalogue import known_formats
 from trainmark.datasets.formats.idx import FILES, read, read_idx
 from trainmark.datasets.samples import Folders
 
@@ -47,14 +46,6 @@ def folders(raw) -> Folders:
     return Folders(raw, raw / "unpacked")
 
 
-@pytest.mark.parametrize("shape", [(5,), (2, 3), (4, 28, 28), (0, 3), (2, 1, 3, 2)])
-def test_round_trip(tmp_path, shape):
-    array = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
-    found = read_idx(write(tmp_path / "a.gz", idx_bytes(array)), PLENTY_BYTES)
-    assert found.dtype == np.uint8 and found.shape == shape
-    assert np.array_equal(found, array)
-
-
 @pytest.mark.parametrize("names", [list("0123456789"), [f"class {number}" for number in range(10)]])
 @pytest.mark.parametrize("is_own", [False, True])
 def test_a_dataset_of_four_files(tmp_path, names, is_own):
@@ -69,14 +60,6 @@ def test_a_dataset_of_four_files(tmp_path, names, is_own):
         assert images.dtype == np.uint8 and labels.dtype == np.int64
         assert np.array_equal(images, arrays[split][0][:, np.newaxis])
         assert np.array_equal(labels, arrays[split][1])
-
-
-def test_formats_are_found_by_their_names():
-    assert {name: known.kind for name, known in known_formats().items()} == {
-        "idx": "images", "digits": "images", "npy": "images", "npz": "images", "synthetic": "images",
-        "image_folder": "image_lists", "image_list": "image_lists", "ilsvrc2012": "image_lists",
-        "reviews": "tokens", "encoded_reviews": "tokens", "class_subset": "subset",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("exchanged", [False, True])

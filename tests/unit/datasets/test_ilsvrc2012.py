@@ -175,9 +175,3 @@ def test_an_archive_that_is_cut_off(folders, name):
     content = (folders.raw / name).read_bytes()
     (folders.raw / name).write_bytes(content[: len(content) // 2])
     assert message_of(read, folders, entry(folders)).startswith(f"{folders.raw / name} is not a complete tar ")
-
-
-def test_a_class_without_images(folders):
-    classes = {f"{wnid}.tar": tar({f"{wnid}_1.JPEG": jpeg(1)} if wnid != WNIDS[1] else {}) for wnid in WNIDS}
-    (folders.raw / TRAIN).write_bytes(tar(classes))
-    assert WNIDS[1] in message_of(read, folders, entry(folders))

@@ -39,12 +39,6 @@ TRAIN = [("train/cat/a b.png", 0), ("train/dog/10.png", 1), ("train/dog/2.png", 
 TEST = [("val/cat/1.png", 0), ("val/dog/1.png", 1)]
 
 
-def test_images_have_the_class_of_their_folder(root, folders):
-    dataset = read(folders, own(root))
-    assert (dataset.root, dataset.kind, dataset.class_names) == (root, "image_lists", ["cat", "dog"])
-    assert dataset.splits == {"train": TRAIN, "test": TEST}
-
-
 def test_the_folder_of_test_images_may_be_called_test_where_there_is_no_val(root, folders):
     put(root, "test/cat/9.png", "test/dog/9.png")
     assert read(folders, own(root)).splits["test"] == TEST

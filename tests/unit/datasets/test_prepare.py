@@ -106,14 +106,6 @@ def test_generated_samples_are_taken_in_bounded_blocks(tmp_path, monkeypatch, bl
     assert found[:, 0, 0, 0].tolist() == [number - number % largest for number in range(7)]
 
 
-def test_objects_are_not_written(tmp_path):
-    written = arrays()
-    written["test"] = (written["test"][0].astype(object), written["test"][1])
-    with pytest.raises(ValueError, match="would hold Python objects"):
-        write(tmp_path, written)
-    assert not (tmp_path / "manifest.json").exists(), "the manifest comes last"
-
-
 def test_a_disk_that_is_too_small_is_not_filled(tmp_path, monkeypatch):
     usage = namedtuple("Usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, RESERVE_BYTES + 6 * 40 - 1))
@@ -123,7 +115,6 @@ def test_a_disk_that_is_too_small_is_not_filled(tmp_path, monkeypatch):
 
 
 OTHERS = {
-    "channels": (lambda x, y: (x[:, :1], y), "samples have the shape (1, 4, 5); the catalogue entry says (2, 4, 5)"),
     "sides exchanged": (lambda x, y: (np.swapaxes(x, 2, 3), y), "samples have the shape (2, 5, 4); the catalogue "),
     "a sample less": (lambda x, y: (x[:-1], y[:-1]), "found {fewer} samples; the catalogue entry says {samples}"),
     "none": (lambda x, y: (x[:0], y[:0]), "found no sample; each split needs one or more"),
@@ -266,8 +257,6 @@ def test_a_split_of_which_nothing_is_left_is_refused(lists, folder):
     ("entry", "splits", "message"),
     [
         ({**OWN, "classes": 3}, {}, "mine: found 2 classes; the catalogue entry says 3"),
-        ({**OWN, "samples": {"train": 9, "test": 1}}, {}, "mine, train: found 60 samples; the catalogue entry says 9"),
-        (OWN, {"test": []}, "mine, test: found no sample; each split needs one or more"),
         (OWN, {"test": [("000.png", 2)]}, "mine, test: labels run from 2 to 2; allowed for 2 classes: 0 to 1"),
     ],
 )

@@ -156,12 +156,6 @@ def test_a_review_that_is_too_long(tmp_path, monkeypatch):
     assert "aclImdb/test/pos/5_7.txt has 101 bytes; at most 100 are allowed; " in message_of(folders)
 
 
-def test_an_index_that_is_none(tmp_path):
-    folders = write_raw(tmp_path)
-    (tmp_path / "index.json").write_text("[]")
-    assert message_of(folders).startswith(f"{tmp_path}/index.json is not a word index; ")
-
-
 FIRST_OF_KERAS = [
     1, 14, 22, 16, 43, 530, 973, 1622, 1385, 65, 458, 4468, 66, 3941, 4, 173, 36, 256, 5, 25, 100, 43, 838, 112, 50,
     670, 2, 9, 35, 480, 284, 5, 150, 4, 172, 112, 167, 2, 336, 385, 39, 4, 172, 4536, 1111, 17, 546, 38, 13, 447, 4,

@@ -69,10 +69,6 @@ def test_threads_are_put_on_one_cpu_of_each_core_first(cores, expected):
     assert cpus.spread(cores) == expected
 
 
-def test_no_control_group_is_no_quota(machine):
-    assert cpus.cpu_quota() is None
-
-
 @pytest.mark.parametrize(("text", "quota"), [("max 100000", None), ("400000 50000", 8.0), ("", None)])
 def test_the_quota_of_version_2(group, text, quota):
     assert group("0::/job\n", {"job/cpu.max": text}) == quota

@@ -113,7 +113,6 @@ def test_a_gpu_its_state_energy_and_processes_are_read_and_the_library_is_starte
     ("bits", "names"),
     [
         (0, []),
-        (0x1, ["gpu_idle"]),
         (0x44, ["hw_thermal_slowdown", "sw_power_cap"]),
         (0x8000_0000_0000_0008, ["hw_slowdown", "unknown_0x8000000000000000"]),
     ],

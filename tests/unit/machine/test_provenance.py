@@ -13,10 +13,8 @@ from importlib.metadata import PathDistribution, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np  # noqa: F401 (it loads OpenBLAS)
 import psutil
 import pytest
-import threadpoolctl
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine import provenance
@@ -102,11 +100,6 @@ def test_thread_pools_by_library(monkeypatch):
     ]
 
 
-def test_thread_pools_of_this_process():
-    with threadpoolctl.threadpool_limits(1):
-        assert {pool["threads"] for pool in provenance.thread_pools() if pool["library"] == "openblas"} <= {1}
-
-
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """A new working copy with one commit, and git without the user's own settings."""
@@ -143,12 +136,8 @@ def test_untracked_files_do_not_count_as_changes_nor_does_another_owner(checkout
 
 
 @pytest.mark.parametrize("staged", [False, True])
-@pytest.mark.parametrize("change", ["edit", "delete"])
-def test_changes_of_tracked_files(checkout, change, staged):
-    if change == "edit":
-        (checkout / "other.py").write_text("c = 4\n")
-    else:
-        (checkout / "other.py").unlink()
+def test_changes_of_tracked_files(checkout, staged):
+    (checkout / "other.py").write_text("c = 4\n")
     if staged:
         git(checkout, "add", "--all")
     assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), False)
