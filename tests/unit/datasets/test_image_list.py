@@ -1,13 +1,11 @@
 """Image files in lists of `<path> <label>` lines: what is read, and what is refused before anything is trained."""
 
-import mirrors
 import pytest
 from messages import message_of
 
 from trainmark.datasets.catalogue import own_files
 from trainmark.datasets.formats.image_list import read
 from trainmark.datasets.prepare import prepare
-from trainmark.files.checksums import sha256_of
 
 
 @pytest.fixture
@@ -158,15 +156,3 @@ def test_a_list_that_is_not_right(root, folders, listed, tmp_path, text, expecte
 )
 def test_an_entry_with_more_classes_than_the_lists(root, folders, listed, keys, expected):
     assert message_of(read, folders, {**listed, **keys}).startswith(f"{root / 'fit.txt'}: {expected}")
-
-
-def test_lists_in_an_archive(folders, root):
-    folders.raw.mkdir()
-    files = {str(path.relative_to(root.parent)): path.read_bytes() for path in root.rglob("*.*")}
-    (folders.raw / "pictures.tgz").write_bytes(mirrors.tar(files))
-    file = {"name": "pictures.tgz", "sha256": sha256_of(folders.raw / "pictures.tgz"), "urls": []}
-    lists = {"train": "own/fit.txt", "test": "own/check.txt"}
-    entry = {"title": "P", "format": "image_list", "files": [file], "root": "own", "lists": lists}
-    dataset = read(folders, entry)
-    assert dataset.root == folders.unpacked / "own" and len(dataset.splits["train"]) == 2
-    assert own_files("p", {"p": entry}) == [], "they are in the archive, which has a checksum"

@@ -47,14 +47,10 @@ def review_members(texts=TEXTS, prefix="aclImdb/") -> list[tuple[tarfile.TarInfo
     return [member(f"{prefix}{name}.txt", text.encode()) for name, text in texts.items()]
 
 
-def write_archive(path, members, mode="w:gz", **options) -> None:
-    with tarfile.open(path, mode, **options) as archive:
-        for info, content in members:
-            archive.addfile(info, io.BytesIO(content))
-
-
 def write_raw(folder, members=None, mode="w:gz") -> Folders:
-    write_archive(folder / "reviews.tar.gz", review_members() if members is None else members, mode)
+    with tarfile.open(folder / "reviews.tar.gz", mode) as archive:
+        for info, content in review_members() if members is None else members:
+            archive.addfile(info, io.BytesIO(content))
     (folder / "index.json").write_text(json.dumps(WORD_INDEX))
     return Folders(raw=folder, unpacked=folder / "unpacked")
 
