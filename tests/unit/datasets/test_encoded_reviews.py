@@ -208,6 +208,7 @@ def test_a_review_that_is_no_list_of_ranks(tmp_path, ranks):
 
 REVIEWS = [
     (npy(np.zeros((2, 3), int)), "holds int64 (2, 3); it must hold one list for each review"),
+    (npy(np.array([1, 2])), "holds int64 (2,); "),
     (npy(np.array([[[1], [2]]], object)), "holds object (1, 2, 1); "),
     (npy_with(pickle.dumps(np.array([1, 2]), 4)), "is a pickled array of numbers; it must hold one list for each rev"),
     (npy_with(pickle.dumps(objects([[1]]), 4)), "announces 2 reviews and holds 1; download it again"),
@@ -219,6 +220,7 @@ LABELS_OF_TEST = [
     (npy(np.array([-1, 1])), "holds labels from -1 to 1; "),
     (npy(objects([0, 1])), f"holds {len(npy(objects([0, 1]))) - 128} bytes of object (2,); "),  # a pickle: not read
     (npy(np.array([0.0, 1.0])), "holds 16 bytes of float64 (2,); it must hold one integer for each review"),
+    (npy(np.array([False, True])), "holds 2 bytes of bool (2,); "),
     (npy(np.array([[0, 1]])), "holds 16 bytes of int64 (1, 2); "),
     (npy(np.array([0, 1]))[:-1], "holds 15 bytes of int64 (2,); "),
     (npy(np.array([0, 1])) + b"x", "holds 17 bytes of int64 (2,); "),

@@ -143,6 +143,7 @@ def test_an_array_that_is_missing_or_there_under_both_names(read, place, name, o
     ("entry", "shape", "allowed"),
     [
         (COLOUR, (4, 5), "[3, 4, 5] of the dataset's entry: (samples, 3, 4, 5) or (samples, 4, 5, 3)"),
+        (COLOUR, (3, 5, 4), "[3, 4, 5] of the dataset's entry: (samples, 3, 4, 5) or (samples, 4, 5, 3)"),
         (GREY, (3, 4, 5), "[1, 4, 5] of the dataset's entry: (samples, 1, 4, 5), (samples, 4, 5) or (samples, 4, 5, "),
     ],
 )
@@ -154,6 +155,7 @@ def test_images_of_another_shape(read, before_name, entry, shape, allowed):
 SPLITS = "the labels of both splits run from"
 OTHERS = [
     ("images", np.zeros((7, 3, 4, 5), "float32"), "holds float32; images must be uint8, with values from 0 to 255"),
+    ("images", np.zeros((7, 3, 4, 5), "int8"), "holds int8; images must be uint8"),
     ("labels", np.zeros(7), "holds float64 of shape (7,); labels must be integers from 0 of shape (samples,): "),
     ("labels", np.zeros(7, bool), "holds bool of shape (7,); "),
     ("labels", np.zeros((7, 3), int), "holds int64 of shape (7, 3); "),
