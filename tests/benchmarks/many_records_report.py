@@ -18,7 +18,6 @@ import matplotlib.pyplot as plt
 from records_for_tests import certificate_of, record
 
 from trainmark.config.load import load_config
-from trainmark.config.references import REFERENCES
 from trainmark.files.seal import sealed
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.figures import known_figures
@@ -76,16 +75,14 @@ def many_records(folder: Path) -> None:
 def collect(folder: Path) -> None:
     """Make the tables, as the rule collect_records does."""
     plan = read_plan(folder / "plan.json")
-    tables, sources = collected(plan, *(folder / name for name in ("runs", "certificates", "evaluations", "tuning")))
-    write_tables(tables, sources, plan, folder / "tables")
+    write_tables(*collected(plan, folder), plan, folder / "tables")
 
 
 def draw(folder: Path) -> None:
     """Draw all figures, as the rule plot_figures does."""
-    sources = folder / "tables", folder / "certificates", REFERENCES
     for recipe in RECIPES:
         group = "many", recipe, "digits"
-        save_figures(read_data(group, *sources), folder.joinpath("figures", *group), known_figures())
+        save_figures(read_data(group, folder), folder.joinpath("figures", *group), known_figures())
 
 
 def report(folder: Path) -> Path:

@@ -40,9 +40,7 @@ rule collect_records:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --runs-folder results/runs"
-        " --certificates-folder results/certificates --evaluations-folder results/evaluations --tunings-folder results/tuning"
-        " --out-folder {params.folder:q}"
+        "python {params.script:q} --plan {params.plan:q} --results-folder results --out-folder {params.folder:q}"
         " 2> {log:q}"
 
 
@@ -76,7 +74,6 @@ rule plot_figures:
         ],
         png=[f"{FIGURE_FOLDER}/{name}.png" for name in known_figures()],
     params:
-        folder=subpath(input.runs, parent=True),
         out=lambda wildcards, output: os.path.dirname(output.pdf[0]),
         code=digest("plot"),
         script=f"{SCRIPTS}/plot.py",
@@ -93,8 +90,7 @@ rule plot_figures:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --tables-folder {params.folder:q}"
-        " --certificates-folder results/certificates --references {input.references:q}"
+        "python {params.script:q} --results-folder results"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
         " --threads {threads} --out-folder {params.out:q} 2> {log:q}"
 

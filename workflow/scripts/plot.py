@@ -15,9 +15,7 @@ from trainmark.report.figures.save import save_figures
 def main() -> None:
     """Read the tables, the certificate and the published results, and draw and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables-folder", required=True, type=Path, help="folder of the tables")
-    parser.add_argument("--certificates-folder", required=True, type=Path, help="folder of the certificates")
-    parser.add_argument("--references", required=True, type=Path, help="YAML file of published results")
+    parser.add_argument("--results-folder", required=True, type=Path, help="folder of the tables and certificates")
     parser.add_argument("--experiment", required=True, help="name of the experiment")
     parser.add_argument("--recipe", required=True, help="name of the recipe")
     parser.add_argument("--dataset", required=True, help="name of the dataset")
@@ -25,8 +23,7 @@ def main() -> None:
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder of the figures")
     arguments = parser.parse_args()
     group = [arguments.experiment, arguments.recipe, arguments.dataset]
-    sources = arguments.tables_folder, arguments.certificates_folder, arguments.references
-    draw(read_data(group, *sources), arguments.out_folder, arguments.threads)
+    draw(read_data(group, arguments.results_folder), arguments.out_folder, arguments.threads)
 
 
 def draw(data: Data, folder: Path, processes: int) -> None:

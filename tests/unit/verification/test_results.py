@@ -20,7 +20,6 @@ from records_for_tests import (
     with_peak,
 )
 
-from trainmark.config.references import REFERENCES
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
@@ -110,14 +109,11 @@ def content(path):
 def remake(folder, draws=True):
     """Write tables, figures and report from the records in the folder, as `snakemake` would."""
     plan = content(folder / "plan.json")
-    folders = [folder / name for name in ("runs", "certificates", "evaluations", "tuning")]
-    made, made_of = collected(plan, *folders)
-    write_tables(made, made_of, plan, folder / "tables")
+    write_tables(*collected(plan, folder), plan, folder / "tables")
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
     if draws:
-        data = read_data(GROUP, folder / "tables", folder / "certificates", REFERENCES)
-        save_figures(data, folder / FIGURES, known_figures())
+        save_figures(read_data(GROUP, folder), folder / FIGURES, known_figures())
     texts = render(read_results(folder), plan)
     for file, text in zip((page, folder / "summary.json"), texts, strict=True):
         file.write_text(text)

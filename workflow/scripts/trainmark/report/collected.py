@@ -32,24 +32,22 @@ Table = pd.DataFrame | str
 """The content of a file: a table for .parquet, a text for any other format."""
 
 
-def collected(
-    plan: Mapping, runs_folder: Path, certificates_folder: Path, evaluations_folder: Path, tunings_folder: Path
-) -> tuple[dict[str, Table], dict[str, str]]:
-    """Make all tables; return (tables by file name, SHA-256 of the source files by file).
+def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, str]]:
+    """Make all tables of a results folder; return (tables by file name, SHA-256 of the source files by file).
 
     Raises RecordError or CertificateError if a source file can't be read or does not fit the others.
     """
-    records = tables.read_records(runs_folder, plan["runs"])
+    records = tables.read_records(folder / "runs", plan["runs"])
     check_records(records)
     runs_of_records = [Run.of(record["run"]) for record in records.values()]
     certified = certified_groups(runs_of_records)
-    certificates = read_certificates(certificates_folder, certified)
+    certificates = read_certificates(folder / "certificates", certified)
     check_certificates(certificates, records.values())
     evaluations = {
-        file: read_evaluation(evaluations_folder / file) for file in evaluation_files(plan["config"], certified)
+        file: read_evaluation(folder / "evaluations" / file) for file in evaluation_files(plan["config"], certified)
     }
     check_evaluations(evaluations, records.values())
-    tunings = {file: read_tuning(tunings_folder / file) for file in tuning_files(plan["config"], runs_of_records)}
+    tunings = {file: read_tuning(folder / "tuning" / file) for file in tuning_files(plan["config"], runs_of_records)}
     check_tunings(tunings, records.values())
     prices = plan["config"].get("prices", {})  # an older version's plan, which verify.py reads, has none
     runs = tables.runs_table(records, plan["order"], evaluations.values(), prices)

@@ -10,7 +10,6 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from trainmark.config.references import REFERENCES
 from trainmark.datasets.prepared import ARRAY_KINDS, read_manifest, read_splits
 from trainmark.errors import DataError, TrainmarkError
 from trainmark.files.checksums import sha256_of
@@ -30,7 +29,7 @@ from trainmark.records.peaks import read_peak
 from trainmark.records.record import AGAIN
 from trainmark.records.tuning import read_tuning
 from trainmark.report.collected import Table, collected, differing
-from trainmark.report.figures.data import Data, read_data
+from trainmark.report.figures.data import read_data
 from trainmark.report.figures.save import Drawn, drawn_by_this_matplotlib, figure_differs, laid_out
 from trainmark.report.page import render
 from trainmark.tables.consistency import check_certificates, check_records, check_tunings
@@ -266,8 +265,7 @@ def _check_peak(path: Path, records: Mapping[str, dict]) -> None:
 def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
     """Check that tables, figures and report are those that this clone makes from the records."""
     tables, page = folder / "tables", folder / "report" / "index.html"
-    sources = (plan, *(folder / name for name in ("runs", "certificates", "evaluations", "tuning")))
-    computed = verified.check("table", tables, collected, *sources, counted=False)
+    computed = verified.check("table", tables, collected, plan, folder, counted=False)
     if not computed:
         return
     for name, table in computed[0].items():
@@ -277,7 +275,7 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
     figures = own_paths(folder / "figures", "**/*.*")
     planned = {(folder / "figures").joinpath(*run_id.split("/")[:3]) for run_id in plan["runs"]}
     earlier = [path for path in figures if _is_figure(path) and path.parent not in planned]
-    read = cache(partial(_data_of_figures, folder))
+    read = cache(lambda group: read_data(group.relative_to(folder / "figures").parts, folder))
     draw = lru_cache(1)(lambda group, name: laid_out(name, read(group)))  # its formats follow each other
     drawn = {path: verified.check("figure", path, _check_figure, path, draw) for path in figures if path not in earlier}
     if earlier:
@@ -295,11 +293,6 @@ def _check_table(table: Table, file: Path) -> None:
         raise DataError(
             f"{file} is not what this clone computes from the records; delete it, and snakemake makes it again"
         )
-
-
-def _data_of_figures(folder: Path, group: Path) -> Data:
-    names = group.relative_to(folder / "figures").parts
-    return read_data(names, folder / "tables", folder / "certificates", REFERENCES)
 
 
 def _check_figure(path: Path, draw: Callable[[Path, str], Drawn]) -> bool:

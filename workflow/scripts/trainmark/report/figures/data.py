@@ -42,16 +42,15 @@ class Data:
         return longest_runs(self.runs)
 
 
-def read_data(group: Sequence[str], tables: Path, certificates: Path, references: Path) -> Data:
-    """Read the tables of a group from a folder. group: experiment, recipe and dataset.
-
-    certificates: the folder of the certificates. references: the file of published results.
+def read_data(group: Sequence[str], folder: Path) -> Data:
+    """Read the tables of a group from a results folder. group: experiment, recipe and dataset.
 
     Raises CertificateError or ConfigError if the certificate or the references can't be read.
     """
+    tables = folder / "tables"
     runs = select_group(pd.read_parquet(tables / "runs.parquet"), group)
     curves = pd.read_parquet(tables / "curves.parquet")
-    certified = read_certificates(certificates, groups_to_certify(runs))
+    certified = read_certificates(folder / "certificates", groups_to_certify(runs))
     _, recipe, dataset = group
     return Data(
         runs,
@@ -62,5 +61,5 @@ def read_data(group: Sequence[str], tables: Path, certificates: Path, references
         select_group(read_table(tables / "speed_ups.csv"), group),
         select_group(read_table(tables / "tuning.csv"), group),
         next(iter(certified.values()), None),
-        [one for one in read_references(references) if (one["recipe"], one["dataset"]) == (recipe, dataset)],
+        [one for one in read_references() if (one["recipe"], one["dataset"]) == (recipe, dataset)],
     )
