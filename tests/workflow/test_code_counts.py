@@ -8,7 +8,7 @@ import pytest
 from harness import copy_of_repository, edit, snakemake, write_config
 
 from trainmark.plan.code_digests import SCRIPTS, digest
-from trainmark.plan.dependencies import preparing_code, report_code, tracing_code, training_code
+from trainmark.plan.dependencies import preparing_code, report_code, training_code
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.trainer import Trainer
 
@@ -158,8 +158,8 @@ RECIPE = RECIPES["mnist-mlp-flux"]
 JOBS = {
     "train": training_code(RECIPE, Trainer("chainer", "cpu")),
     "train with keras-jax": training_code(RECIPE, Trainer("keras-jax", "cpu")),
-    "trace": tracing_code(RECIPE, Trainer("chainer", "cpu")),
-    "trace with keras-jax": tracing_code(RECIPE, Trainer("keras-jax", "cpu")),
+    "trace": training_code(RECIPE, Trainer("chainer", "cpu"), "trace_training"),
+    "trace with keras-jax": training_code(RECIPE, Trainer("keras-jax", "cpu"), "trace_training"),
     "certify": ("certify",),
     "prepare": preparing_code("digits"),
     "pack": ("pack",),

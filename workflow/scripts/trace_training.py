@@ -10,7 +10,7 @@ from trainmark.errors import failing_in_one_sentence, in_workflow
 from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
-from trainmark.plan.dependencies import certified_recipe_values, code_record, tracing_code
+from trainmark.plan.dependencies import certified_recipe_values, code_record, training_code
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.training.arguments import parse_with_trainer
 
@@ -32,7 +32,7 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
         "experiment": dict(arguments.settings),
         "recipe": certified_recipe_values(recipe),
         "code": code_record(
-            tracing_code(recipe, trainer)
+            training_code(recipe, trainer, "trace_training")
         ),  # computed before any wait, during which the code may be edited
     }
     with hold_device(trainer.device, arguments.threads, title=title, stream=terminal) as device_lock:

@@ -13,8 +13,6 @@ from trainmark.plan.dependencies import (
     preparing_code,
     recipe_values,
     report_code,
-    timing_code,
-    tracing_code,
     training_code,
 )
 from trainmark.recipes.catalogue import RECIPES
@@ -39,12 +37,12 @@ OF_TRACES = {"trainmark.parity.certified_steps", "trainmark.parity.trace"}
             {ADAPTER, COMPARE, *OF_TRACES},
         ),
         (
-            tracing_code(RECIPE, Trainer("chainer", "cpu")),
+            training_code(RECIPE, Trainer("chainer", "cpu"), "trace_training"),
             {"trace_training", ADAPTER, ZOO, *OF_TRACES},
             {"train", RUN, KERAS, COMPARE},
         ),
         (
-            timing_code(RECIPE, Trainer("chainer", "cpu", "tuned")),
+            training_code(RECIPE, Trainer("chainer", "cpu", "tuned"), "time_tuning"),
             {"time_tuning", "trainmark.training.tuning", "trainmark.frameworks.chainer_tuned", ADAPTER, ZOO},
             {"train", RUN, KERAS},
         ),

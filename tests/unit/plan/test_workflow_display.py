@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from trainmark.console import CLEAR_LINE, Terminal
-from trainmark.plan.display import Forecast, WorkflowDisplay, last_error, show_workflow
+from trainmark.plan.display import Forecast, WorkflowDisplay, last_error, show_workflow, tail
 from trainmark.plan.products import RECORD_FILE
 from trainmark.plan.run import RUN_FOLDER, Run
 from trainmark.trainer import Trainer
@@ -168,10 +168,10 @@ def test_a_logger_plugin_keeps_its_place(monkeypatch):
 )
 def test_the_sentence_of_a_log(text, sentence):
     Path("job.log").write_text(text)
-    assert last_error(Path("job.log")) == sentence
+    assert last_error(tail(Path("job.log"))) == sentence
     Path("job.log").write_bytes(b"\xff\x00\nOSError: x\n" + b"\xff" * 10)
-    assert last_error(Path("job.log")).startswith("OSError: x"), "a log that is no text"
-    assert last_error(Path("missing")) == last_error(None) == ""
+    assert last_error(tail(Path("job.log"))).startswith("OSError: x"), "a log that is no text"
+    assert tail(Path("missing")) == tail(None) == ""
 
 
 # --- the bar ------------------------------------------------------------------------------------------------------

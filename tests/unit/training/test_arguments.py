@@ -10,7 +10,7 @@ import train
 
 from trainmark.errors import ConfigError
 from trainmark.plan import code_digests
-from trainmark.plan.dependencies import tracing_code, training_code
+from trainmark.plan.dependencies import training_code
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.trainer import Trainer
 
@@ -81,6 +81,7 @@ def test_a_setting_that_is_missing_is_named(parsed):
         settings["batch_size"]
 
 
-@pytest.mark.parametrize("code", [training_code, tracing_code])
-def test_the_arguments_are_part_of_the_code_of_runs_and_traces(code):
-    assert "trainmark.training.arguments" in code_digests.digests(*code(RECIPES["imdb-cnn"], Trainer("chainer", "cpu")))
+@pytest.mark.parametrize("script", ["train", "trace_training"])
+def test_the_arguments_are_part_of_the_code_of_runs_and_traces(script):
+    starts = training_code(RECIPES["imdb-cnn"], Trainer("chainer", "cpu"), script)
+    assert "trainmark.training.arguments" in code_digests.digests(*starts)

@@ -81,17 +81,8 @@ def show_submissions(profile: str, configs: Iterable[Path]) -> None:
     Raises ClusterError for an unknown profile and for a site file with mistakes.
     """
     read_site(scheduler_of(profile))
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        str(SNAKEFILE),
-        "--dry-run",
-        "--forceall",
-        "--quiet",
-        "all",
-    ]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE)]
+    command += ["--dry-run", "--forceall", "--quiet", "all"]
     command += ["--workflow-profile", str(SNAKEFILE.parent / "profiles" / profile), "--configfile", *map(str, configs)]
     path = os.pathsep.join(
         filter(None, [str(SNAKEFILE.parent / "workflow" / "executor"), os.environ.get("PYTHONPATH")])

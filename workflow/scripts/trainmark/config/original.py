@@ -67,7 +67,9 @@ def import_config(file: Path, name: str | None = None) -> Imported:
     """
     text = read_text(file)
     reports: list[str] = []
-    found = as_mapping(_parsed(text, file, reports), file)
+    is_json = file.suffix == ".json"
+    parsed = _parsed_json(text, file, reports) if is_json else parse_yaml(text, file, OriginalLoader)
+    found = as_mapping(parsed, file)
     where = {key: _where(file, text, key) for key in found}
     settings = _renamed(found, where, reports)
     findings = [*schema_findings(settings, SETTINGS), *_unknown_keys(settings)]
@@ -98,12 +100,6 @@ def _yaml(document: dict) -> str:
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
-
-
-def _parsed(text: str, file: Path, reports: list[str]) -> object:
-    if file.suffix == ".json":
-        return _parsed_json(text, file, reports)
-    return parse_yaml(text, file, OriginalLoader)
 
 
 def _parsed_json(text: str, file: Path, reports: list[str]) -> object:

@@ -14,12 +14,9 @@ from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import (
     certified_recipe_values,
     command_code,
-    evaluating_code,
     preparing_code,
     recipe_values,
     report_code,
-    timing_code,
-    tracing_code,
     training_code,
 )
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
@@ -391,15 +388,15 @@ class Campaign:
 
     def tracing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that writes the trace of a trainer."""
-        return digest(*tracing_code(RECIPES[wildcards.recipe], trainer_of(wildcards)))
+        return digest(*training_code(RECIPES[wildcards.recipe], trainer_of(wildcards), "trace_training"))
 
     def timing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that times the tuning of a framework."""
-        return digest(*timing_code(RECIPES[wildcards.recipe], trainer_of(wildcards)))
+        return digest(*training_code(RECIPES[wildcards.recipe], trainer_of(wildcards), "time_tuning"))
 
     def evaluating_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that evaluates the runs of another trainer."""
-        return digest(*evaluating_code(RECIPES[wildcards.recipe], trainer_of(wildcards)))
+        return digest(*training_code(RECIPES[wildcards.recipe], trainer_of(wildcards), "evaluate"))
 
     def certificate_code(self, wildcards: Wildcards) -> list[str]:
         """Digests of the code that compares the traces of a group, and of the code that writes each of them."""
@@ -423,7 +420,7 @@ def _certificate_of(wildcards: Wildcards) -> Path:
 
 
 def _certificate_code(recipe: str, trainers: Sequence[Trainer]) -> list[str]:
-    traced = [tracing_code(RECIPES[recipe], trainer) for trainer in trainers]
+    traced = [training_code(RECIPES[recipe], trainer, "trace_training") for trainer in trainers]
     return [digest("certify"), *(digest(*starts) for starts in traced)]
 
 

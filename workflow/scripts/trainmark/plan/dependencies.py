@@ -9,32 +9,20 @@ from trainmark.recipes.recipe import Recipe
 from trainmark.trainer import Trainer
 
 
-def training_code(recipe: Recipe, trainer: Trainer) -> tuple[str, ...]:
-    """Starts for a run: the training script, the modules of the adapter, and that of the recipe's network."""
+def training_code(recipe: Recipe, trainer: Trainer, script: str = "train") -> tuple[str, ...]:
+    """Starts for a job that trains or evaluates: its script, the adapter's modules, and that of the recipe's network.
+
+    script: for a run, train; for a trace, trace_training; for a timed tuning, time_tuning; or evaluate.
+    """
     adapter = [
         f"trainmark.frameworks.{module}" for module in known_frameworks()[trainer.framework].modules(trainer.loop)
     ]
-    return ("train", *adapter, recipe.architecture.__module__)
+    return (script, *adapter, recipe.architecture.__module__)
 
 
 def command_code() -> tuple[str, ...]:
     """Starts for a run of a command: its script, and the programs that this starts."""
     return ("run_command", "trainmark.commands.guard", "trainmark.commands.probe")
-
-
-def tracing_code(recipe: Recipe, trainer: Trainer) -> tuple[str, ...]:
-    """Starts for a trace: those of a run, with the tracing script instead of the training script."""
-    return ("trace_training", *training_code(recipe, trainer)[1:])
-
-
-def evaluating_code(recipe: Recipe, trainer: Trainer) -> tuple[str, ...]:
-    """Starts for a cross-evaluation: those of a run, with the evaluation script instead of the training script."""
-    return ("evaluate", *training_code(recipe, trainer)[1:])
-
-
-def timing_code(recipe: Recipe, trainer: Trainer) -> tuple[str, ...]:
-    """Starts for a timed tuning: those of a tuned run, with the timing script instead of the training script."""
-    return ("time_tuning", *training_code(recipe, trainer)[1:])
 
 
 def preparing_code(dataset_format: str) -> tuple[str, ...]:

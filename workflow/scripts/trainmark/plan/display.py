@@ -227,7 +227,7 @@ class WorkflowDisplay(logging.Handler):
     def _failed(self, job: Job | None) -> None:
         if job is None:
             return
-        sentence = self._explain(job, last_error(job.log)) or self._without_error(job.log)
+        sentence = self._explain(job, last_error(tail(job.log))) or self._without_error(job.log)
         self.failures.append(Failure(job.wildcards, job.title, sentence))
         log = f"; log: {job.log}" if job.log else ""
         print_line(f"{self._in(RED, 'failed')}: {job.title}: {sentence}{log}", self._terminal)
@@ -334,12 +334,8 @@ def tail(log: Path | None) -> str:
     return ""
 
 
-def last_error(log: Path | None) -> str:
+def last_error(text: str) -> str:
     """Return the last exception in a log, or an empty text. The class is left out if the error is one of ours."""
-    return _last_error_in(tail(log))
-
-
-def _last_error_in(text: str) -> str:
     exceptions = re.findall(r"^([\w.]*(?:Error|Exception)): (.+(?:\n(?!\s|Traceback).+)*)", text, re.MULTILINE)
     if not exceptions:
         return ""
@@ -363,7 +359,7 @@ def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None
         if environment is None:
             return sentence
         if not sentence and not tail(job.log):
-            sentence = _last_error_in(internals.output_of_help(workflow, job.rule, job.wildcards))
+            sentence = last_error(internals.output_of_help(workflow, job.rule, job.wildcards))
         return where_to_add(sentence, environment, internals.deployment_methods(workflow))
 
     def display(inner: logging.Handler) -> WorkflowDisplay:

@@ -16,8 +16,6 @@ from trainmark.machine.variables import unset_settings
 from trainmark.plan import internals
 from trainmark.trainer import Trainer
 
-CONDA_FILE = ".yaml"
-
 IMAGES = "images.yaml"
 """File in ENVIRONMENTS with the image of each environment, by name. It is the site's own: `make images` writes it."""
 
@@ -87,7 +85,7 @@ def environment_of_command(command: Mapping, device: str, methods: Collection[st
     named = command["environment"]
     if not named or Path(named).is_dir():
         return None
-    if not named.endswith(CONDA_FILE):
+    if not named.endswith(".yaml"):
         return str(conda_file(environment_of(Trainer(named, device))))
     if "conda" not in methods:
         raise DeploymentError(

@@ -29,8 +29,7 @@ EVALUATION_FILE = f"{EVALUATIONS}/{EVALUATION}"
 Trainers = Mapping[tuple[str, str, str], Iterable[Trainer]]
 """The trainers of each (experiment, recipe, dataset)."""
 
-FIGURES = f"{RESULTS}/figures"
-FIGURE_FOLDER = f"{FIGURES}/" + "{experiment}/{recipe}/{dataset}"
+FIGURE_FOLDER = f"{RESULTS}/figures/" + "{experiment}/{recipe}/{dataset}"
 
 TABLES = f"{RESULTS}/tables"
 MANIFEST = "manifest.json"

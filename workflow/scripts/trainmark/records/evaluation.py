@@ -28,14 +28,7 @@ _OF_REMOVED = JsonFiles(
 )
 
 
-def write_evaluation(evaluation: dict, path: Path) -> None:
-    """Write a cross-evaluation atomically. Raises RecordError if it does not fit the schema."""
-    _FILES.write(evaluation, path)
-
-
-def read_evaluation(path: Path) -> dict:
-    """Read a cross-evaluation. Raises RecordError if it is missing, not JSON, edited, or does not fit the schema."""
-    return _FILES.read(path)
+write_evaluation, read_evaluation = _FILES.write, _FILES.read
 
 
 def read_evaluation_of_removed(record_file: Path, record: Mapping) -> dict | None:

@@ -49,9 +49,7 @@ AGAIN = "delete it, and snakemake trains the run again"
 _FILES = JsonFiles("record", SCHEMA_FILE, RecordError, AGAIN)
 
 
-def write_record(record: dict, path: Path) -> None:
-    """Write a record atomically. Raises RecordError if it does not fit the schema."""
-    _FILES.write(record, path)
+write_record = _FILES.write
 
 
 def read_record(path: Path) -> dict:

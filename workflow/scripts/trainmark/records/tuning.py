@@ -16,14 +16,7 @@ THREADS = "threads"
 _FILES = JsonFiles("timed tuning", SCHEMA_FILE, RecordError, "delete it, and snakemake times the loop again")
 
 
-def write_tuning(tuning: dict, path: Path) -> None:
-    """Write a timed tuning atomically. Raises RecordError if it does not fit the schema."""
-    _FILES.write(tuning, path)
-
-
-def read_tuning(path: Path) -> dict:
-    """Read a timed tuning. Raises RecordError if it is missing, not JSON, edited, or does not fit the schema."""
-    return _FILES.read(path)
+write_tuning, read_tuning = _FILES.write, _FILES.read
 
 
 def taken_over(paths: Iterable[Path], same: Mapping[str, Any]) -> dict | None:

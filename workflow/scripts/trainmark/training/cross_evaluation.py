@@ -9,7 +9,7 @@ from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.loading.splits import open_splits
 from trainmark.plan.code_digests import digest
-from trainmark.plan.dependencies import evaluating_code
+from trainmark.plan.dependencies import training_code
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.recipes.resolved import ResolvedTraining
@@ -45,7 +45,7 @@ def cross_evaluation(
     evaluator = {
         "trainer": str(trainer),
         "versions": adapter.versions(),
-        "code_sha256": digest(*evaluating_code(recipe, trainer)),
+        "code_sha256": digest(*training_code(recipe, trainer, "evaluate")),
         "current_code": True,
     }
     built = False
@@ -87,7 +87,7 @@ def _is_current_code(entry: Mapping, recipe: Recipe) -> bool:
     """Whether this clone's code for the entry's framework is the code that evaluated; False without such an adapter."""
     trainer = Trainer.parse(entry["trainer"])
     known = trainer.framework in known_frameworks()
-    return known and entry["code_sha256"] == digest(*evaluating_code(recipe, trainer))
+    return known and entry["code_sha256"] == digest(*training_code(recipe, trainer, "evaluate"))
 
 
 def remove_evaluated_weights(evaluation: Mapping, record_files: Iterable[Path]) -> None:
