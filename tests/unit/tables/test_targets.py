@@ -5,9 +5,8 @@ import pytest
 from records_for_tests import certificates_of, changed, disturbed, record, streamed
 
 from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.statistics import trimmed_mean_and_deviation
 from trainmark.tables.tables import rows_of
-from trainmark.tables.targets import targets_table
+from trainmark.tables.targets import targets_table, trimmed_mean_and_deviation
 
 TARGET = {"settings.target_accuracy": 0.8}
 

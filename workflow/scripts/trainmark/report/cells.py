@@ -75,12 +75,13 @@ def break_even_cells(row: Mapping, numbers: Mapping[str, int]) -> list[Cell]:
     runs = _numbers(row["run_ids"], numbers)
     absent = {"epochs": "none", "low": "unknown", "high": "unknown"}
     return [
-        Cell(_epochs(row[name], word), runs, row["metric"], f"break_even_{name}", row[name])
+        Cell(end_text(row[name], word), runs, row["metric"], f"break_even_{name}", row[name])
         for name, word in absent.items()
     ]
 
 
-def _epochs(value: float | None, absent: str) -> str:
+def end_text(value: float | None, absent: str) -> str:
+    """A number of epochs or seconds, which may be the end of an interval: missing or infinite."""
     if value is None:
         return absent
     return "no end" if isinf(value) else three_digits(value)

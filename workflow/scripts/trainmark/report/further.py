@@ -1,11 +1,10 @@
 """The report's small tables: break-even, time to accuracy, and the share of the peak that a training reaches."""
 
 from collections.abc import Mapping
-from math import isinf
 
 import pandas as pd
 
-from trainmark.report.cells import Cell, break_even_cells, summary_cells
+from trainmark.report.cells import Cell, break_even_cells, end_text, summary_cells
 from trainmark.tables.formatting import format_figure
 from trainmark.tables.peaks import MACHINE, PEAK_METRICS, machine_peaks, with_machine
 from trainmark.tables.results import Results
@@ -63,7 +62,7 @@ def _targets(results: Results, group: tuple[str, str, str]) -> dict:
         cells = [
             Cell(str(row["reached"]), numbers, "target_seconds", "target_reached", row["reached"]),
             *(
-                Cell(_seconds(row[name]), numbers, "target_seconds", f"target_{name}", row[name])
+                Cell(end_text(row[name], "not reached"), numbers, "target_seconds", f"target_{name}", row[name])
                 for name in ("seconds", "low", "high")
             ),
         ]
@@ -122,9 +121,3 @@ def _peak_shares(longest: pd.DataFrame, columns: list[str]) -> dict:
         "headings": [*columns, *(PEAK_METRICS[name] for name in metrics), "epochs"],
         "rows": rows,
     }
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "not reached"
-    return "no end" if isinf(value) else format_figure("target_seconds", value)

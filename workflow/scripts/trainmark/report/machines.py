@@ -1,7 +1,5 @@
 """The report's table of the machines, software and code that trained the runs."""
 
-from collections.abc import Iterable
-
 import pandas as pd
 
 from trainmark.tables.tables import rows_of
@@ -22,7 +20,12 @@ def machines(runs: pd.DataFrame) -> list[dict]:
     jobs: the scheduler's jobs that trained them.
     """
     return [
-        row | {"runs": " ".join(map(str, sorted(group["number"]))), "cpus": _each(group["cpus"]), "jobs": _jobs(group)}
+        row
+        | {
+            "runs": " ".join(map(str, sorted(group["number"]))),
+            "cpus": " or ".join(sorted(set(group["cpus"]))),
+            "jobs": _jobs(group),
+        }
         for _, group in runs.groupby(list(SAME), sort=False, dropna=False)
         for row in rows_of(group[list(SAME)].head(1))
     ]
@@ -32,7 +35,3 @@ def _jobs(runs: pd.DataFrame) -> str:
     """Scheduler and jobs: "slurm 101, 102"; "" for runs without a scheduler."""
     jobs = runs.dropna(subset=["scheduler"]).groupby("scheduler", sort=False)["job_id"]
     return "; ".join(f"{scheduler} {', '.join(dict.fromkeys(job_ids))}" for scheduler, job_ids in jobs)
-
-
-def _each(texts: Iterable[str]) -> str:
-    return " or ".join(sorted(set(texts)))

@@ -9,7 +9,6 @@ import pandas as pd
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.tables.epoch_checks import ordered_epochs
 from trainmark.tables.paired_runs import PairedRuns, by_trainer, paired_runs, relative_differences
-from trainmark.tables.statistics import median_and_range
 from trainmark.tables.tables import GROUP
 
 FIRST_STEPS = 100
@@ -39,12 +38,11 @@ def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:
 def _agreement(paired: Sequence[PairedRuns], dropout: bool) -> dict:
     first_steps = [np.concatenate(of_epochs.losses, axis=-1)[..., :FIRST_STEPS] for of_epochs in paired]
     of_pairs = np.concatenate([np.abs(relative_differences(losses)).max(axis=-1) for losses in first_steps])
-    median, _, largest = median_and_range(list(of_pairs))
     return {
         "steps": max(losses.shape[-1] for losses in first_steps),
         "pairs": sum(len(of_epochs.run_ids) for of_epochs in paired),
-        "median": None if dropout else median,
-        "largest": None if dropout else largest,
+        "median": None if dropout else float(np.median(of_pairs)),
+        "largest": None if dropout else float(of_pairs.max()),
         "epochs": len(paired[-1].losses),
         "ordered_epochs": ordered_epochs(paired[-1].losses),
         "run_ids": " ".join(run_id for of_epochs in paired for pair in of_epochs.run_ids for run_id in pair),

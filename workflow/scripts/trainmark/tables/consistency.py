@@ -10,10 +10,8 @@ from trainmark.config.load import keys_that_decide
 from trainmark.errors import CertificateError, RecordError
 from trainmark.plan.products import CERTIFICATES, EVALUATIONS, TUNING, TUNINGS
 from trainmark.plan.run import Run
-from trainmark.tables.tables import select_trainer
+from trainmark.tables.tables import GROUP, group_of, select_trainer
 from trainmark.trainer import STOCK, Trainer
-
-GROUP = ("experiment", "recipe", "dataset")
 
 
 def _settings(record: Mapping) -> dict:
@@ -43,7 +41,7 @@ def check_records(records: Mapping[str, Mapping]) -> None:
     first_of_group: dict[tuple, tuple[str, Mapping]] = {}
     path_of_process: dict[tuple, str] = {}
     for path, record in records.items():
-        other, first = first_of_group.setdefault(_group(record), (path, record))
+        other, first = first_of_group.setdefault(group_of(record), (path, record))
         for name, value in SHARED.items():
             if value(record) != value(first):
                 raise RecordError(
@@ -58,11 +56,6 @@ def check_records(records: Mapping[str, Mapping]) -> None:
                 f"{path} and {other_path} say that one process trained both, but a process trains only one run: one of "
                 "them is a copy; delete both, and snakemake trains the runs again"
             )
-
-
-def _group(record: Mapping) -> tuple[str, str, str]:
-    run = record["run"]
-    return run["experiment"], run["recipe"], run["dataset"]
 
 
 def _difference(first: Any, second: Any) -> str:
@@ -86,7 +79,7 @@ def check_certificates(certificates: Mapping[tuple[str, str, str], Mapping], rec
                 f"{_again(group)}"
             )
     for record in records:
-        group = _group(record)
+        group = group_of(record)
         if group not in certificates:
             continue
         settings = certificates[group]["settings"]
@@ -121,10 +114,10 @@ def check_evaluations(evaluations: Mapping[str, Mapping], records: Iterable[Mapp
         evaluated.update(evaluation["runs"])
     for record in records:
         run_id = record["run"]["id"]
-        if record["weights"] and _group(record) in groups and run_id not in evaluated:
+        if record["weights"] and group_of(record) in groups and run_id not in evaluated:
             raise RecordError(
                 f"no other trainer evaluated the weights of the run {run_id}; delete {EVALUATIONS}/"
-                f"{'/'.join(_group(record))}, and snakemake evaluates them"
+                f"{'/'.join(group_of(record))}, and snakemake evaluates them"
             )
 
 

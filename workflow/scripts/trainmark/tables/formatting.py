@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from trainmark.records.sentences import format_loss
+
 CENSORED = {"diverged": "diverged", "out_of_memory": "out of memory"}
 """The statuses of censored runs, which are counted but enter no median, each in words."""
 
@@ -15,7 +17,7 @@ def three_digits(value: float) -> str:
 
 
 _FORMATS = (
-    (r".*_loss", lambda value: f"{value:.4f}" if abs(value) < 1e5 else f"{value:.4g}"),
+    (r".*_loss", format_loss),
     (r".*_accuracy", lambda value: f"{100 * value:.2f} %"),
     (r".*_share", lambda value: f"{100 * value:.1f} %"),
     (r".*_mib|resumes", "{:.0f}".format),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainmark.records.step_losses import step_losses
-from trainmark.tables.tables import GROUP
+from trainmark.tables.tables import group_of
 from trainmark.trainer import Trainer
 
 
@@ -26,9 +26,8 @@ def by_trainer(records: Iterable[Mapping]) -> dict[tuple, dict[str, list[Mapping
     """Return the records of each trainer, by its name, of each (experiment, recipe, dataset)."""
     trainers: dict[tuple, dict[str, list[Mapping]]] = {}
     for record in records:
-        run = record["run"]
-        group = trainers.setdefault(tuple(run[key] for key in GROUP), {})
-        group.setdefault(Trainer.of(run).name, []).append(record)
+        group = trainers.setdefault(group_of(record), {})
+        group.setdefault(Trainer.of(record["run"]).name, []).append(record)
     return trainers
 
 

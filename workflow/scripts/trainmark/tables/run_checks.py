@@ -14,7 +14,7 @@ from trainmark.records.step_losses import step_losses
 from trainmark.tables.epoch_checks import first_difference
 from trainmark.tables.formatting import named_runs
 from trainmark.tables.paired_runs import by_trainer, paired_runs
-from trainmark.tables.tables import GROUP
+from trainmark.tables.tables import group_of
 from trainmark.trainer import TRAINER, Trainer
 
 FIRST_LOSS_ALLOWED = 5e-7
@@ -117,9 +117,9 @@ def _wrong_evaluations(records: Mapping[str, Mapping], evaluations: Iterable[Map
             record = records.get(run_id)
             if record is None or record["weights"] is None or agrees(record, evaluated):
                 continue
-            run, result, evaluator = record["run"], record["result"], Trainer.parse(evaluated["trainer"])
+            result, evaluator = record["result"], Trainer.parse(evaluated["trainer"])
             wrong.setdefault(
-                (tuple(run[key] for key in GROUP), Trainer.of(run).name),
+                (group_of(record), Trainer.of(record["run"]).name),
                 f"{evaluator.name} evaluates the weights of the run {run_id} to a test loss of "
                 f"{float(evaluated['loss']):.6g} and an accuracy of {evaluated['accuracy']:.2%}, but its record says "
                 f"{result['test_loss']:.6g} and {result['test_accuracy']:.2%}",

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,6 @@ from trainmark.tables.curves import TARGET_COLUMNS, reached_target
 from trainmark.tables.formatting import format_versions, number_ranges
 from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.peaks import PEAK_METRICS, peak_of, with_machine_shares
-from trainmark.tables.statistics import median_and_range
 from trainmark.tables.waiting import SHARES, waiting_of
 from trainmark.trainer import TRAINER, Trainer
 
@@ -60,6 +60,9 @@ PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES}
 """The heading of each phase of a run, and of its wall time; all in seconds."""
 
 
+STATISTICS: dict[str, Callable[[list[float]], float]] = {"median": median, "min": min, "max": max}
+"""The statistics of a metric in the summary. Repeats are too few for a finer measure of spread."""
+
 CACHE_COUNTS = {"cached_programs": "hits", "compiled_programs": "misses"}
 """The columns of the counts of the compilation cache, and their keys in a record."""
 
@@ -71,6 +74,12 @@ def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
     """
     paths = {run_id: runs_folder / run_id / "record.json" for run_id in run_ids}
     return {str(path): _record_of(run_id, path) for run_id, path in paths.items()}
+
+
+def group_of(record: Mapping) -> tuple[str, str, str]:
+    """Experiment, recipe and dataset of a record."""
+    run = record["run"]
+    return run["experiment"], run["recipe"], run["dataset"]
 
 
 def _record_of(run_id: str, path: Path) -> dict:
@@ -259,8 +268,8 @@ def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -
         row["code_versions"] = versions[values[: len(GROUP)]]
         for metric in metrics:
             present = finished[metric].dropna()
-            values_of_metric = median_and_range(present.tolist()) if len(present) else (None, None, None)
-            row |= dict(zip((f"{metric}_{name}" for name in ("median", "min", "max")), values_of_metric, strict=True))
+            for name, of_values in STATISTICS.items():
+                row[f"{metric}_{name}"] = float(of_values(present.tolist())) if len(present) else None
         row["run_numbers"] = " ".join(str(number) for number in sorted(group["number"]))
         rows.append(row)
     return pd.DataFrame(rows).astype({f"{metric}_median": "float64" for metric in metrics})

@@ -6,12 +6,12 @@ of the American Statistical Association 53, 457-481).
 """
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from trainmark.tables.paired import LEVEL
-from trainmark.tables.statistics import trimmed_mean_and_deviation
 from trainmark.tables.tables import GROUP, groups, longest_runs
 from trainmark.trainer import TRAINER
 
@@ -39,6 +39,18 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
         rows.append([*values, *counts, *_median_seconds(longest), mean, deviation])
     numbers = COLUMNS[-5:]
     return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(numbers, "float64"))
+
+
+def trimmed_mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """(mean, standard deviation) without the smallest and the largest of at least 3 values; else (None, None).
+
+    This is how MLPerf summarises the epochs to convergence of its reference runs: the deviation is that of the
+    remaining values themselves, not an estimate for a larger population.
+    """
+    if len(values) < 3:
+        return None, None
+    kept = np.sort(np.asarray(values, float))[1:-1]
+    return float(kept.mean()), float(kept.std())
 
 
 def _median_seconds(runs: pd.DataFrame) -> tuple[float, float, float]:

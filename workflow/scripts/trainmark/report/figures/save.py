@@ -1,12 +1,13 @@
 """Draws figures into files. The same tables give the same files, byte for byte, with the same version of matplotlib."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import matplotlib
+import matplotlib.style
 from matplotlib.figure import Figure
 
 from trainmark.files.whole import written_whole
@@ -56,12 +57,7 @@ def draw_figure(name: str, data: Data) -> Drawn:
     return figure, True
 
 
-@contextmanager
-def _style() -> Iterator[None]:
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's matplotlibrc would change the figures
-        matplotlib.rcParams.update(STYLE)
-        yield
+_style = partial(matplotlib.style.context, STYLE, after_reset=True)  # a user's matplotlibrc would change the figures
 
 
 def laid_out(name: str, data: Data) -> Drawn:

@@ -17,7 +17,6 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import TextToPath
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-from matplotlib.typing import RcKeyType
 from numpy.typing import ArrayLike
 
 from trainmark.trainer import STOCK, TRAINER, Trainer
@@ -31,7 +30,7 @@ SMALL = 7
 FONT = "DejaVu Sans"
 """matplotlib's own font: it is part of the package, so it is the same on every machine."""
 
-STYLE: dict[RcKeyType, object] = {
+STYLE: dict[str, Any] = {
     "savefig.dpi": 200,
     "figure.constrained_layout.use": True,
     "font.family": FONT,
