@@ -79,7 +79,8 @@ def import_config(file: Path, name: str | None = None) -> Imported:
         if present := [key for key in settings if key in keys]:
             why = reason.format(rule=settings.get("optimizer", "momentum_sgd"))
             reports.append(f"{where[present[0]]}: {', '.join(present)}: not imported, since {why}")
-    document = _document(settings, file, name or _name_of(settings))
+    after_job = re.sub(r"[^a-z0-9]+", "-", settings.get("jobname", "").lower()).strip("-")[:40].strip("-")
+    document = _document(settings, file, name or after_job or "imagenet")
     load_config([], document, "the imported experiment", fetches=False)
     return Imported(document, reports, _site(settings), settings.get("out"))
 
@@ -230,10 +231,6 @@ def _classes(classes: int) -> tuple[str, dict]:
     drawn = {"format": "class_subset", "of": "ilsvrc2012", "classes": classes, "seed": 1}
     entry = {"title": f"{classes} classes of ImageNet", **drawn}
     return name, {} if classes in SHIPPED_CLASSES else {name: entry}
-
-
-def _name_of(settings: Mapping[str, Any]) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", settings.get("jobname", "").lower()).strip("-")[:40].strip("-") or "imagenet"
 
 
 def _site(settings: Mapping[str, Any]) -> dict:

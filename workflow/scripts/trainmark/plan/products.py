@@ -112,7 +112,7 @@ def mean_array(name: str, catalogue: Mapping) -> list[str]:
 
 def packed_files(name: str, catalogue: Mapping) -> list[str]:
     """Return the packed images of a dataset, training images first; an empty list without `packed` in its entry."""
-    return _packed(name) if catalogue[name].get("packed", False) else []
+    return _packed(name) if catalogue[name].get("packed") else []
 
 
 def packed_to_train(name: str, catalogue: Mapping, loader: Mapping) -> list[str]:

@@ -73,14 +73,10 @@ def _unit(metric: str, currency: str) -> str:
     return UNITS.get(metric, "s" if metric.endswith("_seconds") else "1")
 
 
-def _trainer(name: str) -> dict[str, str]:
-    return Trainer.named(name)._asdict()
-
-
 def _ratios(comparisons: pd.DataFrame) -> list[dict]:
     return [
         {key: row[key] for key in (*GROUP, "epochs", "metric", "low", "high", "verdict")}
-        | _trainer(row["second"])
+        | Trainer.named(row["second"])._asdict()
         | {
             "compared_with": row["first"],
             "statistic": "ratio",
@@ -104,7 +100,7 @@ def _speed_ups(speed_ups: pd.DataFrame) -> list[dict]:
 def _break_evens(break_even: pd.DataFrame) -> list[dict]:
     return [
         {key: row[key] for key in (*GROUP, "metric", "low", "high")}
-        | _trainer(row["faster_after"])
+        | Trainer.named(row["faster_after"])._asdict()
         | {"compared_with": next(row[side] for side in ("first", "second") if row[side] != row["faster_after"])}
         | {"unit": "epochs", "statistic": "break_even", "value": row["epochs"], "runs": row["pairs"]}
         for row in rows_of(break_even)
