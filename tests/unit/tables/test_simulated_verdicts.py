@@ -1,4 +1,4 @@
-"""Medians, ranges and differences of two sequences; and the verdicts of simulated experiments."""
+"""The verdicts of simulated experiments."""
 
 import numpy as np
 import pandas as pd
