@@ -40,7 +40,7 @@ class Passing(logging.Handler):
 
 
 OF_CALL = [
-    "plans_jobs", "name_of_module", "files_of_call", "only_touches", "has_no_hooks", "hides_jobs", "is_dry_run",
+    "plans_jobs", "name_of_module", "files_of_call", "only_touches", "hides_jobs", "is_dry_run",
     "has_colour", "runs_here", "cluster_profile", "deployment_methods",
 ]
 for name in OF_CALL:
@@ -56,6 +56,7 @@ note("replace_terminal_handler", lambda inner: Passing(), then=lambda handler: t
 
 def once_more(wildcards):
     note("makes_selected", workflow)
+    note("has_no_hooks", workflow)
     note("compares_parameters", workflow)
     note("set_group_size", workflow, "g", 3, then=lambda _: workflow.group_settings.group_components["g"])
     note("make_again", workflow, ["again"])

@@ -99,10 +99,6 @@ class Session:
             from trainmark.cluster.preview import Preview
 
             internals.replace_all_handlers(Preview(os.environ[PREVIEW_VARIABLE], self._workflow))
-        if internals.has_no_hooks(self._workflow):
-            sys.exit(
-                "--no-hooks leaves out trainmark's start, which writes the plan and locks the results; call without it"
-            )
         if self._module:
             internals.call_at_start(self._workflow, self.start)
 
@@ -134,6 +130,10 @@ class Session:
 
     @cache  # noqa: B019
     def _compares_code(self) -> bool:
+        if internals.has_no_hooks(self._workflow):  # known since the jobs are looked for
+            sys.exit(
+                "--no-hooks leaves out trainmark's start, which writes the plan and locks the results; call without it"
+            )
         return internals.compares_parameters(self._workflow)
 
     def packed_images(self, wildcards: Wildcards) -> list:

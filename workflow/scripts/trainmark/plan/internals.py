@@ -82,7 +82,7 @@ def compares_parameters(workflow: Any) -> bool:
 
 
 def has_no_hooks(workflow: Any) -> bool:
-    """Return whether the call is --no-hooks. There are no settings of the execution yet when only rules are listed."""
+    """Return whether the call is --no-hooks. A call that only lists rules or jobs has no settings of the execution."""
     return bool(workflow.execution_settings and workflow.execution_settings.no_hooks)
 
 
