@@ -141,10 +141,41 @@ def test_a_part_of_snakemake(of_call, name):
     assert of_call[name] == EXPECTED[name]
 
 
+ALONE = {"files_of_call", "print_one_job_of_each_rule"}
+"""Functions with a test of their own."""
+
+
 def test_every_function_is_tested_here():
     own = (value for value in vars(internals).values() if getattr(value, "__module__", "") == internals.__name__)
     functions = {value.__name__ for value in own if isinstance(value, FunctionType)}
-    assert {name for name in functions if not name.startswith("_")} == {*EXPECTED, "files_of_call"}
+    assert {name for name in functions if not name.startswith("_")} == {*EXPECTED, *ALONE}
+
+
+DRY_RUN = """
+from trainmark.plan import internals
+
+internals.print_one_job_of_each_rule()
+
+
+rule all:
+    input:
+        "a",
+        "b",
+
+
+rule one:
+    output:
+        "{name}",
+    shell:
+        "touch {output}"
+"""
+
+
+def test_a_dry_run_prints_one_job_of_each_rule(tmp_path):
+    (tmp_path / "Snakefile").write_text(DRY_RUN)
+    command = [sys.executable, "-m", "snakemake", "--dry-run"]
+    done = subprocess.run(command, cwd=tmp_path, env=importing(), capture_output=True, text=True, check=True)
+    assert re.findall(r"^rule (\w+):", done.stdout + done.stderr, re.MULTILINE) == ["one", "all"]
 
 
 def test_the_end_of_a_call_in_which_a_job_failed(tmp_path):

@@ -95,6 +95,8 @@ class Session:
         campaign.attempts, campaign.repeated = count_attempts(Path(PLAN_FILE), campaign.runs, again, self._terminal)
         if not self._module:
             self._display = show_workflow(campaign.order, self._workflow)
+        if self._display and internals.is_dry_run(self._workflow) and internals.hides_jobs(self._workflow):
+            internals.print_one_job_of_each_rule()
         if PREVIEW_VARIABLE in os.environ:
             from trainmark.cluster.preview import Preview
 

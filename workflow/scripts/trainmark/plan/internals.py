@@ -240,3 +240,24 @@ def replace_all_handlers(handler: logging.Handler) -> None:
     from snakemake.logging import logger
 
     logger.handlers[:] = [handler]
+
+
+def print_one_job_of_each_rule() -> None:
+    """Let a dry run prepare the message about one job of each rule only, unless a logger shows all of them.
+
+    Snakemake prepares the message of every job, which takes a quarter of the time of a large dry run, before `quiet`
+    hides it. One job of each rule is enough to find mistakes in values that only the message needs, such as resources.
+    """
+    from snakemake.executors.dryrun import Executor
+    from snakemake.logging import logger
+
+    if len(logger.handlers) > 1:
+        return
+    print_job, printed = Executor.printjob, set()
+
+    def print_first(executor: Any, job: Any) -> None:
+        if job.name not in printed:
+            printed.add(job.name)
+            print_job(executor, job)
+
+    Executor.printjob = print_first
