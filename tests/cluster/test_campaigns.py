@@ -119,7 +119,7 @@ def test_jobs_that_are_cancelled_or_requeued(struck, cluster, undisturbed):
 
 LIMITS = {
     "slurm": ({"runtime": 1}, {"mem_mb": 60}, "OUT_OF_MEMORY: it used more than its 60 MB of memory"),
-    "gridengine": ({"others": {"l": "h_rt=0:0:30"}}, {"others": {"l": "h_vmem=300M"}}, "failed: training chainer"),
+    "gridengine": ({"others": {"l": "h_rt=0:0:30"}}, {"others": {"l": "h_vmem=250M"}}, "failed: training chainer"),
 }
 """Options of the site file by which a run ends for its time and for its memory, and what is said of its memory.
 
