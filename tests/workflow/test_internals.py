@@ -40,13 +40,14 @@ class Passing(logging.Handler):
 
 
 OF_CALL = [
-    "plans_jobs", "name_of_module", "files_of_call", "only_touches", "hides_jobs", "is_dry_run",
+    "plans_jobs", "name_of_module", "files_of_call", "is_touch", "hides_jobs", "is_dry_run",
     "has_colour", "runs_here", "cluster_profile", "deployment_methods",
 ]
 for name in OF_CALL:
     note(name, workflow, then=lambda value: sorted(value) if isinstance(value, set) else value)
 note("changes_paths", workflow, "results/plan.json")
 note("given_config", workflow, config, "default.yaml")
+note("keep_temporary_files", workflow, then=lambda _: workflow.storage_settings.notemp)
 note("deployment_prefix", workflow, "conda")
 note("add_container_option", workflow, "--nv", then=lambda _: workflow.deployment_settings.apptainer_args)
 note("ancient", "a", then=lambda file: is_flagged(file, "ancient"))
@@ -107,7 +108,8 @@ onerror:
 """
 
 EXPECTED = {
-    "plans_jobs": True, "name_of_module": None, "only_touches": False, "makes_selected": False,
+    "plans_jobs": True, "name_of_module": None, "is_touch": False, "keep_temporary_files": True,
+    "makes_selected": False,
     "compares_parameters": True, "has_no_hooks": False, "hides_jobs": True, "is_dry_run": False, "has_colour": False,
     "runs_here": True, "cluster_profile": None, "deployment_methods": [], "changes_paths": False,
     "given_config": [["default.yaml"], {}, None], "deployment_prefix": "", "add_container_option": " --nv",

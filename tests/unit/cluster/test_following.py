@@ -1,5 +1,6 @@
 """Jobs are submitted once, followed, and their ends explained, with stand-ins for the scheduler's commands."""
 
+import errno
 import getpass
 import json
 import os
@@ -147,6 +148,15 @@ def test_why_a_job_was_not_submitted_is_in_the_log_of_its_rule(commands, monkeyp
     assert submitted() is None
     assert f"ClusterError: {sentence}" in LOG.read_text()
     assert command == "squeue" or len(calls("sbatch")) == 2
+
+
+def test_a_job_that_can_not_be_written_fails_alone(commands, monkeypatch):
+    def write_text(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(submission, "write_text", write_text)
+    assert submitted() is None
+    assert "ClusterError: [Errno 28] No space left on device" in LOG.read_text()
 
 
 def test_all_jobs_of_this_folder_that_wait_or_run_are_cancelled(commands, job, capfd):

@@ -9,7 +9,7 @@ from functools import cache, cached_property, wraps
 from pathlib import Path
 from typing import Any
 
-from trainmark.cluster.site import PREVIEW_VARIABLE, check_sections, read_site, scheduler_of
+from trainmark.cluster.site import PREVIEW_VARIABLE, Site, check_sections, read_site, scheduler_of
 from trainmark.config.load import default_config, load_config
 from trainmark.console import Terminal
 from trainmark.errors import ConfigError, TrainmarkError
@@ -220,16 +220,16 @@ class Session:
 
     def group_of_run(self, wildcards: Wildcards) -> str | None:
         """Return the group of a run: on a cluster, one job may do several trainings (runs_per_job in the site file)."""
-        size = self._runs_per_job() if self._plans else 1
+        size = self._site.runs_per_job if self._plans and self._site else 1
         if group := self.campaign.group(wildcards, size):
             internals.set_group_size(self._workflow, group, size)
         return group
 
-    @cache  # noqa: B019
+    @cached_property
     @refusing
-    def _runs_per_job(self) -> int:
+    def _site(self) -> Site | None:
         profile = internals.cluster_profile(self._workflow)
-        return read_site(scheduler_of(profile)).runs_per_job if profile else 1
+        return read_site(scheduler_of(profile)) if profile else None
 
     # --- before and after the jobs ----------------------------------------------------------------------------------
 
@@ -239,8 +239,10 @@ class Session:
 
         Modules are imported here because their packages may be missing in a dry run, which needs only Snakemake.
         """
-        # It was called already if a workflow that uses this module calls its onstart, too. --touch makes nothing.
-        if self._lock or internals.only_touches(self._workflow):
+        if self._lock:  # called already: the workflow that uses this module also calls its onstart
+            return
+        if internals.is_touch(self._workflow):  # no job makes anything, so temporary files must not be removed either
+            internals.keep_temporary_files(self._workflow)
             return
         from trainmark.plan.file_times import check_file_times
         from trainmark.plan.hooks import print_stale, start_workflow
@@ -257,8 +259,8 @@ class Session:
             local=internals.runs_here(self._workflow),
             deployed=bool(self._methods),
         )
-        if profile := internals.cluster_profile(self._workflow):
-            check_sections(read_site(scheduler_of(profile)), internals.submitted_rules(self._workflow))
+        if self._site:
+            check_sections(self._site, internals.submitted_rules(self._workflow))
         print_stale(self._stale, self._terminal)
         if self._display:
             self._display.start(job.wildcards_dict for job in jobs if job.rule.name in products.TRAINING_RULES)

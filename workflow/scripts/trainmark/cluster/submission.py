@@ -37,7 +37,7 @@ def submit(script: Path, listing: Listing, site: Site) -> str | None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
         return _submit(job, job_script, listing, site)
-    except ClusterError as error:
+    except (ClusterError, OSError) as error:  # a full disk ends this job alone, not the workflow
         explain(map(Path, job.logs), str(error))
         return None
 

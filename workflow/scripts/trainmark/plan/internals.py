@@ -62,11 +62,14 @@ def files_of_call(workflow: Any) -> list[str]:
     return ["--snakefile", workflow.main_snakefile, *(["--configfile", *configfiles] if configfiles else [])]
 
 
-def only_touches(workflow: Any) -> bool:
-    """Return whether the call is --touch, and keep it from removing temporary files, since it makes nothing."""
-    if workflow.touch:
-        workflow.storage_settings.notemp = True
+def is_touch(workflow: Any) -> bool:
+    """Return whether the call is --touch."""
     return bool(workflow.touch)
+
+
+def keep_temporary_files(workflow: Any) -> None:
+    """Let the call remove no temporary files (--notemp)."""
+    workflow.storage_settings.notemp = True
 
 
 def makes_selected(workflow: Any) -> bool:
