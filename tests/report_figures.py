@@ -185,7 +185,9 @@ def _break_even(column, metric, pairs):
     runs = [{"id": one["run"]["id"]} | {key: _value(one, key) for key in (*values, *phases)} for one in sides]
     row = dict.fromkeys(("experiment", "recipe", "dataset", "first", "second"), "x") | {"epochs": 1, "ratio": 1.0}
     row |= {"metric": "training_seconds", "parity": "rounding", "run_ids": " ".join(one["id"] for one in runs)}
-    table = break_even_table(pd.DataFrame(runs).drop_duplicates(), pd.DataFrame([row]))
+    # A number that no run has, as the steady epoch of one epoch, is missing here as in the table of runs.
+    numbers = pd.DataFrame(runs).drop_duplicates().astype(dict.fromkeys((*values, *phases), "float64"))
+    table = break_even_table(numbers, pd.DataFrame([row]))
     return _of_table(table[table["metric"] == metric], column)
 
 
