@@ -57,6 +57,7 @@ note("replace_terminal_handler", lambda inner: Passing(), then=lambda handler: t
 
 def once_more(wildcards):
     note("makes_selected", workflow)
+    note("forces_jobs", workflow)
     note("has_no_hooks", workflow)
     note("compares_parameters", workflow)
     note("set_group_size", workflow, "g", 3, then=lambda _: workflow.group_settings.group_components["g"])
@@ -72,6 +73,8 @@ rule all:
 rule again:
     input:
         once_more,
+        "dated",
+        ancient("undated"),
     output:
         "again",
     params:
@@ -83,6 +86,8 @@ rule again:
 onstart:
     jobs = internals.jobs_to_run(workflow)
     note("jobs_to_run", workflow, then=lambda jobs: sorted(job.rule.name for job in jobs))
+    again = next(job for job in jobs if job.rule.name == "again")
+    note("dated_inputs", again)
     note("submitted_rules", workflow)
     note("environment_of_job", workflow, "again", {})
     note("output_of_help", workflow, "again", {}, then=lambda text: "no_script.py" in text)
@@ -109,7 +114,7 @@ onerror:
 
 EXPECTED = {
     "plans_jobs": True, "name_of_module": None, "is_touch": False, "keep_temporary_files": True,
-    "makes_selected": False,
+    "makes_selected": False, "forces_jobs": False, "dated_inputs": ["dated"],
     "compares_parameters": True, "has_no_hooks": False, "hides_jobs": True, "is_dry_run": False, "has_colour": False,
     "runs_here": True, "cluster_profile": None, "deployment_methods": [], "changes_paths": False,
     "given_config": [["default.yaml"], {}, None], "deployment_prefix": "", "add_container_option": " --nv",
@@ -122,7 +127,8 @@ EXPECTED = {
 
 def found(folder, *options):
     (folder / "Snakefile").write_text(SNAKEFILE)
-    (folder / "again").write_text("old\n")
+    for name in ("again", "dated", "undated"):
+        (folder / name).write_text("old\n")
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "rules", "--nocolor", *options]
     done = subprocess.run(command, cwd=folder, env=importing(), capture_output=True, text=True, check=False)
     assert (folder / "found.json").exists(), done.stderr

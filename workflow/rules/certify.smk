@@ -5,7 +5,7 @@ rule trace_training:
     """Train the certified steps with one trainer, and write its trace for the parity check."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        mean=CAMPAIGN.of_dataset(products.mean_array),
+        mean=CAMPAIGN.mean_image,
         packed=SESSION.packed_images,
         weights=CAMPAIGN.initial_weights,
     output:

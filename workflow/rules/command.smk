@@ -28,7 +28,7 @@ rule fetch_command:
 rule run_command:
     """Run a command once, read its epochs, and write its record."""
     input:
-        sources=f"{products.COMMAND_FOLDER}/sources.json",
+        sources=ancient(f"{products.COMMAND_FOLDER}/sources.json"),  # the command, which records hold, has their digests
         stale=SESSION.remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
     output:
         record=RECORD_FILE,

@@ -1,4 +1,5 @@
 # Tables, figures and the report.
+from trainmark.plan.staleness import sha256_of_input
 
 
 rule collect_records:
@@ -55,7 +56,6 @@ rule plot_figures:
         speed_ups="results/tables/speed_ups.csv",
         tuning="results/tables/tuning.csv",
         certificate=CAMPAIGN.certificate,
-        references=os.path.normpath(f"{SCRIPTS}/../../config/references.yaml"),
     output:
         pdf=[f"{FIGURE_FOLDER}/{name}.pdf" for name in known_figures()],
         svg=[
@@ -76,6 +76,7 @@ rule plot_figures:
     params:
         out=lambda wildcards, output: os.path.dirname(output.pdf[0]),
         code=digest("plot"),
+        references=sha256_of_input(f"{SCRIPTS}/../../config/references.yaml"),
         script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_figures/{experiment}/{recipe}/{dataset}.log",

@@ -31,7 +31,7 @@ rule time_tuning:
     """Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads."""
     input:
         dataset="results/datasets/{dataset}/prepared",
-        mean=CAMPAIGN.of_dataset(products.mean_array),
+        mean=CAMPAIGN.mean_image,
         packed=SESSION.packed_images,
         weights=CAMPAIGN.initial_weights,
         gpu=lambda wildcards: ancient(products.gpu_check(trainer_of(wildcards))),
@@ -101,7 +101,7 @@ rule evaluate_weights:
     input:
         records=CAMPAIGN.evaluated,
         dataset="results/datasets/{dataset}/prepared",
-        mean=CAMPAIGN.of_dataset(products.mean_array),
+        mean=CAMPAIGN.mean_image,
         packed=SESSION.packed_images,
     output:
         evaluation=EVALUATION_FILE,

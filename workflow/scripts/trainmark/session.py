@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache, cached_property, wraps
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,12 @@ from trainmark.plan.environments import (
     put_python_on_path,
     required_image,
 )
+from trainmark.plan.file_times import check_file_times, keep_digests, raise_times, restore_order
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_folders
 from trainmark.plan.products import PLAN_FILE, RECORD_FILE
 from trainmark.plan.reruns import count_attempts
+from trainmark.plan.staleness import sources_of_prepared
 
 
 def refusing(function: Callable) -> Callable:
@@ -78,6 +81,7 @@ class Session:
         self._gpu_found = self._plans and bool(find_gpus())
         self._display: WorkflowDisplay | None = None
         self._lock: ExitStack | None = None
+        self._jobs: list = []
         self._stale: dict[str, list[str]] = {}  # what differs from the config, by the path of the result
         self._methods = internals.deployment_methods(workflow)
         if self._plans:
@@ -90,6 +94,7 @@ class Session:
 
     def _plan(self) -> None:
         refuse_other_folders(Path(PLAN_FILE))
+        restore_order()
         again = self._config["rerun_disturbed"] and not self._partial
         campaign = self.campaign
         campaign.attempts, campaign.repeated = count_attempts(Path(PLAN_FILE), campaign.runs, again, self._terminal)
@@ -156,8 +161,7 @@ class Session:
         checks = products.gpu_check(trainer_of(wildcards))
         if not checks:
             return []
-        record = RECORD_FILE.format_map(wildcards)
-        if not os.path.exists(record) or record in self._stale or self.campaign.is_repeated(wildcards):
+        if not self._is_kept(wildcards):
             if self._plans:
                 internals.make_again(self._workflow, checks)
             return checks
@@ -171,15 +175,39 @@ class Session:
 
         They come from one function, because each one that Snakemake calls takes time in a matrix of thousands of runs.
         """
-        return {
-            "dataset": products.prepared_folder(wildcards.dataset),
-            "mean": products.mean_array(wildcards.dataset, self.campaign.catalogue),
-            "packed": self.packed_images(wildcards),
+        stale = self._stale_record(wildcards)
+        compared = {
+            "dataset": [products.prepared_folder(wildcards.dataset)],
+            "mean": self.campaign.mean_image(wildcards),
             "weights": self.campaign.initial_weights(wildcards),
+        }
+        if self._is_kept(wildcards):
+            compared = self._whatever_time(wildcards, compared)
+        return compared | {
+            "packed": self.packed_images(wildcards),
             "tuning": self.campaign.tuning(wildcards),
-            "stale": self._stale_record(wildcards),
+            "stale": stale,
             "gpu": self.after_gpu_check(wildcards),
         }
+
+    def _is_kept(self, wildcards: Wildcards) -> bool:
+        """Return whether a run has a record of what the config asks for."""
+        record = RECORD_FILE.format_map(wildcards)
+        return os.path.exists(record) and record not in self._stale and not self.campaign.is_repeated(wildcards)
+
+    def _whatever_time(self, wildcards: Wildcards, inputs: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Return the inputs of a record that names their digests, so that their times do not make it stale.
+
+        Nor does a dataset that is not there, which is left out: Snakemake would train again on any that is made.
+        """
+        name, record = wildcards.dataset, RECORD_FILE.format_map(wildcards)
+        if not os.path.exists(*inputs["dataset"]) and not internals.forces_jobs(self._workflow):
+            return inputs | {"dataset": [], "mean": []}
+        if self._plans:
+            raise_times(inputs["dataset"], sources_of_prepared(name))
+            raise_times(products.mean_files(name, self.campaign.catalogue), inputs["dataset"])
+            raise_times([record], chain(*inputs.values()))
+        return inputs
 
     # --- resources and software -------------------------------------------------------------------------------------
 
@@ -244,12 +272,11 @@ class Session:
         if internals.is_touch(self._workflow):  # no job makes anything, so temporary files must not be removed either
             internals.keep_temporary_files(self._workflow)
             return
-        from trainmark.plan.file_times import check_file_times
         from trainmark.plan.hooks import print_stale, start_workflow
 
         gc.freeze()
         gc.enable()
-        jobs = internals.jobs_to_run(self._workflow)
+        self._jobs = jobs = internals.jobs_to_run(self._workflow)
         check_file_times(jobs)
         self._lock = start_workflow(
             self.campaign,
@@ -271,6 +298,7 @@ class Session:
 
         if self._display:  # a module has none
             self._display.stop()
+        self._keep_digests()
         print_results(self.campaign, self._terminal)
 
     def fail(self) -> None:
@@ -280,8 +308,14 @@ class Session:
         if not (self._display and self._lock):
             return
         self._display.stop()
+        self._keep_digests()
         failed = internals.failed_by_itself(self._workflow)
         if failed and not internals.makes_selected(self._workflow) and not self._partial:
             self._lock.close()
             missing = missing_runs(self.campaign, self._display.failures, self._display.not_trained())
             finish_without(self.campaign, missing, internals.files_of_call(self._workflow), self._terminal)
+
+    def _keep_digests(self) -> None:
+        left = set(internals.jobs_to_run(self._workflow))
+        ended = [job for job in self._jobs if job not in left]
+        keep_digests((internals.dated_inputs(job), list(map(str, job.output))) for job in ended)

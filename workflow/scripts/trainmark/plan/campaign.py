@@ -248,13 +248,18 @@ class Campaign:
         return tables_changes([*self.records, *self.certificates, *self.evaluations, *self.tunings], self.order)
 
     def _expected(self, wildcards: Wildcards, settings: Callable, recipe: Callable) -> dict:
-        """Return the settings and the recipe as JSON values, the dataset's name and the digest of initial weights."""
+        """Return the settings and the recipe as JSON values, the dataset's name and the digests of the other inputs."""
         return {
             "settings": json.loads(settings(wildcards)),
             "recipe": json.loads(recipe(wildcards)),
             "dataset": wildcards.dataset,
+            "mean_sha256": next(map(sha256_of_input, self.mean_image(wildcards)), None),
             "initial_weights_sha256": next(map(sha256_of_input, self.initial_weights(wildcards)), None),
         }
+
+    def mean_image(self, wildcards: Wildcards) -> list[str]:
+        """The mean image that a run reads; an empty list for texts and commands."""
+        return mean_array(wildcards.dataset, self.catalogue) if wildcards.dataset in self.catalogue else []
 
     def initial_weights(self, wildcards: Wildcards) -> list[str]:
         """The file of weights that a run or a certificate starts from; an empty list for drawn weights and commands."""
@@ -299,7 +304,7 @@ class Campaign:
         """The options of a training, apart from its run: the dataset, what is made from it, and the settings."""
         options = [
             option("--dataset-folder", prepared_folder(wildcards.dataset)),
-            option("--mean", next(iter(mean_array(wildcards.dataset, self.catalogue)), None)),
+            option("--mean", next(iter(self.mean_image(wildcards)), None)),
             self.packed_option(wildcards),
             option("--settings", self.settings(wildcards)),
             option("--tuning", next(iter(self.tuning(wildcards)), None)),

@@ -75,8 +75,13 @@ def keep_temporary_files(workflow: Any) -> None:
 def makes_selected(workflow: Any) -> bool:
     """Return whether the call was asked for some results only, or to make some again."""
     asked = workflow.dag_settings
-    selected = asked.targets or asked.until or asked.omit_from
-    return bool(selected or asked.forceall or asked.forcerun or asked.forcetargets)
+    return bool(asked.targets or asked.until or asked.omit_from) or forces_jobs(workflow)
+
+
+def forces_jobs(workflow: Any) -> bool:
+    """Return whether the call was asked to make results again that are up to date (--force and the like)."""
+    asked = workflow.dag_settings
+    return bool(asked.forceall or asked.forcerun or asked.forcetargets)
 
 
 def compares_parameters(workflow: Any) -> bool:
@@ -153,6 +158,11 @@ def before_update(file: str) -> Any:
     from snakemake.ioflags import before_update
 
     return before_update(file)
+
+
+def dated_inputs(job: Any) -> list[str]:
+    """Return the inputs of a job whose age counts."""
+    return [str(file) for file in job.input if not file.is_ancient]
 
 
 def jobs_to_run(workflow: Any) -> list:

@@ -21,7 +21,8 @@ from trainmark.trainer import Trainer
 def record_changes(path: Path, run_id: str, expected: Mapping, code: str | None) -> list[str]:
     """Return what differs between a record and the config.
 
-    expected: settings and recipe as plain JSON values, the dataset's name, and the SHA-256 of the initial weights.
+    expected: settings and recipe as plain JSON values, the dataset's name, and the SHA-256 of its mean image and of the
+        initial weights. A mean image that is not there counts as equal, as the dataset does.
     code: digest of the code that would train the run now; None to ignore the code.
 
     A file that is not a record of this version differs in its "format".
@@ -35,6 +36,7 @@ def _matches_of_record(record: Mapping, run_id: str, expected: Mapping, code: st
         "settings": record["settings"] == expected["settings"],
         "recipe": record["inputs"]["recipe"] == expected["recipe"],
         "dataset": _is_prepared(record["dataset"]["content_sha256"], expected["dataset"]),
+        "mean image": expected["mean_sha256"] in (None, record["inputs"]["mean_sha256"]),
         "initial weights": record["inputs"]["initial_weights_sha256"] == expected["initial_weights_sha256"],
         "code": code in (None, record["provenance"]["code"]["sha256"]),
     }
@@ -91,9 +93,20 @@ def _matches_of_tuning(tuning: Mapping, group: Any, expected: Mapping, code: str
 def _is_prepared(content_sha256: str, dataset: str) -> bool:
     """Return whether the prepared dataset has this content. A dataset that is not prepared counts as equal."""
     with suppress(OSError, ValueError, LookupError, TypeError):
-        manifest = json.loads((Path(prepared_folder(dataset)) / "manifest.json").read_text())
+        manifest = json.loads((Path(prepared_folder(dataset)) / MANIFEST).read_text())
         return bool(manifest["content_sha256"] == content_sha256)
     return True
+
+
+@cache
+def sources_of_prepared(dataset: str) -> list[str]:
+    """Return the list of a dataset's sources as a path, if it is what the dataset was prepared from; else no path."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        prepared = Path(prepared_folder(dataset))
+        file = prepared.parent / "sources.json"
+        if json.loads(file.read_text()) == json.loads((prepared / MANIFEST).read_text())["sources"]:
+            return [str(file)]
+    return []
 
 
 def tables_changes(files: Iterable[str], order: Sequence[str]) -> list[str]:
