@@ -24,7 +24,7 @@ READING_SPEED = 238
 """Words a minute, silently, of non-fiction (Brysbaert 2019, Journal of Memory and Language 109, 104047)."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, REPOSITORY / "CHANGELOG.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
