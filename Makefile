@@ -56,7 +56,7 @@ prepare: $(VENV)/.installed ## make the conda environments of a config ahead, fo
 images: ## build the container images of envs/ (REGISTRY= BASE= ENGINE= ENVIRONMENTS="chainer data report")
 	@REGISTRY="$(REGISTRY)" BASE="$(BASE)" ENGINE="$(ENGINE)" sh envs/build_images.sh $(ENVIRONMENTS)
 
-expected: $(VENV)/.installed ## the runs behind the README's expected numbers (needs MNIST): 10 minutes
+expected: $(VENV)/.installed ## the runs behind the numbers in docs/expected.md (needs MNIST): 10 minutes
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
 
 clean: ## remove the environment and caches; results stay
