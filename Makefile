@@ -56,7 +56,7 @@ prepare: $(VENV)/.installed ## make the conda environments of a config ahead, fo
 images: ## build the container images of envs/ (REGISTRY= BASE= ENGINE= ENVIRONMENTS="chainer data report")
 	@REGISTRY="$(REGISTRY)" BASE="$(BASE)" ENGINE="$(ENGINE)" sh envs/build_images.sh $(ENVIRONMENTS)
 
-expected: $(VENV)/.installed ## the runs behind the README's expected numbers (needs MNIST): 10 minutes
+expected: $(VENV)/.installed ## the runs behind the numbers in docs/expected.md (needs MNIST): 10 minutes
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
 
 clean: ## remove the environment and caches; results stay
@@ -73,12 +73,12 @@ lint: $(VENV)/.installed-dev ## ruff, snakefmt, snakemake --lint, import-linter 
 	@$(RUN) PYTHONPATH=workflow/scripts lint-imports --no-cache && $(RUN) mypy
 
 # Child processes count too.
-coverage: $(VENV)/.installed-dev ## which lines of workflow/scripts `make test` misses, by file and room (TESTS=<path>)
+coverage: $(VENV)/.installed-dev ## which lines of workflow/scripts `make test` misses, by file and package (TESTS=<path>)
 	@$(RUN) $(PYTEST) $(QUICK) --cov --cov-report= $(TESTS)
-	@$(RUN) coverage report -m | awk '{ print } /\.py / { n = split($$1, part, "/"); room = part[n > 4 ? 4 : n - 1]; \
-	  lines[room] += $$2; missed[room] += $$3 } END { print "\nroom          lines covered"; for (room in lines) \
-	  printf "%-13s %5d %7d %3d%%\n", room, lines[room], lines[room] - missed[room], \
-	  100 * (1 - missed[room] / lines[room]) | "sort" }'
+	@$(RUN) coverage report -m | awk '{ print } /\.py / { n = split($$1, part, "/"); package = part[n > 4 ? 4 : n - 1]; \
+	  lines[package] += $$2; missed[package] += $$3 } END { print "\npackage       lines covered"; for (package in lines) \
+	  printf "%-13s %5d %7d %3d%%\n", package, lines[package], lines[package] - missed[package], \
+	  100 * (1 - missed[package] / lines[package]) | "sort" }'
 
 # One test after the other: each takes both cores.
 test-parity: $(VENV)/.installed-dev ## certify every network in every framework, find injected errors: 40 minutes
@@ -147,8 +147,8 @@ bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one s
 bench-watching: $(VENV)/.installed-dev ## what watching costs, and what load quiet runs see: a minute
 	@$(BENCHMARK)/watching.py
 
-bench-tests: $(VENV)/.installed-dev ## how many planted errors do tests find? (ROOM=config TESTS=tests/unit/config)
-	@$(BENCHMARK)/planted_errors.py $(ROOM) $(TESTS)
+bench-tests: $(VENV)/.installed-dev ## how many injected errors do tests find? (PACKAGE=config TESTS=tests/unit/config)
+	@$(BENCHMARK)/planted_errors.py $(PACKAGE) $(TESTS)
 
 bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often verdicts are false: half a minute
 	@$(BENCHMARK)/intervals.py

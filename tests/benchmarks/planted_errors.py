@@ -86,7 +86,7 @@ def found(checkout: Path, tests: list[str]) -> bool:
 def main() -> None:
     """Plant errors, and print those that no test finds and how many are found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("room", help="folder or module below workflow/scripts/trainmark: config, datasets, ...")
+    parser.add_argument("package", help="folder or module below workflow/scripts/trainmark: config, datasets, ...")
     parser.add_argument("tests", nargs="+", help="its tests, as pytest takes them")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -95,8 +95,8 @@ def main() -> None:
         shutil.copytree(REPOSITORY, copy, ignore=left_out)
         if found(copy, arguments.tests):
             sys.exit("a test fails without any error")
-        room = copy / "workflow" / "scripts" / "trainmark" / arguments.room
-        modules = sorted(room.rglob("*.py")) if room.is_dir() else [room]
+        package = copy / "workflow" / "scripts" / "trainmark" / arguments.package
+        modules = sorted(package.rglob("*.py")) if package.is_dir() else [package]
         sources = {module: module.read_text() for module in modules}
         places = [(module, *error) for module in modules for error in errors_of(sources[module])]
         planted = random.Random(0).sample(places, min(COUNT, len(places)))
@@ -107,7 +107,9 @@ def main() -> None:
                 missed += 1
                 print(f"not found: {module.relative_to(copy)}:{node.lineno}: {text}", flush=True)
             module.write_text(sources[module])
-    print(f"{arguments.room}: {len(planted) - missed} of {len(planted)} planted errors found ({len(places)} possible)")
+    print(
+        f"{arguments.package}: {len(planted) - missed} of {len(planted)} injected errors found ({len(places)} possible)"
+    )
 
 
 if __name__ == "__main__":

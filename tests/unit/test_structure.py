@@ -1,4 +1,4 @@
-"""The library's rooms: their layers hold, the contracts that say so find a breach, and what must be light is light."""
+"""The layers of the library hold, the contracts that say so find a breach, and what must be light is light."""
 
 import ast
 import os
@@ -70,7 +70,7 @@ def test_a_planted_breach_breaks_its_contract(tmp_path, module, line, broken):
 
 def test_a_room_that_no_layer_names_is_found(tmp_path):
     shutil.copytree(LIBRARY, tmp_path / "trainmark", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "trainmark" / "attic.py").write_text('"""A room of its own."""\n')
+    (tmp_path / "trainmark" / "attic.py").write_text('"""A package of its own."""\n')
     assert "attic" in lint_imports(tmp_path)
 
 

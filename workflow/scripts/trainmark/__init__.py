@@ -1,4 +1,4 @@
 """trainmark's library: the same training in several frameworks, measured and compared honestly.
 
-The rooms and their layers are in docs/structure.md; pyproject.toml holds them as import-linter contracts.
+The packages and their layers are in docs/structure.md; pyproject.toml holds them as import-linter contracts.
 """

@@ -1,6 +1,6 @@
 """Photographs: decoded from their files whenever they are needed, or read from the packed store.
 
-The only module of the room that imports image decoders, so that a training on arrays does without them.
+The only module of the package that imports image decoders, so that a training on arrays does without them.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Output for people: figures, the report, its pictures of networks, and the summary in the terminal."""
+"""Output for people: figures, the report, and the summary in the terminal."""

@@ -20,7 +20,7 @@ INCEPTIONS = {
 of pooling, filters after the pooling.
 
 An inception without a 1x1 branch and without filters after the pooling halves the image. The 1x1 filters of 4c and 4d
-(128 and 64) are those of chainermn and dlframeworks, which seed 003 ran; Chainer's example has 160 and 96.
+(128 and 64) are those of ChainerMN's example; Chainer's has 160 and 96.
 """
 
 

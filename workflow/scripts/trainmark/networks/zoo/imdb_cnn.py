@@ -1,4 +1,4 @@
-"""The convolutional network of the sentiment recipe."""
+"""The convolutional network of the recipe imdb-cnn."""
 
 from trainmark.networks.graph import Architecture, Graph
 from trainmark.networks.ops import Shape
@@ -7,7 +7,7 @@ VOCABULARY = 5000
 
 
 def imdb_cnn(input_shape: Shape, classes: int) -> Architecture:
-    """One convolution over word vectors and a hidden layer (keras `examples/imdb_cnn.py`, which seed 001 runs).
+    """One convolution over word vectors and a hidden layer (keras `examples/imdb_cnn.py`).
 
     With two classes it has one logit, like the original with its sigmoid. The second dropout is before the ReLU.
     """
