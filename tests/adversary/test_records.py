@@ -249,7 +249,7 @@ def test_an_edited_record_is_refused_by_its_digest_whatever_its_time(folder):
 
 
 def test_a_forger_who_renews_every_digest_and_keeps_all_sums_is_not_found(folder):
-    """A limit (docs/measuring.md): nothing in the file contradicts it."""
+    """A limit (docs/comparing.md): nothing in the file contradicts it."""
     edit(folder / ONE, {"memory.peak_host_mib": 1.0})
     assert call(folder, "--cores", "2").returncode == 0
     assert verify(folder).returncode == 0

@@ -380,7 +380,7 @@ def test_each_attack_is_a_named_problem(light, attack):
 
 
 def test_a_forger_of_an_entry_hides_no_more_than_one_who_says_that_no_weights_were_kept(light):
-    """A limit (docs/measuring.md): weights can be withheld, whatever an entry says, by a record that names none."""
+    """A limit (docs/comparing.md): weights can be withheld, whatever an entry says, by a record that names none."""
     forged = evaluation_entry(content(light / ONE / "record.json"), trainer="keras-jax-cpu")
     remove_weights(light, **forged)
     edit({"weights": None}, path=f"{OTHER}/record.json")(light)

@@ -1,4 +1,4 @@
-"""Decides whether a run was disturbed: compares what `watch.Watch` counted with limits (see docs/measuring.md)."""
+"""Decides whether a run was disturbed: compares what `watch.Watch` counted with limits (see docs/running.md)."""
 
 from collections.abc import Mapping, Sequence
 
