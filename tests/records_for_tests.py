@@ -152,6 +152,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "sessions": [session(gpu=gpu and gpu["uuid"])],
         "machine": [],
         "disturbed": None,
+        "other_attempts": [],
         "energy": {"training_joules": None, "source": None, "reason": "this machine has no energy counter"},
         "memory": {"peak_host_mib": 512.5, "peak_device_mib": 64.25 if device == "gpu" else None},
         "peak": None,

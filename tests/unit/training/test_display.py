@@ -25,7 +25,14 @@ class Terminal(io.StringIO):
 
 
 RESULT = {"test_loss": 0.123456, "test_accuracy": 0.98765, "training_seconds": 12.3456}
-RECORD = {"result": RESULT, "diverged": None, "out_of_memory": None, "disturbed": None, "resumes": 0}
+RECORD = {
+    "result": RESULT,
+    "diverged": None,
+    "out_of_memory": None,
+    "disturbed": None,
+    "other_attempts": [],
+    "resumes": 0,
+}
 
 
 def entry(epoch: int) -> dict:

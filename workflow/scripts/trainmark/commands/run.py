@@ -190,6 +190,7 @@ class CommandRun:
             "sessions": [self._session()],
             "machine": machine,
             "disturbed": disturbance(machine, len(cpus)),
+            "other_attempts": [],
             "energy": energy,
             "memory": {"peak_host_mib": max(peak_children_mib(), ran.over_mib or 0.0), "peak_device_mib": None},
             "peak": None,

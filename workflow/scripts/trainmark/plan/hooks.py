@@ -21,8 +21,9 @@ from trainmark.plan.campaign import Campaign
 from trainmark.plan.code_digests import write_parsed
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
-from trainmark.plan.products import PLAN_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
+from trainmark.plan.products import PLAN_FILE, RECORD_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
 from trainmark.plan.run import trainer_in
+from trainmark.records.attempts import forget_others, set_aside
 
 PAGE = f"{RESULTS}/report/index.html"
 
@@ -62,7 +63,7 @@ def start_workflow(
     _check_writable(Path(RESULTS))
     write_plan_of(campaign, campaign.missing)
     write_parsed()
-    _remove_kept(campaign, jobs)
+    _tidy_runs(campaign, jobs)
     # These are environment variables and not parameters, because they must not make a result stale.
     os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
     if campaign.config["mirror"]:
@@ -91,12 +92,17 @@ def write_plan_of(campaign: Campaign, missing: Mapping[str, str]) -> None:
     write_plan(Path(PLAN_FILE), campaign.config, runs, campaign.order, campaign.attempts, missing)
 
 
-def _remove_kept(campaign: Campaign, jobs: Iterable[Any]) -> None:
-    """Remove the kept records of the runs that this call does not train because their records are there."""
+def _tidy_runs(campaign: Campaign, jobs: Iterable[Any]) -> None:
+    """Set disturbed runs aside that this call trains again; remove what is left of runs that it does not train."""
     to_train = {file for job in jobs if job.rule.name in TRAINING_RULES for file in job.output}
     for record in map(Path, set(campaign.records) - to_train):
         if record.exists():
             record.with_suffix(".kept.json").unlink(missing_ok=True)
+            forget_others(record)
+    repeated = set(campaign.repeated)
+    for run in campaign.runs:
+        if run.id in repeated and (file := RECORD_FILE.format_map(vars(run))) in to_train:
+            set_aside(Path(file))
 
 
 def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: Container[str]) -> dict[str, str]:

@@ -15,7 +15,9 @@ def run_sentence(record: Mapping) -> str:
     resumed = f"; resumed {times(record['resumes'])}" if record["resumes"] else ""
     causes = [cause_in_words(cause) for cause in (record["disturbed"] or {"causes": []})["causes"]]
     disturbed = f"; disturbed: {' and '.join(causes)}" if causes else ""
-    return f"{_status(record)}{trained}{resumed}{disturbed}"
+    others = len(record["other_attempts"])
+    chosen = f"; the least disturbed of {others + 1} attempts" if others else ""
+    return f"{_status(record)}{trained}{resumed}{disturbed}{chosen}"
 
 
 def _status(record: Mapping) -> str:

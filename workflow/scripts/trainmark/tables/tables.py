@@ -142,7 +142,7 @@ def _training(record: Mapping) -> dict:
 
 
 def _status(record: Mapping) -> dict:
-    """How the run ended, and how often it was resumed from a checkpoint."""
+    """How the run ended, how often it was resumed from a checkpoint, and of how many attempts it is."""
     diverged = record["diverged"] or {"kind": None, "step": None}
     out_of_memory = record["out_of_memory"] or {"phase": None, "epoch": None, "message": None}
     return {
@@ -153,6 +153,7 @@ def _status(record: Mapping) -> dict:
         "out_of_memory_epoch": out_of_memory["epoch"],
         "out_of_memory_message": out_of_memory["message"],
         "resumes": record["resumes"],
+        "attempts": 1 + len(record["other_attempts"]),
     }
 
 

@@ -13,6 +13,7 @@ from typing import NoReturn
 import psutil
 
 from trainmark.errors import CLUSTER_VARIABLE, WORKFLOW_VARIABLE, RecordError, TrainmarkError
+from trainmark.records.attempts import forget_others, least_disturbed
 from trainmark.records.record import read_record, write_record
 from trainmark.training.display import RunDisplay
 
@@ -46,12 +47,14 @@ class ProcessExit:
         self._finishing = threading.Lock()
         self._written = threading.Event()
         self._stop_first: Callable[[], None] | None = None
+        self._is_of_this_run: Callable[[dict], bool] = lambda _: False
 
     def take_kept_record(self, is_of_this_run: Callable[[dict], bool]) -> bool:
         """Use the copy of a record that a process left after its workflow was gone, if it is of this run.
 
         Returns whether it is; the copy is then this run's record. The copy is deleted in either case.
         """
+        self._is_of_this_run = is_of_this_run
         if not self._copy.exists():
             return False
         try:
@@ -77,11 +80,13 @@ class ProcessExit:
         Raises RecordError if the record does not fit its schema.
         """
         with self._finishing:
+            new, record = record, least_disturbed(record, self._record, self._is_of_this_run)
             write_record(record, self._record)
             if CLUSTER_VARIABLE in os.environ or (self._had_workflow and not workflow_is_alive()):
                 write_record(record, self._copy)
             self._written.set()
-            self._display.finish(record)
+            forget_others(self._record)
+            self._display.finish(new)
             self._remove_checkpoints()
             _exit(0)
 

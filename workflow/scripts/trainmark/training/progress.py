@@ -323,6 +323,7 @@ class RunMeasurements:
             "sessions": sessions,
             "machine": list(progress.machine),
             "disturbed": disturbance(progress.machine, len(job.device_lock.cpus)),
+            "other_attempts": [],
             "energy": self._energy(),
             "memory": {"peak_host_mib": progress.peak_host_mib, "peak_device_mib": progress.peak_device_mib},
             "peak": peak,

@@ -1,0 +1,58 @@
+"""A disturbed run that is trained again: the record of its least disturbed attempt stays, and names the others."""
+
+import pytest
+from records_for_tests import disturbed, record
+
+from trainmark.records.attempts import FOLDER, forget_others, least_disturbed, set_aside
+from trainmark.records.record import read_record, write_record
+
+
+def attempt(share, seconds=0.25, **changes):
+    """A record with this share of foreign load; 0: undisturbed."""
+    return record("a", seconds=seconds, changes=(disturbed(foreign_seconds=share) if share else {}) | changes)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Train a run: with the record of an attempt and weights whose content is its number, set aside or not."""
+    file, numbers = tmp_path / "run" / "record.json", iter("123456789")
+
+    def train(new, is_of_this_run=lambda record: True):
+        if file.exists():
+            set_aside(file)
+            file.unlink()  # as Snakemake does before the job
+        file.parent.mkdir(exist_ok=True)
+        (file.parent / "weights.npz").write_text(next(numbers))
+        write_record(least_disturbed(new, file, is_of_this_run), file)
+        forget_others(file)
+        return read_record(file), (file.parent / "weights.npz").read_text()
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("shares", "kept"),
+    [((0.1, 0.8), 1), ((0.8, 0.1), 2), ((0.8, 0.1, 0.9), 2), ((0.1, 0), 2), ((0.5, 0.5), 2), ((0.9, 0.8, 0.1), 3)],
+)
+def test_the_least_disturbed_attempt_stays_and_all_are_known(run, shares, kept, tmp_path):
+    attempts = [attempt(share, seconds) for seconds, share in enumerate(shares, start=1)]
+    for one in attempts:
+        found, weights = run(one)
+    assert found["result"] == attempts[kept - 1]["result"] and weights == str(kept)
+    others = [one for one in attempts if one is not attempts[kept - 1]]
+    assert [one["disturbed"] for one in found["other_attempts"]] == [one["disturbed"] for one in others]
+    assert [one["training_seconds"] for one in found["other_attempts"]] == [
+        one["result"]["training_seconds"] for one in others
+    ]
+    assert not (tmp_path / "run" / FOLDER).exists()
+
+
+def test_an_attempt_of_other_settings_is_no_attempt_of_this_run(run):
+    run(attempt(0.1))
+    assert run(attempt(0.8), is_of_this_run=lambda record: False)[0] == attempt(0.8)
+
+
+def test_an_attempt_that_diverged_does_not_replace_one_that_ended(run):
+    run(attempt(0.9))
+    failed = attempt(0, status="diverged")
+    assert run(failed)[0]["disturbed"] == attempt(0.9)["disturbed"]
