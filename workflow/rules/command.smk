@@ -29,7 +29,7 @@ rule run_command:
     """Run a command once, read its epochs, and write its record."""
     input:
         sources=ancient(f"{products.COMMAND_FOLDER}/sources.json"),  # the command, which records hold, has their digests
-        stale=SESSION.remake_if_stale(CAMPAIGN.stale_record, RECORD_FILE),
+        stale=SESSION.stale_record,
     output:
         record=RECORD_FILE,
     params:
@@ -39,7 +39,6 @@ rule run_command:
         files=subpath(input.sources, parent=True),
         image=SESSION.command_image,
         code=CAMPAIGN.training_code,
-        attempt=CAMPAIGN.attempt,
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/run_command.py",
     log:

@@ -136,11 +136,11 @@ def test_kept_records_of_runs_that_are_not_trained_are_removed(campaign):
 
 
 def test_what_is_made_anew_is_counted_by_why():
-    stale = {"a": ["settings"], "b": ["settings", "code"], "c": ["settings"]}
+    stale = {"a": ["settings"], "b": ["settings", "code"], "c": ["settings"], "tables": ["runs", "records"]}
     hooks.print_stale(stale, stream := io.StringIO())
     assert stream.getvalue() == (
-        "2 results are not what the config asks for, and made anew: settings\n"
-        "1 result is not what the config asks for, and made anew: settings, code\n"
+        "2 outdated results are made again (changed: settings)\n"
+        "1 outdated result is made again (changed: settings, code)\n"
     )
 
 

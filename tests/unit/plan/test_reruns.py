@@ -1,50 +1,42 @@
-"""Which runs are trained again because they were disturbed."""
+"""Which runs are trained again although their records are up to date."""
 
 import io
 import json
 from pathlib import Path
 
 import pytest
+from campaigns import campaign_of
 
-from trainmark.plan.plan_file import PLANNED_KEYS, write_plan
-from trainmark.plan.products import RECORD_FILE
-from trainmark.plan.reruns import count_attempts
-from trainmark.plan.run import Run
-from trainmark.trainer import Trainer
+from trainmark.errors import ConfigError
+from trainmark.plan.reruns import runs_to_repeat
 
-RUNS = [Run("e", "r", "d", Trainer("chainer", "cpu"), 1, repeat) for repeat in range(1, 6)]
 RECORDS = ['{"disturbed": null}', json.dumps({"disturbed": {"causes": [1]}}), "{", "{}"]
-"""Of the first runs; the last has none."""
-
-PLAN = Path("results/plan.json")
+"""Of the first runs; the others have none."""
 
 
 @pytest.fixture
-def results(tmp_path, monkeypatch):
+def campaign(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for run, text in zip(RUNS, RECORDS, strict=False):
-        path = Path(RECORD_FILE.format_map(vars(run)))
+    made = campaign_of(repeats=5)
+    for run_id, text in zip(made.order, RECORDS, strict=False):
+        path = Path("results/runs", run_id, "record.json")
         path.parent.mkdir(parents=True)
         path.write_text(text)
+    return made
 
 
-def planned(attempts):
-    write_plan(PLAN, dict.fromkeys(PLANNED_KEYS), [], [], attempts)
-
-
-def test_a_disturbed_run_is_at_its_next_attempt_and_a_line_counts_it(results):
+@pytest.mark.parametrize(
+    ("rerun", "rerun_disturbed", "repeated"),
+    [([], False, []), ([], True, [2]), (3, False, [3]), ([1, 5], False, [1, 5]), ([2, 4], True, [2, 4])],
+)
+def test_runs_are_named_by_number_or_because_they_were_disturbed(campaign, rerun, rerun_disturbed, repeated):
     stream = io.StringIO()
-    assert count_attempts(PLAN, RUNS, True, stream) == ({RUNS[1].id: 2}, [RUNS[1].id])
-    assert stream.getvalue() == (
-        "rerun_disturbed: 1 run disturbed by something else on the machine, to be trained again\n"
-    )
-    planned({RUNS[1].id: 2, RUNS[0].id: 4})
-    assert count_attempts(PLAN, RUNS, True, stream) == ({RUNS[1].id: 3, RUNS[0].id: 4}, [RUNS[1].id])
+    found = runs_to_repeat(campaign, {"rerun": rerun, "rerun_disturbed": rerun_disturbed}, stream)
+    assert found == {campaign.order[number - 1] for number in repeated}
+    assert stream.getvalue().count("rerun_disturbed: 1 run disturbed") == rerun_disturbed
 
 
-def test_where_nothing_is_to_be_trained_again_attempts_stay(results):
-    planned({RUNS[1].id: 2})
-    stream = io.StringIO()
-    assert count_attempts(PLAN, RUNS, False, stream) == ({RUNS[1].id: 2}, [])
-    assert count_attempts(PLAN, RUNS[:1], True, stream) == ({RUNS[1].id: 2}, [])
-    assert stream.getvalue() == ""
+def test_a_number_that_no_run_has_is_refused(campaign):
+    count = len(campaign.order)
+    with pytest.raises(ConfigError, match=f"rerun: there is no run 99; the runs of this config are 1 to {count}"):
+        runs_to_repeat(campaign, {"rerun": [1, 99], "rerun_disturbed": False}, io.StringIO())

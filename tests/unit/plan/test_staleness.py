@@ -61,7 +61,7 @@ def asked_record(campaign, changes=None):
         ({}, []),
         ({"settings.seed": 7}, ["settings"]),
         ({"inputs.recipe.batch_size": 64}, ["recipe"]),
-        ({"run.id": "small/other"}, ["another run"]),
+        ({"run.id": "small/other"}, ["run"]),
         ({"dataset.content_sha256": "f" * 64}, ["dataset"]),
         ({"provenance.code.sha256": "0" * 16}, ["code"]),
         ({"settings.seed": 7, "provenance.code.sha256": "0" * 16}, ["settings", "code"]),
@@ -95,7 +95,7 @@ def test_no_record_and_a_dataset_that_is_not_prepared_make_nothing_stale(campaig
     ("changes", "stale"),
     [
         ({}, []),
-        ({"experiment": "other"}, ["another group"]),
+        ({"experiment": "other"}, ["group"]),
         ({"settings.experiment.seed": 7}, ["settings"]),
         ({"settings.recipe.certified_side": 64}, ["recipe"]),
         ({"settings.dataset_sha256": "f" * 64}, ["dataset"]),

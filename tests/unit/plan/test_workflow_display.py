@@ -43,10 +43,11 @@ class Tty(io.StringIO):
 class Workflow:
     """A display that gets the messages of a workflow. log: of every job."""
 
-    def __init__(self, stream, *, own_lines=True, colour=True, log="job.log"):
+    def __init__(self, stream, *, own_lines=True, colour=True, log="job.log", experiments=("e",)):
         self.stream, self.log = stream, log
         inner = logging.StreamHandler(stream)
-        ids = [RUN_FOLDER.format_map(RUN | {"repeat": str(repeat)}) for repeat in (1, 2)]
+        runs = [RUN | {"experiment": name, "repeat": str(repeat)} for name in experiments for repeat in (1, 2)]
+        ids = list(map(RUN_FOLDER.format_map, runs))
         self.display = WorkflowDisplay(ids, inner, Terminal(stream), own_lines=own_lines, colour=colour)
         self.jobs = 0
 
@@ -96,6 +97,24 @@ def test_a_line_for_each_run_and_none_of_snakemakes_on_jobs():
         "(1 of 2 done, about 10 s left)\n"
         "Nothing to be done\n"
     )
+
+
+def test_with_several_experiments_a_line_names_its_own():
+    workflow = Workflow(stream := io.StringIO(), experiments=("e", "f"))
+    workflow.display.start([RUN])
+    workflow.end(workflow.begin())
+    assert "chainer on cpu, 2 epochs, repeat 1 (e: r on d): test accuracy" in stream.getvalue()
+
+
+def test_a_stopped_call_names_only_jobs_that_failed_by_themselves():
+    workflow = Workflow(stream := io.StringIO())
+    workflow.send("Terminating processes on user request, this might take some time.")
+    workflow.fail(workflow.begin())
+    assert workflow.display.is_stopping and "failed" not in stream.getvalue()
+    Path("job.log").write_text("ValueError: a fault of its own\n")
+    workflow.fail(workflow.begin())
+    workflow.send("WorkflowError:\nAt least one job did not complete successfully.")
+    assert stream.getvalue().count("\n") == 2 and "ValueError: a fault of its own" in stream.getvalue()
 
 
 def test_snakemakes_lines_come_too_where_they_are_asked_for():

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainmark.cluster.site import PREVIEW_VARIABLE, Site, check_sections, read_site, scheduler_of
 from trainmark.config.load import default_config, load_config
-from trainmark.console import Terminal
+from trainmark.console import Terminal, print_line
 from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import internals, products
@@ -31,7 +31,7 @@ from trainmark.plan.file_times import check_file_times, keep_digests, raise_time
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_folders
 from trainmark.plan.products import PLAN_FILE, RECORD_FILE
-from trainmark.plan.reruns import count_attempts
+from trainmark.plan.reruns import runs_to_repeat
 from trainmark.plan.staleness import sources_of_prepared
 
 
@@ -95,9 +95,9 @@ class Session:
     def _plan(self) -> None:
         refuse_other_folders(Path(PLAN_FILE))
         restore_order()
-        again = self._config["rerun_disturbed"] and not self._partial
         campaign = self.campaign
-        campaign.attempts, campaign.repeated = count_attempts(Path(PLAN_FILE), campaign.runs, again, self._terminal)
+        if not self._partial:
+            campaign.repeated = runs_to_repeat(campaign, self._config, self._terminal)
         if not self._module:
             self._display = show_workflow(campaign.order, self._workflow)
         if self._display and internals.is_dry_run(self._workflow) and internals.hides_jobs(self._workflow):
@@ -131,8 +131,14 @@ class Session:
 
         return look
 
+    def stale_record(self, wildcards: Wildcards) -> list:
+        """Return no file, but make Snakemake run the job of a run that is to be trained again."""
+        if self._plans and self.campaign.is_repeated(wildcards):
+            internals.make_again(self._workflow, [RECORD_FILE.format_map(wildcards)])
+        return self._look_at_record(wildcards)
+
     @cached_property
-    def _stale_record(self) -> Callable[[Wildcards], list]:
+    def _look_at_record(self) -> Callable[[Wildcards], list]:
         return self.remake_if_stale(self.campaign.stale_record, RECORD_FILE)
 
     @cache  # noqa: B019
@@ -175,7 +181,7 @@ class Session:
 
         They come from one function, because each one that Snakemake calls takes time in a matrix of thousands of runs.
         """
-        stale = self._stale_record(wildcards)
+        stale = self.stale_record(wildcards)
         compared = {
             "dataset": [products.prepared_folder(wildcards.dataset)],
             "mean": self.campaign.mean_image(wildcards),
@@ -309,6 +315,8 @@ class Session:
             return
         self._display.stop()
         self._keep_digests()
+        if self._display.is_stopping:
+            print_line("stopped; the same call resumes", self._terminal)
         failed = internals.failed_by_itself(self._workflow)
         if failed and not internals.makes_selected(self._workflow) and not self._partial:
             self._lock.close()

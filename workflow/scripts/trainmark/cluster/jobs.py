@@ -89,7 +89,7 @@ class Job:
         if self.params:
             return _short_digest([self.params])
         plan = plan_if_there(Path(PLAN_FILE))
-        return _short_digest([plan.get("config"), plan.get("attempts"), code_digest()])
+        return _short_digest([plan.get("config"), code_digest()])
 
     @property
     def on_gpu(self) -> bool:

@@ -100,8 +100,7 @@ class Campaign:
     config: the checked config, with defaults and with resolved devices (`matrix.with_devices`).
     catalogue: the dataset entries.
     missing: the reason why a run has no record, by run id. Such a run is in `order` but not in `runs`.
-    attempts: the attempt number of each run that is past its first attempt, by run id (reruns.py).
-    repeated: ids of the runs whose attempt number this call increased.
+    repeated: ids of the runs that this call trains again although their records are up to date (reruns.py).
     trainers_of_runs: the trainers of all runs, those of commands and of runs without a record among them.
     """
 
@@ -124,8 +123,7 @@ class Campaign:
         self._planned_trainers = certified_groups(runs)
         self._trainings = [run for run in self.runs if run.trainer.framework != FRAMEWORK]
         self._computed: dict[tuple, Any] = {}
-        self.attempts: dict[str, int] = {}
-        self.repeated: list[str] = []
+        self.repeated: set[str] = set()
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -312,8 +310,8 @@ class Campaign:
         return " ".join(filter(None, options))
 
     def run_depends(self, wildcards: Wildcards) -> list:
-        """What else makes a run stale, if it changes: the recipe, the code and the attempt."""
-        return [self.recipe(wildcards), self.training_code(wildcards), self.attempt(wildcards)]
+        """What else makes a run stale, if it changes: the recipe and the code."""
+        return [self.recipe(wildcards), self.training_code(wildcards)]
 
     def certified_recipe(self, wildcards: Wildcards) -> str:
         """The values of the recipe that affect a certificate, as JSON."""
@@ -334,12 +332,8 @@ class Campaign:
             return None
         return f"runs-{trainer_of(wildcards).device}-{self._place_on_device[RUN_FOLDER.format_map(wildcards)] // size}"
 
-    def attempt(self, wildcards: Wildcards) -> int:
-        """The attempt number of a run, from 1. A higher number makes the run stale."""
-        return self.attempts.get(RUN_FOLDER.format_map(wildcards), 1)
-
     def is_repeated(self, wildcards: Wildcards) -> bool:
-        """Whether this call trains a finished run again because it was disturbed."""
+        """Whether this call trains a finished run again."""
         return RUN_FOLDER.format_map(wildcards) in self.repeated
 
     @property

@@ -66,11 +66,17 @@ RED, GREEN, YELLOW, PLAIN = (f"\x1b[{code}m" for code in (31, 32, 33, 0))
 
 @dataclass
 class Job:
-    """A running job. wildcards: those of its output. log: its log file; None if the rule has none."""
+    """A running job.
+
+    wildcards: those of its output.
+    log: its log file; None if the rule has none.
+    names_experiment: whether its title does.
+    """
 
     rule: str
     wildcards: Mapping[str, str]
     log: Path | None
+    names_experiment: bool = False
     start: float = field(default_factory=time.monotonic)
 
     @property
@@ -79,6 +85,8 @@ class Job:
         words: dict[str, Any] = dict(self.wildcards)
         if trainer := trainer_in(self.wildcards):
             words |= trainer._asdict() | {"trainer": trainer.name}
+        if self.names_experiment and "experiment" in words:
+            words["recipe"] = "{experiment}: {recipe}".format_map(words)
         title = TITLES.get(self.rule, self.rule).format_map(words)
         return title.replace(" 1 epochs", " 1 epoch")
 
@@ -108,6 +116,9 @@ class WorkflowDisplay(logging.Handler):
     own_lines: whether our lines replace Snakemake's messages about jobs. If not, `inner` prints those too.
     colour: whether to use colours if the stream is a terminal.
     explain: turns the last error in the log of a failed job into what is printed. Both may be empty.
+
+    Its attribute `is_stopping` says whether Snakemake was stopped, by Ctrl-C or a signal. A job that this ends has not
+    failed.
     """
 
     def __init__(
@@ -122,12 +133,14 @@ class WorkflowDisplay(logging.Handler):
     ) -> None:
         super().__init__()
         self._number = {run_id: number for number, run_id in enumerate(order, start=1)}
+        self._names_experiments = len({run_id.partition("/")[0] for run_id in self._number}) > 1
         self._inner, self._terminal = inner, terminal
         self._own_lines, self._colour = own_lines, colour and terminal.isatty()
         self._explain = explain
         self._jobs: dict[int, Job] = {}
         self._to_train: dict[str, Mapping[str, str]] = {}
         self.failures: list[Failure] = []
+        self.is_stopping = False
         self._forecast = Forecast()
         self._done = self._all = 0
         self._exit_status = ""
@@ -162,7 +175,9 @@ class WorkflowDisplay(logging.Handler):
         message = str(record.msg or "")
         if event == "job_info":
             log = record.log[0] if record.log else None  # type: ignore[attr-defined]  # Snakemake's `extra`
-            self._jobs[record.jobid] = Job(record.rule_name, dict(record.wildcards), log and Path(log))  # type: ignore[attr-defined]
+            wildcards: dict = dict(record.wildcards)  # type: ignore[attr-defined]
+            job = Job(record.rule_name, wildcards, log and Path(log), self._names_experiments)  # type: ignore[attr-defined]
+            self._jobs[record.jobid] = job  # type: ignore[attr-defined]
         elif event == "job_finished":
             self._finished(self._jobs.pop(record.job_id, None))  # type: ignore[attr-defined]
         elif event in ("job_error", "group_error"):
@@ -171,6 +186,12 @@ class WorkflowDisplay(logging.Handler):
         elif event == "error" and "CalledProcessError" in message:
             match = re.search(r"exit status \d+|died with <Signals\.\w+", message)
             self._exit_status = match[0].replace("<Signals.", "") if match else ""
+        elif message.startswith(internals.STOP_MESSAGES) and not self.is_stopping:
+            self.is_stopping = True
+            self._pass_on(record)
+            return
+        elif self.is_stopping and (message.startswith(internals.STOP_MESSAGES) or internals.LAST_ERROR in message):
+            return
         elif event not in JOB_EVENTS and not message.startswith(internals.JOB_MESSAGES):
             self._pass_on(record)
             return
@@ -227,7 +248,10 @@ class WorkflowDisplay(logging.Handler):
     def _failed(self, job: Job | None) -> None:
         if job is None:
             return
-        sentence = self._explain(job, last_error(tail(job.log))) or self._without_error(job.log)
+        error = last_error(tail(job.log))
+        if self.is_stopping and not error:
+            return
+        sentence = self._explain(job, error) or self._without_error(job.log)
         self.failures.append(Failure(job.wildcards, job.title, sentence))
         log = f"; log: {job.log}" if job.log else ""
         print_line(f"{self._in(RED, 'failed')}: {job.title}: {sentence}{log}", self._terminal)

@@ -27,6 +27,9 @@ from trainmark.records.attempts import forget_others, set_aside
 
 PAGE = f"{RESULTS}/report/index.html"
 
+OF_NEW_RUNS = {"runs", "records"}
+"""What differs in tables to which runs are added."""
+
 PATH_OPTIONS = {"-s", "--snakefile", "-d", "--directory", "--configfile", "--configfiles"}
 """Options of snakemake whose values are paths."""
 
@@ -89,19 +92,18 @@ def _check_writable(folder: Path) -> None:
 def write_plan_of(campaign: Campaign, missing: Mapping[str, str]) -> None:
     """Write a campaign's plan. missing: the reason why a run has no record, by run id."""
     runs = [run.id for run in campaign.runs if run.id not in missing]
-    write_plan(Path(PLAN_FILE), campaign.config, runs, campaign.order, campaign.attempts, missing)
+    write_plan(Path(PLAN_FILE), campaign.config, runs, campaign.order, missing)
 
 
 def _tidy_runs(campaign: Campaign, jobs: Iterable[Any]) -> None:
-    """Set disturbed runs aside that this call trains again; remove what is left of runs that it does not train."""
+    """Set runs aside that this call trains again; remove what is left of runs that it does not train."""
     to_train = {file for job in jobs if job.rule.name in TRAINING_RULES for file in job.output}
     for record in map(Path, set(campaign.records) - to_train):
         if record.exists():
             record.with_suffix(".kept.json").unlink(missing_ok=True)
             forget_others(record)
-    repeated = set(campaign.repeated)
     for run in campaign.runs:
-        if run.id in repeated and (file := RECORD_FILE.format_map(vars(run))) in to_train:
+        if run.id in campaign.repeated and (file := RECORD_FILE.format_map(vars(run))) in to_train:
             set_aside(Path(file))
 
 
@@ -168,11 +170,12 @@ def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterab
 def print_stale(stale: Mapping[str, list[str]], stream: Terminal) -> None:
     """Print how many results are made again because they do not match the config.
 
-    stale: what differs, by the path of the result.
+    stale: what differs, by the path of the result. Tables that only lack the runs of this call are not counted.
     """
-    for changes, count in Counter(", ".join(names) for names in stale.values()).most_common():
-        files = f"{count} result{'s are' if count > 1 else ' is'}"
-        print(f"{files} not what the config asks for, and made anew: {changes}", file=stream)
+    outdated = (", ".join(names) for names in stale.values() if not OF_NEW_RUNS.issuperset(names))
+    for changes, count in Counter(outdated).most_common():
+        files = f"{count} outdated result{'s are' if count > 1 else ' is'}"
+        print(f"{files} made again (changed: {changes})", file=stream)
 
 
 def print_results(campaign: Campaign, stream: Terminal) -> None:

@@ -22,6 +22,12 @@ JOB_MESSAGES = (
 )  # fmt: skip
 """Beginnings of messages about jobs that have no event, by which a logger could tell them."""
 
+STOP_MESSAGES = ("Terminating processes on user request", "Will exit after finishing currently running jobs")
+"""Beginnings of what Snakemake says when it is stopped by Ctrl-C and by a signal."""
+
+LAST_ERROR = "At least one job did not complete successfully"
+"""What Snakemake says at the end of every call that did not do all its jobs."""
+
 EXECUTOR = "snakemake_executor_plugin_trainmark"
 """The package of trainmark's executor."""
 

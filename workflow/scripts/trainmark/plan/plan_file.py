@@ -25,7 +25,6 @@ def write_plan(
     config: Mapping,
     runs: list[str],
     order: list[str],
-    attempts: Mapping[str, int] | None = None,
     missing: Mapping[str, str] | None = None,
 ) -> None:
     """Write the plan.
@@ -35,14 +34,12 @@ def write_plan(
     config: the config with resolved devices.
     runs: ids of the runs in the tables and the report, in the order of the tables.
     order: ids of all runs, in the order of training.
-    attempts: attempt numbers by run id; see reruns.py.
     missing: the reason why a run has no record, by run id. Such a run is not in `runs`.
     """
     document = {
         "config": {key: config[key] for key in PLANNED_KEYS},
         "runs": runs,
         "order": order,
-        "attempts": dict(attempts or {}),
         "missing": dict(missing or {}),
         "call": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }

@@ -1,36 +1,33 @@
-"""Train disturbed runs again.
-
-The attempt number of a run is a parameter of its rule, so Snakemake trains the run again when the number changes. The
-plan stores the numbers, so that the next call does not change them.
-"""
+"""The runs that a call trains again although their records are up to date."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from trainmark.console import Terminal
-from trainmark.plan.plan_file import plan_if_there
-from trainmark.plan.products import RECORD_FILE
-from trainmark.plan.run import Run
+from trainmark.errors import ConfigError
+from trainmark.plan.campaign import Campaign
+from trainmark.plan.products import RESULTS
 
 
-def count_attempts(plan: Path, runs: Iterable[Run], again: bool, stream: Terminal) -> tuple[dict[str, int], list[str]]:
-    """Return the attempt number of each run that is past its first attempt, and the ids of those to train again.
+def runs_to_repeat(campaign: Campaign, config: Mapping, stream: Terminal) -> set[str]:
+    """Return the ids of the runs that `rerun` names by number and, with `rerun_disturbed`, of the disturbed ones.
 
-    The numbers come from the last plan. With `again`, the number of each disturbed run is increased by one, and a line
-    on the stream says how many these are. A record that cannot be read does not count as disturbed; collect_records
-    reports what is wrong with it.
+    A line on the stream says how many are disturbed. A record that cannot be read does not count as disturbed;
+    collect_records reports what is wrong with it. Raises ConfigError for a number that no run has.
     """
-    attempts: dict[str, int] = plan_if_there(plan).get("attempts", {})
-    disturbed = [run.id for run in runs if again and _is_disturbed(Path(RECORD_FILE.format_map(vars(run))))]
+    numbers = config["rerun"] if isinstance(config["rerun"], list) else [config["rerun"]]
+    if wrong := [number for number in numbers if number > len(campaign.order)]:
+        raise ConfigError(f"rerun: there is no run {wrong[0]}; the runs of this config are 1 to {len(campaign.order)}")
+    disturbed = [run.id for run in campaign.runs if config["rerun_disturbed"] and _is_disturbed(run.id)]
     if disturbed:
         count = f"{len(disturbed)} run{'s' if len(disturbed) > 1 else ''}"
         print(f"rerun_disturbed: {count} disturbed by something else on the machine, to be trained again", file=stream)
-    return attempts | {run_id: attempts.get(run_id, 1) + 1 for run_id in disturbed}, disturbed
+    return {campaign.order[number - 1] for number in numbers} | set(disturbed)
 
 
-def _is_disturbed(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text())["disturbed"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
+def _is_disturbed(run_id: str) -> bool:
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return bool(json.loads(Path(RESULTS, "runs", run_id, "record.json").read_text())["disturbed"])
+    return False

@@ -32,7 +32,7 @@ def record_changes(path: Path, run_id: str, expected: Mapping, code: str | None)
 
 def _matches_of_record(record: Mapping, run_id: str, expected: Mapping, code: str | None) -> dict[str, bool]:
     return {
-        "another run": record["run"]["id"] == run_id,
+        "run": record["run"]["id"] == run_id,
         "settings": record["settings"] == expected["settings"],
         "recipe": record["inputs"]["recipe"] == expected["recipe"],
         "dataset": _is_prepared(record["dataset"]["content_sha256"], expected["dataset"]),
@@ -59,7 +59,7 @@ def _matches_of_certificate(
     digests = {Trainer.parse(one["trainer"]).name: one["code"]["sha256"] for one in trainers}
     digests["certify"] = certificate["code"]["sha256"]
     return {
-        "another group": {key: certificate[key] for key in group} == group,
+        "group": {key: certificate[key] for key in group} == group,
         "settings": settings["experiment"] == expected["settings"],
         "recipe": settings["recipe"] == expected["recipe"],
         "dataset": _is_prepared(settings["dataset_sha256"], expected["dataset"]),
@@ -82,7 +82,7 @@ def _matches_of_tuning(tuning: Mapping, group: Any, expected: Mapping, code: str
     inputs = tuning["inputs"]
     keys = ("experiment", "recipe", "dataset", "trainer")
     return {
-        "another trainer": all(tuning[key] == getattr(group, key) for key in keys),
+        "trainer": all(tuning[key] == getattr(group, key) for key in keys),
         "settings": inputs["settings"] == expected["settings"],
         "recipe": inputs["recipe"] == expected["recipe"],
         "dataset": _is_prepared(inputs["dataset_sha256"], expected["dataset"]),
