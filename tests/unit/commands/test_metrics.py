@@ -21,7 +21,7 @@ def chunks_of(*lines, every=1.0):
 
 
 def curves(metrics, text=(), path=None, *, epochs=2, end=10.0):
-    return curves_of(metrics, read_entries(metrics, text, path), epochs, 0.0, end)
+    return curves_of(metrics, read_entries(metrics, text, path), epochs, 0.0, end)[:2]
 
 
 def seconds_of(*arguments, **options):
@@ -42,6 +42,17 @@ def test_regex():
     assert [entry["part"] for entry in entries] == ["warm_up", "steady"]
     assert entries[1]["batch_loss"] == 0.25
     assert entries[1]["evaluations"]["test"] == evaluated(None, 0.95)
+
+
+def test_epochs_that_are_reported_at_the_same_moment_have_no_times(capsys):
+    text = [(1.0, b"begin\n"), (4.0, f"{line(1)}\n{line(2, 0.25)}\n".encode())]
+    entries, diverged, training_seconds = curves_of(REGEX, read_entries(REGEX, text, None), 2, 0.5, 10.0)
+    assert (diverged, training_seconds) == (None, 3.5)
+    assert [(entry["part"], entry["seconds"], entry["batch_loss"]) for entry in entries] == [
+        ("warm_up", None, 0.5),
+        ("warm_up", None, 0.25),
+    ]
+    assert "python -u" in capsys.readouterr().out
 
 
 def test_the_last_of_several_patterns_ends_an_epoch():
@@ -187,7 +198,6 @@ WRONG = {
     "NaN time": (TIMED, chunks_of("took nan", "took 1"), "gives epoch 1 nan s, which is no time"),
     "negative time": (TIMED, chunks_of("took 1", "took -1"), "gives epoch 2 -1 s, which is no time"),
     "too long": (TIMED, chunks_of("took 9.5", "took 9.5"), "its epochs 19.0 s, but the command ran for 10.0 s"),
-    "buffered": (REGEX, chunks_of(line(1), line(2), every=0.0), "several epochs at the same moment"),
     "a field without end": (LOG, chunks_of("val_loss", "1" * 140_000), "is no CSV file: field larger than field limit"),
     "twice": (*of_table("1,2,3", "1,1,3"), r"epoch 1 twice, with loss 2 and 1: .*the format regex can tell"),
     "decimal comma": (*of_table("1,0,5,0,1"), "has 5 values in the line '1,0,5,0,1', and its header has 3: a number"),

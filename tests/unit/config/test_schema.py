@@ -117,8 +117,8 @@ def test_an_experiment_of_defaults_alone_loads():
     config, catalogue = load_config([], {"experiments": {"e": {}, "f": {}, "written-out": explicit}})
     assert all(experiment == explicit for experiment in config["experiments"].values())
     others = {
-        "mirror": None, "offline": False, "rerun_disturbed": False, "rerun": [], "prices": {}, "max_runs": 100000, "prepare": [],
-        "datasets": {},
+        "mirror": None, "offline": False, "rerun_disturbed": False, "rerun": [], "prices": {}, "max_runs": 100000,
+        "prepare": [], "datasets": {},
     }  # fmt: skip
     assert config == others | {"experiments": config["experiments"]}
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")

@@ -29,7 +29,8 @@ def record(run=RUN, wall=10.0, waited=0.0, trained=4.0, **changes):
     parts = run | {"trainer": Trainer.parse(run["trainer"]), "epochs": int(run["epochs"])}
     return {
         "run": Run(**parts).values,
-        "status": "ok", "diverged": None, "out_of_memory": None, "disturbed": None, "other_attempts": [], "resumes": 0,
+        "status": "ok", "diverged": None, "out_of_memory": None, "disturbed": None, "other_attempts": [],
+        "curves": [], "resumes": 0,
         "result": {"training_seconds": trained, "test_loss": 0.5, "test_accuracy": 0.75},
         "wall_seconds": wall, "phases_seconds": {"device_wait": waited},
     } | changes  # fmt: skip

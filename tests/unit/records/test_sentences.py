@@ -6,7 +6,7 @@ from trainmark.records.sentences import run_sentence
 
 OK = {
     "result": {"test_loss": 0.123456, "test_accuracy": 0.98765, "training_seconds": 12.3456},
-    "diverged": None, "out_of_memory": None, "disturbed": None, "other_attempts": [], "resumes": 0,
+    "diverged": None, "out_of_memory": None, "disturbed": None, "other_attempts": [], "curves": [], "resumes": 0,
 }  # fmt: skip
 OK_SENTENCE = "test accuracy 0.9877, test loss 0.1235, 12.35 s of training"
 CAUSES = [

@@ -31,6 +31,7 @@ RECORD = {
     "out_of_memory": None,
     "disturbed": None,
     "other_attempts": [],
+    "curves": [],
     "resumes": 0,
 }
 

@@ -1,21 +1,26 @@
 """From what a command reports of its epochs to the curves of its record."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from trainmark.commands.metrics import Entry, source_of
 from trainmark.errors import CommandError
 from trainmark.recipes.command import FORMATS, columns_of
 from trainmark.records.record import encode_loss
+from trainmark.records.result import untimed
+
+MOMENT_SECONDS = 0.001
+"""Reports that come within this time of each other tell nothing about the time of their epochs."""
 
 
 def curves_of(
     metrics: Mapping, entries: Sequence[Entry], epochs: int, start: float, end: float
-) -> tuple[list[dict], dict | None]:
-    """Return (the curves, where the loss diverged or None), as the record holds them.
+) -> tuple[list[dict], dict | None, float]:
+    """Return (the curves, where the loss diverged or None, the training time in seconds), as the record holds them.
 
     An entry more than epochs, of epoch 0, is from before the training and only begins the time of the first epoch.
+    Epochs that were reported at the same moment have no times.
 
     start, end: when the command started and ended, on the clock of `time.monotonic`.
 
@@ -31,10 +36,10 @@ def curves_of(
     if not diverged:
         _check_columns(metrics, entries)
     seconds = _seconds(metrics, before, entries, start, end)
-    curves = [
+    curves: list[dict] = [
         {
             "epoch": number,
-            "part": "warm_up" if number == 1 else "steady",
+            "part": "warm_up" if number == 1 or epoch_seconds is None else "steady",
             "seconds": epoch_seconds,
             "waiting_seconds": None,
             "batch_loss": _loss(entry, "loss"),
@@ -46,7 +51,11 @@ def curves_of(
         }
         for number, (entry, epoch_seconds) in enumerate(zip(entries, seconds, strict=True), start=1)
     ][:diverged]
-    return curves, _divergence(entries, diverged) if diverged else None
+    if untimed(curves):
+        training_seconds = (entries[len(curves) - 1].seen or end) - ((before and before.seen) or start)
+    else:
+        training_seconds = sum(entry["seconds"] for entry in curves)
+    return curves, _divergence(entries, diverged) if diverged else None, training_seconds
 
 
 def _evaluation(entry: Entry, loss: str, accuracy: str) -> dict:
@@ -100,8 +109,12 @@ def _check_numbers(metrics: Mapping, entries: Sequence[Entry], before: Entry | N
 
 def _seconds(
     metrics: Mapping, before: Entry | None, entries: Sequence[Entry], start: float, end: float
-) -> Iterable[float]:
-    """Return the time of each epoch: the command's own or, without one, between the moments of two reports."""
+) -> Sequence[float | None]:
+    """Return the time of each epoch: the command's own or, without one, between the moments of two reports.
+
+    All are None if two reports came within MOMENT_SECONDS: the epochs are too short, or the command's output was held
+    back in a buffer.
+    """
     ran_seconds = end - start
     if all("seconds" in entry.values for entry in entries):
         own = True
@@ -121,11 +134,14 @@ def _seconds(
         if None in moments:
             raise CommandError(f"{source_of(metrics)} has no times: name seconds or elapsed_seconds in columns")
         seconds = [later - earlier for earlier, later in pairwise(moments)]  # type: ignore[operator]
-        if min(seconds[1:], default=1.0) < 0.001:
-            raise CommandError(
-                f"{source_of(metrics)} reports several epochs at the same moment, so their times are unknown: let the "
-                "command write each epoch at once (python -u, flush=True), or read seconds from it"
+        if min(seconds[1:], default=1.0) < MOMENT_SECONDS:
+            print(
+                f"{source_of(metrics)} reports several epochs at the same moment: the run is kept without times of its "
+                "epochs. If the command holds its output back, let it write each epoch at once (python -u, flush=True) or "
+                "report its own seconds",
+                flush=True,
             )
+            return [None] * len(entries)
     _check_seconds(metrics, seconds, ran_seconds, own)
     return seconds
 

@@ -148,10 +148,10 @@ class CommandRun:
     def _record(self, ran: Ran, machine: list[dict], energy: dict) -> dict:
         exceeded = None
         curves: list[dict] = []
-        diverged = None
+        diverged, training_seconds = None, 0.0
         if ran.over_mib is None:
             _check_ended(ran)
-            curves, diverged = self._curves(ran)
+            curves, diverged, training_seconds = self._curves(ran)
             self._remove_files()
         else:
             exceeded = {
@@ -162,8 +162,9 @@ class CommandRun:
             }
         cpus = self.job.device_lock.cpus
         _check_cpus(machine, len(cpus))
-        for part in ("warm_up", "steady"):
-            self.phase_times.add(part, sum(entry["seconds"] for entry in curves if entry["part"] == part))
+        steady_seconds = sum(entry["seconds"] for entry in curves if entry["part"] == "steady")
+        self.phase_times.add("warm_up", training_seconds - steady_seconds)
+        self.phase_times.add("steady", steady_seconds)
         phases_seconds, wall_seconds = self.phase_times.until_now()
         return {
             "schema_version": SCHEMA_VERSION,
@@ -180,7 +181,7 @@ class CommandRun:
             "initial_evaluation": None,
             "step_evaluations": [],
             "counted": dict.fromkeys(("samples", "batches", "updates"), 0),
-            "result": command_result(curves),
+            "result": command_result(curves, training_seconds),
             "scored_texts": [],
             "weights": None,
             "phases_seconds": phases_seconds,
@@ -201,7 +202,7 @@ class CommandRun:
         held = describe_session(self._provenance, self.job.device_lock)
         return held | {"call": self.job.call, "first_epoch": 1, "restart_seconds": 0.0}
 
-    def _curves(self, ran: Ran) -> tuple[list[dict], dict | None]:
+    def _curves(self, ran: Ran) -> tuple[list[dict], dict | None, float]:
         metrics, path = self.command["metrics"], self._metrics_path()
         if path and not path.exists():
             raise CommandError(f"the command did not write {metrics_file(metrics)}, which its key metrics.file names")

@@ -21,7 +21,7 @@ from trainmark.errors import DataError
 from trainmark.files.whole import write_text
 from trainmark.plan.products import MANIFEST, RESULTS
 
-MADE_OF = Path(RESULTS, "made_of.json")
+MADE_OF = Path(f"{RESULTS}/made_of.json")
 """What jobs read and made: a list of {"inputs": {path: digest}, "outputs": {path: digest}}."""
 
 ALLOWED_SECONDS = 60

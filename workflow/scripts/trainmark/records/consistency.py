@@ -8,7 +8,7 @@ from trainmark.machine.disturbance import disturbance
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.inputs import has_valid_inputs
 from trainmark.records.resolved import batch_size_of, epoch_steps_of
-from trainmark.records.result import command_result, part_steps, peak_shares, result
+from trainmark.records.result import command_result, part_steps, peak_shares, result, untimed
 from trainmark.records.step_losses import step_losses
 
 SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
@@ -72,14 +72,17 @@ def _epochs(record: Mapping) -> Iterator[str]:
     if starts[0] != 1 or not ascending or record["resumes"] != len(starts) - 1:
         yield f"its {len(starts)} sessions begin with the epochs {starts}, but its resumes are {record['resumes']}"
     parts = [entry["part"] for entry in curves]
-    if parts != ["warm_up" if epoch in starts else "steady" for epoch in epochs]:
+    if parts != ["warm_up" if epoch in starts or untimed(record["curves"]) else "steady" for epoch in epochs]:
         yield "its warm_up epochs are not the first epochs of its sessions"
 
 
 def _results(record: Mapping) -> Iterator[str]:
     recorded, curves = record["result"], record["curves"]
     if record["run"]["framework"] == FRAMEWORK:
-        expected = command_result(curves)
+        seconds = (
+            recorded["training_seconds"] if untimed(record["curves"]) else sum(entry["seconds"] for entry in curves)
+        )
+        expected = command_result(curves, seconds)
     else:
         expected = result(curves, recorded["first_step_seconds"], record["dataset"]["samples"]["train"])
     for name, value in expected.items():
@@ -127,7 +130,7 @@ def _step_evaluations(record: Mapping) -> Iterator[str]:
         after, implied = ([step for _, step in listed] for listed in (places, expected))
         yield f"its evaluations within epochs are after the steps {after[:6]}, but its settings imply {implied[:6]}"
         return
-    ends = [0.0, *accumulate(entry["seconds"] for entry in curves), inf]
+    ends = [0.0, *accumulate(entry["seconds"] or 0.0 for entry in curves), inf]
     earlier = 0.0
     for one in found:
         seconds = one["training_seconds"]
@@ -146,7 +149,7 @@ def _waiting(record: Mapping) -> Iterator[str]:
     if len({entry["waiting_seconds"] is None for entry in curves}) > 1:
         yield "some of its epochs waited for batches and others have no such time"
     for entry in curves:
-        if (waiting := entry["waiting_seconds"] or 0.0) > (seconds := entry["seconds"]):
+        if (waiting := entry["waiting_seconds"] or 0.0) > (seconds := entry["seconds"] or 0.0):
             yield f"in epoch {entry['epoch']} it waited {waiting:.6f} s for batches, but trained for {seconds:.6f} s"
 
 
@@ -193,10 +196,14 @@ def _phases(record: Mapping) -> Iterator[str]:
     phases, wall = record["phases_seconds"], record["wall_seconds"]
     if not isclose(total := sum(phases.values()), wall, **SECONDS):
         yield f"its phases sum to {total:.6f} s, but its wall time is {wall:.6f} s"
-    sums = {
-        part: sum(entry["seconds"] for entry in record["curves"] if entry["part"] == part)
-        for part in ("warm_up", "steady")
-    } | {"compilation": record["result"]["first_step_seconds"] or 0.0}
+    if untimed(record["curves"]):
+        trained = {"warm_up": record["result"]["training_seconds"], "steady": 0.0}
+    else:
+        trained = {
+            part: sum(entry["seconds"] for entry in record["curves"] if entry["part"] == part)
+            for part in ("warm_up", "steady")
+        }
+    sums = trained | {"compilation": record["result"]["first_step_seconds"] or 0.0}
     for phase, seconds in sums.items():
         if not isclose(phases[phase], seconds, **SECONDS) and _is_settled(record):
             yield f"its phase {phase} is {phases[phase]:.6f} s, but its epochs and first step give {seconds:.6f} s"

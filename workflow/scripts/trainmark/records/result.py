@@ -1,7 +1,7 @@
 """The summary values of a run, computed from its curves."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def part_steps(experiment: Mapping, is_streamed: bool) -> int | None:
@@ -28,7 +28,7 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
     last = curves[-1]["evaluations"] if curves else {}
     not_evaluated = {"loss": None, "accuracy": None, "top5_accuracy": None}
     test, train = last.get("test", not_evaluated), last.get("train", not_evaluated)
-    epochs_seconds = sum(entry["seconds"] for entry in curves)
+    epochs_seconds = sum(entry["seconds"] or 0.0 for entry in curves)
     return {
         "epochs_trained": len(curves),
         "training_seconds": None if first_step_seconds is None else first_step_seconds + epochs_seconds,
@@ -44,9 +44,14 @@ def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples:
     }
 
 
+def untimed(curves: Iterable[Mapping]) -> bool:
+    """Return whether epochs have no times, because a command reported several at the same moment."""
+    return any(entry["seconds"] is None for entry in curves)
+
+
 def steady_epochs(curves: Sequence[Mapping]) -> list[Mapping]:
     """Return the entries of the steady epochs."""
-    return [entry for entry in curves if entry["part"] == "steady"]
+    return [entry for entry in curves if entry["part"] == "steady" and entry["seconds"] is not None]
 
 
 def peak_shares(curves: Sequence[Mapping], samples: int, peak: Mapping) -> dict:
@@ -76,6 +81,10 @@ def waiting_share(epochs: Sequence[Mapping]) -> float | None:
     return sum(waiting) / seconds if seconds and None not in waiting else None
 
 
-def command_result(curves: Sequence[Mapping]) -> dict:
-    """Compute the summary values of a command's run: without a first step of its own, and without known samples."""
-    return {**result(curves, 0.0, 0), "first_step_seconds": None, "samples_per_second": None}
+def command_result(curves: Sequence[Mapping], training_seconds: float) -> dict:
+    """Compute the summary values of a command's run: without a first step of its own, and without known samples.
+
+    training_seconds: the sum of the times of its epochs, unless these have none.
+    """
+    unknown = {"first_step_seconds": None, "samples_per_second": None}
+    return {**result(curves, 0.0, 0), **unknown, "training_seconds": training_seconds}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from trainmark.machine.disturbance import cause_in_words
+from trainmark.records.result import untimed
 
 
 def run_sentence(record: Mapping) -> str:
@@ -15,9 +16,12 @@ def run_sentence(record: Mapping) -> str:
     resumed = f"; resumed {times(record['resumes'])}" if record["resumes"] else ""
     causes = [cause_in_words(cause) for cause in (record["disturbed"] or {"causes": []})["causes"]]
     disturbed = f"; disturbed: {' and '.join(causes)}" if causes else ""
+    untimed_epochs = (
+        "; no times of its epochs, which it reported at the same moment" if untimed(record["curves"]) else ""
+    )
     others = len(record["other_attempts"])
     chosen = f"; the least disturbed of {others + 1} attempts" if others else ""
-    return f"{_status(record)}{trained}{resumed}{disturbed}{chosen}"
+    return f"{_status(record)}{trained}{resumed}{disturbed}{untimed_epochs}{chosen}"
 
 
 def _status(record: Mapping) -> str:

@@ -1,6 +1,7 @@
 """Makes the table of curves: what each run reached after each epoch, and when."""
 
 from collections.abc import Iterator, Mapping
+from math import nan
 
 import pandas as pd
 
@@ -55,7 +56,7 @@ def _evaluations(record: Mapping) -> list[dict]:
 def _epoch_rows(record: Mapping) -> Iterator[dict]:
     training_seconds = record["result"]["first_step_seconds"] or 0.0
     for entry in record["curves"]:
-        training_seconds += entry["seconds"]
+        training_seconds += nan if entry["seconds"] is None else entry["seconds"]
         yield {
             **{key: entry[key] for key in ("epoch", "part", "seconds", "waiting_seconds")},
             "epochs_trained": entry["epoch"],

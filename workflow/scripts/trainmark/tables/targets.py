@@ -31,7 +31,8 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
         worst run; missing unless every run reached it.
     """
     rows = []
-    with_target = longest_runs(runs[runs["target_accuracy"].notna()])
+    timed = runs["target_epochs"].isna() | runs["target_seconds"].notna()
+    with_target = longest_runs(runs[runs["target_accuracy"].notna() & timed])
     for values, longest in groups(with_target, [*GROUP, *TRAINER]):
         reached = longest["target_epochs"].dropna().tolist()
         mean, deviation = trimmed_mean_and_deviation(reached) if len(reached) == len(longest) else (None, None)
