@@ -1,14 +1,11 @@
-"""The pages for people: links lead somewhere, the index has every page, and the README's example is a config."""
+"""The pages for people: links lead somewhere, the index has every page, and columns.md every column."""
 
 import re
 
 import pytest
-import yaml
 from harness import REPOSITORY
 from records_for_tests import certificates_of, record, written_tables
 
-from trainmark.config.load import load_config
-from trainmark.plan.matrix import expand_runs, with_devices
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.comparisons import comparisons_table, speed_ups_table
@@ -46,12 +43,6 @@ def test_the_index_has_every_page():
 def test_the_readme_takes_three_minutes():
     text = re.sub(r"```.*?```|\(.*?\)", "", README, flags=re.DOTALL)
     assert len(text.split()) <= 3 * READING_SPEED
-
-
-def test_the_readmes_experiment_is_one_and_its_mistake_is_answered_so():
-    (text,) = re.findall(r"```yaml\n# my.yaml\n(.*?)```", README, re.DOTALL)
-    config, _ = load_config([], yaml.safe_load(text))
-    assert len(expand_runs(with_devices(config, gpu_found=False))) == 2 * 3 * 2 * 3
 
 
 def test_every_column_of_the_tables_is_documented(tmp_path):

@@ -1,8 +1,8 @@
 """The examples of the pages print what the pages show.
 
-Each page's blocks are followed in order, in one copy of the repository. A block whose first line is a comment with a
-path is written to that file. Other `sh` and `python` blocks are run. A block without a language directly below one is what
-it prints; a line `...` stands for lines that are left out. What differs from run to run is not compared: MASKS.
+The blocks of a page are followed in order, in one copy of the repository. A block whose first line is a comment with a
+path is written to that file. Other `sh` and `python` blocks are run. A block without a language directly below is what
+they print; a line `...` stands for lines that are left out. What differs from run to run is not compared: MASKS.
 """
 
 import json
@@ -54,7 +54,7 @@ AFTER = {"photographs.md": "your_own.md", "results.md": "photographs.md", "colum
 """Pages that use the files of another one; results.md and columns.md its results, too."""
 
 MASKS = {
-    # lines that are there only sometimes: of Snakemake, on an earlier config, on other work on the machine, on long work
+    # Snakemake's own lines, and those on an earlier config, on other work on the machine and on long work
     r"(Using workflow specific profile|Assuming unrestricted|Building DAG|Complete log|Elapsed time).*\n": "",
     r"\d+ results? (is|are) not what the config asks for.*\n": "",
     r"Disturbed: .*\n\n": "",
@@ -97,15 +97,14 @@ def matches(shown, printed):
     return bool(printed) and same(shown[0], printed[0]) and matches(shown[1:], printed[1:])
 
 
-BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$(\n\n\1```\n(?P<printed>.*?)^\1```$)?", re.MULTILINE | re.DOTALL)
+BLOCK = r"^( *)```(\w*)\n(.*?)^\1```$(?:\n\n\1```\n(.*?)^\1```$)?"
 
 
 def blocks_of(page):
-    """The blocks of a page with a language: language, text, and what the page shows that it prints."""
-    path = REPOSITORY / page if page == "README.md" else REPOSITORY / "docs" / page
-    for block in BLOCK.finditer(path.read_text(encoding="utf-8")):
-        if block[2]:
-            yield block[2], dedent(block[3]), dedent(block["printed"] or "")
+    """The blocks of a page: language, text, and what the page shows that it prints."""
+    text = (REPOSITORY / ("" if page == "README.md" else "docs") / page).read_text(encoding="utf-8")
+    for _, language, block, shown in re.findall(BLOCK, text, re.MULTILINE | re.DOTALL):
+        yield language, dedent(block), dedent(shown)
 
 
 def run(folder, *command):
@@ -118,7 +117,7 @@ def run(folder, *command):
 
 
 def add_recipe(copy, text):
-    """Do what your_own.md says about the recipe."""
+    """Add the recipe of your_own.md where the page says."""
     catalogue = copy / "workflow" / "scripts" / "trainmark" / "recipes" / "catalogue.py"
     edit(catalogue, "nin, resnet50\n", "nin, resnet50, small_cnn\n")
     edit(catalogue, "    for recipe in (\n", f"    for recipe in (\n{text}")
@@ -139,6 +138,7 @@ def follow(tmp_path_factory):
             shutil.rmtree(copy / "results", ignore_errors=True)
         of_all = ""
         for language, text, shown in blocks_of(page):
+            text = "".join(line for line in text.splitlines(True) if not line.startswith(tuple(SKIPPED)))
             for old, new in REPLACED.get(page, {}).items():
                 text = text.replace(old, new)
             if file := re.match(r"# ([\w./]+\.(yaml|py))\n", text):
@@ -146,11 +146,10 @@ def follow(tmp_path_factory):
                 (copy / file[1]).write_text(text, encoding="utf-8")
             elif text.lstrip().startswith("Recipe("):
                 add_recipe(copy, text)
-            elif language in ("sh", "python"):
-                lines = [line for line in text.splitlines() if not line.startswith(tuple(SKIPPED))]
-                printed = run(copy, *(["bash", "-ec"] if language == "sh" else ["python", "-c"]), "\n".join(lines))
+            elif text and language in ("sh", "python"):
+                printed = run(copy, *(["bash", "-ec"] if language == "sh" else ["python", "-c"]), text)
                 of_all += printed
-                if shown and lines:
+                if shown:
                     assert matches(masked(shown).splitlines(), masked(printed).splitlines()), printed
         return copy, of_all
 
@@ -167,9 +166,9 @@ def test_the_readme(follow):
 
 def test_your_own(follow):
     copy, _ = follow("your_own.md")
-    (record,) = copy.glob("results/runs/colours/small-cnn/colours/chainer-cpu/epochs-*/repeat-1/record.json")
-    published = re.findall(r"published_parameters=([\d_]+)", (copy / "docs" / "your_own.md").read_text(encoding="utf-8"))
-    assert [json.loads(record.read_text())["network"]["parameters"]] == [int(number) for number in published]
+    (published,) = re.findall(r"published_parameters=([\d_]+)", (copy / "docs/your_own.md").read_text())
+    records = [json.loads(record.read_text()) for record in copy.glob("results/runs/colours/**/record.json")]
+    assert {record["network"]["parameters"] for record in records} == {int(published)}
 
 
 @pytest.mark.parametrize("page", ["photographs.md", "results.md", "commands.md", "columns.md"])
