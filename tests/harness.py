@@ -109,9 +109,10 @@ def predict(*arguments, **options):
 
 
 def files_of(page):
-    """The files that a page of docs/ shows in full, by path."""
+    """The files that a page of docs/ shows in full, by path: blocks whose first line is a comment with it."""
     text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
-    return dict(re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    blocks = re.findall(r"^```\w+\n(# ([\w./]+\.(?:py|yaml))\n.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return {name: file for file, name in blocks}
 
 
 class Wildcards(dict):

@@ -67,14 +67,6 @@ def edited(finished):
         path.write_text(text)
 
 
-def test_the_readmes_plan_has_the_number_of_jobs(finished):
-    """With the profile that a user has, whose quiet leaves the numbers out."""
-    (line,) = re.findall(r"^snakemake (-n .*)--configfile my.yaml", (finished / "README.md").read_text(), re.MULTILINE)
-    process = snakemake(finished, *line.split(), "--configfile", "experiment.yaml", "--forceall")
-    assert process.returncode == 0, process.printed[-3000:]
-    assert re.search(r"^train +2$", process.stdout, re.MULTILINE)
-
-
 NO_RESULT = {
     "comment": (f"{ADAPTERS}/chainer_layers.py", "# the deprecation warning of pkg_resources", "# a warning"),
     "docstring": (f"{ADAPTERS}/chainer_adapter.py", '"""See `adapter.Adapter`."""', '"""All of it."""'),

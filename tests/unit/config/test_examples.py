@@ -88,13 +88,6 @@ def test_the_imagenet_config_and_the_file_that_it_shows_for_other_photographs(tm
     assert len(runs) == 15 and {(run.dataset, run.epochs) for run in runs} == {("mine", 2)}
 
 
-def test_an_experiment_on_photographs_has_ten_lines(tmp_path):
-    (shown,) = re.findall(r"^`mine.yaml`:\n\n```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert shown.count("\n") == 10
-    (tmp_path / "mine.yaml").write_text(shown)
-    assert len(runs_of(tmp_path / "mine.yaml")) == len(runs_of(CONFIGS / "photographs.yaml")) == 3
-
-
 @pytest.mark.parametrize("entry", re.findall(r"\| `(\{format: .*?\})` \|", PAGE))
 def test_the_entries_that_the_page_shows_are_right(entry):
     flowers = {"title": "F", "format": "image_folder", "folder": "photographs"}

@@ -137,8 +137,7 @@ def _seconds(
         if min(seconds[1:], default=1.0) < MOMENT_SECONDS:
             print(
                 f"{source_of(metrics)} reports several epochs at the same moment: the run is kept without times of its "
-                "epochs. If the command holds its output back, let it write each epoch at once (python -u, flush=True) or "
-                "report its own seconds",
+                "epochs. If the command holds its output back, let it write each epoch at once (python -u, flush=True)",
                 flush=True,
             )
             return [None] * len(entries)
