@@ -163,7 +163,7 @@ def test_nothing_works(tmp_path, raw, server):
     urls = [f"{server.url}/not-there", f"{server.url}/wrong", f"http://127.0.0.1:{port}/x"]
     urls += ["http://[x", "ftp://user:pw@x.org/a", "file:///not-there/a"]
     assert message_of("set", entry(*urls), str(tmp_path / "mirror"), raw) == (
-        f"a.gz of the dataset set could not be downloaded from any of 7 sources ({tmp_path}/mirror/set/a.gz: "
+        f"a.gz of set could not be downloaded from any of 7 sources ({tmp_path}/mirror/set/a.gz: "
         f"no such file; {server.url}/not-there: HTTP status 404; "
         f"{server.url}/wrong: holds a file with SHA-256 {hashlib.sha256(WRONG).hexdigest()}; expected {SHA256}; "
         f"http://127.0.0.1:{port}/x: no connection (ConnectionError); http://...: not a valid address (InvalidURL); "
@@ -178,7 +178,7 @@ def test_a_second_file_without_any_place_and_the_first_is_kept(tmp_path, raw):
     put(tmp_path / "mirror" / "set" / NAME)
     first = entry((tmp_path / "mirror" / "set" / NAME).as_uri())["files"]
     message = message_of("set", {"files": [*first, {"name": "b.gz", "sha256": SHA256, "urls": []}]}, None, raw)
-    assert message.startswith("b.gz of the dataset set has no address in the catalogue and no mirror is set; ")
+    assert message.startswith("b.gz of set has no address in the catalogue and no mirror is set; ")
     assert message.endswith(f"or put the file at {raw}/b.gz")
     only_the_file(raw)
 
@@ -211,7 +211,7 @@ def test_offline_names_every_missing_file_at_once(tmp_path, raw, server):
         {"name": "wrong", "sha256": SHA256, "urls": [(tmp_path / "elsewhere").as_uri()]},
     ]
     message = message_of("set", {"files": files}, None, raw, offline=True)
-    assert message.startswith("`offline: true` is set, and 3 of the 4 files of the dataset set cannot be fetched ")
+    assert message.startswith("`offline: true` is set, and 3 of the 4 files of set cannot be fetched ")
     for missing in (
         f": put absent with SHA-256 {SHA256} at {raw}/absent; ",
         f"; put damaged with MD5 {'0' * 32} at {raw}/damaged ({raw}/damaged: exists and has another checksum); ",

@@ -76,9 +76,11 @@ def waiting_share(epochs: Sequence[Mapping]) -> float | None:
 
     None if there are no epochs, if they took no time, or if the inputs are in memory.
     """
-    seconds = sum(entry["seconds"] for entry in epochs)
     waiting = [entry["waiting_seconds"] for entry in epochs]
-    return sum(waiting) / seconds if seconds and None not in waiting else None
+    if None in waiting:
+        return None
+    seconds = sum(entry["seconds"] for entry in epochs)
+    return sum(waiting) / seconds if seconds else None
 
 
 def command_result(curves: Sequence[Mapping], training_seconds: float) -> dict:

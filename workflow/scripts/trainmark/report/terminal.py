@@ -102,7 +102,10 @@ def _ratios(comparisons: pd.DataFrame, what: str) -> str:
 def _beside(comparisons: pd.DataFrame) -> str:
     """Ratios of a command's epoch times to those of the recipes beside it; it is not ranked."""
     rows = [
-        [f"  {row['second']} against {row['first']}, {row['epochs']} epochs", format_comparison(row)]
+        [
+            f"  {row['second']} against {row['first']}, {row['epochs']} epochs",
+            row["verdict"] if pd.isna(row["ratio"]) else format_comparison(row),
+        ]
         for row in comparisons[comparisons["metric"] == "steady_epoch_seconds"].to_dict("records")
     ]
     lines = ["Not certified: nothing shows what a command trains, so it is not ranked."]

@@ -94,7 +94,7 @@ def _online_message(name: str, target: Path, problems: list[str]) -> str:
     untried = "has no address in the catalogue and no mirror is set; set"
     partial = f"; the bytes so far are kept in {part_of(target)}, and the next attempt continues from there"
     return (
-        f"{target.name} of the dataset {name} {tried if problems else untried} `mirror` in the config or "
+        f"{target.name} of {name} {tried if problems else untried} `mirror` in the config or "
         f"TRAINMARK_MIRROR to a folder or address that holds {name}/{target.name}, or put the file at {target}"
         f"{partial if part_of(target).exists() else ''}"
     )
@@ -109,7 +109,7 @@ def _put_by_hand(target: Path, checksum: Checksum, problems: list[str]) -> str:
 def _offline_message(name: str, available: int, missing: list[str], mirror: str | None) -> str:
     unused = f"; the mirror {without_credentials(mirror)} is not used" if mirror and is_web(mirror) else ""
     return (
-        f"`offline: true` is set, and {len(missing)} of the {available + len(missing)} files of the dataset {name} "
+        f"`offline: true` is set, and {len(missing)} of the {available + len(missing)} files of {name} "
         f"cannot be fetched without a connection: {'; '.join(missing)}; or set `mirror` in the config or "
         f"TRAINMARK_MIRROR to a folder that holds them in {name}/{unused}"
     )
