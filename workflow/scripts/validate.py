@@ -1,4 +1,4 @@
-"""Check config files without running anything. Print the number of runs, or what is wrong."""
+"""Check config files without running anything. Print the number of runs and how long they take, or what is wrong."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,8 @@ from trainmark.config.keys_page import keys_page
 from trainmark.config.load import default_config, load_config
 from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
-from trainmark.plan.matrix import expand_runs, with_devices
+from trainmark.plan.forecast import estimate
+from trainmark.plan.matrix import expand_runs, why_no_verdict, with_devices
 
 
 def main() -> None:
@@ -30,13 +31,15 @@ def main() -> None:
     if arguments.keys:
         print(keys_page())
         return
-    config, _ = load_config(arguments.config)
-    runs = expand_runs(with_devices(config, gpu_found=bool(find_gpus())))
-    for name in config["experiments"]:
-        print(f"{name}: {_runs(sum(run.experiment == name for run in runs))}")
+    loaded, catalogue = load_config(arguments.config)
+    config = with_devices(loaded, gpu_found=bool(find_gpus()))
+    runs = expand_runs(config)
+    for name, experiment in config["experiments"].items():
+        count = _runs(sum(run.experiment == name for run in runs))
+        print("; ".join(filter(None, [f"{name}: {count}", why_no_verdict(experiment)])))
     for name in config["prepare"]:
         print(f"{name}: will be prepared")
-    print(f"{_runs(len(runs))} in all", flush=True)
+    print(f"{_runs(len(runs))} in all{f'; {estimate(config, catalogue, runs)}' if runs else ''}", flush=True)
     if arguments.profile:
         from trainmark.cluster.preview import show_submissions
 

@@ -29,7 +29,7 @@ def main() -> None:
         f"{kind}: {count['checked']} checked, {count['wrong'] or 'none'} wrong" for kind, count in result.counts.items()
     ]
     end = f"{len(result.problems) or 'no'} problem{'' if len(result.problems) == 1 else 's'} in {arguments.folder}"
-    for line in [*result.problems, *counts, *result.facts, end]:
+    for line in [end, *result.problems, *result.facts, *counts]:
         # A results folder from somebody else may contain control characters for the terminal.
         print("".join(letter if letter.isprintable() else "?" for letter in line))
     sys.exit(bool(result.problems))

@@ -1,6 +1,9 @@
 """The site file: what is missing or mistaken is said in one line each."""
 
+import re
+
 import pytest
+from harness import REPOSITORY
 
 from trainmark.cluster.schedulers import GRID_ENGINE, SLURM, TSUBAME
 from trainmark.cluster.site import Site, check_sections, read_site
@@ -20,6 +23,13 @@ def test_a_whole_file_or_none(site):
     site("options: {all: {slurm_account: me}, train: {runtime: 5}}\nruns_per_job: 7\nkeep_code: true\n")
     options = {"all": {"slurm_account": "me"}, "train": {"runtime": 5}}
     assert read_site(SLURM) == Site(options=options, runs_per_job=7, keep_code=True)
+
+
+@pytest.mark.parametrize(("title", "scheduler"), [("Slurm", SLURM), ("Grid Engine", GRID_ENGINE), ("TSUBAME", TSUBAME)])
+def test_the_files_of_the_page_are_accepted(site, title, scheduler):
+    page = (REPOSITORY / "docs" / "clusters.md").read_text()
+    site(re.search(rf"```yaml\n(# {title}.*?)```", page, re.DOTALL)[1])
+    assert read_site(scheduler).options["train"]["runtime"] < 24 * 60
 
 
 def test_paths_may_be_in_the_home_folder(site, tmp_path, monkeypatch):

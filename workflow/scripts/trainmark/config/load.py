@@ -100,6 +100,11 @@ def keys_that_decide(what: Iterable[str]) -> list[str]:
     return sorted(key for key, part in keys.items() if part["decides"] in what)
 
 
+def default_settings() -> dict:
+    """Return the defaults of an experiment's keys."""
+    return _defaults(shipped_files()[0], "experiment")
+
+
 def default_config() -> Path:
     """Return config/config.yaml of the working directory or, if it has none, of this repository."""
     file = Path("config", "config.yaml")

@@ -21,8 +21,9 @@ from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
 from trainmark.plan import internals
 from trainmark.plan.environments import where_to_add
+from trainmark.plan.forecast import Forecast
 from trainmark.plan.products import CERTIFICATES, RECORD_FILE, TRAINING_RULES
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run, trainer_in
+from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, trainer_in
 from trainmark.records.sentences import run_sentence
 
 REFRESH_SECONDS = 1.0
@@ -298,54 +299,6 @@ class WorkflowDisplay(logging.Handler):
     def _clear(self) -> None:
         if self._terminal.isatty():
             self._terminal.write(CLEAR_LINE)
-
-
-class Forecast:
-    """An estimate of the time that the remaining runs take, from the records of those that are done."""
-
-    def __init__(self) -> None:
-        self._start: float | None = None
-        self._busy_seconds = 0.0
-        # For similar runs: their number, and the sums of their seconds without epochs and per epoch. Sums, and not the
-        # runs themselves, because a forecast is made after each of thousands of runs.
-        self._done: dict[tuple[str, ...], tuple[int, float, float]] = {}
-
-    def add(self, record: Mapping) -> None:
-        """Add the record of a run that this call trained."""
-        run, trained_seconds = vars(Run.of(record["run"])), record["result"]["training_seconds"]
-        busy_seconds = record["wall_seconds"] - record["phases_seconds"]["device_wait"]
-        self._start = self._start or time.monotonic() - record["wall_seconds"]
-        self._busy_seconds += busy_seconds
-        pace = (trained_seconds or 0.0) / run["epochs"]
-        for key in _keys(run):
-            count, other_seconds, paces = self._done.get(key, (0, 0.0, 0.0))
-            self._done[key] = count + 1, other_seconds + busy_seconds - run["epochs"] * pace, paces + pace
-
-    def seconds_left(
-        self, runs: Iterable[Mapping[str, str]], running: Iterable[tuple[Mapping[str, str], float]]
-    ) -> float | None:
-        """Estimate the remaining time in seconds; None before the first run is done.
-
-        runs: the runs that are not done, including the running ones.
-        running: the running ones, each with the seconds since its start.
-        """
-        if self._start is None:
-            return None
-        left = sum(self._run_seconds(run) for run in runs)
-        left -= sum(min(age, self._run_seconds(run)) for run, age in running)
-        at_once = self._busy_seconds / (time.monotonic() - self._start)
-        return left / max(at_once, 0.1)
-
-    def _run_seconds(self, run: Mapping[str, str]) -> float:
-        """Estimate the time of a run: the mean of the most similar runs, each corrected for its number of epochs."""
-        count, other_seconds, paces = next(self._done[key] for key in _keys(run) if key in self._done)
-        return (other_seconds + int(run["epochs"]) * paces) / count
-
-
-def _keys(run: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return the keys under which similar runs are found, the most similar first."""
-    recipe, dataset, trainer = run["recipe"], run["dataset"], str(run["trainer"])
-    return [(recipe, dataset, trainer), (recipe, dataset), ()]
 
 
 def tail(log: Path | None) -> str:

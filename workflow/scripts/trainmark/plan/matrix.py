@@ -70,6 +70,19 @@ def expand_runs(config: Mapping) -> list[Run]:
     return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment)]
 
 
+LEAST_PAIRS = 6
+"""Fewer pairs of runs get no verdict: 5 values all lie on one side of their median in 2 / 2**5 = 6 % of cases."""
+
+
+def why_no_verdict(experiment: Mapping) -> str:
+    """Say why an experiment can get no verdict, whatever its runs show; empty if it can."""
+    if len(trainers_of(experiment)) < 2:
+        return "no verdict: commands are not ranked" if experiment["commands"] else "no verdict on one trainer"
+    if experiment["repeats"] < LEAST_PAIRS:
+        return f"no verdict, which needs {LEAST_PAIRS} repeats"
+    return ""
+
+
 def certified_groups(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Trainer]]:
     """Return the trainers of each group that has at least two of them. Commands are not certified.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
+from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, metrics_file
@@ -22,7 +23,6 @@ from trainmark.tables.consistency import code_differences
 from trainmark.tables.costs import COSTS, currency_of
 from trainmark.tables.formatting import censored_counts, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
-from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.peaks import PEAK_METRICS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps

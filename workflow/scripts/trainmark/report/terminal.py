@@ -6,13 +6,13 @@ import pandas as pd
 from tabulate import tabulate
 
 from trainmark.parity.certificate import certificate_lines
+from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.run import group_title
 from trainmark.recipes.command import DATASET
 from trainmark.tables.comparisons import Certificates
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
-from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import GROUP, METRICS, groups, rows_of, select_group, shown_of_trainers
 from trainmark.tables.verdicts import format_comparison, format_verdict, not_ranked

@@ -7,12 +7,12 @@ import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
 from trainmark.parity.compare import REFUSED
+from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.recipes.command import DATASET
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import number_ranges
 from trainmark.tables.missing import missing_lines
 from trainmark.tables.mixed_environments import code_versions, mixed_machines
-from trainmark.tables.paired import LEAST_PAIRS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import GROUP, groups

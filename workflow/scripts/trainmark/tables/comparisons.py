@@ -17,7 +17,7 @@ import pandas as pd
 
 from trainmark.parity.certificate import MISSING, pair_of
 from trainmark.parity.compare import NOT_CERTIFIED, REFUSED
-from trainmark.plan.matrix import certified_groups
+from trainmark.plan.matrix import LEAST_PAIRS, certified_groups
 from trainmark.plan.run import Run
 from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.tables.comparability import (
@@ -31,7 +31,7 @@ from trainmark.tables.comparability import (
     withheld_for_target,
 )
 from trainmark.tables.formatting import format_versions
-from trainmark.tables.paired import LEAST_PAIRS, LEVEL, estimate, holm, paired_ratios
+from trainmark.tables.paired import LEVEL, estimate, holm, paired_ratios
 from trainmark.tables.tables import GROUP, by_trainer, groups, read_table, rows_of
 from trainmark.tables.waiting import SHARES, withheld_for_waiting
 from trainmark.trainer import TRAINER, Trainer

@@ -22,14 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from trainmark.plan.matrix import LEAST_PAIRS
+
 LEVEL = 0.05
 """Level of the verdicts; intervals are those of 1 - LEVEL."""
 
 POWER = 0.8
 """Probability with which a `detectable` ratio is found."""
-
-LEAST_PAIRS = 6
-"""Fewer pairs get no verdict: 5 values all lie on one side of their median in 2 / 2**5 = 6 % of cases."""
 
 LEAST_TO_TELL = 10
 """Correlation can't be told from fewer values than this."""

@@ -10,6 +10,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from trainmark.config.load import default_settings
 from trainmark.datasets.prepared import ARRAY_KINDS, read_manifest, read_splits
 from trainmark.errors import DataError, TrainmarkError
 from trainmark.files.checksums import sha256_of
@@ -320,11 +321,13 @@ def _check_report(page: Path, summary: Path, folder: Path, plan: Mapping) -> Non
 
 
 def _code_of_runs(records: Iterable[Mapping]) -> Iterator[str]:
-    """A line for each experiment, its settings and the code that trained it, with the number of records."""
+    """A line for each experiment, its settings that are no defaults and its code, with the number of records."""
     counts: Counter[str] = Counter()
+    defaults = default_settings()
     for record in records:
         run, provenance = record["run"], record["provenance"]
-        settings = ", ".join(f"{key}: {value}" for key, value in record["settings"].items())
+        own = {key: value for key, value in record["settings"].items() if value != defaults.get(key)}
+        settings = ", ".join(f"{key}: {value}" for key, value in own.items()) or "default settings"
         starts = _training_code(run["recipe"], Trainer.of(run))
         code = f"{_code_in_words(starts, provenance['code'])}, {_commit(provenance)}"
         counts[f"experiment {run['experiment']} ({settings}), by {code}"] += 1
