@@ -1,5 +1,6 @@
 """Files whose time is in the future stop a call before its first job."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -116,6 +117,26 @@ def test_another_content_keeps_its_time(chain, changed, stale):
     in_time([RECORD, CERTIFICATE, PREPARED, OWN, SOURCES])
     restore_order()
     assert newer_inputs() == stale
+
+
+def test_no_file_outside_the_results_gets_another_time(chain):
+    """Results may come from somebody else."""
+    made = json.loads(MADE_OF.read_text())
+    MADE_OF.write_text(json.dumps([one | {"outputs": {OWN: "x", "results/../own/a list.txt": "x"}} for one in made]))
+    in_time([OWN, SOURCES, PREPARED])
+    before = Path(OWN).stat().st_mtime_ns
+    restore_order()
+    assert Path(OWN).stat().st_mtime_ns == before
+
+
+def test_a_large_file_is_told_by_its_size_and_some_of_its_bytes(chain, monkeypatch):
+    monkeypatch.setattr(file_times, "LARGE_BYTES", 3)
+    monkeypatch.setattr(file_times, "SAMPLE_BYTES", 2)
+    digest = file_times._digest(OWN)
+    Path(OWN).write_text("12345")
+    other = file_times._digest(OWN)
+    Path(OWN).write_text("12346")
+    assert len({digest, other, file_times._digest(OWN)}) == 3
 
 
 def test_an_input_that_changed_beside_its_job_is_not_kept(chain):

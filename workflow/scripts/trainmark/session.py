@@ -204,10 +204,12 @@ class Session:
     def _whatever_time(self, wildcards: Wildcards, inputs: dict[str, list[str]]) -> dict[str, list[str]]:
         """Return the inputs of a record that names their digests, so that their times do not make it stale.
 
-        Nor does a dataset that is not there, which is left out: Snakemake would train again on any that is made.
+        Nor do a dataset and mean image that are not there, which are left out: Snakemake would train again on any that
+        are made.
         """
         name, record = wildcards.dataset, RECORD_FILE.format_map(wildcards)
-        if not os.path.exists(*inputs["dataset"]) and not internals.forces_jobs(self._workflow):
+        missing = not all(map(os.path.exists, inputs["dataset"] + inputs["mean"]))
+        if missing and not internals.forces_jobs(self._workflow):
             return inputs | {"dataset": [], "mean": []}
         if self._plans:
             raise_times(inputs["dataset"], sources_of_prepared(name))

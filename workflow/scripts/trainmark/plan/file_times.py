@@ -24,6 +24,9 @@ from trainmark.plan.products import MANIFEST, RESULTS
 MADE_OF = Path(f"{RESULTS}/made_of.json")
 """What jobs read and made: a list of {"inputs": {path: digest}, "outputs": {path: digest}}."""
 
+LARGE_BYTES, SAMPLED, SAMPLE_BYTES = 2**30, 64, 2**20
+"""To read the packed images of ImageNet, 250 GB, would take longer than a call of snakemake may."""
+
 ALLOWED_SECONDS = 60
 """How far the clocks of a machine and its file server may differ."""
 
@@ -102,22 +105,42 @@ def _raise_times(files: Iterable[str], nanoseconds: float) -> None:
 
 
 def _read_made_of() -> list[dict[str, dict[str, str | None]]]:
+    """Read MADE_OF; nothing if it is damaged. Outputs outside the results folder, written by a forger, are left out."""
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        return [
+        made = [
             {part: dict(one[part]) for part in ("inputs", "outputs")}
             for one in json.loads(MADE_OF.read_text(encoding="utf-8"))
         ]
+        return [one for one in made if all(map(_is_result, one["outputs"]))]
     return []
 
 
+def _is_result(file: str) -> bool:
+    return file.startswith(f"{RESULTS}/") and ".." not in Path(file).parts
+
+
 def _digest(file: str) -> str | None:
-    """SHA-256 of a file, of a folder's manifest, or of all files in a folder without one; None if it is not there."""
+    """Return what tells whether a file is the same; None if it is not there.
+
+    The SHA-256 of a file, or of a folder's manifest; of a folder without one that of the names and sizes of its files;
+    of a file of more than LARGE_BYTES that of its size and of some bytes at SAMPLED places.
+    """
     path = Path(file)
     if path.is_dir() and not (path / MANIFEST).exists():
-        listed = [(str(one.relative_to(path)), _digest(str(one))) for one in sorted(path.rglob("*")) if one.is_file()]
+        listed = sorted((str(one.relative_to(path)), one.stat().st_size) for one in path.rglob("*") if one.is_file())
         return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
-    with suppress(OSError), open(path / MANIFEST if path.is_dir() else path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    path = path / MANIFEST if path.is_dir() else path
+    if not path.is_file():
+        return None
+    with suppress(OSError), open(path, "rb") as stream:
+        size = path.stat().st_size
+        if size <= LARGE_BYTES:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.sha256(str(size).encode())
+        for place in range(SAMPLED):
+            stream.seek(place * (size - SAMPLE_BYTES) // (SAMPLED - 1))
+            digest.update(stream.read(SAMPLE_BYTES))
+        return digest.hexdigest()
     return None
 
 
