@@ -380,6 +380,21 @@ def test_the_tables_name_modules_and_files_that_are_there():
     assert all(any(path.match(pattern) for path in found) for pattern in patterns)
 
 
+@pytest.mark.parametrize(
+    ("schema", "same"),
+    [
+        ({"description": "two words", "properties": {"description": {"type": "string"}}}, True),
+        ({"description": "a", "properties": {"description": {"type": "number"}}}, False),
+        ({"description": "a", "properties": {}}, False),
+    ],
+)
+def test_the_wording_of_a_schema_makes_no_result_stale(project, monkeypatch, schema, same):
+    monkeypatch.setattr(code_digests, "DATA_FILES", {"lib.deep": ("a.schema.json",)})
+    before = {"description": "a", "properties": {"description": {"type": "string"}}}
+    first, second = (project({"lib/deep/a.schema.json": json.dumps(one)}) for one in (before, schema))
+    assert (digest("train", scripts=first) == digest("train", scripts=second)) == same
+
+
 def test_every_data_file_of_the_library_counts_for_a_module():
     """A template or a schema that is added must be in DATA_FILES, or an edit of it would make nothing stale."""
     beside = {path for path in SCRIPTS.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}

@@ -106,7 +106,8 @@ def digests(*starts: str, scripts: Path = SCRIPTS) -> dict[str, str]:
 
     Modules of WITHOUT_EFFECT are left out. The digest of a module, by its name, is computed from its code and is the
     same on every version of Python; comments, docstrings and formatting do not affect it. The digest of a data file, by
-    its path from `scripts` ("trainmark/record.schema.json"), is computed from its bytes.
+    its path from `scripts` ("trainmark/record.schema.json"), is computed from its bytes; that of a JSON Schema from its
+    values without descriptions.
 
     Raises what `modules_of` raises.
     """
@@ -135,7 +136,14 @@ def _short_sha256(content: bytes) -> str:
 
 @cache
 def _file_digest(path: Path) -> str:
-    return _short_sha256(path.read_bytes())
+    content = path.read_bytes()
+    if path.suffix == ".json":
+        content = json.dumps(json.loads(content, object_hook=_without_description)).encode()
+    return _short_sha256(content)
+
+
+def _without_description(part: dict) -> dict:
+    return {key: value for key, value in part.items() if key != "description" or not isinstance(value, str)}
 
 
 @cache
