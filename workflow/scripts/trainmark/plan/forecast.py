@@ -133,7 +133,8 @@ def estimate(config: Mapping, catalogue: Mapping, runs: Sequence[Run]) -> str:
     high += traces * SECONDS_OF_A_TRACE[1] / at_once
     known_by = f"{records} record{'s' if records > 1 else ''} in {RESULTS}"
     by = "by the operations of the networks" if rate else f"by {known_by}"
-    return f"about {in_words(low)} to {in_words(high)} on this machine, {by}"
+    span = " to ".join(dict.fromkeys(map(in_words, (low, high))))
+    return f"about {span} on this machine, {by}"
 
 
 def _flops(run: Run, experiment: Mapping, catalogue: Mapping) -> float | None:

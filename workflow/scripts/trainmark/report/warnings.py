@@ -22,7 +22,7 @@ MOST_RANGES = 8
 
 AGAIN = "delete their records and run snakemake again"
 
-REPEAT = "run snakemake --config rerun_disturbed=true"
+REPEAT = "add --config rerun_disturbed=true to your call of snakemake"
 
 
 @dataclass(frozen=True)

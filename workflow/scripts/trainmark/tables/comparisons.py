@@ -286,14 +286,16 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
     reasons = exclusion_reasons(pairs, metric)
     uncensored = pairs[reasons != CENSORED_PAIR]
     included = pairs[reasons == ""].sort_values("repeat")
-    measured = included[included[[f"{metric}_first", f"{metric}_second"]].notna().all(axis=1)]
+    both = [f"{metric}_first", f"{metric}_second"]
+    measured = included[included[both].notna().all(axis=1)]
     ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
     refused = f"refused: {parity}" if ranks and parity in REFUSED else withheld_for_target(uncensored, metric)
     if metric in SHARES and not refused:
         refused = withheld_for_machines(uncensored)
         if ranks and not refused:  # what a command reports includes its loading, and is given beside that of a training
             refused = withheld_for_waiting(measured, metric)
-    withheld = withheld_for_disturbance(reasons, len(measured), LEAST_PAIRS)
+    is_measured = uncensored[both].notna().all(axis=1).any()
+    withheld = withheld_for_disturbance(reasons, len(measured), LEAST_PAIRS) if is_measured else None
     paired = None if refused else paired_ratios(ratios.tolist())
     low, high = paired.interval() if paired else (None, None)
     about = (*notes(measured if len(measured) else uncensored), paired.note if paired else "")
