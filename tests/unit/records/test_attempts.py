@@ -21,7 +21,8 @@ def run(tmp_path):
         if file.exists():
             set_aside(file)
             file.unlink()  # as Snakemake does before the job
-        file.parent.mkdir(exist_ok=True)
+        (file.parent / "work").mkdir(exist_ok=True, parents=True)
+        (file.parent / "work" / "log").touch()
         (file.parent / "weights.npz").write_text(next(numbers))
         write_record(least_disturbed(new, file, is_of_this_run), file)
         forget_others(file)

@@ -12,10 +12,13 @@ FOLDER = "earlier"
 
 
 def set_aside(record: Path) -> None:
-    """Copy the files of a run that is to be trained again because it was disturbed."""
+    """Copy the files of a run that is to be trained again, but no folders: a checkpoint, or what a command wrote."""
     folder = record.with_name(FOLDER)
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(record.parent, folder, ignore=shutil.ignore_patterns("*.checkpoint"))
+    folder.mkdir()
+    for file in record.parent.iterdir():
+        if file.is_file():
+            shutil.copy2(file, folder)
 
 
 def least_disturbed(new: Mapping, record: Path, is_of_this_run: Callable[[dict], bool]) -> dict:
