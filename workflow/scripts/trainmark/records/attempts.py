@@ -16,9 +16,8 @@ def set_aside(record: Path) -> None:
     folder = record.with_name(FOLDER)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    for file in record.parent.iterdir():
-        if file.is_file():
-            shutil.copy2(file, folder)
+    for file in filter(Path.is_file, record.parent.iterdir()):
+        shutil.copy2(file, folder)
 
 
 def least_disturbed(new: Mapping, record: Path, is_of_this_run: Callable[[dict], bool]) -> dict:
@@ -38,6 +37,8 @@ def least_disturbed(new: Mapping, record: Path, is_of_this_run: Callable[[dict],
     others = earlier["other_attempts"]
     if _excess(new) <= _excess(earlier):
         return {**new, "other_attempts": [*others, _summary(earlier)]}
+    for file in filter(Path.is_file, record.parent.iterdir()):
+        file.unlink()
     for file in folder.iterdir():
         if file.name != record.name:
             file.replace(record.with_name(file.name))
