@@ -51,7 +51,7 @@ def test_the_least_disturbed_attempt_stays_and_all_are_known(run, shares, kept, 
 def test_weights_that_were_removed_after_their_evaluation_stay_removed(run, tmp_path):
     run(attempt(0.1))
     (tmp_path / "run" / "weights.npz").rename(tmp_path / "run" / "evaluation.json")
-    with pytest.raises(FileNotFoundError, match="weights.npz"):
+    with pytest.raises(FileNotFoundError, match="weights"):
         run(attempt(0.8))
     assert (tmp_path / "run" / "evaluation.json").read_text() == "1"
 
