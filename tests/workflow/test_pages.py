@@ -161,7 +161,8 @@ def follow(tmp_path_factory):
 def test_the_readme(follow):
     copy, printed = follow("README.md")
     assert re.search(r"^train +48$", printed, re.MULTILINE)
-    (mistake,) = re.findall(r"^my\.yaml, line .*$", (copy / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    page = (copy / "README.md").read_text(encoding="utf-8")
+    (mistake,) = re.findall(r"^ConfigError: my\.yaml, line .*$", page, re.MULTILINE)
     edit(copy / "my.yaml", "keras-jax]", "keras-jx]")
     assert mistake in run(copy, "bash", "-c", "! python workflow/scripts/validate.py my.yaml")
 
