@@ -137,7 +137,7 @@ EQUALS = TWINS | {"repeats": 7, "epochs": [40]}
 
 
 def test_bursts_of_foreign_load_on_one_side_of_equals_bear_no_verdict_and_are_named(folder):
-    with beside(lambda: burst(folder, "twin-two")):
+    with beside(lambda: burst(folder, "twin-two-cpu")):
         status, printed = workflow(folder, {"loaded": EQUALS})
     assert status == 0, printed[-3000:]
     hit = [repeat for repeat in range(1, 8) if records(folder)["loaded", "twin-two", 40, repeat]["disturbed"]]
@@ -193,7 +193,7 @@ def test_a_stopped_run_is_named_and_trained_again_where_that_is_asked_for(folder
 def test_runs_of_a_later_call_with_other_threads_are_named_and_not_ranked_nor_joined(folder):
     first = TWINS | {"frameworks": ["twin-one"], "repeats": 1, "epochs": [2]}
     assert workflow(folder, {"added": first})[0] == 0
-    assert "mixed, so that" in (folder / "results" / "report" / "index.html").read_text()
+    assert "favours none of them" in (folder / "results" / "report" / "index.html").read_text()
     later = TWINS | {"repeats": 1, "epochs": [2, 4]}
     # The runs that are there were trained with other threads, which is no reason to train them again.
     status, printed = workflow(folder, {"added": later}, "--set-threads", "train=1")
@@ -201,11 +201,11 @@ def test_runs_of_a_later_call_with_other_threads_are_named_and_not_ranked_nor_jo
     assert len({one["sessions"][0]["call"] for one in records(folder).values()}) == 2
     assert "Trained in 2 calls of snakemake: run" in printed
     row = verdicts(folder)["added", 2]
-    assert row["verdict"] == "withheld: thread counts differ in 1 of 1 pairs (1 and 2)"
+    assert row["verdict"] == "withheld: numbers of CPUs differ in 1 of 1 pairs (1 and 2)"
     assert row["note"].startswith("in 1 of 1 pairs the runs were trained in different calls of snakemake")
     page = (folder / "results" / "report" / "index.html").read_text()
     assert "These runs come from 2 calls of snakemake" in page
-    assert "mixed, so that" not in page
+    assert "favours none of them" not in page
 
 
 def test_a_clock_that_stops_15_ms_early_in_each_epoch_fails_the_run(folder):
