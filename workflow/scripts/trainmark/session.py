@@ -212,10 +212,15 @@ class Session:
         if missing and not internals.forces_jobs(self._workflow):
             return inputs | {"dataset": [], "mean": []}
         if self._plans:
-            raise_times(inputs["dataset"], sources_of_prepared(name))
-            raise_times(products.mean_files(name, self.campaign.catalogue), inputs["dataset"])
+            self._order_dataset(name)
             raise_times([record], chain(*inputs.values()))
         return inputs
+
+    @cache  # noqa: B019 (once for the runs on a dataset, which may be thousands)
+    def _order_dataset(self, name: str) -> None:
+        prepared = [products.prepared_folder(name)]
+        raise_times(prepared, sources_of_prepared(name))
+        raise_times(products.mean_files(name, self.campaign.catalogue), prepared)
 
     # --- resources and software -------------------------------------------------------------------------------------
 

@@ -98,7 +98,6 @@ def _is_prepared(content_sha256: str, dataset: str) -> bool:
     return True
 
 
-@cache
 def sources_of_prepared(dataset: str) -> list[str]:
     """Return the list of a dataset's sources as a path, if it is what the dataset was prepared from; else no path."""
     with suppress(OSError, ValueError, LookupError, TypeError):

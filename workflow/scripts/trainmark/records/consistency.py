@@ -71,17 +71,15 @@ def _epochs(record: Mapping) -> Iterator[str]:
     ascending = all(first <= second for first, second in pairwise(starts))
     if starts[0] != 1 or not ascending or record["resumes"] != len(starts) - 1:
         yield f"its {len(starts)} sessions begin with the epochs {starts}, but its resumes are {record['resumes']}"
-    parts = [entry["part"] for entry in curves]
-    if parts != ["warm_up" if epoch in starts or untimed(record["curves"]) else "steady" for epoch in epochs]:
+    parts, warm_up = [entry["part"] for entry in curves], set(epochs if untimed(curves) else starts)
+    if parts != ["warm_up" if epoch in warm_up else "steady" for epoch in epochs]:
         yield "its warm_up epochs are not the first epochs of its sessions"
 
 
 def _results(record: Mapping) -> Iterator[str]:
     recorded, curves = record["result"], record["curves"]
     if record["run"]["framework"] == FRAMEWORK:
-        seconds = (
-            recorded["training_seconds"] if untimed(record["curves"]) else sum(entry["seconds"] for entry in curves)
-        )
+        seconds = recorded["training_seconds"] if untimed(curves) else sum(entry["seconds"] for entry in curves)
         expected = command_result(curves, seconds)
     else:
         expected = result(curves, recorded["first_step_seconds"], record["dataset"]["samples"]["train"])
@@ -196,14 +194,12 @@ def _phases(record: Mapping) -> Iterator[str]:
     phases, wall = record["phases_seconds"], record["wall_seconds"]
     if not isclose(total := sum(phases.values()), wall, **SECONDS):
         yield f"its phases sum to {total:.6f} s, but its wall time is {wall:.6f} s"
+    sums = {
+        part: sum(entry["seconds"] or 0.0 for entry in record["curves"] if entry["part"] == part)
+        for part in ("warm_up", "steady")
+    } | {"compilation": record["result"]["first_step_seconds"] or 0.0}
     if untimed(record["curves"]):
-        trained = {"warm_up": record["result"]["training_seconds"], "steady": 0.0}
-    else:
-        trained = {
-            part: sum(entry["seconds"] for entry in record["curves"] if entry["part"] == part)
-            for part in ("warm_up", "steady")
-        }
-    sums = trained | {"compilation": record["result"]["first_step_seconds"] or 0.0}
+        sums["warm_up"] = record["result"]["training_seconds"]
     for phase, seconds in sums.items():
         if not isclose(phases[phase], seconds, **SECONDS) and _is_settled(record):
             yield f"its phase {phase} is {phases[phase]:.6f} s, but its epochs and first step give {seconds:.6f} s"
