@@ -19,9 +19,9 @@ QUICK := -m "not slow and not parity and not faults and not adversary and not be
   and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
-.PHONY: all report test gpu-check expected torch cluster clean help lint coverage test-slow test-parity test-faults \
+.PHONY: all report test gpu-check expected torch torch-cpu cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks \
-  bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-verdicts bench-watching \
+  bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
   bench-intervals bench-epochs bench-steps bench-loops bench-own bench-narrow bench-start bench-cluster bench-matrices bench-tests \
   bench-workflow lock gpu-bundle prepare images
 
@@ -39,10 +39,14 @@ test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones b
 gpu-check: $(VENV)/.installed ## what does each framework see of the GPUs, and does it compute there? Seconds
 	@$(RUN) python3 workflow/scripts/check_gpu.py
 
-torch: $(VENV)/.installed ## add torch for the framework keras-torch: several GB, since CUDA comes with it
+torch: $(VENV)/.installed ## add torch, for the frameworks torch and keras-torch: 0.9 GB, or several with CUDA
 	@[ -z "$(GPU)" ] || { echo "torch brings other versions of cuDNN and NCCL than JAX and TensorFlow in $(VENV) need:"\
-	  "with a GPU, call snakemake --sdm conda, which gives keras-torch an environment of its own"; exit 1; }
-	@$(PIP) install --quiet --require-hashes -r requirements-torch.txt
+	  "with a GPU, call snakemake --sdm conda, which gives torch an environment of its own"; exit 1; }
+	@$(MAKE) --no-print-directory torch-cpu 2> /dev/null || { echo "pip finds no build of torch for CPUs: the one with CUDA is"\
+	  "installed"; $(PIP) install --quiet --require-hashes -r requirements-torch.txt; }
+
+torch-cpu: $(VENV)/.installed ## the same, from an index that has torch's build for CPUs
+	@$(PIP) install --quiet --require-hashes -r requirements-torch-cpu.txt
 
 # A line of a .pth file is one more folder on Python's path: Snakemake looks there for its plug-ins.
 ADD_EXECUTOR = $(VENV)/bin/python -c 'import pathlib, sysconfig; \
@@ -56,7 +60,7 @@ prepare: $(VENV)/.installed ## make the conda environments of a config ahead, fo
 images: ## build the container images of envs/ (REGISTRY= BASE= ENGINE= ENVIRONMENTS="chainer data report")
 	@REGISTRY="$(REGISTRY)" BASE="$(BASE)" ENGINE="$(ENGINE)" sh envs/build_images.sh $(ENVIRONMENTS)
 
-expected: $(VENV)/.installed ## the runs behind the numbers in docs/expected.md (needs MNIST): 10 minutes
+expected: $(VENV)/.installed ## the runs behind the numbers in docs/expected.md (needs MNIST, make torch-cpu): 20 minutes
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1 --configfile config/expected.yaml
 
 clean: ## remove the environment and caches; results stay
@@ -107,7 +111,7 @@ test-cluster: $(VENV)/.installed-dev ## a real Slurm and a real Grid Engine on t
 test-environments: $(VENV)/.installed-dev ## --sdm conda with a stand-in, --sdm apptainer with Podman (BASE=): minutes
 	@$(RUN) BASE="$(BASE)" $(PYTEST) -m environments
 
-# Parts: frameworks, workflow, measurements. On 16 CPUs each takes less than nine minutes.
+# Parts: frameworks, runs, kills, workflow, parity, large, measurements. On 16 CPUs each takes less than nine minutes.
 test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results-<part>.md (PART=; STAND_IN=1: without a GPU)
 	@$(RUN) python tests/gpu_parts.py $(if $(STAND_IN),--stand-in) $(PART)
 
@@ -139,6 +143,9 @@ bench-records: $(VENV)/.installed-dev ## how long does snakemake take to check 1
 
 bench-report: $(VENV)/.installed-dev ## tables and report of 10,000 records: seconds, memory, size of the page. A minute
 	@$(BENCHMARK)/many_records_report.py
+
+bench-screens: $(VENV)/.installed-dev ## where pages of large campaigns show what, in Chromium (FOLDER= keeps pictures): some minutes
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/screens.py $(FOLDER)
 
 bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one slowed by 10 %: some minutes
 	@$(BENCHMARK)/verdicts.py
@@ -192,10 +199,11 @@ LOCKS := requirements.txt requirements-gpu.txt requirements-torch.txt
 # For one machine and Python, so that no line has a condition. Chainer is installed by its post-deploy.sh.
 ON_CONDA := --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-emit-package chainer \
   --build-constraints requirements-build.txt --no-annotate --no-header --quiet
-lock: ## renew the pinned requirements from pyproject.toml (needs uv)
+lock: ## renew the pinned requirements from pyproject.toml (needs uv; FIND_LINKS=, a folder with torch's CPU build)
 	$(LOCK) pyproject.toml --extra cpu --build-constraints requirements-build.txt -o requirements.txt
 	$(LOCK) pyproject.toml --extra gpu --build-constraints requirements-build.txt -c requirements.txt -o requirements-gpu.txt
 	$(LOCK) --group torch -c requirements.txt -o requirements-torch.txt
+	$(if $(FIND_LINKS),$(LOCK) --group torch-cpu -c requirements.txt --find-links $(FIND_LINKS) -o requirements-torch-cpu.txt)
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
 	@set -e; for name in $(ENVIRONMENTS); do \

@@ -18,6 +18,8 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 
 # With it, which machines for CI set, every process would compile the modules of a copy of the repository anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Otherwise torch's threads compute while they wait for each other, and keep the CPUs from what they wait for.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 if "PYTEST_XDIST_WORKER" in os.environ and "TRAINMARK_LOCK_FOLDER" not in os.environ:
     LOCKS = tempfile.TemporaryDirectory(prefix="trainmark-locks-")  # nothing is timed: no worker waits for another's

@@ -8,7 +8,7 @@ import pandas as pd
 from records_for_tests import certificates_of, record, timed_tuning, written_tables
 
 from trainmark.report.figures.data import Data
-from trainmark.tables.comparisons import comparisons_table
+from trainmark.tables.comparisons import comparisons_table, parity_table
 from trainmark.tables.curves import curves_table
 from trainmark.tables.tables import GROUP
 from trainmark.tables.tuning import COLUMNS as TUNING
@@ -20,7 +20,7 @@ COLUMNS = {
                    "epoch_second", "epochs", "low", "high", "faster_after"],
     "targets": [*GROUP, *TRAINER, "target_accuracy", "runs", "reached", "seconds", "low", "high",
                 "epochs_mean", "epochs_deviation"],
-    "speed_ups": [*GROUP, "epochs", *TRAINER, "baseline", "pairs", "ratio", "low", "high", "parity"],
+    "speed_ups": [*GROUP, "epochs", *TRAINER, "baseline", "pairs", "ratio", "low", "high", "verdict", "parity"],
     "tuning": TUNING,
 }  # fmt: skip
 """The tables that are not made from records here."""
@@ -56,11 +56,15 @@ def data_from(runs, curves, certificates, **changes):
     """What figures are drawn from, made from the tables of one group."""
     tables = {name: empty(name) for name in COLUMNS} | {"certificate": next(iter(certificates.values()), None)}
     curves = curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan)
-    return Data(runs, curves, comparisons_table(runs, certificates), **tables | changes)
+    compared, parity = comparisons_table(runs, certificates), parity_table(runs, certificates)
+    return Data(runs, curves, compared, parity, **tables | changes)
 
 
-def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, settings=(2, 10, 30)):
-    """What figures are drawn from where everything was measured, with any names of frameworks."""
+def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, settings=(2, 5, 10, 30)):
+    """What figures are drawn from where everything was measured, with any names of frameworks.
+
+    With more than 2 trainers, the first has a disturbed run, the last a diverged one, and the second is not ranked.
+    """
     trainers = [Trainer(*parts) for parts in product(frameworks, devices, loops)]
     records = [
         _measured(place, trainer, epochs, repeat)
@@ -79,10 +83,22 @@ def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, s
         "speed_ups": [group | row for row in _speed_ups(trainers, settings)],
     }
     tables = {name: pd.DataFrame(rows, columns=COLUMNS[name]) for name, rows in tables.items()}
-    ratios, taken = (0.9, 1.04, 0.7, 0.98, 1.6), [True, True, True, True, False]
-    tuned = [timed_tuning(ratios, taken, framework=framework) for framework in frameworks if "tuned" in loops]
-    tables["tuning"] = tuning_table(tuned)
-    return _learned(data_of(folder, *records, parities=parities, references=PUBLISHED, **tables))
+    tables["tuning"] = tuning_table(map(_tuning, (str(one) for one in trainers if one.loop == "tuned")))
+    data = _learned(data_of(folder, *records, parities=parities, references=PUBLISHED, **tables))
+    return _troubled(data, max(settings)) if len(trainers) > 2 else data
+
+
+STEPS = (
+    "compiled steps without Keras's fit", "arrays on the device, an epoch as a loop of the graph", "compiled with XLA",
+    "batches in one copy", "1 of 2 threads",
+)  # fmt: skip
+
+
+def _tuning(trainer):
+    tuning = timed_tuning((0.9, 1.04, 0.7, 0.98, 1.6), [True, True, True, True, False]) | {"trainer": trainer}
+    for step, text in zip(tuning["steps"], STEPS, strict=True):
+        step["text"] = text
+    return tuning
 
 
 def _measured(place, trainer, epochs, repeat):
@@ -103,6 +119,22 @@ def _learned(data):
     return replace(data, curves=curves)
 
 
+def _troubled(data, epochs):
+    """The same with a disturbed run, a diverged run whose loss exploded, and a trainer that is not ranked."""
+    runs, curves, speed_ups = data.runs.copy(), data.curves.copy(), data.speed_ups.copy()
+    longest = runs.index[runs["epochs"] == epochs]
+    runs.loc[longest[0], ["disturbed", "disturbance"]] = ["stopped", "it was stopped"]
+    runs.loc[longest[0], "training_seconds"] *= 3
+    runs.loc[longest[-1], "status"] = "diverged"
+    exploded = curves["id"] == runs.loc[longest[-1], "id"]
+    curves.loc[exploded, ["test_loss", "batch_loss", "train_loss"]] *= 1e6
+    second = speed_ups["framework"] + speed_ups["loop"] == speed_ups["framework"].iloc[0] + speed_ups["loop"].iloc[0]
+    second &= speed_ups["device"] == speed_ups["device"].iloc[0]
+    speed_ups.loc[second, ["ratio", "low", "high"]] = np.nan
+    speed_ups.loc[second, "parity"] = "different"
+    return replace(data, runs=runs, curves=curves, speed_ups=speed_ups)
+
+
 def _break_even(names):
     for i, first in enumerate(names):
         for j, second in enumerate(names[i + 1 :], i + 1):
@@ -111,7 +143,9 @@ def _break_even(names):
                 parts = {"fixed_first": 1 + 4 * i + wall, "epoch_first": 2.0 / (1 + i)}
                 parts |= {"fixed_second": 1 + 4 * j + wall, "epoch_second": 2.0 / (1 + j)}
                 epochs = (parts["fixed_second"] - parts["fixed_first"]) / (parts["epoch_first"] - parts["epoch_second"])
+                epochs *= 30 if (i + j) % 5 == 0 else 1
                 interval = {"low": epochs / 1.3, "high": np.inf if j == 1 else epochs * 1.4}
+                interval = {} if (i + j) % 4 == 3 else interval
                 yield {"first": first, "second": second, "metric": metric, "pairs": 6, "epochs": epochs,
                        "faster_after": second} | parts | interval  # fmt: skip
     if len(names) == 2:

@@ -1,9 +1,9 @@
 """A folder that runs the GPU tests on a machine without network: `make gpu-bundle` here, `run` in the folder there.
 
-The machine brings Python and its GPU builds of numpy, JAX, CuPy, torch or TensorFlow, in its own versions. The folder
-contains the repository and wheels of what such machines lack, for each of PYTHONS. `run` installs those that are not
-there into a temporary folder, which leads PYTHONPATH. It makes no virtual environment: CuPy looks for the libraries of
-CUDA in the interpreter's own packages alone, and of a virtual environment within another it would find none.
+The machine brings Python, numpy, Flax, and GPU builds of JAX, CuPy, torch or TensorFlow, in its own versions. The
+folder contains the repository and wheels of what such machines lack, for each of PYTHONS. `run` installs those that are
+not there into a temporary folder, which leads PYTHONPATH. It makes no virtual environment: CuPy looks for the libraries
+of CUDA in the interpreter's own packages alone, and of a virtual environment within another it would find none.
 """
 
 import importlib.util
@@ -37,8 +37,10 @@ SOURCES = ("chainer", "connection-pool")
 FRAMEWORKS_OWN = (
     "numpy", "scipy", "jax", "jaxlib", "ml-dtypes", "opt-einsum",
     "tensorflow-cpu", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio", "libclang", "termcolor", "wheel",
+    "flax", "optax", "aiofiles", "etils", "fsspec", "humanize", "msgpack", "orbax-checkpoint",
+    "prometheus-client", "simplejson", "tensorstore", "treescope", "uvloop", "zipp",
 )  # fmt: skip
-"""What JAX, CuPy, torch and TensorFlow bring: the tests are to run with the machine's."""
+"""What JAX, Flax, CuPy, torch and TensorFlow bring: the tests are to run with the machine's."""
 
 LARGE = {
     "opencv-python-headless": "datasets of image files",
@@ -58,7 +60,7 @@ UNUSED = (
 solvers); and h5py, which Keras imports to save models as its own files (9 MB)."""
 
 STACK = {
-    **{name: (name,) for name in ("numpy", "jax", "jaxlib", "torch", "keras", "chainer")},
+    **{name: (name,) for name in ("numpy", "jax", "jaxlib", "flax", "optax", "torch", "keras", "chainer")},
     "cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
     "tensorflow": ("tensorflow", "tensorflow-cpu"),
 }

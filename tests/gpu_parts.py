@@ -1,4 +1,4 @@
-"""The GPU tests in three parts: make test-gpu PART=<name>. Each takes less than nine minutes on a machine with 16 CPUs.
+"""The GPU tests in parts: make test-gpu PART=<name>. Each takes less than nine minutes on a machine with 16 CPUs.
 
 Before a part runs, the tests in it are listed with the seconds that each may take (its time limit, at which it is
 stopped), and the time that the part takes at most. This needs no GPU.
@@ -22,9 +22,13 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 PARTS = {
-    "frameworks": ((4, "test_gpu_frameworks.py", "test_gpu_runs.py"),),
-    "workflow": ((4, "test_gpu_workflow.py", "test_gpu_parity.py", "test_gpu_kills.py", "-k", "not large"),),
-    "measurements": ((1, "test_gpu_measurements.py"), (3, "test_gpu_parity.py", "-k", "large")),
+    "frameworks": ((4, "test_gpu_frameworks.py"),),
+    "runs": ((4, "test_gpu_runs.py"),),
+    "kills": ((4, "test_gpu_kills.py"),),
+    "workflow": ((1, "test_gpu_workflow.py"),),
+    "parity": ((4, "test_gpu_parity.py", "-k", "not large"),),
+    "large": ((3, "test_gpu_parity.py", "-k", "large"),),
+    "measurements": ((1, "test_gpu_measurements.py"),),
 }
 """For each part the calls of pytest: workers and tests. What is measured has the GPU for itself: one worker."""
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -14,7 +15,8 @@ import yaml
 from trainmark.config import load
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-FRAMEWORKS = ["chainer", "keras-tensorflow", "keras-jax"]
+FRAMEWORKS = ["chainer", "flax", "keras-tensorflow", "keras-jax", *(["torch"] if find_spec("torch") else [])]
+"""The frameworks that workflows of the tests train: those of the default set-up, and torch where it is installed."""
 
 SECRET = "c0nfidential"
 

@@ -140,11 +140,19 @@ def expected(statistic, field, runs, records, certificates):
         return _target(statistic.removeprefix("target_"), [records[run] for run in runs])
     if statistic in COMPARISON:
         return _comparison(statistic, field, _pairs(runs, records), certificates)
-    shown = [record for record in (records[run] for run in runs) if statistic == "value" or record["status"] == "ok"]
+    shown = [records[run] for run in runs]
+    shown = shown if statistic == "value" else _counted(shown, field)
     value_of = partial(_machine_share, records=records.values()) if field == "machine_peak_share" else _value
     values = [value for value in (value_of(record, field) for record in shown) if value is not None]
     of = {"median": statistics.median, "min": min, "max": max, "value": lambda found: found[0]}
     return of[statistic](values) if values else None
+
+
+def _counted(records, field):
+    """The records that enter a median: disturbed ones only of what is no time, or if there are no others."""
+    finished = [record for record in records if record["status"] == "ok"]
+    lasting = field.startswith(("test_", "train_", "peak_host", "peak_device", "scored_texts"))
+    return finished if lasting else [one for one in finished if not one["disturbed"]] or finished
 
 
 def _machine_share(record, field, records):
@@ -197,7 +205,7 @@ def _target(column, records):
     rows = [
         {key: one["run"][key] for key in keys}
         | reached_target(one)
-        | {"training_seconds": _value(one, "training_seconds")}
+        | {"training_seconds": _value(one, "training_seconds"), "disturbed": "yes" if one["disturbed"] else ""}
         for one in records
     ]
     return _of_table(targets_table(pd.DataFrame(rows)), column)

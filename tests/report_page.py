@@ -3,29 +3,21 @@
 import json
 import re
 
-import matplotlib.pyplot as plt
+from fabricated_campaigns import write_empty_figures, write_prepared
 from figures_for_tests import data_from
 from records_for_tests import certificates_of, diverged, out_of_memory, record, session, written_tables
 from report_figures import Figures
 
-from trainmark.files.seal import sealed
-from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
 from trainmark.report.figures.save import save_figure
 from trainmark.report.page import render
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
-from trainmark.tables.comparisons import comparisons_table, read_comparisons
+from trainmark.tables.comparisons import comparisons_table, parity_table, read_comparisons
 from trainmark.tables.curves import curves_table
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, runs_table
 from trainmark.tables.targets import targets_table
-
-MANIFEST = {
-    "kind": "images", "dataset": "digits", "title": "Handwritten digits", "samples": {"train": 1438, "test": 359},
-    "sample_shape": [1, 28, 28], "classes": 10, "content_sha256": "0" * 64,
-    "sources": [{"file": None, "from": "scikit-learn"}],
-}  # fmt: skip
 
 MEASURED = {"energy": {"training_joules": 12.5, "source": "nvml", "reason": None}}
 
@@ -33,9 +25,6 @@ MEASURED = {"energy": {"training_joules": 12.5, "source": "nvml", "reason": None
 def refuse(constant):
     """Refuse NaN and Infinity, which are not JSON."""
     raise AssertionError(constant)
-
-
-EMPTY_FIGURE = '<svg width="252pt" height="10pt"></svg>'
 
 
 class Page:
@@ -55,13 +44,11 @@ class Page:
         self.certificates = {"/".join(group) + ".json": one for group, one in certificates.items()}
         comparisons.write_text(comparisons_table(runs, certificates).to_csv(index=False))
         self._draw(folder, runs, curves_table(by_path) if drawn else None)
-        prepared = folder / "datasets" / "digits" / "prepared"
-        prepared.mkdir(parents=True)
-        (prepared / "manifest.json").write_text(json.dumps(sealed(MANIFEST)))
-        plt.imsave(prepared.parent / "mean.png", [[0, 1], [1, 0]])
+        write_prepared(folder / "datasets" / "digits")
         config = {"experiments": {name: {"description": "Small & <fast>."} for name in "efg"}, "prepare": []}
-        tables = runs, read_comparisons(comparisons), agreement_table(by_path), certificates
-        further = break_even_table(runs, tables[1]), targets_table(runs)
+        compared = read_comparisons(comparisons)
+        tables = runs, compared, parity_table(runs, certificates), agreement_table(by_path), certificates
+        further = break_even_table(runs, compared), targets_table(runs)
         self.plan = {"config": config, "missing": missing or {}, "order": order}
         self.text, summary = render(Results(folder, *tables, *further), self.plan)
         self.summary = json.loads(summary, parse_constant=refuse)
@@ -74,12 +61,9 @@ class Page:
     def _draw(folder, runs, curves):
         for values, group in runs.groupby(GROUP):
             figures = folder.joinpath("figures", *values)
-            figures.mkdir(parents=True)
-            for file in (figures / f"{name}.svg" for name in known_figures()):
-                if curves is None:
-                    file.write_text(EMPTY_FIGURE)
-                else:
-                    save_figure(file.stem, data_from(group, curves, certificates_of(group)), [file])
+            write_empty_figures(figures)
+            for file in figures.iterdir() if curves is not None else ():
+                save_figure(file.stem, data_from(group, curves, certificates_of(group)), [file])
 
     def number(self, **run):
         """The number of the only run with these keys."""

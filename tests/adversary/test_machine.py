@@ -148,9 +148,10 @@ def test_bursts_of_foreign_load_on_one_side_of_equals_bear_no_verdict_and_are_na
     text = (folder / "results" / "tables" / "summary.txt").read_text()
     assert "7 disturbed" in text or "of 7 disturbed" in text
     page = (folder / "results" / "report" / "index.html").read_text()
-    figure = (folder / "results/figures/loaded/mnist-mlp-flux/digits/training_time.svg").read_text()
-    assert "foreign load" in page
-    assert "Disturbed" in page and "Disturbed" in figure
+    figure = folder / "results/figures/loaded/mnist-mlp-flux/digits/training_time"
+    assert "foreign load" in page and "Disturbed" in page
+    assert "disturbed run" in figure.with_suffix(".svg").read_text()
+    assert "Disturbed" in figure.with_suffix(".caption.txt").read_text()
 
 
 def test_the_same_without_load_is_not_distinguishable(folder):

@@ -12,7 +12,7 @@ import sys
 import faulty_trainings
 import harness
 import pytest
-from harness import REPOSITORY, environment, snakemake, write_config
+from harness import FRAMEWORKS, REPOSITORY, environment, snakemake, write_config
 
 pytestmark = [pytest.mark.adversary, pytest.mark.timeout(1200)]
 
@@ -21,29 +21,32 @@ SETTINGS = harness.settings(input={"subtract_mean": True})
 EPOCHS = "different: trained in float32 and full batches, as runs are, the "
 IMPRECISE = "different: less precise than float32, or another computation, in the "
 
+TORCH = FRAMEWORKS[-1]
+"""torch, or the last framework where it is not installed."""
+
+ADAPTERS = [*dict.fromkeys(["chainer", "flax", "keras-jax", TORCH])]
+"""A framework of each adapter."""
+
 FOUND = {
-    ("chainer", "first 1,024 samples"): EPOCHS + "loss of step 2 of whole epochs",
+    ("flax", "first 1,024 samples"): EPOCHS + "loss of step 2 of whole epochs",
     ("chainer", "microbatches"): EPOCHS + "loss of step 3 of whole epochs",
     ("keras-jax", "microbatches"): EPOCHS + "loss of step 3 of whole epochs",
-    ("chainer", "every 20th update skipped"): EPOCHS + "loss of step 21 of whole epochs",
-    ("chainer", "half of each epoch"): EPOCHS + "loss of step 16 of whole epochs",
-    ("chainer", "reshuffled from epoch 2"): EPOCHS + "loss of step 16 of whole epochs",
-    ("chainer", "last batch padded"): EPOCHS + "loss of step 15 of whole epochs",
-    ("chainer", "last batch not trained"): EPOCHS + "loss of step 16 of whole epochs",
-    ("chainer", "trained twice"): EPOCHS + "loss of step 16 of whole epochs",
-    ("chainer", "optimizer reset each epoch"): EPOCHS + "loss of step 17 of whole epochs",
-    ("chainer", "learning rate 1 % off"): EPOCHS + "loss of step 4 of whole epochs",
+    (TORCH, "every 20th update skipped"): EPOCHS + "loss of step 21 of whole epochs",
+    ("flax", "half of each epoch"): EPOCHS + "loss of step 16 of whole epochs",
+    (TORCH, "reshuffled from epoch 2"): EPOCHS + "loss of step 16 of whole epochs",
+    ("flax", "last batch padded"): EPOCHS + "loss of step 15 of whole epochs",
+    (TORCH, "last batch not trained"): EPOCHS + "loss of step 16 of whole epochs",
+    ("flax", "trained twice"): EPOCHS + "loss of step 16 of whole epochs",
+    (TORCH, "optimizer reset each epoch"): EPOCHS + "loss of step 17 of whole epochs",
+    ("flax", "learning rate 1 % off"): EPOCHS + "loss of step 4 of whole epochs",
     ("chainer", "gradients clipped"): EPOCHS,
     ("chainer", "weight decay"): EPOCHS,
-    ("chainer", "evaluation on 100 samples"): EPOCHS + "evaluation before training",
-    ("chainer", "float16 inputs"): IMPRECISE + "input (other samples or another order)",
+    (TORCH, "evaluation on 100 samples"): EPOCHS + "evaluation before training",
+    ("flax", "float16 inputs"): IMPRECISE + "input (other samples or another order)",
     ("chainer", "float16 gradients"): IMPRECISE + "update of dense",
     ("keras-jax", "bfloat16 products"): IMPRECISE + "forward pass of dense1 (Dense)",
-    ("chainer", "two-byte predictions"): "different: chainer returns the prediction of dense3 in float16",
-    (
-        "chainer",
-        "counts one update too few",
-    ): "different: chainer on cpu counted 14 updates instead of 15 in epoch 1 of the",
+    (TORCH, "two-byte predictions"): f"different: {TORCH} returns the prediction of dense3 in float16",
+    ("flax", "counts one update too few"): "different: flax on cpu counted 14 updates instead of 15 in epoch 1 of the",
 }
 """The beginning of the certificate's sentence for each fault, by framework and name, on a recipe without dropout."""
 
@@ -97,7 +100,7 @@ def certified(tmp_path_factory):
         assert done.returncode == 0, done.stderr[-3000:]
 
     def pair(recipe, framework, name, **settings):
-        other = "chainer" if framework == "keras-jax" else "keras-jax"
+        other = "keras-jax" if framework == "chainer" else "chainer"
         right = recipe, other, json.dumps(settings)
         if right not in traces:
             traces[right] = traced(recipe, other, "nothing", settings)
@@ -112,7 +115,7 @@ def certified(tmp_path_factory):
     return pair
 
 
-@pytest.mark.parametrize("framework", ["chainer", "keras-jax"])
+@pytest.mark.parametrize("framework", ADAPTERS)
 @pytest.mark.parametrize("recipe", ["mnist-mlp-chainer", "mnist-mlp-keras"])
 def test_without_an_error_the_pair_is_certified(certified, recipe, framework):
     pair = certified(recipe, framework, "nothing")
@@ -129,9 +132,10 @@ SCHEDULED = {
 }
 
 
+@pytest.mark.parametrize("framework", ADAPTERS[1:])
 @pytest.mark.parametrize("name", SCHEDULED)
-def test_a_training_whose_rates_change_is_certified(certified, name):
-    pair = certified("mnist-mlp-chainer", "keras-jax", "nothing", **SCHEDULED[name])
+def test_a_training_whose_rates_change_is_certified(certified, name, framework):
+    pair = certified("mnist-mlp-chainer", framework, "nothing", **SCHEDULED[name])
     assert pair["parity"] == "rounding", pair["sentence"]
     print(
         name,
@@ -139,7 +143,7 @@ def test_a_training_whose_rates_change_is_certified(certified, name):
     )
 
 
-@pytest.mark.parametrize("framework", ["chainer", "keras-jax"])
+@pytest.mark.parametrize("framework", ADAPTERS)
 def test_an_adapter_that_ignores_rates_is_refused(certified, framework):
     """Also in a training whose rates are constant: a milestone may lie behind the certified epochs."""
     pair = certified("mnist-mlp-chainer", framework, "rates ignored")

@@ -42,7 +42,7 @@ CONFIGS = {
     "a name from above": ("experiments: {../../etc: {}}\n", "found the name '../../etc'"),
     "a key twice": (EXPERIMENT + "epochs: [1]\n    epochs: [2]\n", "line 4: found the key 'epochs' twice"),
     "cuda": (EXPERIMENT + "devices: [cuda]\n", "line 3: experiments.e.devices[0]: found 'cuda'"),
-    "pytorch": (EXPERIMENT + "frameworks: [pytorch]\n", "did you mean keras-torch?"),
+    "pytorch": (EXPERIMENT + "frameworks: [pytorch]\n", "did you mean torch?"),
     "tensorflow": (EXPERIMENT + "frameworks: [tensorflow]\n", "did you mean keras-tensorflow?"),
     "Keras": (EXPERIMENT + "frameworks: [Keras]\n", "did you mean keras-tensorflow?"),
     "one framework without brackets": (EXPERIMENT + "frameworks: chainer\n", "write [chainer]"),
@@ -88,7 +88,7 @@ COMMANDS = {
     "no report yet": ([*PYTHON, SCRIPTS / "open_report.py"], "there is no report yet; run make"),
     "data that are not there": ([*PYTHON, SCRIPTS / "describe_dataset.py", "x", "nowhere"], "DataError: "),
     "data that are none": ([*PYTHON, SCRIPTS / "describe_dataset.py", "x", __file__], "DataError: "),
-    "a new experiment of nobody": ([*PYTHON, SCRIPTS / "new_experiment.py", "--frameworks", "torch"], "did you mean"),
+    "a new experiment of nobody": ([*PYTHON, SCRIPTS / "new_experiment.py", "--frameworks", "pytorch"], "did you mean"),
     "a new experiment without a terminal": ([*PYTHON, SCRIPTS / "new_experiment.py"], "there is no terminal to ask on"),
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Seconds per epoch of the loops `stock` and `tuned` beside the framework's own example, and their peak memory.
 
 Run: make bench-loops. For each recipe and framework three processes are started: the example of the framework's
-documentation (examples.py), the adapter's stock loop and its tuned loop. Each trains an epoch to warm up. Then they
+documentation (EXAMPLES), the adapter's stock loop and its tuned loop. Each trains an epoch to warm up. Then they
 train in turn, one epoch each per round, while the others wait. Ratios are those of the same round, and that of the
 fastest epochs: at its end an epoch of Keras's example on TensorFlow often waits (docs/frameworks.md, data pipelines).
 
@@ -10,8 +10,9 @@ enlarged and repeated. Random ones would not do: Adam's averages of units that a
 and some CPUs then take many times longer in Chainer. The other data are random numbers of the shape of IMDB and of
 ImageNet. All are in memory. The network of ImageNet is the ResNet-50 of the frameworks' own collections.
 
-The products are those of the recipe's dense layers by themselves, in the faster of numpy and JAX: less time than they
-take no loop can take. Their share of the time of the tuned loop is its share of the matrix-product peak.
+The products are those of the recipe's layers with a kernel by themselves, in the faster of numpy and JAX: less time
+than they take no loop can take, unless it makes fewer operations of a convolution. Their share of the time of the
+tuned loop is its share of the matrix-product peak.
 """
 
 import argparse
@@ -20,6 +21,8 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
+from importlib import import_module
+from math import prod
 from pathlib import Path
 from unittest import mock
 
@@ -36,6 +39,14 @@ SAMPLES = {"mnist-mlp-chainer": 60000, "mnist-mlp-keras": 60000, "mnist-mlp-flux
 
 BATCH_SIZES = {"imagenet-resnet50": 8}
 """Batch sizes other than the recipe's, for which two CPUs take a minute a step."""
+
+EXAMPLES = {
+    "chainer": ("examples", "chainer_trainer"),
+    "flax": ("flax_example", "flax_trainer"),
+    "keras": ("examples", "keras_trainer"),
+    "torch": ("torch_example", "torch_trainer"),
+}
+"""Module and function of the example, by library."""
 
 
 def data(recipe: str) -> tuple:
@@ -85,11 +96,9 @@ def batch_size(recipe: str) -> int:
 
 def example_of(framework: str, recipe: str) -> Callable[[], object]:
     """Return a function that trains an epoch of the framework's example."""
-    import examples
-
+    module, function = EXAMPLES[framework.partition("-")[0]]
     inputs, labels, _ = data(recipe)
-    train = examples.chainer_trainer if framework == "chainer" else examples.keras_trainer
-    return train(recipe, inputs, labels, batch_size(recipe))
+    return getattr(import_module(module), function)(recipe, inputs, labels, batch_size(recipe))
 
 
 def adapter_of(framework: str, recipe: str, loop: str) -> Callable[[], object]:
@@ -116,21 +125,30 @@ def adapter_of(framework: str, recipe: str, loop: str) -> Callable[[], object]:
 
 
 def products_of(recipe: str, library: str) -> float:
-    """Return the seconds of an epoch's matrix products alone: forward, and both of backward, of each dense layer."""
+    """Return the seconds of an epoch's matrix products alone: forward, and both of backward, of each kernel.
+
+    A convolution is the product of its windows, as rows, with its kernel. The gradient of the network's input is left
+    out.
+    """
     import numpy as np
 
     from trainmark.recipes.catalogue import RECIPES
 
     entry, (inputs, _, classes) = RECIPES[recipe], data(recipe)
     architecture = entry.architecture(inputs.shape[1:], classes)
-    shapes = architecture.shapes()
-    batch = batch_size(recipe)
-    seconds = 0.0
-    dense = [node for node in architecture.nodes if node.op == "Dense"]
-    for place, node in enumerate(dense):
-        inward, outward = shapes[node.inputs[0]][0], node.integer("units")
-        products = [(batch, inward, outward), (inward, batch, outward), *([(batch, outward, inward)] if place else [])]
-        seconds += sum(_product_seconds(np, library, *sizes) for sizes in products)
+    shapes, batch = architecture.shapes(), batch_size(recipe)
+    seconds, trained = 0.0, False
+    for parameter in architecture.parameters():
+        if parameter.role == "kernel":
+            rows, inward = batch * prod(shapes[parameter.layer][1:]), prod(parameter.shape[:-1])
+            outward = parameter.shape[-1]
+            products = [
+                (rows, inward, outward),
+                (inward, rows, outward),
+                *([(rows, outward, inward)] if trained else []),
+            ]
+            seconds += sum(_product_seconds(np, library, *sizes) for sizes in products)
+        trained = True
     return seconds * len(inputs) / batch
 
 
@@ -246,7 +264,7 @@ def main() -> None:
     print(f"| {' | '.join(headings)} |")
     print("|---|---|---|---|---|---|---|---|---|")
     for recipe in SAMPLES:
-        least = products_in_fastest(recipe) if recipe.startswith("mnist") else None
+        least = None if recipe == "imagenet-resnet50" else products_in_fastest(recipe)
         for framework in arguments.frameworks:
             print(row(measured(framework, recipe), least), flush=True)
 

@@ -1,7 +1,7 @@
 """Milliseconds of the gradient of a dense layer's kernel in JAX on the CPU, as XLA computes it and as its transpose.
 
 Run: make bench-narrow. The tuned loop takes the transpose for layers with at least `NARROW` times as many inputs as
-units (frameworks/keras_tuned_jax.py).
+units (frameworks/jax_kernels.py).
 """
 
 import os

@@ -124,12 +124,38 @@ def trainer(framework: str, part: str) -> Callable[[], float]:
     return train
 
 
-def theirs_in_place(framework: str, part: str) -> list | None:
-    """Return patches that put the framework's nearest part in the place of ours; None if it has none."""
-    if framework == "chainer":
-        from trainmark.frameworks.chainer_optimizers import OPTIMIZERS
+def theirs_of_chainer(part: str) -> list | None:
+    """See `theirs_in_place`."""
+    from trainmark.frameworks.chainer_optimizers import OPTIMIZERS
 
-        return [mock.patch.dict(OPTIMIZERS, adam_algorithm_1=OPTIMIZERS["adam"])] if part == "AdamAlgorithm1" else None
+    return [mock.patch.dict(OPTIMIZERS, adam_algorithm_1=OPTIMIZERS["adam"])] if part == "AdamAlgorithm1" else None
+
+
+def theirs_of_flax(part: str) -> list | None:
+    """See `theirs_in_place`. Poolings, RMSprop and the loss are those of Flax and optax themselves."""
+    import optax
+    from flax import nnx
+
+    from trainmark.frameworks import flax_layers, flax_optimizers
+
+    def adam(learning_rate, beta_1: float, beta_2: float, epsilon: float):
+        return optax.adam(learning_rate, beta_1, beta_2, epsilon)
+
+    def normalisation(node, shape: tuple, options: dict) -> nnx.BatchNorm:
+        return nnx.BatchNorm(shape[0], momentum=node.attributes["decay"], epsilon=node.attributes["epsilon"], **options)
+
+    rules = {
+        "Adam": {"adam": adam},
+        "AdamAlgorithm1": {"adam_algorithm_1": adam},
+        "MomentumSGD": {"momentum_sgd": optax.sgd},
+    }
+    if part in rules:
+        return [mock.patch.dict(flax_optimizers.OPTIMIZERS, rules[part])]
+    return [mock.patch.dict(flax_layers.LAYERS, BatchNorm=normalisation)] if part == "BatchNorm" else None
+
+
+def theirs_of_keras(part: str) -> list | None:
+    """See `theirs_in_place`."""
     import keras
 
     from trainmark.frameworks import keras_adapter, keras_layers, keras_optimizers
@@ -149,6 +175,37 @@ def theirs_in_place(framework: str, part: str) -> list | None:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     return [mock.patch.object(keras_adapter, part, {"CrossEntropy": loss, "StepLosses": accuracy}[part])]
+
+
+def theirs_of_torch(part: str) -> list | None:
+    """See `theirs_in_place`. The other parts are torch's own."""
+    import torch
+
+    from trainmark.frameworks import torch_layers, torch_optimizers
+
+    def batch_norm(node, shape: tuple) -> torch.nn.Module:
+        return torch.nn.BatchNorm2d(shape[0], node.attributes["epsilon"], 1 - node.attributes["decay"])
+
+    if part == "BatchNorm":
+        return [mock.patch.dict(torch_layers.LAYERS, BatchNorm=batch_norm)]
+    theirs = {"Adam": {"adam": torch_optimizers.AdamAlgorithm1}, "MomentumSGD": {"momentum_sgd": torch_optimizers.SGD}}
+    return [mock.patch.dict(torch_optimizers.OPTIMIZERS, theirs[part])] if part in theirs else None
+
+
+THEIRS = {
+    "chainer": theirs_of_chainer,
+    "flax": theirs_of_flax,
+    "keras": theirs_of_keras,
+    "torch": theirs_of_torch,
+}
+
+
+def theirs_in_place(framework: str, part: str) -> list | None:
+    """Return patches that put the framework's nearest part in the place of ours; None if ours is its own, or has none.
+
+    The library of the framework is a key of THEIRS.
+    """
+    return THEIRS[framework.partition("-")[0]](part)
 
 
 def child(framework: str, part: str, rounds: int) -> None:
@@ -191,13 +248,14 @@ def main() -> None:
     frameworks = [name for name, framework in known_frameworks().items() if not framework.missing_packages()]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--frameworks", nargs="+", default=frameworks, choices=frameworks)
     arguments = parser.parse_args()
     print(
         f"{len(os.sched_getaffinity(0))} CPUs, {arguments.rounds} rounds; ratio of a step with ours to one with theirs"
     )
     print("| part | framework | ours, ms per step | ratio, median | its quartiles |\n|---|---|---|---|---|")
     for part in parts:
-        for framework in frameworks:
+        for framework in arguments.frameworks:
             if (seconds := measured(framework, part, arguments.rounds)) is None:
                 continue
             ratios = [ours / theirs for ours, theirs in seconds]

@@ -70,6 +70,13 @@ OUT_OF_MEMORY = {
         ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         ("RuntimeError", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
     ],
+    "torch": [
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 372.53 GiB."),
+        ("AcceleratorError", "CUDA error: out of memory"),
+        ("RuntimeError", "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried"),
+        ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        ("RuntimeError", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    ],
     "chainer": [
         ("OutOfMemoryError", "Out of memory allocating 400,000,000,000 bytes (allocated so far: 512 bytes)."),
         ("CUDARuntimeError", "cudaErrorMemoryAllocation: out of memory"),
@@ -77,6 +84,10 @@ OUT_OF_MEMORY = {
         ("CUBLASError", "CUBLAS_STATUS_ALLOC_FAILED"),
         ("CuDNNError", "CUDNN_STATUS_ALLOC_FAILED: CUDNN_STATUS_ALLOC_FAILED"),
         ("CURANDError", "CURAND_STATUS_ALLOCATION_FAILED"),
+    ],
+    "flax": [
+        ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 400000000000 bytes."),
+        ("JaxRuntimeError", "INTERNAL: cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
     ],
 }
 """Class names and messages of the frameworks' out-of-memory exceptions; all backends of Keras share a table."""
@@ -120,10 +131,10 @@ def feed(order, batch_size, dropout_seed=1):
 
 
 def pytest_generate_tests(metafunc):
-    """Test with every rule; in Keras's tuned loops, which update with the optimizers of its stock loop, with two."""
+    """Test with every rule; in the tuned loops of Keras and Flax, which update as the stock loops do, with two."""
     if "rule" in metafunc.fixturenames:
         option = metafunc.config.getoption
-        shared = option("--framework").startswith("keras-") and option("--loop") == "tuned"
+        shared = option("--framework").startswith(("keras-", "flax")) and option("--loop") == "tuned"
         metafunc.parametrize("rule", ["adam", "rmsprop_warmup"] if shared else OPTIMIZERS)
 
 

@@ -25,8 +25,8 @@ FAULTS = {
     "none": ("chainer_adapter", "", "", {}),
     "weights left on the host": (
         "chainer_adapter",
-        "self._device.send(from_canonical(parameter, weights[parameter.name]).astype(array.dtype))",
-        "from_canonical(parameter, weights[parameter.name]).astype(array.dtype)",
+        "self._device.send(outputs_first(parameter, weights[parameter.name]).astype(array.dtype))",
+        "outputs_first(parameter, weights[parameter.name]).astype(array.dtype)",
         dict.fromkeys(TESTS, HOST_ARRAY),
     ),
     "batch left on the host": (
@@ -37,7 +37,7 @@ FAULTS = {
     ),
     "predictions left on the device": (
         "chainer_adapter",
-        "chainer.backends.cuda.to_cpu(self._network(batch)[0].array)",
+        "to_cpu(self._network(batch)[0].array)",
         "self._network(batch)[0].array",
         {PREDICTION: "Implicit conversion to a NumPy array is not allowed"},
     ),
@@ -48,9 +48,9 @@ FAULTS = {
         {WAITING: "the device was still working when the clock stopped"},
     ),
     "weights read too early": (
-        "chainer_layers",
-        "array = chainer.backends.cuda.to_cpu(array)",
-        "array = array.get(blocking=False)",
+        "chainer_adapter",
+        "to_cpu(array_of(self._network, parameter))",
+        "array_of(self._network, parameter).get(blocking=False)",
         {WEIGHTS: OTHER_VALUES, READING: OTHER_VALUES},
     ),
     "state read too early": (

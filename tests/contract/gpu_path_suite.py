@@ -1,8 +1,9 @@
-"""The GPU path of keras-jax on a machine without a GPU: a second CPU device of XLA takes the place of the GPU.
+"""The GPU path of keras-jax and flax on a machine without a GPU: a second CPU device of XLA takes the place of the GPU.
 
 Run by test_contract.py. XLA computes on this device asynchronously, and its arrays are not those of the first device.
 """
 
+import importlib
 from dataclasses import replace
 
 import jax
@@ -14,7 +15,7 @@ from jax.experimental.layout import Format, Layout
 from test_run import GPU_RUN
 
 from trainmark.errors import DeviceError, MeasurementError
-from trainmark.frameworks import keras_adapter
+from trainmark.frameworks import jax_platform
 from trainmark.frameworks.registry import create_adapter
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.training.clock_check import ClockCheck
@@ -24,31 +25,66 @@ pytest_plugins = ["test_run"]  # for its fixture `train`
 CPU, GPU = jax.devices()
 
 
+@pytest.fixture(scope="module")
+def framework(request):
+    return request.config.getoption("--framework")
+
+
 @pytest.fixture
-def replaced(monkeypatch):
-    """A function that replaces functions of the backend."""
-    backends = keras_adapter.BACKENDS
-    return lambda **functions: monkeypatch.setitem(backends, "jax", backends["jax"]._replace(**functions))
+def replaced(framework, monkeypatch):
+    """A function that replaces functions of Keras's backend; for Flax, those of `jax_platform`, JAX and its adapter."""
+
+    def replace_in_keras(**functions):
+        keras_adapter = importlib.import_module("trainmark.frameworks.keras_adapter")
+        monkeypatch.setitem(keras_adapter.BACKENDS, "jax", keras_adapter.BACKENDS["jax"]._replace(**functions))
+
+    def replace_in_flax(data=None, wait=None, **functions):
+        flax_adapter = importlib.import_module("trainmark.frameworks.flax_adapter")
+        for name, function in functions.items():
+            monkeypatch.setattr(jax_platform, name, function)
+        if data:
+            monkeypatch.setattr(flax_adapter, "to_channels_last", lambda array: data(jax, array))
+        if wait:
+            monkeypatch.setattr(jax, "block_until_ready", lambda state: wait(jax, jax.tree.leaves(state)))
+
+    return replace_in_flax if framework == "flax" else replace_in_keras
 
 
 @pytest.fixture(autouse=True)
-def second_device(replaced, monkeypatch):
+def second_device(framework, replaced, monkeypatch):
     """JAX puts arrays on the second device, which the adapter finds and describes like a GPU."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     replaced(**BACKEND)
-    monkeypatch.setattr(keras_adapter, "_device_of", device_of)
+    if framework == "keras-jax":
+        monkeypatch.setattr("trainmark.frameworks.keras_adapter._device_of", device_of)
     with jax.default_device(GPU):
         yield
+
+
+class First:
+    """The first weight of an adapter."""
+
+    def __init__(self, adapter):
+        self.variable = next(variable for _, variable in adapter._variables())
+
+    @property
+    def value(self):
+        """The array."""
+        return self.variable[...] if hasattr(self.variable, "set_value") else self.variable.value
+
+    def assign(self, array):
+        """Put an array in its place."""
+        (self.variable.set_value if hasattr(self.variable, "set_value") else self.variable.assign)(array)
 
 
 # --- whole runs -----------------------------------------------------------------------------------------------------
 
 
-def test_a_run_on_the_gpu_computes_what_one_on_the_cpu_does(train):
-    on_gpu = train(create_adapter("keras-jax", 2), run=GPU_RUN)
+def test_a_run_on_the_gpu_computes_what_one_on_the_cpu_does(framework, train):
+    on_gpu = train(create_adapter(framework, 2), run=GPU_RUN)
     with jax.default_device(CPU):
         on_cpu = train(
-            create_adapter("keras-jax", 2), run=replace(GPU_RUN, trainer=GPU_RUN.trainer._replace(device="cpu"))
+            create_adapter(framework, 2), run=replace(GPU_RUN, trainer=GPU_RUN.trainer._replace(device="cpu"))
         )
     assert on_gpu["provenance"]["device"] == {"kind": "gpu", "name": "second CPU device"}
     assert on_cpu["provenance"]["device"] == {"kind": "cpu", "name": "jax"}
@@ -58,20 +94,20 @@ def test_a_run_on_the_gpu_computes_what_one_on_the_cpu_does(train):
         assert on_gpu["curves"][0][name] == on_cpu["curves"][0][name]
 
 
-def test_a_run_whose_arrays_stayed_on_the_cpu_fails(train):
+def test_a_run_whose_arrays_stayed_on_the_cpu_fails(framework, train):
     with jax.default_device(CPU), pytest.raises(DeviceError, match="was asked for the device gpu but put its arrays"):
-        train(create_adapter("keras-jax", 2), run=GPU_RUN)
+        train(create_adapter(framework, 2), run=GPU_RUN)
 
 
-def test_a_run_that_uses_no_gpu_memory_fails(train, replaced):
+def test_a_run_that_uses_no_gpu_memory_fails(framework, train, replaced):
     replaced(peak_bytes=lambda jax, gpu: 0)
     with pytest.raises(DeviceError, match="was told to train on the GPU but uses no GPU memory"):
-        train(create_adapter("keras-jax", 2), run=GPU_RUN)
+        train(create_adapter(framework, 2), run=GPU_RUN)
 
 
-def test_a_run_out_of_memory_is_a_result(train, replaced):
+def test_a_run_out_of_memory_is_a_result(framework, train, replaced):
     replaced(data=lambda jax, array: jax.numpy.zeros(1 << 50))
-    record = train(create_adapter("keras-jax", 2), run=GPU_RUN)
+    record = train(create_adapter(framework, 2), run=GPU_RUN)
     assert record["out_of_memory"]["message"].startswith("JaxRuntimeError: RESOURCE_EXHAUSTED")
     assert record["memory"]["peak_device_mib"] > 0
 
@@ -79,9 +115,9 @@ def test_a_run_out_of_memory_is_a_result(train, replaced):
 # --- waiting --------------------------------------------------------------------------------------------------------
 
 
-def build(loop="stock"):
+def build(framework, loop="stock"):
     """An adapter with a small network on the second device."""
-    adapter = create_adapter("keras-jax", 2, loop)
+    adapter = create_adapter(framework, 2, loop)
     weights = draw_initial_weights(network(), "glorot_uniform", (1, 1))
     adapter.build(architecture=network(), weights=weights, optimizer=OPTIMIZERS["sgd"], device="gpu", dtype="float32")
     return adapter
@@ -98,7 +134,7 @@ def slowly(array):
 def check_clock(adapter):
     """Check the clock as a run does, after each of two intervals in which the device computes the first weight."""
     check = ClockCheck(adapter)
-    first = adapter._model.trainable_variables[0]
+    first = First(adapter)
     for _ in range(2):
         first.assign(slowly(first.value))
         assert not first.value.is_ready()
@@ -106,22 +142,22 @@ def check_clock(adapter):
         check.after(0.1)
 
 
-def test_synchronize_waits_for_every_weight():
-    check_clock(build())
+def test_synchronize_waits_for_every_weight(framework):
+    check_clock(build(framework))
 
 
 @pytest.mark.parametrize(
     "wait", [lambda jax, arrays: None, lambda jax, arrays: arrays[-1].block_until_ready()], ids=["none", "the last"]
 )
-def test_a_synchronize_that_does_not_wait_for_every_weight_is_found(replaced, wait):
+def test_a_synchronize_that_does_not_wait_for_every_weight_is_found(framework, replaced, wait):
     replaced(wait=wait)
     with pytest.raises(MeasurementError, match="still working when the clock stopped"):
-        check_clock(build())
+        check_clock(build(framework))
 
 
-def test_sending_arrays_waits_for_them(monkeypatch):
+def test_sending_arrays_waits_for_them(framework, monkeypatch):
     """The tuned loop sends its arrays once; what the device has still to do would count in the next phase."""
-    adapter = build("tuned")
+    adapter = build(framework, "tuned")
     put = jax.device_put
     monkeypatch.setattr(jax, "device_put", lambda arrays: [slowly(put(array)) for array in arrays])
     images, labels = samples(10, "float32")
@@ -129,10 +165,10 @@ def test_sending_arrays_waits_for_them(monkeypatch):
     assert all(array.is_ready() for array in adapter._arrays)
 
 
-def test_weights_are_read_from_the_device_each_time():
+def test_weights_are_read_from_the_device_each_time(framework):
     """JAX keeps what it copied to the host: the second read of ClockCheck would copy nothing."""
-    adapter = build()
-    first = adapter._model.trainable_variables[0]
+    adapter = build(framework)
+    first = First(adapter)
     columns_first = Format(Layout((1, 0)), first.value.sharding)  # on the CPU, JAX copies no other layout
     first.assign(jax.device_put(first.value, columns_first))
     adapter.weights()

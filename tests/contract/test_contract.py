@@ -11,7 +11,12 @@ import pytest
 from trainmark.frameworks.registry import known_frameworks
 
 SUITE = Path(__file__).with_name("contract_suite.py")
-DIFFERENCES = Path(__file__).with_name("differences_suite.py")
+DIFFERENCES = {
+    framework: suite
+    for framework in known_frameworks()
+    if (suite := SUITE.with_name(f"{framework.partition('-')[0]}_differences_suite.py")).exists()
+}
+"""The suite of the differences of a framework's library. Those of Chainer are in tests/unit/frameworks."""
 GPU_PATH = Path(__file__).with_name("gpu_path_suite.py")
 
 QUICKLY_COMPILED = " ".join([
@@ -23,14 +28,18 @@ QUICKLY_COMPILED = " ".join([
 OF_TWO_PROGRAMS = "from_memory or unobserved"
 """Tests in which two programs compute the same bits. They do with XLA's own optimization alone."""
 
+QUICK = {("chainer", "tuned"), *((name, "stock") for name in ("chainer", "flax", "keras-jax", "torch"))}
+"""The trainers (framework, loop) of which every `make test` runs the suite: one of each adapter and more."""
+
 TRAINERS = [
-    pytest.param(name, loop, marks=pytest.mark.slow if loop == "tuned" and name.startswith("keras-") else ())
+    pytest.param(name, loop, marks=() if (name, loop) in QUICK else pytest.mark.slow)
     for name, entry in known_frameworks().items()
     for loop in entry.loops
 ]
-"""(framework, loop). Keras's tuned loops share with its stock loop all but the training, and compile longest."""
 
-COMPILED_WITH_XLA = [("keras-jax", "stock"), ("keras-jax", "tuned"), ("keras-tensorflow", "tuned")]
+COMPILED_WITH_XLA = [
+    ("flax", "stock"), ("flax", "tuned"), ("keras-jax", "stock"), ("keras-jax", "tuned"), ("keras-tensorflow", "tuned"),
+]  # fmt: skip
 
 
 def run_suite(suite, framework, *options, least, **environment):
@@ -64,9 +73,10 @@ def test_two_programs_compute_the_same_bits(framework, loop):
     run_suite(SUITE, framework, "--loop", loop, "-k", OF_TWO_PROGRAMS, least=4)
 
 
-def test_the_gpu_path_of_keras_trains_on_a_second_cpu_device():
+@pytest.mark.parametrize("framework", ["flax", "keras-jax"])
+def test_the_gpu_path_trains_on_a_second_cpu_device(framework):
     run_suite(
-        GPU_PATH, "keras-jax", "--device", "gpu", least=9, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu",
+        GPU_PATH, framework, "--device", "gpu", least=9, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu",
         PYTHONPATH=str(Path(__file__).parents[1] / "unit" / "training"),
         XLA_FLAGS=f"{QUICKLY_COMPILED} --xla_force_host_platform_device_count=2",
     )  # fmt: skip
@@ -79,6 +89,7 @@ def test_adapter_fulfils_the_contract_with_xlas_own_optimization(framework, loop
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", [name for name in known_frameworks() if name.startswith("keras-")])
-def test_keras_has_the_documented_differences(framework):
-    run_suite(DIFFERENCES, framework, least=10, KERAS_BACKEND=framework.removeprefix("keras-"))
+@pytest.mark.parametrize("framework", DIFFERENCES)
+def test_a_framework_has_the_documented_differences(framework):
+    backend = {"KERAS_BACKEND": framework.removeprefix("keras-")} if framework.startswith("keras-") else {}
+    run_suite(DIFFERENCES[framework], framework, least=10, **backend)

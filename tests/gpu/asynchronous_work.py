@@ -52,6 +52,43 @@ def keras_work(adapter):
     return enqueue
 
 
+def flax_work(adapter):
+    """The same in Flax."""
+    import jax.numpy as jnp
+
+    matrix = jnp.zeros((SIDE, SIDE), dtype="float32")
+    bias = adapter._network.layer("dense").bias
+
+    def enqueue():
+        product = matrix
+        for _ in range(PRODUCTS):
+            product = product @ matrix
+        bias.set_value(bias[...] + product[0, 0])
+
+    return enqueue
+
+
+def torch_work(adapter):
+    """The same in torch."""
+    import torch
+
+    matrix = torch.zeros((SIDE, SIDE), dtype=torch.float32, device=adapter._device)
+    bias = [*adapter._network.parameters()][-1]
+
+    @torch.no_grad()
+    def enqueue():
+        product = matrix
+        for _ in range(PRODUCTS):
+            product = product @ matrix
+        bias.add_(product[0, 0])
+
+    return enqueue
+
+
+WORK = {"chainer": chainer_work, "flax": flax_work, "keras": keras_work, "torch": torch_work}
+"""By library, a function (adapter) -> function that enqueues the work."""
+
+
 def checked(adapter, enqueue, wait):
     """(accepted or refused by the clock check, seconds that the clock measured)."""
     check, seconds = ClockCheck(adapter), []
@@ -74,7 +111,7 @@ def main():
         architecture=NETWORK, weights=draw_initial_weights(NETWORK, "glorot_uniform", (1, 1)),
         optimizer=Optimizer("sgd", 0.1), device="gpu", dtype="float32",
     )  # fmt: skip
-    enqueue = (chainer_work if sys.argv[1] == "chainer" else keras_work)(adapter)
+    enqueue = WORK[adapter.framework.partition("-")[0]](adapter)
     enqueue()  # compiles
     adapter.weights()
     with_wait, waited = checked(adapter, enqueue, adapter.synchronize)

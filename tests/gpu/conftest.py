@@ -20,7 +20,10 @@ from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine import nvml
 from trainmark.machine.gpus import visible_gpus, where_looked
 
-PACKAGES = ("chainer", "keras", "tensorflow", "jax", "torch", "cupy-cuda12x", "cupy-cuda13x", "numpy", "snakemake")
+PACKAGES = (
+    "chainer", "keras", "tensorflow", "jax", "flax", "optax", "torch", "cupy-cuda12x", "cupy-cuda13x", "numpy",
+    "snakemake",
+)  # fmt: skip
 
 
 def pytest_addoption(parser):

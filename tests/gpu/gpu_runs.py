@@ -43,6 +43,11 @@ def installed():
     return [name for name in known_frameworks() if not missing_packages(name)]
 
 
+def of_workflow():
+    """Three of them, those of the libraries themselves before those of Keras: more would take too long."""
+    return sorted(installed(), key=lambda name: name.startswith("keras-"))[:3]
+
+
 def cpus_of_worker(number, workers):
     """The CPUs of a worker of xdist. Each has cores of its own, unless there are fewer cores than workers.
 

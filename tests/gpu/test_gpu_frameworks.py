@@ -6,18 +6,20 @@ import sys
 import time
 
 import pytest
-from contract.test_contract import COMPILED_WITH_XLA, SUITE, TRAINERS, run_suite
+from contract.test_contract import COMPILED_WITH_XLA, SUITE, run_suite
 from gpu_runs import QUICKLY_COMPILED, installed
 from harness import REPOSITORY, importing
+
+from trainmark.frameworks.registry import known_frameworks
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(40)]
 
 
 def contracts():
     """Each trainer with its time limit; what XLA compiles takes longest, and comes first."""
-    trainers = [trainer for trainer in TRAINERS if trainer[0] in installed()]
+    trainers = [(name, loop) for name in installed() for loop in known_frameworks()[name].loops]
     for trainer in sorted(trainers, key=lambda trainer: trainer not in COMPILED_WITH_XLA):
-        seconds = 280 if trainer in COMPILED_WITH_XLA else 100
+        seconds = 200 if trainer in COMPILED_WITH_XLA else 80
         yield pytest.param(*trainer, marks=pytest.mark.timeout(seconds))
 
 

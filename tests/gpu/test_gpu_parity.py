@@ -19,7 +19,7 @@ LARGE = {name for name, recipe in RECIPES.items() if len(certify_networks.archit
 def recipes():
     """Each recipe with its time limit, those that take longest first."""
     for name in sorted(RECIPES, key=lambda name: (name not in LARGE, not RECIPES[name].certified_side, "mlp" in name)):
-        size, seconds = ("large", 280) if name in LARGE else ("small", 180 if RECIPES[name].certified_side else 100)
+        size, seconds = ("large", 450) if name in LARGE else ("small", 300 if RECIPES[name].certified_side else 170)
         yield pytest.param(name, id=f"{size}-{name}", marks=pytest.mark.timeout(seconds))
 
 

@@ -7,11 +7,16 @@ from trainmark.records.record import read_record
 
 pytestmark = pytest.mark.gpu
 
+# Less than its weights: if memory runs out while XLA chooses among algorithms, the error is another one.
+OF_JAX = {"XLA_CLIENT_MEM_FRACTION": "0.00001"}
+OF_TORCH = {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.0001"}
+
 MEMORY_LIMITS = {
     "chainer": {"CUPY_GPU_MEMORY_LIMIT": str(16 * 2**20)},
-    # Less than its weights: if memory runs out while XLA chooses among algorithms, the error is another one.
-    "keras-jax": {"XLA_CLIENT_MEM_FRACTION": "0.00001"},
-    "keras-torch": {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.0001"},
+    "flax": OF_JAX,
+    "keras-jax": OF_JAX,
+    "keras-torch": OF_TORCH,
+    "torch": OF_TORCH,
 }
 """Environment variables that leave a framework little memory, so that no test fills the GPU: 0.8 and 8 MiB of 80 GB."""
 

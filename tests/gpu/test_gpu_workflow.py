@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 
 import pytest
-from gpu_runs import experiments, installed
+from gpu_runs import experiments, of_workflow
 from harness import REPOSITORY, environment, snakemake, write_config
 
 from trainmark.parity.compare import REFUSED
@@ -23,7 +23,7 @@ NEEDED = ("snakemake", "sklearn", "pandas", "pyarrow", "matplotlib", "jinja2")
 def test_three_experiments_on_both_devices(tmp_path, record_property):
     if missing := [package for package in NEEDED if importlib.util.find_spec(package) is None]:
         pytest.skip(f"the whole workflow needs {', '.join(missing)}")
-    frameworks = installed()
+    frameworks = of_workflow()
     config = {"experiments": experiments(frameworks)}
     name = write_config(tmp_path, config)
     process = snakemake(tmp_path, "--cores", "all", "--resources", "gpu=1", "--configfile", name)

@@ -1,7 +1,7 @@
 """A machine with a GPU, pretended in every Python process with this folder on its PYTHONPATH: gpu_parts.py --stand-in.
 
-CuPy is tests/cupy_stand_in, and the GPU of keras-jax a second CPU device of XLA. TensorFlow and torch, which have no
-stand-in, seem not to be installed.
+CuPy is tests/cupy_stand_in, and the GPU of keras-jax and flax a second CPU device of XLA. TensorFlow and torch, which
+have no stand-in, seem not to be installed.
 """
 
 import importlib.machinery
@@ -12,35 +12,60 @@ import sys
 import second_device
 
 WITHOUT_STAND_IN = ("tensorflow", "torch")
-ADAPTER = "trainmark.frameworks.keras_adapter"
 
 
-def pretend(adapter):
-    """Let the adapter of Keras take the second CPU device for a GPU, and put its arrays there unless it is hidden."""
+def out_of_memory():
+    """Raise the error of JAX without memory, if its variable leaves it none."""
     import jax
 
-    def data(jax, array):
-        return jax.numpy.zeros(1 << 50) if "XLA_CLIENT_MEM_FRACTION" in os.environ else array
+    if "XLA_CLIENT_MEM_FRACTION" in os.environ:
+        jax.numpy.zeros(1 << 50)
+
+
+def use_second_device():
+    """Let JAX put its arrays on the second CPU device, unless it is hidden."""
+    import jax
 
     for gpu in second_device.gpus(jax):
         jax.config.update("jax_default_device", gpu)
+
+
+def pretend_keras(adapter):
+    """Let the adapter of Keras take the second CPU device for a GPU."""
+    use_second_device()
+    data = lambda jax, array: out_of_memory() or array  # noqa: E731
     adapter.BACKENDS["jax"] = adapter.BACKENDS["jax"]._replace(**second_device.BACKEND, data=data)
     adapter._device_of = second_device.device_of
 
 
+def pretend_flax(adapter):
+    """The same for the adapter of Flax."""
+    use_second_device()
+    for name, function in second_device.BACKEND.items():
+        setattr(adapter.jax_platform, name, function)
+    to_channels_last = adapter.to_channels_last
+    adapter.to_channels_last = lambda array: out_of_memory() or to_channels_last(array)
+
+
+ADAPTERS = {
+    "trainmark.frameworks.flax_adapter": pretend_flax,
+    "trainmark.frameworks.keras_adapter": pretend_keras,
+}
+
+
 class Finder:
-    """Finds the adapter of Keras as Python does, and calls `pretend` after its import."""
+    """Finds adapters as Python does, and calls their functions of ADAPTERS after their import."""
 
     def find_spec(self, name, path=None, target=None):
         """Called for each import."""
-        if name != ADAPTER:
+        if name not in ADAPTERS:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         execute = spec.loader.exec_module
 
         def exec_module(module):
             execute(module)
-            pretend(module)
+            ADAPTERS[name](module)
 
         spec.loader.exec_module = exec_module
         return spec

@@ -4,6 +4,7 @@ As a script it traces a framework without a fault and with each: --framework F -
 """
 
 import argparse
+import importlib
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -79,9 +80,14 @@ def swapped_branches(adapter):
     true = table["Concat"]
 
     def faulty(node, *rest):
-        if adapter.framework == "chainer":
+        if adapter.framework == "chainer":  # its table has the outputs of layers, the others' have layers
             return true(node, *reversed(rest))
-        return lambda inputs: true(node, *rest)(inputs[::-1])
+        layer = true(node, *rest)
+        if adapter.framework == "torch":
+            layer.forward, forward = lambda *inputs: forward(*reversed(inputs)), layer.forward
+            return layer
+        keras = adapter.framework.startswith("keras-")
+        return lambda *inputs: layer(inputs[0][::-1]) if keras else layer(*reversed(inputs))
 
     with mock.patch.dict(table, {"Concat": faulty}):
         yield
@@ -135,13 +141,9 @@ def nothing(adapter):
 
 def tables_of(adapter):
     """The tables by which the adapter interprets layers."""
-    if adapter.framework == "chainer":
-        from trainmark.frameworks import chainer_layers
-
-        return chainer_layers.LINKS, chainer_layers.FUNCTIONS
-    from trainmark.frameworks import keras_layers
-
-    return (keras_layers.LAYERS,)
+    library = adapter.framework.partition("-")[0]
+    layers = importlib.import_module(f"trainmark.frameworks.{library}_layers")
+    return (layers.LINKS, layers.FUNCTIONS) if library == "chainer" else (layers.LAYERS,)
 
 
 def wrong_weight(training):

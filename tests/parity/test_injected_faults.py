@@ -6,14 +6,14 @@ from pathlib import Path
 
 import injected_faults
 import pytest
-from harness import importing
+from harness import FRAMEWORKS, importing
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.parity.certified_steps import EPOCH_STEPS
 from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace
 
-OTHER = {"chainer": "keras-tensorflow", "keras-tensorflow": "chainer", "keras-jax": "chainer"}
+OTHER = {framework: "keras-tensorflow" if framework == "chainer" else "chainer" for framework in FRAMEWORKS}
 """For each framework, the one whose trace without a fault it is compared with."""
 
 pytestmark = [pytest.mark.parity, pytest.mark.adversary]

@@ -19,10 +19,10 @@ from trainmark.plan.figures import known_figures
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FORMATS, METRICS, PLACEHOLDERS
 from trainmark.records.record import PHASES
-from trainmark.report.answer import FirstScreen, summary_json
+from trainmark.report.first_screen import FirstScreen, summary_json
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
-from trainmark.tables.comparisons import comparisons_table, speed_ups_table
+from trainmark.tables.comparisons import baselines_of, comparisons_table, speed_ups_table
 from trainmark.tables.curves import curves_table
 from trainmark.tables.tables import summary_table
 from trainmark.tables.targets import targets_table
@@ -73,7 +73,7 @@ LISTS = {
     ),
     "keys of summary.json": (
         listed("docs/results.md", "key"),
-        json.loads(summary_json(FirstScreen("", [], "", [], "", [], {}))),
+        json.loads(summary_json(FirstScreen("", [], "", [], [], [], "", [], {}))),
     ),
     "figures": (listed("docs/results.md", "figure"), known_figures()),
     "recipes": (listed("docs/recipes.md", "recipe"), RECIPES),
@@ -167,7 +167,7 @@ def test_every_column_of_the_tables_is_documented(tmp_path):
     by_path, runs = written_tables(tmp_path, record("a"), record("b"))
     compared = comparisons_table(runs, certificates_of(runs))
     derived = {
-        "speed_ups": speed_ups_table(runs, certificates_of(runs), {}),
+        "speed_ups": speed_ups_table(compared, baselines_of(runs, {})),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
     }

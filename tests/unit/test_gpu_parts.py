@@ -39,12 +39,13 @@ def test_the_longest_time_is_that_of_xdists_distribution(limits, workers, second
 
 @pytest.mark.slow
 def test_each_part_ends_within_nine_minutes():
-    """With the three frameworks of `make`: they have one tuned loop more than those of the machines that are lent."""
+    """With the frameworks that are installed here, at least those of FRAMEWORKS; a lent machine lacks TensorFlow."""
     here = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests" / "cupy_stand_in")}  # Chainer needs CuPy on a GPU
     done = subprocess.run(
         [sys.executable, gpu_parts.__file__, "--list"], capture_output=True, text=True, check=True, env=here
     )
-    assert re.search(r"(\d) x it computes", done.stdout)[1] == "3"
+    for test in ("it computes", "it fulfils the contract"):
+        assert sum(map(int, re.findall(rf"(\d+) x {test}", done.stdout))) >= len(FRAMEWORKS)
     found = re.findall(r"^(\w+): at most (\d+) min (\d+) s on 16 CPUs$", done.stdout, re.MULTILINE)
     seconds = {part: 60 * int(minutes) + int(rest) for part, minutes, rest in found}
     assert seconds.keys() == gpu_parts.PARTS.keys()
@@ -133,7 +134,7 @@ def test_no_test_waits_behind_the_workflow(tmp_path):
 def test_the_workflow_has_the_jobs_that_its_time_is_for(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     commands = pretended_nvidia_smi(tmp_path / "bin", ["GPU-0a"])
-    name = write_config(tmp_path, {"experiments": experiments(FRAMEWORKS)})
+    name = write_config(tmp_path, {"experiments": experiments(FRAMEWORKS[:3])})
     path = f"{os.path.dirname(sys.executable)}{os.pathsep}{commands}{os.pathsep}{os.environ['PATH']}"
     planned = snakemake(tmp_path, "--dry-run", "--configfile", name, PATH=path)
     assert planned.returncode == 0, planned.printed

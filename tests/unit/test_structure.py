@@ -15,7 +15,7 @@ from trainmark.datasets.catalogue import known_formats
 
 SCRIPTS = REPOSITORY / "workflow" / "scripts"
 LIBRARY = SCRIPTS / "trainmark"
-FRAMEWORK_PACKAGES = {"chainer", "cupy", "jax", "keras", "tensorflow", "torch"}
+FRAMEWORK_PACKAGES = {"chainer", "cupy", "flax", "jax", "keras", "optax", "tensorflow", "torch"}
 
 
 def lint_imports(scripts: Path) -> str:
@@ -53,7 +53,9 @@ def test_the_contracts_are_kept():
         ("machine/gpus", "def f():\n    import torch.cuda", "jax and torch are imported in adapters alone"),
         ("frameworks/keras_adapter", "import chainer", "a framework is imported in its adapter alone"),
         ("frameworks/keras_layers", "from . import chainer_layers", "imported by its own parts alone: Chainer's"),
+        ("training/run", "from trainmark.frameworks import flax_layers", "imported by its own parts alone: Flax's"),
         ("training/run", "from trainmark.frameworks import keras_layers", "imported by its own parts alone: Keras's"),
+        ("training/run", "from trainmark.frameworks import torch_layers", "imported by its own parts alone: torch's"),
         ("datasets/images/mean", "import cv2", "image decoders are imported in one place"),
         ("frameworks/adapter", "import pandas", "pandas, matplotlib and jinja2 are imported for reporting alone"),
         ("parity/certificate", "import trainmark.frameworks.adapter", "reporting reaches no training and no adapter"),

@@ -122,8 +122,15 @@ def test_a_recipes_edit_re_runs_its_runs(edited):
 
 
 def test_an_edit_of_what_the_report_prints_of_a_recipe_writes_it_anew(edited):
-    found = edited((f"{LIBRARY}/recipes/catalogue.py", "published_parameters=25_450", "published_parameters=25_451"))
+    found = edited(
+        (f"{LIBRARY}/recipes/catalogue.py", 'source="FluxML model-zoo vision/mnist/mlp.jl"', 'source="another"')
+    )
     assert found == ({"report": 1, "all": 1}, [])
+
+
+def test_an_option_of_figures_draws_them_again_and_nothing_else(edited):
+    found = edited(("experiment.yaml", "experiments:", "figures: {font: Liberation Sans}\nexperiments:"))
+    assert found == ({"plot_figures": 1, "report": 1, "all": 1}, [])
 
 
 OF_RULES = {

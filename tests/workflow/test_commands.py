@@ -57,7 +57,7 @@ def test_a_command_is_a_row_of_the_report_and_not_certified(done):
     page = (done.results / "report" / "index.html").read_text()
     assert "good, a command" in page and "Not certified: nothing shows what this command trains." in page
     assert "certificates/beside/good" not in page
-    assert "<h3>Beside the recipes of the experiment</h3>\n<details open>" in page
+    assert '<h3>Beside the recipes of the experiment</h3>\n<div class="wide"' in page
 
 
 def test_the_ratio_of_epoch_times_has_no_verdict(done):

@@ -88,6 +88,7 @@ onstart:
     note("jobs_to_run", workflow, then=lambda jobs: sorted(job.rule.name for job in jobs))
     again = next(job for job in jobs if job.rule.name == "again")
     note("dated_inputs", again)
+    note("lift_job_rate", workflow, then=lambda _: bool(workflow.scheduler.job_rate_limiter))
     note("submitted_rules", workflow)
     note("environment_of_job", workflow, "again", {})
     note("output_of_help", workflow, "again", {}, then=lambda text: "no_script.py" in text)
@@ -119,7 +120,7 @@ EXPECTED = {
     "runs_here": True, "cluster_profile": None, "deployment_methods": [], "changes_paths": False,
     "given_config": [["default.yaml"], {}, None], "deployment_prefix": "", "add_container_option": " --nv",
     "ancient": True, "before_update": True, "set_group_size": 3, "replace_terminal_handler": "Passing",
-    "make_again": None, "jobs_to_run": ["again", "all"], "submitted_rules": ["again", "all"],
+    "make_again": None, "jobs_to_run": ["again", "all"], "lift_job_rate": False, "submitted_rules": ["again", "all"],
     "environment_of_job": None, "output_of_help": True, "call_at_start": "called", "failed_by_itself": False,
     "replace_all_handlers": 1,
 }  # fmt: skip
@@ -189,6 +190,10 @@ def test_a_dry_run_prints_one_job_of_each_rule(tmp_path):
 def test_the_end_of_a_call_in_which_a_job_failed(tmp_path):
     values = found(tmp_path, "--config", "command=false")
     assert values["failed_by_itself"] is True
+
+
+def test_a_job_rate_of_the_user_stays(tmp_path):
+    assert found(tmp_path, "--max-jobs-per-timespan", "50/1s")["lift_job_rate"] is True
 
 
 def test_no_other_module_imports_snakemake():

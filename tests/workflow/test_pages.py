@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from itertools import product
 from textwrap import dedent
 
 import pytest
-from harness import REPOSITORY, copy_of_repository, edit, environment
+from harness import FRAMEWORKS, REPOSITORY, copy_of_repository, edit, environment
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +24,7 @@ SKIPPED = {
     "make": "the first call takes minutes; .ci/run calls it",
     "source .venv": "the environment of the tests is active",
     "git clone": "the clone is there",
-    "snakemake --cores 4 --resources gpu=1 --configfile my.yaml": "48 runs: minutes",
+    "snakemake --cores 4 --resources gpu=1 --configfile my.yaml": "80 runs: minutes",
     "python3 -m venv": "installs torch; the environment of the tests stands in for that of the page",
     "torch-environment": "as above",
     "python workflow/scripts/import_config.py": "reads a file of the original recipe",
@@ -40,10 +41,15 @@ QUICK = """experiments:
 """Put over photographs.md's experiment: certificates and trainings of ResNet-50 take a quarter of an hour."""
 
 REPLACED = {
+    "pytorch_and_jax.md": {"epochs: [5, 20]": "epochs: [1]", "repeats: 8 ": "repeats: 1 "},
     "photographs.md": {"--configfile mine.yaml": "--configfile mine.yaml quick.yaml"},
     "results.md": {
         "my.yaml": "mine.yaml quick.yaml",
         "<dataset>": "flowers",
+        "--experiment digits --recipe mnist-mlp-chainer --dataset digits": "--experiment flowers --recipe imagenet-nin "
+        "--dataset flowers",
+        "chainer-cpu keras-jax-cpu": "chainer-cpu",
+        ' --font "Liberation Sans"': "",
         "$run": RESULTS,
         "weights.npz": f"{RESULTS}/weights.npz",
         "cat.jpg holidays/": "photographs/val/daisies/1.jpg photographs/val/poppies",
@@ -64,7 +70,7 @@ MASKS = {
     # times, ratios, and differences that depend on the order of sums
     r"[\d.]+ s of training(; disturbed: .*)? (\(\d+ of \d+ done).*\)": r"TIME \2)",
     r"^(\S+ +cpu +\d+) +(?:\d+ of )?(\d+)(?: disturbed)? +[\d.]+ ": r"\1 \2 TIME ",
-    r"(epochs)  (?:withheld.*|[\d.]+)$": r"\1 RATIO",
+    r"(epochs) +(?:withheld.*|[\d.]+)$": r"\1 RATIO",
     r"\d\.\d+e-\d+": "DIFFERENCE",
     r"(?:, \d+ warnings?)? in [\d.]+s$": " in TIME",
     # the widths of columns
@@ -119,9 +125,10 @@ def run(folder, *command):
 
 
 def add_recipe(copy, text):
-    """Add the recipe of your_own.md where the page says."""
+    """Add a recipe where the pages say."""
     catalogue = copy / "workflow" / "scripts" / "trainmark" / "recipes" / "catalogue.py"
-    edit(catalogue, "nin, resnet50\n", "nin, resnet50, small_cnn\n")
+    module = re.search(r"architecture=(\w+)\.", text)[1]
+    edit(catalogue, "zoo import ", f"zoo import {module}, ")
     edit(catalogue, "    for recipe in (\n", f"    for recipe in (\n{text}")
 
 
@@ -160,10 +167,10 @@ def follow(tmp_path_factory):
 
 def test_the_readme(follow):
     copy, printed = follow("README.md")
-    assert re.search(r"^train +48$", printed, re.MULTILINE)
+    assert re.search(r"^train +80$", printed, re.MULTILINE)
     page = (copy / "README.md").read_text(encoding="utf-8")
     (mistake,) = re.findall(r"^ConfigError: my\.yaml, line .*$", page, re.MULTILINE)
-    edit(copy / "my.yaml", "keras-jax]", "keras-jx]")
+    edit(copy / "my.yaml", "keras-jax,", "keras-jx,")
     assert mistake in run(copy, "bash", "-c", "! python workflow/scripts/validate.py my.yaml")
 
 
@@ -172,6 +179,15 @@ def test_your_own(follow):
     (published,) = re.findall(r"published_parameters=([\d_]+)", (copy / "docs/your_own.md").read_text())
     records = [json.loads(record.read_text()) for record in copy.glob("results/runs/colours/**/record.json")]
     assert {record["network"]["parameters"] for record in records} == {int(published)}
+
+
+@pytest.mark.skipif(FRAMEWORKS[-1] != "torch", reason="torch is not installed (an optional extra)")
+def test_pytorch_and_jax(follow):
+    copy, _ = follow("pytorch_and_jax.md")
+    records = [json.loads(record.read_text()) for record in copy.glob("results/runs/mine/**/record.json")]
+    assert {(record["run"]["framework"], record["run"]["loop"]) for record in records} == set(
+        product(["torch", "flax"], ["stock", "tuned"])
+    )
 
 
 @pytest.mark.parametrize("page", ["photographs.md", "results.md", "commands.md", "columns.md"])

@@ -18,7 +18,7 @@ sys.path.append(SCRIPTS)
 from trainmark.plan import products
 from trainmark.plan.campaign import by_wildcards, option, trainer_of
 from trainmark.plan.code_digests import digest
-from trainmark.plan.figures import known_figures
+from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FOLDER, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
 from trainmark.plan.products import TUNING_FILE
 from trainmark.plan.run import CERTIFICATE_FILE, OF_TRAINER, RUN_FOLDER, RUN_OPTIONS

@@ -15,6 +15,7 @@ rule collect_records:
         curves="results/tables/curves.parquet",
         summary=report("results/tables/summary.csv", category="Tables", labels={"table": "summary"}),
         comparisons=report("results/tables/comparisons.csv", category="Tables", labels={"table": "comparisons"}),
+        parity=report("results/tables/parity.csv", category="Tables", labels={"table": "parity of all pairs"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
         speed_ups=report("results/tables/speed_ups.csv", category="Tables", labels={"table": "speed-ups"}),
         break_even=report("results/tables/break_even.csv", category="Tables", labels={"table": "break-even"}),
@@ -51,13 +52,13 @@ rule plot_figures:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
         comparisons="results/tables/comparisons.csv",
+        parity="results/tables/parity.csv",
         break_even="results/tables/break_even.csv",
         targets="results/tables/targets.csv",
         speed_ups="results/tables/speed_ups.csv",
         tuning="results/tables/tuning.csv",
         certificate=CAMPAIGN.certificate,
     output:
-        pdf=[f"{FIGURE_FOLDER}/{name}.pdf" for name in known_figures()],
         svg=[
             report(
                 f"{FIGURE_FOLDER}/{name}.svg",
@@ -72,9 +73,12 @@ rule plot_figures:
             )
             for name, caption in known_figures().items()
         ],
-        png=[f"{FIGURE_FOLDER}/{name}.png" for name in known_figures()],
+        others=[
+            f"{FIGURE_FOLDER}/{name}.{kind}" for name in known_figures() for kind in FIGURE_FORMATS if kind != "svg"
+        ],
     params:
-        out=lambda wildcards, output: os.path.dirname(output.pdf[0]),
+        out=lambda wildcards, output: os.path.dirname(output.svg[0]),
+        options=CAMPAIGN.figure_options,
         code=digest("plot"),
         references=sha256_of_input(f"{SCRIPTS}/../../config/references.yaml"),
         script=f"{SCRIPTS}/plot.py",
@@ -93,7 +97,7 @@ rule plot_figures:
     shell:
         "python {params.script:q} --results-folder results"
         " --experiment {wildcards.experiment} --recipe {wildcards.recipe} --dataset {wildcards.dataset}"
-        " --threads {threads} --out-folder {params.out:q} 2> {log:q}"
+        " --threads {threads} --out-folder {params.out:q} {params.options} 2> {log:q}"
 
 
 rule report:
@@ -101,6 +105,7 @@ rule report:
     input:
         runs="results/tables/runs.parquet",
         comparisons="results/tables/comparisons.csv",
+        parity="results/tables/parity.csv",
         agreement="results/tables/agreement.csv",
         break_even="results/tables/break_even.csv",
         targets="results/tables/targets.csv",

@@ -1,7 +1,8 @@
-"""Draw the figures of one experiment, recipe and dataset, each as PDF, SVG and PNG."""
+"""Draw the figures of one experiment, recipe and dataset, each as PDF, SVG and PNG, with its caption."""
 
 import argparse
 import sys
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from trainmark.errors import run_command
 from trainmark.plan.figures import known_figures
 from trainmark.report.figures.data import Data, read_data
+from trainmark.report.figures.options import DEFAULT_OPTIONS, DPI, NOTES, STYLES, WIDTHS_MM, FigureOptions
 from trainmark.report.figures.save import save_figures
 
 
@@ -21,9 +23,39 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, help="name of the dataset")
     parser.add_argument("--threads", type=int, default=1, help="number of figures drawn at a time (default: 1)")
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder of the figures")
+    add_options(parser)
     arguments = parser.parse_args()
     group = [arguments.experiment, arguments.recipe, arguments.dataset]
-    draw(read_data(group, arguments.results_folder), arguments.out_folder, arguments.threads)
+    data = read_data(group, arguments.results_folder, FigureOptions.of(vars(arguments)))
+    draw(data, arguments.out_folder, arguments.threads)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all figures: those of the config's key `figures`, which docs/config.md explains."""
+    options = parser.add_argument_group("figures", "as the key figures of a config")
+    options.add_argument(
+        "--width", type=between(*WIDTHS_MM), metavar="MM", help="width in mm (default: that of 1 or 2 columns)"
+    )
+    options.add_argument("--style", choices=STYLES, help=f"default: {DEFAULT_OPTIONS.style}")
+    options.add_argument("--font", metavar="FAMILY", help="font family (default: that of the style)")
+    options.add_argument(
+        "--notes", choices=NOTES, help=f"which notes stand below the artwork (default: {DEFAULT_OPTIONS.notes})"
+    )
+    options.add_argument("--dpi", type=between(*DPI), help=f"dots per inch of the PNG (default: {DEFAULT_OPTIONS.dpi})")
+    options.add_argument("--trainers", nargs="+", metavar="TRAINER", help="draw only these, such as chainer-cpu")
+    options.add_argument("--top5", action="store_true", help="draw the top-5 accuracy of few classes, too")
+
+
+def between(low: int, high: int) -> Callable[[str], float]:
+    """The type of an option that is a number in this range."""
+
+    def number(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"found {text}; allowed: {low} to {high}")
+        return value
+
+    return number
 
 
 def draw(data: Data, folder: Path, processes: int) -> None:

@@ -6,6 +6,7 @@ holds to the schema.
 """
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,15 @@ from config_messages import assert_says, experiment, message_of, write
 
 from trainmark.config import fit_check
 from trainmark.config.load import load_config
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.networks.graph import Graph
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import Optimizer
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
+ALL = ", ".join(known_frameworks())
+TUNED = ", ".join(name for name, framework in known_frameworks().items() if framework.tuning)
 LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
 
 
@@ -44,8 +50,7 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
         ("frameworks: chainer", "frameworks: found 'chainer' (text); …; write [chainer]"),
         (
             "frameworks: [chainer, keras-tensorfow]",
-            "frameworks[1]: found 'keras-tensorfow' (text); allowed: chainer, keras-tensorflow, keras-jax, "
-            "keras-torch; did you mean keras-tensorflow?",
+            f"frameworks[1]: found 'keras-tensorfow' (text); allowed: {ALL}; did you mean keras-tensorflow?",
         ),
         ("frameworks: [Chainer]", "frameworks[0]: found 'Chainer' (text); …; did you mean chainer?"),
         # --- numbers out of range
@@ -69,8 +74,7 @@ LACKS_BOTH = "top level: lacks the key experiments or prepare; …"
         (
             "loops: [stock, tuned], frameworks: [chainer, keras-torch]",
             "loops[1]: found 'tuned' (text), but there is no tuned loop for keras-torch; allowed: stock, or only "
-            "frameworks with a tuned loop (chainer, keras-tensorflow, keras-jax); move keras-torch to another "
-            "experiment",
+            f"frameworks with a tuned loop ({TUNED}); move keras-torch to another experiment",
         ),
         (
             "loops: [tuned, stock], frameworks: [chainer], baseline: keras-jax on cpu",
@@ -168,6 +172,14 @@ OWN = "title: S, format: synthetic, image_shape: [1, 28, 30], classes: 2, sample
         (
             "prices: {cpu_hour: -1, gpu: 3}\nprepare: [mnist]",
             "prices.cpu_hour: found -1 …; …\nprices.gpu: unknown …; …",
+        ),
+        (
+            'figures: {width: 20, font: "Arial\' x"}\nprepare: [mnist]',
+            "figures.width: found 20 …; allowed: a number from 60 to 400, or null\nfigures.font: found …; …",
+        ),
+        (
+            "figures: {trainers: [chainer-cpu, chainer-tpu]}\nexperiments: {e: {frameworks: [chainer]}}",
+            "figures.trainers[1]: found 'chainer-tpu' (text); allowed: chainer-cpu, chainer-gpu",
         ),
         # --- nothing to do
         ("# nothing but a comment", LACKS_BOTH),
@@ -310,7 +322,46 @@ def test_the_formats_that_are_advised_can_hold_grey_images():
     """IDX has no axis for colours."""
     recipe = RECIPES["mnist-mlp-keras"]
     (way,) = fit_check._datasets_that_fit(recipe, recipe.input, {})
-    assert way == "a dataset of your own of format npy, npz, idx or synthetic, with images of 1 x 28 x 28"
+    assert way == "a dataset of your own of format npy, npz, idx, digits or synthetic, whose image_shape is 1 x 28 x 28"
+
+
+# --- networks of one's own ------------------------------------------------------------------------------------------
+
+
+def with_layer(op, **attributes):
+    """A function that returns an architecture of one layer."""
+
+    def architecture(input_shape, classes):
+        graph = Graph((classes,))
+        graph.add("out", op, **attributes)
+        return graph.architecture("own")
+
+    return architecture
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"architecture": with_layer("Linear")}, "layer 'out': unknown op 'Linear'; known: Flatten"),
+        ({"architecture": with_layer("Dense", out_features=3)}, "layer 'out': Dense lacks units"),
+        ({"initializer": "xavier"}, "unknown initializer 'xavier'; known: lecun_normal"),
+        ({"optimizer": Optimizer("adamw", 0.1)}, "unknown update rule 'adamw'; known: sgd"),
+        (
+            {"optimizer": Optimizer("sgd", 0.1, (("momentum", 0.9),))},
+            "the rule sgd has learning_rate, and its optimizer has learning_rate, momentum",
+        ),
+        (
+            {"published_parameters": 5},
+            "its network has 25,450 parameters with 10 classes, and its",
+        ),
+    ],
+)
+def test_a_recipe_that_can_not_be_trained(changes, why, monkeypatch):
+    monkeypatch.setitem(RECIPES, "mnist-mlp-flux", replace(RECIPES["mnist-mlp-flux"], **changes))
+    fit_check._recipe_problem.cache_clear()
+    message = message_of(write(experiment("recipes: [mnist-mlp-flux], datasets: [digits]")))
+    fit_check._recipe_problem.cache_clear()
+    assert f"recipes[0]: the recipe mnist-mlp-flux: {why}" in message
 
 
 # --- initial weights ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from config_messages import message_of, write
 
 from trainmark.config.load import load_config
 from trainmark.config.strict_yaml import line_of
+from trainmark.frameworks.registry import known_frameworks
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -27,8 +28,8 @@ experiments:
 def test_each_wrong_value_has_its_line_and_the_name_that_is_meant():
     lines = message_of(write(TEXT)).splitlines()
     assert lines == [
-        "broken.yaml, line 5: experiments.first.frameworks[1]: found 'pytorch' (text); allowed: chainer, "
-        "keras-tensorflow, keras-jax, keras-torch; did you mean keras-torch?",
+        "broken.yaml, line 5: experiments.first.frameworks[1]: found 'pytorch' (text); allowed: "
+        f"{', '.join(known_frameworks())}; did you mean torch?",
         "broken.yaml, line 9: experiments.first.devices[1]: found 'cuda' (text); allowed: cpu, gpu; did you mean gpu?",
     ]
 

@@ -77,7 +77,7 @@ def test_in_the_clone_the_commands_are_short(tmp_path):
     [
         (
             "--name e --frameworks keras-jx --repeats 0",
-            "keras-jax, keras-torch; did you mean keras-jax?\ne.yaml: experiments.e.repeats: found 0 (a whole number)",
+            "keras-torch, torch; did you mean keras-jax?\ne.yaml: experiments.e.repeats: found 0 (a whole number)",
         ),
         ("--out there/e.yaml", "there/e.yaml: not written (No such file or directory); choose another file name"),
         ("", "no options were given, and there is no terminal to ask on"),

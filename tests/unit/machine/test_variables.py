@@ -3,7 +3,8 @@
 import pytest
 
 from trainmark.errors import ConfigError
-from trainmark.machine.variables import VARIABLES, mib_in, seconds_in, unset_settings, unset_settings_of_frameworks
+from trainmark.frameworks.registry import unset_settings_of_frameworks
+from trainmark.machine.variables import VARIABLES, mib_in, seconds_in, unset_settings
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,8 @@ def test_what_a_record_does_not_hold_does_not_decide_a_job():
         "HOME": "/h",
         "PYTHONPATH": "/p",
     }
-    environment = kept | {"JAX_DEBUG_NANS": "1", "KERAS_MAX_EPOCHS": "1", "CHAINER_SEED": "1", "MPLBACKEND": "x"}
+    lost = ("JAX_DEBUG_NANS", "KERAS_MAX_EPOCHS", "CHAINER_SEED", "NNX_GRAPH_MODE", "TORCH_LOGS", "MPLBACKEND")
+    environment = kept | dict.fromkeys(lost, "1")
     unset_settings_of_frameworks(environment)
     unset_settings(environment)
     assert environment == kept

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from trainmark.networks.graph import Architecture, Graph, chain
+from trainmark.networks.graph import Architecture, Graph, chain, maximised
 from trainmark.networks.ops import Node, window_count
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import InputTransform, is_streamed, merged_input
@@ -246,6 +246,30 @@ def test_branches_are_joined_along_their_channels():
 def test_branches_that_do_not_fit_are_not_joined(op, size, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         branches(size=size).add("j", op, after=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("padding", "between", "after", "found"),
+    [
+        (0, [], [], {"conv"}),
+        (0, ["ReLU", "ReLU"], [], {"conv"}),
+        (1, ["ReLU"], [], set()),
+        (0, ["Dropout"], [], set()),
+        (0, ["ReLU"], ["conv"], set()),
+        (0, ["ReLU"], ["between0"], set()),
+    ],
+)
+def test_convolutions_of_which_only_the_maximum_over_time_is_needed(padding, between, after, found):
+    """after: further uses of an output, each by a Flatten."""
+    graph = Graph((4, 9))
+    graph.add("conv", "Conv1D", filters=3, size=3, padding=padding)
+    for i, op in enumerate(between):
+        graph.add(f"between{i}", op, **({"rate": 0.1} if op == "Dropout" else {}))
+    parts = [graph.add("pool", "GlobalMaxPool1D")]
+    parts += [graph.add(f"flat_{name}", "Flatten", after=name) for name in after]
+    graph.add("joined", "Concat", after=(*parts, "pool"))
+    graph.add("logits", "Dense", units=2)
+    assert maximised(graph.architecture("net")) == found
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from campaigns import campaign_of, wildcards
 from harness import Wildcards
 
 from trainmark.plan.campaign import option
-from trainmark.plan.figures import known_figures
+from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 
 
 @pytest.mark.parametrize("gpu_found", [False, True])
@@ -24,10 +24,18 @@ def test_files():
     campaign = campaign_of()
     assert len(campaign.records) == len(set(campaign.records)) == 8
     assert campaign.certificates == ["results/certificates/small/mnist-mlp-flux/digits.json"]
-    assert len(campaign.figures) == 3 * len(known_figures())
+    assert len(campaign.figures) == len(FIGURE_FORMATS) * len(known_figures())
     assert "results/figures/small/mnist-mlp-flux/digits/loss.svg" in campaign.figures
     assert {"results/datasets/digits/prepared", "results/datasets/mnist/mean.npy"} <= set(campaign.products)
     assert campaign_of(frameworks=["chainer"]).certificates == [], "one trainer has nobody to be compared with"
+
+
+def test_options_of_figures_are_those_of_the_config_quoted_for_the_shell():
+    campaign = campaign_of()
+    group = wildcards(recipe="mnist-mlp-flux", dataset="digits")
+    assert campaign.figure_options(group) == ""
+    campaign.config["figures"] = {"font": "Liberation Sans", "top5": True, "trainers": ["chainer-cpu", "other-cpu"]}
+    assert campaign.figure_options(group) == "'--font=Liberation Sans' --top5 --trainers chainer-cpu"
 
 
 def test_packed_images_are_an_option_where_the_loader_asks_for_them():

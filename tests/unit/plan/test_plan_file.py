@@ -63,7 +63,14 @@ def test_results_in_folders_of_another_version_are_refused(tmp_path):
 
 def test_what_is_written_is_read(tmp_path):
     experiments = {"e": {"keep_weights": False}}
-    config = {"experiments": experiments, "prepare": [], "datasets": {}, "prices": {}, "mirror": "https://me:key@x"}
+    config = {
+        "experiments": experiments,
+        "prepare": [],
+        "datasets": {},
+        "prices": {},
+        "figures": {},
+        "mirror": "https://me:key@x",
+    }
     write_plan(tmp_path / "plan.json", config, [RUN.id], [RUN.id])
     assert "key" not in (tmp_path / "plan.json").read_text().replace("keep", ""), "a mirror's address may hold one"
     assert read_plan(tmp_path / "plan.json")["config"]["experiments"] == experiments

@@ -6,7 +6,8 @@ import pytest
 from trainmark.networks.graph import chain
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.initial_weights import KERNEL_INITIALIZERS, OTHER_INITIALIZERS, draw_initial_weights
+from trainmark.recipes.initial_weights import OTHER_INITIALIZERS, draw_initial_weights
+from trainmark.recipes.initializers import KERNEL_INITIALIZERS
 
 NETWORK = chain(
     "net", (4, 5, 5), [("flatten", "Flatten", {}), ("a", "Dense", {"units": 30}), ("b", "Dense", {"units": 7})]

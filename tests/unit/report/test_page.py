@@ -57,8 +57,8 @@ def test_a_pair_that_is_different_has_a_warning_and_no_ratio(page):
     assert ratios == ["refused"] * 2
 
 
-def test_the_header_counts_the_runs_by_status_and_each_censored_run_has_a_warning(page):
-    assert "33 runs: 29 ok, 3 diverged, 1 out of memory. Every number is" in page.words
+def test_censored_runs_are_counted_below_the_title_and_each_censored_run_has_a_warning(page):
+    assert "33 runs. Every number is" in page.words and "3 diverged 1 out of memory 0 missing" in page.words
     assert page.text.count('<p class="warning">Run') == 4
     lost = f"Run {page.number(framework='b', epochs=3, experiment='e')} (b on cpu, 3 epochs, repeat 1)"
     assert f"{lost} ran out of memory in epoch 1, phase warm up: 601 MiB" in page.words
@@ -135,7 +135,6 @@ def test_settings_are_listed_as_in_the_config_and_link_to_the_network(page):
 
 def test_too_few_repeats_for_a_verdict_are_named(page):
     assert "1 repeat: too few for a verdict (6 needed)." in page.words
-    assert page.text.count("<details open>") == 1, "the table with verdicts is open, the other is not"
 
 
 def test_sample_reviews_have_a_table_of_scores(tmp_path):
@@ -160,7 +159,7 @@ def test_sample_reviews_have_a_table_of_scores(tmp_path):
 def test_one_framework_alone_has_a_page(tmp_path):
     alone = Page(tmp_path, record("a", 1, epochs=1))
     check_page(alone)
-    assert "1 run: 1 ok. Every number" in alone.words
+    assert "1 run. Every number" in alone.words
     assert "Faster or slower?" not in alone.words
     assert 'class="warning"' not in alone.text
 
@@ -255,8 +254,8 @@ def test_the_share_of_the_peak_has_small_tables_whose_numbers_come_from_records(
     page = Page(tmp_path, *records)
     shown = check_page(page)
     fields = {(cell["data-field"], cell["data-statistic"]): cell["data-value"] for cell in shown}
-    assert fields["peak_gflop_per_second", "max"] == "200.0"
-    assert fields["memory_gb_per_second", "max"] == "25.0"
+    assert fields["peak_gflop_per_second", "value"] == "200.0"
+    assert fields["memory_gb_per_second", "value"] == "25.0"
     shares = [float(cell["data-value"]) for cell in shown if cell["data-field"] == "machine_peak_share"]
     assert shares == pytest.approx([1438e6 / 0.25 / 2e11] * 2)
     assert "Processor cpu 2 200 25.0 b" in page.words

@@ -63,7 +63,7 @@ def test_disturbed_runs_are_named_with_their_causes(runs_of):
     foreign = "other work took 47.0 % of its CPUs, the limit is 5.0 %"
     assert disturbances(runs_of(3, changes)) == [
         f"Disturbed: run 1 ({foreign}), run 4 ({foreign} and it was stopped for 30.0 % of the time, the limit is "
-        "1.0 %). Medians include these runs; verdicts leave out their pairs."
+        "1.0 %). Verdicts leave out their times, and so do medians, unless all runs of a row were disturbed."
     ]
     many = runs_of(8, {("b", repeat): disturbed(**FOREIGN) for repeat in range(1, 8)})
     assert disturbances(many)[0].startswith("Disturbed: runs 2, 4, 6, 8, 10, 12, 14 (foreign load). ")

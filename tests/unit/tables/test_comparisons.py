@@ -7,11 +7,11 @@ import pytest
 from records_for_tests import certificates_of, diverged, losing, out_of_memory, record
 
 from trainmark.tables.agreement import agreement_table
-from trainmark.tables.comparisons import comparisons_table, read_comparisons
+from trainmark.tables.comparisons import comparisons_table, parity_table, read_comparisons
 from trainmark.tables.formatting import format_ratio
 from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.tables import read_table, rows_of, select_group
-from trainmark.tables.verdicts import format_comparison, format_verdict, parity_note
+from trainmark.tables.verdicts import format_comparison, format_verdict, parity_note, short_refusals
 from trainmark.trainer import Trainer
 
 
@@ -124,16 +124,24 @@ def test_a_time_of_0_has_no_ratio(compared):
     assert row["left_out_reasons"] == "2 with a value of 0"
 
 
-def test_trainers_are_compared_if_they_differ_in_exactly_one_of_framework_device_and_loop(compared):
+def test_trainers_are_compared_if_they_differ_in_exactly_one_part_or_one_is_the_baseline(tables_of):
     trainers = [*product("ab", ("cpu", "gpu"), ("stock", "tuned"))]
-    rows = compared(*(record(framework, device=device, loop=loop) for framework, device, loop in trainers))
+    _, runs = tables_of(*(record(framework, device=device, loop=loop) for framework, device, loop in trainers))
+    names = [Trainer(*trainer).name for trainer in trainers]
     differing_in_one = {
-        (Trainer(*first).name, Trainer(*second).name)
-        for first, second in combinations(trainers, 2)
-        if sum(one != other for one, other in zip(first, second, strict=True)) == 1
+        frozenset(Trainer(*trainer).name for trainer in pair)
+        for pair in combinations(trainers, 2)
+        if sum(one != other for one, other in zip(*pair, strict=True)) == 1
     }
-    assert {(row["first"], row["second"]) for row in rows} == differing_in_one
-    assert len(rows) == 12
+    for named, baseline in ({}, names[0]), ({"e": {"baseline": names[5]}}, names[5]):
+        table = comparisons_table(runs, certificates_of(runs), {}, named)
+        both = list(zip(table["first"], table["second"], strict=True))
+        of_baseline = {frozenset((baseline, name)) for name in names} - {frozenset((baseline,))}
+        assert {frozenset(pair) for pair in both} == differing_in_one | of_baseline
+        assert len(both) == len(set(both)) * 2 == 2 * (12 + 4)
+        assert all(second != baseline for _, second in both)
+    everyone = parity_table(runs, certificates_of(runs))
+    assert len(everyone) == len(names) * (len(names) - 1) / 2
 
 
 @pytest.mark.parametrize(
@@ -160,9 +168,10 @@ def test_a_pair_that_no_certificate_names_is_refused(tables_of):
 def test_a_figures_note_names_each_pair_that_must_not_be_ranked_once(tables_of, tmp_path):
     records = [record(framework, 1, epochs=epochs) for framework in "abc" for epochs in (2, 3)]
     parities = {("a on cpu", "b on cpu"): "rounding", ("a on cpu", "c on cpu"): "different"}
-    table = certified_table(tables_of(*records)[1], parities | {("b on cpu", "c on cpu"): "not certified"})
-    for comparisons in (table, read_comparisons(written(table, tmp_path))):
-        assert parity_note(comparisons).splitlines() == [
+    runs = tables_of(*records)[1]
+    table = parity_table(runs, certificates_of(runs, parities | {("b on cpu", "c on cpu"): "not certified"}))
+    for parity in (table, read_table(written(table, tmp_path))):
+        assert parity_note(parity).splitlines() == [
             "Not to be ranked:",
             "a on cpu and c on cpu: they are <different>",
             "b on cpu and c on cpu: they are <not certified>",
@@ -174,8 +183,8 @@ def test_a_figures_note_names_each_pair_that_must_not_be_ranked_once(tables_of, 
 )
 def test_a_figures_note_gives_the_classes_if_all_pairs_may_be_ranked(tables_of, second, note):
     parities = {(f"{a} on cpu", f"{b} on cpu"): "bitwise" for a, b in ("ab", "ac")} | {("b on cpu", "c on cpu"): second}
-    table = certified_table(tables_of(*(record(framework) for framework in "abc"))[1], parities)
-    assert parity_note(table) == f"Parity of all compared pairs (float64): {note}"
+    runs = tables_of(*(record(framework) for framework in "abc"))[1]
+    assert parity_note(parity_table(runs, certificates_of(runs, parities))) == f"Parity of all pairs (float64): {note}"
 
 
 def test_both_times_of_each_number_of_epochs_and_section_are_compared(tables_of):
@@ -189,7 +198,7 @@ def test_both_times_of_each_number_of_epochs_and_section_are_compared(tables_of)
 
 def test_one_trainer_has_an_empty_table_that_can_be_read_again(tables_of, tmp_path):
     table = certified_table(tables_of(record("a", 1), record("a", 2))[1])
-    assert table.empty and parity_note(table) == ""
+    assert table.empty
     assert {"ratio", "verdict", "run_ids", "left_out_run_ids"} <= set(table.columns)
     assert list(read_comparisons(written(table, tmp_path)).columns) == list(table.columns)
 
@@ -247,6 +256,21 @@ def test_agreement_compares_only_equal_settings(tables_of):
 )
 def test_agreement_leaves_out_censored_runs(tables_of, records):
     assert agreement_table(tables_of(*records)[0]).empty
+
+
+@pytest.mark.parametrize(
+    ("refused", "line"),
+    [
+        (0, ""),
+        (1, "Not ranked: a and 0"),
+        (3, "Not ranked: a and 0, a and 1, a and 2"),
+        (5, "Not ranked: a and 0, a and 1, a and 2, and 2 more"),
+    ],
+)
+def test_a_line_names_three_of_the_pairs_that_are_not_ranked(refused, line):
+    rows = [{"first": "a", "second": str(i), "parity": "different"} for i in range(refused)]
+    ranked = {"first": "a", "second": "b", "parity": "rounding"}
+    assert short_refusals(pd.DataFrame([ranked, *rows])) == line
 
 
 def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tables_of):

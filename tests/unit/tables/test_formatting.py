@@ -20,9 +20,9 @@ from trainmark.tables.formatting import (
 @pytest.mark.parametrize(
     ("metric", "texts"),
     [
-        ("training_seconds", {0.11: "0.110", 99.949: "99.9", 99.96: "100", 1234.5: "1234"}),
+        ("training_seconds", {0.11: "0.110", 99.949: "99.9", 99.96: "100", 1234.5: "1,234"}),
         ("phases.start", {0.0: "0.000", 0.01234: "0.012", 1.234: "1.23"}),
-        ("samples_per_second", {46989.4: "46989"}),
+        ("samples_per_second", {46989.4: "46,989"}),
         ("training_joules", {7.654: "7.65"}),
         ("test_accuracy", {0.98349: "98.35 %"}),
         ("test_top5_accuracy", {0.98349: "98.35 %"}),

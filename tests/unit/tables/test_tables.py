@@ -9,6 +9,7 @@ import pytest
 from records_for_tests import (
     ON_ONE_CPU,
     changed,
+    disturbed,
     diverged,
     evaluated,
     out_of_memory,
@@ -23,6 +24,7 @@ from trainmark.records.record import PHASES
 from trainmark.tables import tables
 from trainmark.tables.curves import curves_table
 from trainmark.tables.peaks import PEAK_METRICS, machine_peaks
+from trainmark.tables.targets import targets_table
 
 # --- one row per run ----------------------------------------------------------------------------------------------
 
@@ -151,6 +153,19 @@ def test_summary_leaves_censored_runs_out_of_medians_and_counts_them(runs_of):
     assert row["steady_epoch_seconds_median"] == 3.0
     assert row["run_numbers"] == "1 2 3 4"
     assert row["training_joules_median"] == row["training_joules_min"] == 8.0, "of the run that measured it"
+
+
+def test_times_of_disturbed_runs_enter_no_median_their_losses_do(runs_of):
+    """As in verdicts, unless every run was disturbed."""
+    changes, target = disturbed(foreign_seconds=1.0), {"settings.target_accuracy": 0.5}
+    one = record("a", 1, loss=0.5, seconds=1.0, changes=target)
+    runs = runs_of(one, *(record(name, 2, loss=0.7, seconds=9.0, changes=changes | target) for name in "ab"))
+    first, second = tables.summary_table(runs).to_dict("records")
+    assert (first["test_loss_median"], first["steady_epoch_seconds_max"]) == (pytest.approx(0.6), 1.0)
+    assert (second["test_loss_median"], second["steady_epoch_seconds_median"]) == (0.7, 9.0)
+    reached = targets_table(runs).set_index("framework")
+    assert reached["reached"].tolist() == [2, 1]
+    assert reached["seconds"].tolist() == pytest.approx([1.5, 9.5])
 
 
 def test_phases_are_summed_up_like_any_metric(runs_of):

@@ -5,7 +5,7 @@ import pytest
 from records_for_tests import certificates_of, changed, compiling, out_of_memory, record, written_tables
 
 from trainmark.tables.break_even import break_even_table
-from trainmark.tables.comparisons import comparisons_table, speed_ups_table
+from trainmark.tables.comparisons import baselines_of, comparisons_table, speed_ups_table
 from trainmark.tables.costs import costs_of
 from trainmark.tables.tables import SETTING, runs_table
 from trainmark.tables.targets import targets_table
@@ -36,7 +36,7 @@ def made(tmp_path_factory):
     certificates = certificates_of(runs)
     compared = comparisons_table(runs, certificates)
     derived = {
-        "speed_ups": speed_ups_table(runs, certificates, {"e": None}),
+        "speed_ups": speed_ups_table(compared, baselines_of(runs, {"e": {"baseline": None}})),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
     }
@@ -85,16 +85,18 @@ def test_speed_ups_are_over_the_baseline(made, tmp_path):
     assert (speed_ups["baseline"] == "a on cpu").all()
     assert speed_ups.loc[("a", "gpu"), "ratio"] < 1 and speed_ups.loc[("b", "cpu"), "ratio"] < 1
     assert (speed_ups["low"] < speed_ups["ratio"]).all() and (speed_ups["ratio"] < speed_ups["high"]).all()
-    runs = made[0]["runs"]
-    named = speed_ups_table(runs, certificates_of(runs), {"e": "b on cpu"}).set_index(["framework", "device"])
-    assert list(named.index) == [("a", "cpu"), ("a", "gpu")]
+    runs, baselines = made[0]["runs"], {"e": {"baseline": "b on cpu"}}
+    compared = comparisons_table(runs, certificates_of(runs), {}, baselines)
+    named = speed_ups_table(compared, baselines_of(runs, baselines)).set_index(["framework", "device"])
+    assert set(named.index) == {("a", "cpu"), ("a", "gpu")}
     assert named.loc[("a", "cpu"), "ratio"] == pytest.approx(1 / speed_ups.loc[("b", "cpu"), "ratio"])
     assert named.loc[("a", "cpu"), "low"] == pytest.approx(1 / speed_ups.loc[("b", "cpu"), "high"])
 
 
 def test_trainers_that_are_not_certified_have_no_speed_up(made):
     runs = made[0]["runs"]
-    refused = speed_ups_table(runs, certificates_of(runs, {("a on cpu", "b on cpu"): "different"}), {})
+    compared = comparisons_table(runs, certificates_of(runs, {("a on cpu", "b on cpu"): "different"}))
+    refused = speed_ups_table(compared, baselines_of(runs, {}))
     assert pd.isna(refused.set_index("framework").loc["b", "ratio"])
 
 

@@ -26,7 +26,7 @@ from trainmark.datasets.samples import Arrays
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import sealed
-from trainmark.plan.figures import known_figures
+from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import write_plan
 from trainmark.records.evaluation import write_evaluation
@@ -34,6 +34,7 @@ from trainmark.records.peaks import write_peak
 from trainmark.records.tuning import write_tuning
 from trainmark.report.collected import collected, write_tables
 from trainmark.report.figures.data import read_data
+from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
 from trainmark.tables.results import read_results
@@ -53,6 +54,7 @@ CONFIG = {
     "prepare": [],
     "datasets": {},
     "prices": {},
+    "figures": {"notes": "below", "trainers": ["keras-jax-cpu", "chainer-cpu"]},
 }  # fmt: skip
 GROUP = ("e", "mnist-mlp-flux", "digits")
 RUNS = "runs/e/mnist-mlp-flux/digits"
@@ -60,6 +62,7 @@ ONE, OTHER = (f"{RUNS}/chainer-cpu/epochs-2/repeat-{repeat}" for repeat in (1, 2
 CERTIFICATE = "certificates/e/mnist-mlp-flux/digits.json"
 EVALUATIONS = "evaluations/e/mnist-mlp-flux/digits"
 FIGURES = "figures/e/mnist-mlp-flux/digits"
+NUMBER_OF_FIGURES = len(FIGURE_FORMATS) * len(known_figures())
 PREPARED = "datasets/digits/prepared"
 
 
@@ -113,7 +116,7 @@ def remake(folder, draws=True):
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
     if draws:
-        save_figures(read_data(GROUP, folder), folder / FIGURES, known_figures())
+        save_figures(read_data(GROUP, folder, FigureOptions(notes="below")), folder / FIGURES, known_figures())
     texts = render(read_results(folder), plan)
     for file, text in zip((page, folder / "summary.json"), texts, strict=True):
         file.write_text(text)
@@ -129,11 +132,14 @@ def folder(untouched, tmp_path):
     return shutil.copytree(untouched, tmp_path / "results")
 
 
+DRAWN_AGAIN = ("loss.svg", "loss.caption.tex")
+
+
 @pytest.fixture
 def light(folder, monkeypatch):
     """The folder, of whose figures verifying draws only one again."""
     differs = results.figure_differs
-    monkeypatch.setattr(results, "figure_differs", lambda draw, file: file.name == "loss.svg" and differs(draw, file))
+    monkeypatch.setattr(results, "figure_differs", lambda draw, file: file.name in DRAWN_AGAIN and differs(draw, file))
     return folder
 
 
@@ -142,15 +148,17 @@ def test_an_unchanged_folder_has_no_problems_and_its_code_and_config_are_told(un
     assert found.problems == []
     checked = {kind: count["checked"] for kind, count in found.counts.items()}
     assert checked == {
-        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 11,
-        "figure": 3 * len(known_figures()), "report": 1,
+        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 12,
+        "figure": NUMBER_OF_FIGURES, "report": 1,
     }  # fmt: skip
-    trained, certified = found.facts
-    assert trained.startswith(
-        "4 records of experiment e (default settings), "
-        "by code that differs from this clone's (train, trainmark, trainmark.datasets and "
-    )
-    assert trained.endswith("more), outside git")
+    *trained, certified = found.facts  # a sentence for all runs by the same modules
+    assert sum(int(fact.split()[0]) for fact in trained) == 4
+    for fact in trained:
+        assert fact.partition(" ")[2].startswith(
+            "records of experiment e (default settings), "
+            "by code that differs from this clone's (train, trainmark, trainmark.datasets and "
+        )
+        assert fact.endswith("more), outside git")
     assert certified.startswith("1 certificate compared by code that differs from this clone's (")
 
 
@@ -164,7 +172,7 @@ def test_what_a_mac_or_an_earlier_config_adds_and_weights_removed_after_their_ev
     remove_weights(folder)
     found = verify_results(folder, data=True)
     assert found.problems == []
-    assert found.counts["figure"]["checked"] == 3 * len(known_figures())
+    assert found.counts["figure"]["checked"] == NUMBER_OF_FIGURES
     assert "1 record is not of a run in plan.json, and in no table" in found.facts
     assert "weights of 1 run removed after their evaluation" in found.facts
     shutil.rmtree(folder / EVALUATIONS)
@@ -180,8 +188,8 @@ def test_what_cannot_be_compared_is_told(folder):
     found = verify_results(folder, data=True)
     assert found.problems == []
     assert found.facts[:3] == [
-        f"{3 * len(known_figures())} figures are of no run in plan.json, and in no report",
-        f"not compared: 1 of {3 * len(known_figures())} figures, drawn by another version of matplotlib",
+        f"{NUMBER_OF_FIGURES} figures are of no run in plan.json, and in no report",
+        f"not compared: 1 of {NUMBER_OF_FIGURES} figures, drawn by another matplotlib or font",
         "the report was not compared: it also shows the datasets, and this folder has none",
     ]
 
@@ -333,12 +341,13 @@ ATTACKS = {
     "summary.txt": (replace("tables/summary.txt", "75.00 %", "99.00 %"), "summary.txt is not what this clone computes"),
     "runs.parquet": (copy("tables/curves.parquet", "tables/runs.parquet"), "runs.parquet is not what this clone"),
     "no parquet": (write("tables/runs.parquet", b"nonsense"), "runs.parquet: can't be read as a table"),
-    "a table deleted": (delete("tables/agreement.csv"), "agreement.csv: can't be read as a table"),
+    "a table deleted": (delete("tables/agreement.csv"), "agreement.csv is missing; run snakemake again"),
     "the page": (
         replace("report/index.html", "too few for a verdict", "2.0 times faster"), "index.html is not what this clone",
     ),
     "its summary": (replace("summary.json", '"ok": ', '"ok": 1'), "summary.json is not what this clone writes from"),
     "a figure": (replace(f"{FIGURES}/loss.svg", "path", "g"), "loss.svg is not what this clone draws from"),
+    "a caption": (replace(f"{FIGURES}/loss.caption.tex", "Test loss", "Loss"), "caption.tex is not what this clone"),
     "a figure of one's own": (write(f"{FIGURES}/faster.png", b"PNG"), "faster.png is not a figure of trainmark"),
     "a device in place of a record": (
         lambda folder: (delete(f"{ONE}/record.json")(folder), (folder / ONE / "record.json").symlink_to("/dev/zero")),

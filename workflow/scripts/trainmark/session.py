@@ -289,6 +289,7 @@ class Session:
 
         gc.freeze()
         gc.enable()
+        internals.lift_job_rate(self._workflow)
         self._jobs = jobs = internals.jobs_to_run(self._workflow)
         check_file_times(jobs)
         self._lock = start_workflow(

@@ -1,6 +1,7 @@
 """Check that the recipes and datasets of a config fit each other. Each misfit is reported in one sentence."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,10 @@ from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.command import FRAMEWORK
+from trainmark.recipes.initializers import KERNEL_INITIALIZERS
 from trainmark.recipes.recipe import (
+    DEFAULT_CONSTANTS,
     InputTransform,
     Recipe,
     configured_batch_size,
@@ -19,10 +23,13 @@ from trainmark.recipes.recipe import (
     seen_shape,
 )
 from trainmark.recipes.weights_file import initial_weights_file, why_unfit
-from trainmark.trainer import DEVICES, trainers_of
+from trainmark.trainer import DEVICES, Trainer, trainers_of
 
 STREAM_KEYS = ("loader", "evaluation_batch_size")
 """Settings of an experiment that concern only streamed images."""
+
+RULE_CONSTANTS = {**DEFAULT_CONSTANTS, "adam_algorithm_1": DEFAULT_CONSTANTS["adam"]}
+"""The constants of each update rule that a recipe can have; experiments can't choose the last one."""
 
 
 def check_fit(
@@ -41,6 +48,7 @@ def _fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, An
         if not experiment["recipes"]:  # it has commands instead
             continue
         for i, recipe_name in enumerate(experiment["recipes"]):
+            yield from _recipe_findings(name, experiment, i)
             yield from _input_findings(name, experiment, i)
             yield from optimizer_findings(name, experiment, RECIPES[recipe_name])
             yield from _misfit_findings(name, experiment, i, catalogue)
@@ -49,11 +57,31 @@ def _fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, An
         yield from _stream_findings(name, experiment, catalogue, defaults)
         yield from _baseline_findings(name, experiment)
         yield from _loop_findings(name, experiment)
+    yield from _figure_findings(config)
+
+
+def _figure_findings(config: Mapping) -> Iterator[Finding]:
+    """Of the trainers that figures draw, which experiments may have; on this machine there may be no GPU."""
+    known: dict[str, None] = {}
+    for experiment in config["experiments"].values():
+        commands = [Trainer(FRAMEWORK, device) for device in _devices(experiment) if experiment["commands"]]
+        known |= dict.fromkeys(map(str, [*_trainers(experiment), *commands]))
+    for i, trainer in enumerate(config["figures"].get("trainers") or ()):
+        if trainer not in known:
+            yield ("figures", "trainers", i), f"found {format_value(trainer)}; allowed: {', '.join(known)}"
+
+
+def _devices(experiment: Mapping) -> Sequence[str]:
+    """The devices that an experiment may have."""
+    return DEVICES if experiment["devices"] == "auto" else experiment["devices"]
+
+
+def _trainers(experiment: Mapping) -> list[Trainer]:
+    return trainers_of({**experiment, "devices": _devices(experiment)})
 
 
 def _baseline_findings(name: str, experiment: Mapping) -> Iterator[Finding]:
-    devices = DEVICES if experiment["devices"] == "auto" else experiment["devices"]
-    trainers = [trainer.name for trainer in trainers_of({**experiment, "devices": devices})]
+    trainers = [trainer.name for trainer in _trainers(experiment)]
     if experiment["baseline"] not in (None, *trainers):
         yield (
             ("experiments", name, "baseline"),
@@ -73,6 +101,38 @@ def _loop_findings(name: str, experiment: Mapping) -> Iterator[Finding]:
                 f"found {format_value(loop)}, but there is no {loop} loop for {without}; allowed: stock, or only "
                 f"frameworks with a {loop} loop ({having}); move {without} to another experiment",
             )
+
+
+@cache
+def _recipe_problem(name: str) -> str | None:
+    """Return what is wrong with a recipe, whatever the experiment; None if nothing is."""
+    recipe, optimizer = RECIPES[name], RECIPES[name].optimizer
+    if recipe.initializer not in KERNEL_INITIALIZERS:
+        return f"unknown initializer {recipe.initializer!r}; known: {', '.join(KERNEL_INITIALIZERS)}"
+    if optimizer.rule not in RULE_CONSTANTS:
+        return f"unknown update rule {optimizer.rule!r}; known: {', '.join(RULE_CONSTANTS)}"
+    needed, given = list(RULE_CONSTANTS[optimizer.rule]), list(optimizer.as_dict())[1:]
+    if sorted(given) != sorted(needed):
+        return f"the rule {optimizer.rule} has {', '.join(needed)}, and its optimizer has {', '.join(given)}"
+    try:
+        count = recipe.architecture(recipe.input_shape, recipe.published_classes).parameter_count()
+    except ValueError as error:
+        return str(error)
+    if count == recipe.published_parameters:
+        return None
+    return (
+        f"its network has {count:,} parameters with {recipe.published_classes} classes, and its published_parameters "
+        f"are {recipe.published_parameters:,}"
+    )
+
+
+def _recipe_findings(name: str, experiment: Mapping, i: int) -> Iterator[Finding]:
+    recipe = experiment["recipes"][i]
+    if problem := _recipe_problem(recipe):
+        yield (
+            ("experiments", name, "recipes", i),
+            f"the recipe {recipe}: {problem}; correct its entry in the catalogue, or the function of its network",
+        )
 
 
 def _input_findings(name: str, experiment: Mapping, i: int) -> Iterator[Finding]:
@@ -180,5 +240,5 @@ def _datasets_that_fit(recipe: Recipe, transform: InputTransform | None, catalog
     if recipe.misfit(needed, transform):
         return []  # no dataset can fit this crop
     images = " x ".join(map(str, needed)) + (" or larger" if transform.crop or recipe.certified_side else "")
-    formats = ["npy", "npz", *(["idx"] if recipe.input_shape[0] == 1 else [])]  # IDX has no colour axis
-    return [f"a dataset of your own of format {', '.join(formats)} or synthetic, with images of {images}"]
+    formats = ["npy", "npz", *(["idx", "digits"] if recipe.input_shape[0] == 1 else [])]  # these have no colours
+    return [f"a dataset of your own of format {', '.join(formats)} or synthetic, whose image_shape is {images}"]

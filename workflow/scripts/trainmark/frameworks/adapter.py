@@ -26,6 +26,9 @@ EVALUATION_VALUES = 1 << 24
 """Maximum number of values of a layer's output in a forward step of evaluation: 64 MiB in float32; more is slower in
 numpy."""
 
+LIBRARIES_OUT_OF_MEMORY = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA_ERROR_OUT_OF_MEMORY")
+"""Messages of cuBLAS, cuDNN and the CUDA driver if they get no memory."""
+
 
 def evaluation_batch_size(architecture: Architecture) -> int:
     """Return the number of samples per forward step in evaluation. It limits memory and does not affect results."""
@@ -179,6 +182,13 @@ class Adapter(ABC):
         return numpy_operation(np, operation, [random_matrix(side, seed) for seed in (1, 2)], times)
 
     # --- shared -----------------------------------------------------------------------------------------------------
+
+    def check_gpus(self, device: str, gpus: Sequence[Any], library: str) -> None:
+        """Raise DeviceError if the device is "gpu" and the library sees none."""
+        if device == "gpu" and not gpus:
+            raise DeviceError(
+                f"{self.framework} sees no GPU: install the GPU build of {library}, and a driver that supports it"
+            )
 
     def check_device(self, kind: str) -> dict[str, str]:
         """Return `describe_device`. Raises DeviceError if the arrays are not on a device of this kind."""

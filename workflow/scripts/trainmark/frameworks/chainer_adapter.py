@@ -17,13 +17,11 @@ from trainmark.frameworks.adapter import (
 from trainmark.frameworks.chainer_layers import (
     Network,
     array_of,
-    canonical_shape,
     chainer,
-    from_canonical,
     gradient_of,
-    to_canonical,
 )
 from trainmark.frameworks.chainer_optimizers import OPTIMIZERS, set_rates
+from trainmark.frameworks.layouts import outputs_first, outputs_last, shape_with_outputs_last
 from trainmark.networks.graph import Architecture
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
@@ -36,6 +34,7 @@ FRAMEWORKS = {
         "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"},
         "unused_packages": ["h5py", "scipy"],
         "also_called": ["chainermn", "cupy"],
+        "variables": ["CHAINER_"],
     }
 }
 
@@ -51,6 +50,8 @@ OUT_OF_MEMORY = {
 
 FLOAT32_OPS: dict[str, tuple[str, ...]] = {"cpu": (), "gpu": ("LRN",)}
 """`Adapter.float32_ops` by device. Chainer's kernel `lrn_conv_sum` adds the squares in a variable of the type float."""
+
+to_cpu = chainer.backends.cuda.to_cpu
 
 
 def create(framework: str, threads: int) -> "ChainerAdapter":
@@ -85,7 +86,8 @@ class ChainerAdapter(ObservedAdapter):
         self._network = self.network_class(architecture)
         for parameter in architecture.arrays():
             array = array_of(self._network, parameter)
-            check_array(self.framework, parameter, None if array is None else canonical_shape(parameter, array))
+            shape = None if array is None else shape_with_outputs_last(parameter, array.shape)
+            check_array(self.framework, parameter, shape)
         self._device = chainer.get_device("@cupy:0" if device == "gpu" else "@numpy")
         self._device.use()
         self._network.to_device(self._device)
@@ -131,7 +133,7 @@ class ChainerAdapter(ObservedAdapter):
 
     def _read(self, losses: list) -> np.ndarray:
         """Return the losses of the steps, (steps,), which are read from the device at once and not one by one."""
-        return chainer.backends.cuda.to_cpu(self._device.xp.stack(losses)).astype(np.float64)
+        return to_cpu(self._device.xp.stack(losses)).astype(np.float64)
 
     def _loss(self, inputs: Any, labels: Any) -> chainer.Variable:
         """Return the loss of a step: softmax cross entropy, plus the weighted ones of auxiliary heads."""
@@ -159,7 +161,7 @@ class ChainerAdapter(ObservedAdapter):
         with chainer.using_config("train", False), chainer.no_backprop_mode():
             for inputs in self._stored_batches(split):
                 batch = self._device.send(np.ascontiguousarray(inputs))
-                logits.append(chainer.backends.cuda.to_cpu(self._network(batch)[0].array))
+                logits.append(to_cpu(self._network(batch)[0].array))
         return np.concatenate(logits)
 
     def _stored_batches(self, split: str) -> Iterator[np.ndarray]:
@@ -173,14 +175,14 @@ class ChainerAdapter(ObservedAdapter):
 
     def weights(self) -> Weights:
         return {
-            parameter.name: to_canonical(parameter, array_of(self._network, parameter))
+            parameter.name: outputs_last(parameter, to_cpu(array_of(self._network, parameter)))
             for parameter in self._architecture.arrays()
         }
 
     def set_weights(self, weights: Weights) -> None:
         for parameter in self._architecture.arrays():
             array = array_of(self._network, parameter)
-            array[...] = self._device.send(from_canonical(parameter, weights[parameter.name]).astype(array.dtype))
+            array[...] = self._device.send(outputs_first(parameter, weights[parameter.name]).astype(array.dtype))
 
     def counted(self) -> dict[str, int]:
         return {**self._counted, "updates": self._optimizer.t}
@@ -193,7 +195,7 @@ class ChainerAdapter(ObservedAdapter):
         with chainer.using_config("train", training), chainer.no_backprop_mode():
             for name, value in self._network.activations(self._device.send(inputs)):
                 check_shape(self.framework, name, value.shape[1:], shapes[name])
-                outputs[name] = np.array(chainer.backends.cuda.to_cpu(value.array))
+                outputs[name] = np.array(to_cpu(value.array))
         self.set_state(state)
         return outputs
 
@@ -251,7 +253,7 @@ class ChainerAdapter(ObservedAdapter):
     def _store_gradients(self, optimizer: chainer.Optimizer) -> None:
         """Store the gradients; a hook that the optimizer calls before each update."""
         self._gradients = {
-            parameter.name: to_canonical(parameter, gradient_of(self._network, parameter))
+            parameter.name: outputs_last(parameter, to_cpu(gradient_of(self._network, parameter)))
             for parameter in self._architecture.parameters()
         }
 

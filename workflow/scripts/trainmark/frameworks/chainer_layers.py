@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.frameworks import chainer_compat  # noqa: F401  (before chainer)
-from trainmark.networks.graph import Architecture
+from trainmark.networks.graph import Architecture, execute, execution_order
 from trainmark.networks.ops import Node, Parameter, Shape
 
 with warnings.catch_warnings():
@@ -88,9 +88,6 @@ ATTRIBUTES = {
 }
 """Chainer's attribute of each role of an array."""
 
-KERNEL_AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 2, 0, 1)}
-"""Axes of a kernel in Chainer's order, by their number: (units, inputs), (filters, inputs, height, width)."""
-
 
 def _convolution(node: Node) -> dict:
     """Return the arguments of Chainer's convolutions, except the input's channels."""
@@ -116,9 +113,9 @@ class Network(chainer.Chain):
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.masks: dict[str, np.ndarray] | None = None
-        self._heads = (architecture.output, *(name for name, _ in architecture.auxiliary))
-        self._execution_orders = {True: _execution_order(architecture.nodes, self._heads)}
-        self._execution_orders[False] = _execution_order(architecture.inference_nodes(), self._heads[:1])
+        self._heads = architecture.heads
+        self._execution_orders = {True: execution_order(architecture.nodes, self._heads)}
+        self._execution_orders[False] = execution_order(architecture.inference_nodes(), self._heads[:1])
         shapes = architecture.shapes()
         with self.init_scope():
             for node in architecture.nodes:
@@ -137,13 +134,7 @@ class Network(chainer.Chain):
         return self._values({"input": chainer.Variable(inputs)}, release=False)
 
     def _values(self, values: dict, release: bool) -> Iterator[tuple[str, chainer.Variable]]:
-        for node, no_longer_needed in self._execution_orders[chainer.config.train]:
-            inputs = [values[name] for name in node.inputs]
-            values[node.name] = self._output(node, inputs)
-            yield node.name, values[node.name]
-            if release:  # otherwise evaluation would hold the outputs of all layers at once
-                for name in no_longer_needed:
-                    del values[name]
+        return execute(self._execution_orders[chainer.config.train], values, self._output, release)
 
     def _output(self, node: Node, inputs: list) -> chainer.Variable:
         if node.op in LINKS:
@@ -154,40 +145,12 @@ class Network(chainer.Chain):
         return FUNCTIONS[node.op](node, *inputs)
 
 
-def _execution_order(nodes: tuple[Node, ...], heads: tuple[str, ...]) -> list[tuple[Node, tuple[str, ...]]]:
-    """Return (node, names of the outputs not needed after it) in order; the heads' outputs are always needed."""
-    last_use = {name: node.name for node in nodes for name in node.inputs}
-    return [
-        (node, tuple(name for name in last_use if last_use[name] == node.name and name not in heads)) for node in nodes
-    ]
-
-
 def array_of(network: Network, parameter: Parameter) -> Any:
     """Return the array itself, in Chainer's layout and on its device; None if the layer has none."""
     attribute = getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role])
     return getattr(attribute, "array", attribute)  # running statistics are plain arrays
 
 
-def canonical_shape(parameter: Parameter, array: np.ndarray) -> tuple[int, ...]:
-    """Return the shape of one of Chainer's arrays in the layout of the architecture."""
-    return tuple(array.shape[axis] for axis in np.argsort(_axes(parameter)))
-
-
 def gradient_of(network: Network, parameter: Parameter) -> np.ndarray:
     """Return the gradient of the last loss with respect to a trained array, like `array_of` returns the array."""
     return getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role]).grad
-
-
-def to_canonical(parameter: Parameter, array: np.ndarray) -> np.ndarray:
-    """Return a copy of one of Chainer's arrays or gradients in the layout of the architecture, on the host."""
-    array = chainer.backends.cuda.to_cpu(array)
-    return np.array(array.transpose(np.argsort(_axes(parameter))))
-
-
-def from_canonical(parameter: Parameter, array: np.ndarray) -> np.ndarray:
-    """Return an array in Chainer's layout."""
-    return array.transpose(_axes(parameter))
-
-
-def _axes(parameter: Parameter) -> tuple[int, ...]:
-    return KERNEL_AXES[len(parameter.shape)] if parameter.role == "kernel" else tuple(range(len(parameter.shape)))

@@ -1,6 +1,6 @@
 """The tuned loop of Chainer: slices of arrays on the device, compiled updates, and faster dropout masks."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from trainmark.frameworks.chainer_adapter import ChainerAdapter, send_batch
 from trainmark.frameworks.chainer_layers import Network, chainer
 from trainmark.frameworks.chainer_optimizers import set_rates
 from trainmark.frameworks.tuning import StepsTaken
-from trainmark.networks.graph import Architecture
+from trainmark.networks.graph import Architecture, maximised
 from trainmark.networks.ops import Node
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.recipe import Optimizer
@@ -24,6 +24,7 @@ TUNING = {
         "checks": {"text": "no checks of types"},
         "fused": {"text": "updates compiled into one loop", "device": "cpu"},
         "masks": {"text": "dropout masks in float32", "device": "cpu", "op": "Dropout"},
+        "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
         "kernels": {
             "text": "OpenBLAS's kernels for AVX-512",
             "device": "cpu",
@@ -41,12 +42,32 @@ class TunedNetwork(Network):
     generator: np.random.Generator | None = None
     """Draws the masks of the next steps; None: Chainer draws them."""
 
+    maximised: Collection[str] = ()
+    """The convolutions that in training give only the largest output of each filter (`graph.maximised`)."""
+
     def _output(self, node: Node, inputs: list) -> chainer.Variable:
+        if node.name in self.maximised and chainer.config.train and chainer.config.enable_backprop:
+            return largest_outputs(getattr(self, node.name), *inputs)
         if node.op != "Dropout" or self.generator is None or self.masks is not None or not chainer.config.train:
             return super()._output(node, inputs)
         rate, dtype = node.attributes["rate"], inputs[0].dtype
         kept = self.generator.random(inputs[0].shape, dtype) >= rate
         return chainer.functions.dropout(inputs[0], mask=kept * dtype.type(1 / (1 - rate)))
+
+
+def largest_outputs(convolution: chainer.Link, inputs: chainer.Variable) -> chainer.Variable:
+    """Return the largest output of each filter of a convolution of sequences, (samples, filters, 1).
+
+    Its gradient is that of one window per filter and not of all.
+    """
+    with chainer.no_backprop_mode():
+        places = convolution(inputs).array.argmax(axis=2)[..., np.newaxis] * convolution.stride
+    samples = np.arange(len(places))[:, np.newaxis, np.newaxis]
+    windows = chainer.functions.transpose(inputs, (0, 2, 1))[samples, places + np.arange(convolution.W.shape[2])]
+    outputs = chainer.functions.einsum("nfsc,fcs->nf", windows, convolution.W)[..., np.newaxis]
+    if convolution.b is None:
+        return outputs
+    return outputs + chainer.functions.broadcast_to(convolution.b[:, np.newaxis], outputs.shape)
 
 
 def create(framework: str, threads: int, taken: StepsTaken) -> "TunedChainerAdapter":
@@ -68,6 +89,8 @@ class TunedChainerAdapter(ChainerAdapter):
     def build(self, *, architecture: Architecture, optimizer: Optimizer, device: str, **arguments: Any) -> None:
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
         super().build(architecture=architecture, optimizer=optimizer, device=device, **arguments)
+        if "maxima" in self._steps:
+            self._network.maximised = maximised(architecture)
         if "fused" in self._steps:
             from trainmark.frameworks.chainer_fused import fuse_updates
 

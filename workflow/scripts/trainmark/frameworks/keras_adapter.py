@@ -13,11 +13,18 @@ import keras
 import numpy as np
 from keras import ops
 
-from trainmark.errors import DeviceError
-from trainmark.frameworks.adapter import ObservedAdapter, check_array, evaluation_batch_size, random_matrix
-from trainmark.frameworks.keras_layers import Heads, layer_outputs, to_channels_first, to_channels_last
+from trainmark.frameworks import jax_platform, torch_platform
+from trainmark.frameworks.adapter import (
+    LIBRARIES_OUT_OF_MEMORY,
+    ObservedAdapter,
+    check_array,
+    evaluation_batch_size,
+    random_matrix,
+)
+from trainmark.frameworks.keras_layers import Heads, layer_outputs
 from trainmark.frameworks.keras_losses import CrossEntropy, StepLosses
 from trainmark.frameworks.keras_optimizers import create_optimizer, set_rates
+from trainmark.frameworks.layouts import to_channels_first, to_channels_last
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
 from trainmark.recipes.batch_order import EpochFeed
@@ -38,6 +45,7 @@ FRAMEWORKS = {
         "cpu_environment": {"TF_CPP_MIN_LOG_LEVEL": "3"},  # it logs as an error that it finds no GPU
         "unused_packages": ["cv2", "jax", "matplotlib", "pandas", "scipy", "sklearn"],
         "also_called": ["tensorflow", "tf", "keras"],
+        "variables": ["KERAS_"],
     },
     "keras-jax": {
         "packages": ["jax", "keras"],
@@ -50,20 +58,15 @@ FRAMEWORKS = {
         },
         "cpu_environment": {"JAX_PLATFORMS": "cpu"},  # otherwise its GPU build logs a traceback if there is no driver
         "unused_packages": ["cv2", "matplotlib", "pandas", "requests", "sklearn"],
-        "also_called": ["jax"],
     },
     "keras-torch": {
         "set_up": "make torch",
         "packages": ["torch", "keras"],
         "environment": {"KERAS_BACKEND": "torch", "KERAS_HOME": "/dev/null", "NVIDIA_TF32_OVERRIDE": "0"},
         "unused_packages": ["cv2", "matplotlib", "pandas", "requests", "scipy", "sklearn"],
-        "also_called": ["torch", "pytorch", "keras-pytorch"],
+        "also_called": ["keras-pytorch"],
     },
 }
-
-
-def _refuse_tf32_on_torch(torch: Any) -> None:
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
 class Backend(NamedTuple):
@@ -138,30 +141,6 @@ def _untuned(tf: Any, dataset: Any) -> Any:
     return dataset.with_options(options)
 
 
-def _open_jax_cache(jax: Any, folder: Path) -> Mapping[str, int]:
-    """See `Adapter.open_compilation_cache`. JAX warns and compiles if it can't read or write an entry."""
-    settings = {
-        "jax_enable_compilation_cache": True,
-        "jax_compilation_cache_dir": str(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,  # by default only what takes a second is stored
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-        "jax_raise_persistent_cache_errors": False,
-    }
-    for name, value in settings.items():
-        jax.config.update(name, value)
-    counts = {"hits": 0, "misses": 0}
-
-    def count(event: str, **details: Any) -> None:
-        if event == "/jax/compilation_cache/compile_requests_use_cache":
-            counts["misses"] += 1
-        elif event == "/jax/compilation_cache/cache_hits":  # after its request
-            counts["hits"] += 1
-            counts["misses"] -= 1
-
-    jax.monitoring.register_event_listener(count)
-    return counts
-
-
 BACKENDS = {
     "tensorflow": Backend(
         gpus=lambda tf: tf.config.list_physical_devices("GPU"),
@@ -188,27 +167,25 @@ BACKENDS = {
         ),
     ),
     "jax": Backend(
-        gpus=lambda jax: [device for device in jax.devices() if device.platform == "gpu"],
-        gpu_name=lambda jax, gpu: gpu.device_kind,
+        gpus=jax_platform.gpus,
+        gpu_name=jax_platform.gpu_name,
         wait=lambda jax, arrays: jax.block_until_ready(arrays),
-        refuse_tf32=lambda jax: jax.config.update("jax_default_matmul_precision", "highest"),
+        refuse_tf32=jax_platform.refuse_tf32,
         batches=lambda jax, *arrays: lambda feed: feed.batches(*arrays),
         uncached=lambda jax, array: array.addressable_data(0),
-        open_compilation_cache=_open_jax_cache,
-        # None with XLA_PYTHON_CLIENT_ALLOCATOR=platform
-        peak_bytes=lambda jax, gpu: (gpu.memory_stats() or {}).get("peak_bytes_in_use"),
+        open_compilation_cache=jax_platform.open_compilation_cache,
+        peak_bytes=jax_platform.peak_bytes,
     ),
     "torch": Backend(
-        # With a driver that is too old, torch counts GPUs that it can't use.
-        gpus=lambda torch: list(range(torch.cuda.device_count())) if torch.cuda.is_available() else [],
-        gpu_name=lambda torch, gpu: torch.cuda.get_device_name(gpu),
-        wait=lambda torch, arrays: torch.cuda.synchronize() if torch.cuda.is_available() else None,
-        refuse_tf32=_refuse_tf32_on_torch,
+        gpus=torch_platform.gpus,
+        gpu_name=torch_platform.gpu_name,
+        wait=lambda torch, arrays: torch_platform.synchronize(torch),
+        refuse_tf32=torch_platform.refuse_tf32,
         data=lambda torch, array: torch.as_tensor(array),  # Keras would convert numpy arrays to float32 for torch
         seed=lambda torch, seed: torch.manual_seed(seed),
         limit_threads=lambda torch, threads: torch.set_num_threads(threads),
         thread_pools=lambda torch: {"torch": torch.get_num_threads()},
-        peak_bytes=lambda torch, gpu: torch.cuda.max_memory_allocated(),
+        peak_bytes=torch_platform.peak_bytes,
         float32_ops=("Dense",),  # Keras multiplies two float64 in float32 (contract_suite.py: test_float32_ops_...)
     ),
 }
@@ -216,18 +193,13 @@ BACKENDS = {
 KINDS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu"}
 """Kind of a device by a word in the backend's name for it. For others (mps, tpu) the kind is that name."""
 
-LIBRARIES_OUT_OF_MEMORY = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA_ERROR_OUT_OF_MEMORY")
-"""Messages of cuBLAS, cuDNN and the CUDA driver if they get no memory."""
-
 OUT_OF_MEMORY = {
     "ResourceExhaustedError": ("",),  # TensorFlow
     "InternalError": ("Dst tensor is not initialized", *LIBRARIES_OUT_OF_MEMORY),  # TensorFlow: no memory for a copy
-    "JaxRuntimeError": ("RESOURCE_EXHAUSTED", *LIBRARIES_OUT_OF_MEMORY),
-    "OutOfMemoryError": ("",),  # torch
-    "AcceleratorError": ("CUDA error: out of memory",),
-    "RuntimeError": ("DefaultCPUAllocator: can't allocate memory", *LIBRARIES_OUT_OF_MEMORY),
+    **jax_platform.OUT_OF_MEMORY,
+    **torch_platform.OUT_OF_MEMORY,
 }
-"""Out-of-memory exceptions: for each class name, texts of which the message must contain one."""
+"""See `Adapter.out_of_memory_texts`."""
 
 
 def create(framework: str, threads: int) -> "KerasAdapter":
@@ -259,11 +231,7 @@ class KerasAdapter(ObservedAdapter):
         dtype: str,
         observed_batch: int | None = None,
     ) -> None:
-        if device == "gpu" and not self._backend.gpus(self._module):
-            raise DeviceError(
-                f"{self.framework} sees no GPU: install the GPU build of {keras.backend.backend()}, and a driver that "
-                "supports it"
-            )
+        self.check_gpus(device, self._backend.gpus(self._module), keras.backend.backend())
         if keras.backend.backend() == "jax":
             self._module.config.update("jax_enable_x64", dtype == "float64")
         keras.config.set_max_epochs(None)  # environment variables can set them and silently shorten training
@@ -471,7 +439,7 @@ def _models(architecture: Architecture, outputs: dict) -> tuple[keras.Model, ker
     evaluated = keras.Model(outputs["input"], outputs[architecture.output])
     if not architecture.auxiliary:
         return evaluated, evaluated
-    heads = [outputs[name] for name in (architecture.output, *(name for name, _ in architecture.auxiliary))]
+    heads = [outputs[name] for name in architecture.heads]
     return keras.Model(outputs["input"], Heads()(heads)), evaluated
 
 

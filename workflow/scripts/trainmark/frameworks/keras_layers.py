@@ -14,6 +14,7 @@ import numpy as np
 from keras import ops
 
 from trainmark.frameworks.adapter import check_shape
+from trainmark.frameworks.layouts import channels_first, channels_last
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Node, Shape, window_count
 
@@ -184,10 +185,11 @@ class Heads(keras.layers.Layer):
         return ops.stack(inputs, axis=1)
 
 
-def _convolution(layer: Callable, node: Node) -> Callable:
+def convolution(layer: Callable, node: Node) -> Callable:
+    """Return a convolution. layer: keras.layers.Conv1D or Conv2D, or a class derived from them."""
     size, stride, padding = (node.integer(name) for name in ("size", "stride", "padding"))
     same = padding and stride == 1 and 2 * padding == size - 1
-    convolution = layer(
+    convolve = layer(
         node.integer("filters"),
         size,
         strides=stride,
@@ -198,10 +200,10 @@ def _convolution(layer: Callable, node: Node) -> Callable:
         name=node.name,
     )
     if same or not padding:
-        return convolution
+        return convolve
     # With a stride, Keras's "same" may pad only the far side.
     zeros = keras.layers.ZeroPadding2D(padding, name=f"{node.name}_padding")
-    return lambda inputs: convolution(zeros(inputs))
+    return lambda inputs: convolve(zeros(inputs))
 
 
 def _flatten(node: Node, rank: int) -> Callable:
@@ -232,8 +234,8 @@ def dense(node: Node, layer: Callable) -> Callable:
 LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "Flatten": _flatten,
     "Dense": lambda node, rank: dense(node, keras.layers.Dense),
-    "Conv2D": lambda node, rank: _convolution(keras.layers.Conv2D, node),
-    "Conv1D": lambda node, rank: _convolution(keras.layers.Conv1D, node),
+    "Conv2D": lambda node, rank: convolution(keras.layers.Conv2D, node),
+    "Conv1D": lambda node, rank: convolution(keras.layers.Conv1D, node),
     "Embedding": lambda node, rank: keras.layers.Embedding(
         node.integer("vocabulary"), node.integer("units"), embeddings_initializer=np.zeros, name=node.name
     ),
@@ -271,24 +273,5 @@ def layer_outputs(
             layer = GivenDropout(observed_batch, name=node.name)
         inputs = [outputs[name] for name in node.inputs]
         outputs[node.name] = layer(inputs[0] if len(inputs) == 1 else inputs)
-        check_shape(framework, node.name, _channels_first(tuple(outputs[node.name].shape[1:])), shapes[node.name])
+        check_shape(framework, node.name, channels_first(tuple(outputs[node.name].shape[1:])), shapes[node.name])
     return outputs
-
-
-def channels_last(shape: Shape) -> Shape:
-    """Return a shape of the architecture in Keras's layout."""
-    return (*shape[1:], shape[0]) if len(shape) > 1 else shape
-
-
-def _channels_first(shape: Shape) -> Shape:
-    return (shape[-1], *shape[:-1])
-
-
-def to_channels_last(batch: np.ndarray) -> np.ndarray:
-    """Return a batch in Keras's layout."""
-    return np.ascontiguousarray(np.moveaxis(batch, 1, -1)) if batch.ndim > 2 else batch
-
-
-def to_channels_first(batch: np.ndarray) -> np.ndarray:
-    """Return a batch in the layout of the architecture."""
-    return np.moveaxis(batch, -1, 1) if batch.ndim > 2 else batch

@@ -4,16 +4,18 @@ On the CPU, XLA computes convolutions in a compiled loop many times slower than 
 convolutions, JAX therefore compiles single steps there, and TensorFlow does without XLA.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
 import numpy as np
+from keras import ops
 
 from trainmark.frameworks.keras_adapter import KerasAdapter
+from trainmark.frameworks.keras_layers import convolution
 from trainmark.frameworks.keras_optimizers import set_rates
 from trainmark.frameworks.tuning import StepsTaken
-from trainmark.networks.graph import Architecture
+from trainmark.networks.graph import Architecture, maximised
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.stream import Stream
 
@@ -22,16 +24,48 @@ TUNING = {
         "steps": {"text": "compiled steps without Keras's fit"},
         "epoch": {"text": "arrays on the device, an epoch as a loop of the graph", "resident": True},
         "xla": {"text": "compiled with XLA", "slow_with": "Conv"},
+        "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
     },
     "keras-jax": {
         "steps": {"text": "compiled steps without Keras's fit"},
         "epoch": {"text": "arrays on the device, an epoch as one program", "slow_with": "Conv", "resident": True},
         "masks": {"text": "dropout masks in one pass, drawn once", "op": "Dropout"},
+        "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
         "narrow": {"text": "gradients of narrow layers with their axes exchanged", "device": "cpu", "op": "Dense"},
         "copies": {"text": "no copies of weights that are updated in place", "device": "cpu"},
     },
 }
 """The steps from the stock loop, see `tuning.TuningStep`."""
+
+
+class Conv1D(keras.layers.Conv1D):
+    """A convolution of sequences that in training may give only the largest output of each filter.
+
+    The gradient is then that of one window per filter and not of all.
+
+    maximised: whether only the maximum over time is needed (`graph.maximised`).
+    """
+
+    maximised = False
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        """Return (samples, length, filters); the length is 1 if only the maximum is needed."""
+        outputs = super().call(inputs)
+        if not (self.maximised and training):
+            return outputs
+        _, length, channels = inputs.shape
+        places = ops.argmax(ops.stop_gradient(outputs), axis=1)[..., None] * self.strides[0]
+        places += ops.arange(self.kernel_size[0], dtype="int32")
+        rows = length * ops.arange(ops.shape(inputs)[0], dtype="int32")[:, None, None] + places
+        windows = ops.take(ops.reshape(inputs, (-1, channels)), rows, axis=0)
+        largest = ops.einsum("nfsc,scf->nf", windows, self.kernel)
+        return (largest + self.bias if self.use_bias else largest)[:, None]
+
+
+LAYERS: Mapping[str, Mapping[str, Callable]] = {
+    "maxima": {"Conv1D": lambda node, rank: convolution(Conv1D, node)},
+}
+"""By step, entries in place of those of `keras_layers.LAYERS`; `Programs` has more."""
 
 
 class Programs(Protocol):
@@ -99,10 +133,11 @@ class TunedKerasAdapter(KerasAdapter):
     def build(self, *, architecture: Architecture, device: str, **arguments: Any) -> None:
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
         programs = _programs()
-        self._replaced_layers = {
-            op: layer for step, layers in programs.layers.items() if step in self._steps for op, layer in layers.items()
-        }
+        layers = {**LAYERS, **programs.layers}
+        self._replaced_layers = {op: layer for step in self._steps for op, layer in layers.get(step, {}).items()}
         super().build(architecture=architecture, device=device, **arguments)
+        self._maximised = maximised(architecture) if "maxima" in self._steps else set()
+        self._set_maximised(True)
         auxiliary_weights = tuple(weight for _, weight in architecture.auxiliary)
         self._programs = programs(self._model, self._optimizer, auxiliary_weights, self._steps)
         self._arrays: tuple[Any, Any] | None = None
@@ -127,11 +162,9 @@ class TunedKerasAdapter(KerasAdapter):
         self._seed_dropout(feed.dropout_seed)
         self._programs.begin()
         if self._loops(feed):
-            assert feed.order is not None and self._arrays is not None  # _loops tells
-            full = feed.samples // feed.batch_size
-            batches, last = np.split(feed.order.astype(np.int32), [full * feed.batch_size])
-            count = min(steps, full)
-            batches = batches.reshape(full, feed.batch_size)
+            assert self._arrays is not None  # _loops tells
+            batches, last = feed.whole_batches()
+            count = min(steps, len(batches))
             losses = keras.ops.convert_to_numpy(self._programs.loop(batches, last, count, self._arrays))
             samples = count * feed.batch_size + len(last)
         else:
@@ -156,6 +189,18 @@ class TunedKerasAdapter(KerasAdapter):
             yield self._arrays
         else:
             yield from feed.batches(inputs, labels)
+
+    def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
+        """See `adapter.ObservedAdapter.activations`. All outputs are asked for, also in training."""
+        self._set_maximised(False)
+        try:
+            return super().activations(split, indices, training=training)
+        finally:
+            self._set_maximised(True)
+
+    def _set_maximised(self, value: bool) -> None:
+        for name in self._maximised:
+            self._model.get_layer(name).maximised = value
 
     def counted(self) -> dict[str, int]:
         return {**self._counts, "updates": int(keras.ops.convert_to_numpy(self._optimizer.iterations))}

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +22,7 @@ from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING
-from trainmark.machine.variables import unset_settings_of_frameworks
+from trainmark.machine.variables import VARIABLES
 
 if TYPE_CHECKING:
     from trainmark.frameworks.adapter import Adapter
@@ -44,6 +44,7 @@ class Framework:
     unused_packages: packages that its import would load if they are installed, and does without if they are not. No
         training uses them, and its environment in envs/ has none of them except those of the image decoders.
     also_called: other names, in lower case, that a user may write in a config; a message then suggests the right one.
+    variables: beginnings of the environment variables that its library reads when it is imported.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Framework:
     tuning: tuple[TuningStep, ...] = ()
     unused_packages: tuple[str, ...] = ()
     also_called: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
 
     @property
     def loops(self) -> tuple[str, ...]:
@@ -97,6 +99,7 @@ def known_frameworks() -> dict[str, Framework]:
             tuple(TuningStep(step, **keys) for step, keys in _tuning(path).get(name, {}).items()),
             tuple(entry.get("unused_packages", [])),
             tuple(entry.get("also_called", [])),
+            tuple(entry.get("variables", [])),
         )
         for path in own_paths(FOLDER, "*_adapter.py")
         for name, entry in read_literal(path, "FRAMEWORKS").items()
@@ -155,6 +158,14 @@ def set_environment(name: str, loop: str, steps: Collection[str] | None = None) 
         for step in framework.tuning:
             if steps is None or step.name in steps:
                 os.environ.update(step.avx512_environment)
+
+
+def unset_settings_of_frameworks(environment: MutableMapping[str, str]) -> None:
+    """Remove the variables of frameworks that a record does not hold: they must decide nothing."""
+    beginnings = tuple(beginning for one in known_frameworks().values() for beginning in one.variables)
+    for name in [*environment]:
+        if name.startswith(beginnings) and name not in VARIABLES:
+            del environment[name]
 
 
 FIND_PACKAGES = "import importlib.util as u, sys; print(*(name for name in sys.argv[1:] if not u.find_spec(name)))"

@@ -40,9 +40,6 @@ VARIABLES = (
 This is an allow-list because records are published, and an environment may hold keys and passwords under any name.
 """
 
-OF_FRAMEWORKS = ("CHAINER_", "JAX_", "KERAS_")
-"""Beginnings of the variables that frameworks read when they are imported."""
-
 OF_EVERY_JOB = (
     "MPLBACKEND",  # of a notebook: module://matplotlib_inline.backend_inline, which jobs can't import
     "PYTHONDEVMODE", "PYTHONINSPECT", "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONPROFILEIMPORTTIME", "PYTHONSAFEPATH",
@@ -58,13 +55,6 @@ def unset_settings(environment: MutableMapping[str, str]) -> None:
     """Remove OF_EVERY_JOB from an environment: a result does not depend on them, and a record does not hold them."""
     for name in OF_EVERY_JOB:
         environment.pop(name, None)
-
-
-def unset_settings_of_frameworks(environment: MutableMapping[str, str]) -> None:
-    """Remove the variables of frameworks that a record does not hold: they must decide nothing."""
-    for name in [*environment]:
-        if name.startswith(OF_FRAMEWORKS) and name not in VARIABLES:
-            del environment[name]
 
 
 def seconds_in(variable: str, default: float) -> float:

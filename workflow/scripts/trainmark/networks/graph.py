@@ -4,11 +4,13 @@ Shapes are those of one sample, without the batch axis (see ops.py). This module
 because a dry run uses it to check recipes against their datasets.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
-from trainmark.networks.ops import KINDS_OF_INPUT, OPS, Node, Parameter, Shape
+from trainmark.networks.ops import KINDS_OF_INPUT, OPS, Node, Op, Parameter, Shape
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,7 @@ class Architecture:
 
     def _check(self, node: Node, known: set[str]) -> None:
         """Raise ValueError if a node can't follow the known ones."""
-        if node.op not in OPS:
-            raise ValueError(f"layer {node.name!r} of {self.name}: unknown op {node.op!r}; known: {', '.join(OPS)}")
+        op = _op_of(node, f" of {self.name}")
         if node.name in known:
             raise ValueError(f"{self.name} names layer {node.name!r} twice")
         if not node.inputs:
@@ -52,9 +53,8 @@ class Architecture:
             raise ValueError(
                 f"layer {node.name!r} of {self.name} has the input {sorted(missing)}, which is not defined before it"
             )
-        least = OPS[node.op].inputs
-        if len(node.inputs) < least:
-            raise ValueError(f"layer {node.name!r} of {self.name}: {node.op} takes at least {least} inputs")
+        if len(node.inputs) < op.inputs:
+            raise ValueError(f"layer {node.name!r} of {self.name}: {node.op} takes at least {op.inputs} inputs")
 
     @property
     def output(self) -> str:
@@ -81,6 +81,11 @@ class Architecture:
             if node.op != "Dropout":
                 nodes.append(Node(node.name, node.op, inputs, node.attributes))
         return Architecture(self.name, self.input_shape, tuple(nodes), self.auxiliary)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Names of the nodes whose outputs are logits, the main head first."""
+        return (self.output, *(name for name, _ in self.auxiliary))
 
     def inference_nodes(self) -> tuple[Node, ...]:
         """Return the nodes that the logits depend on, in order; auxiliary heads are not among them."""
@@ -115,12 +120,19 @@ class Architecture:
         return sum(prod(parameter.shape) for parameter in self.parameters())
 
 
+def _op_of(node: Node, where: str = "") -> Op:
+    """Return the type of a layer. Raises ValueError if there is none of that name. where: follows the layer's name."""
+    if node.op not in OPS:
+        raise ValueError(f"layer {node.name!r}{where}: unknown op {node.op!r}; known: {', '.join(OPS)}")
+    return OPS[node.op]
+
+
 def output_shape(node: Node, shapes: dict[str, Shape]) -> Shape:
     """Return the output shape of a node. Raises ValueError if it can't take its inputs.
 
     shapes: output shapes of the nodes before it, by name.
     """
-    op = OPS[node.op]
+    op = _op_of(node)
     inputs = tuple(shapes[name] for name in node.inputs)
     for shape in inputs:
         if len(shape) not in op.ranks:
@@ -167,3 +179,47 @@ def chain(name: str, input_shape: Shape, layers: list[tuple[str, str, dict]]) ->
     previous = ("input", *(layer[0] for layer in layers))
     nodes = tuple(Node(layer, op, (previous[i],), attributes) for i, (layer, op, attributes) in enumerate(layers))
     return Architecture(name, input_shape, nodes)
+
+
+ExecutionOrder = list[tuple[Node, tuple[str, ...]]]
+"""(node, names of the outputs not needed after it), in order."""
+
+
+def execution_order(nodes: tuple[Node, ...], heads: tuple[str, ...]) -> ExecutionOrder:
+    """Return (node, names of the outputs not needed after it) in order; the heads' outputs are always needed."""
+    last_use = {name: node.name for node in nodes for name in node.inputs}
+    return [
+        (node, tuple(name for name in last_use if last_use[name] == node.name and name not in heads)) for node in nodes
+    ]
+
+
+def execute(
+    order: ExecutionOrder, values: dict[str, Any], compute: Callable[[Node, list], Any], release: bool
+) -> Iterator[tuple[str, Any]]:
+    """Yield (node, its output) of every layer, in order, and keep the outputs in `values`, which has the input's.
+
+    compute: a function (node, its inputs) -> output.
+    release: keep only what is still needed; otherwise evaluation would hold the outputs of all layers at once.
+    """
+    for node, no_longer_needed in order:
+        values[node.name] = compute(node, [values[name] for name in node.inputs])
+        yield node.name, values[node.name]
+        if release:
+            for name in no_longer_needed:
+                del values[name]
+
+
+def maximised(architecture: Architecture) -> set[str]:
+    """Return the names of the Conv1D layers of whose outputs the network needs only the maximum over time.
+
+    The gradient of all other outputs is 0. ReLU may lie between, since it does not change where the maximum is.
+    """
+
+    def only_maximum(name: str) -> bool:
+        users = [node for node in architecture.nodes if name in node.inputs]
+        if len(users) != 1 or name in architecture.heads:
+            return False
+        return users[0].op == "GlobalMaxPool1D" or (users[0].op == "ReLU" and only_maximum(users[0].name))
+
+    convolutions = [node for node in architecture.nodes if node.op == "Conv1D" and not node.attributes["padding"]]
+    return {node.name for node in convolutions if only_maximum(node.name)}

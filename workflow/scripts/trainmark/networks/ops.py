@@ -81,7 +81,9 @@ class Node:
         object.__setattr__(self, "attributes", {**DEFAULTS.get(self.op, {}), **self.attributes})
 
     def integer(self, attribute: str) -> int:
-        """Return an attribute that is an integer: a size, a count or a flag."""
+        """Return an attribute that is an integer: a size, a count or a flag. Raises ValueError if it is missing."""
+        if attribute not in self.attributes:
+            raise ValueError(f"layer {self.name!r}: {self.op} lacks {attribute}")
         return int(self.attributes[attribute])
 
 

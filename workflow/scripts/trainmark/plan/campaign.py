@@ -19,7 +19,7 @@ from trainmark.plan.dependencies import (
     report_code,
     training_code,
 )
-from trainmark.plan.figures import FIGURE_FORMATS, known_figures
+from trainmark.plan.figures import FIGURE_FORMATS, figure_arguments, known_figures, options_of_group
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
 from trainmark.plan.products import (
     CERTIFICATES,
@@ -198,6 +198,13 @@ class Campaign:
         """The certificate of a group; an empty list if it has one trainer."""
         file = f"{CERTIFICATES}/{CERTIFICATE_FILE}".format_map(wildcards)
         return [file] if file in self.certificates else []
+
+    def figure_options(self, wildcards: Wildcards) -> str:
+        """The options of a group's figures on the command line of plot.py, quoted for the shell."""
+        group = (wildcards.experiment, wildcards.recipe, wildcards.dataset)
+        runs = [run for run in self.runs if (run.experiment, run.recipe, run.dataset) == group]
+        options = options_of_group(self.config["figures"], {str(run.trainer) for run in runs})
+        return shlex.join(figure_arguments(options))
 
     def stale_record(self, wildcards: Wildcards, with_code: bool) -> list[str]:
         """Return what differs between a run's record and the config (`record_changes`).

@@ -4,15 +4,17 @@ The files are parsed and not imported, because matplotlib may be missing in a dr
 """
 
 import ast
+from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
 
-FIGURE_FORMATS = ("pdf", "svg", "png")
+FIGURE_FORMATS = ("pdf", "svg", "png", "caption.txt", "caption.tex")
+"""The files of a figure, by the ends of their names: its artwork, and its caption as plain text and for LaTeX."""
 
 FOLDER = Path(__file__).parents[1] / "report" / "figures"
 
-MODULES = ("curves", "times", "parity")
-"""The modules that hold figures, in the order of the report."""
+MODULES = ("curves", "by_epochs", "phases", "intervals", "tuning", "parity")
+"""The modules that hold figures."""
 
 PREFIX = "draw_"
 
@@ -29,3 +31,24 @@ def known_figures() -> dict[str, str]:
         for node in ast.parse((FOLDER / f"{module}.py").read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith(PREFIX)
     }
+
+
+def options_of_group(chosen: Mapping, trainers: Container[str]) -> dict:
+    """The key `figures` of a config for a group. Of the chosen trainers it has those of the group, and if there are
+    none, all.
+
+    trainers: those of the group, as written in paths.
+    """
+    drawn = [trainer for trainer in chosen.get("trainers") or () if trainer in trainers]
+    return {**chosen, "trainers": drawn or None}
+
+
+def figure_arguments(options: Mapping) -> list[str]:
+    """The arguments of plot.py for options under their names in the config. A value of None or False has none."""
+    lists = {key: value for key, value in options.items() if isinstance(value, list)}
+    words = [
+        f"--{key}" if value is True else f"--{key}={value}"
+        for key, value in options.items()
+        if value and key not in lists
+    ]
+    return words + [word for key, values in lists.items() for word in (f"--{key}", *values)]

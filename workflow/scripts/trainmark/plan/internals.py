@@ -28,6 +28,9 @@ STOP_MESSAGES = ("Terminating processes on user request", "Will exit after finis
 LAST_ERROR = "At least one job did not complete successfully"
 """What Snakemake says at the end of every call that did not do all its jobs."""
 
+DEFAULT_JOB_RATE = (100, 1)
+"""Snakemake's --max-jobs-per-timespan, if none is given: number of jobs, seconds."""
+
 EXECUTOR = "snakemake_executor_plugin_trainmark"
 """The package of trainmark's executor."""
 
@@ -76,6 +79,17 @@ def is_touch(workflow: Any) -> bool:
 def keep_temporary_files(workflow: Any) -> None:
     """Let the call remove no temporary files (--notemp)."""
     workflow.storage_settings.notemp = True
+
+
+def lift_job_rate(workflow: Any) -> None:
+    """Let jobs start at any rate, unless the user gave one (--max-jobs-per-timespan).
+
+    With a rate, such as its default, Snakemake looks for jobs to start every second and, for each job that has ended
+    while others wait, once more every second. After some dozen runs, this took more of two CPUs than a run may lose.
+    """
+    limiter = workflow.scheduler.job_rate_limiter
+    if limiter and (limiter.max_jobs, limiter.timespan) == DEFAULT_JOB_RATE:
+        workflow.scheduler.job_rate_limiter = None
 
 
 def makes_selected(workflow: Any) -> bool:

@@ -47,6 +47,16 @@ class EpochFeed:
             batch = place if self.order is None else self.order[place]
             yield inputs[batch], labels[batch]
 
+    def whole_batches(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sample indices of the whole batches, int32, (steps, batch size), and of a smaller last one.
+
+        Of a feed with an order. The last one is empty if all batches are whole.
+        """
+        assert self.order is not None
+        count = self.samples // self.batch_size
+        whole, last = np.split(self.order.astype(np.int32), [count * self.batch_size])
+        return whole.reshape(count, self.batch_size), last
+
     def batch_sizes(self) -> np.ndarray:
         """Return the number of samples of each step, int64, (steps,)."""
         sizes = np.full(self.steps, self.batch_size)

@@ -2,7 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,33 +10,11 @@ import numpy as np
 from trainmark.errors import DataError
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
+from trainmark.recipes.initializers import KERNEL_INITIALIZERS, Initializer
 from trainmark.recipes.weights_file import initial_weights_file, is_weight, why_unfit
 
 Weights = dict[str, np.ndarray]
 """Arrays by name, such as "dense1.kernel" or "bn1.moving_mean", in the shapes of `ops.Parameter`."""
-
-Initializer = Callable[[np.random.Generator, Parameter], np.ndarray]
-
-
-def _lecun_normal(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
-    """Normal with standard deviation sqrt(1 / fan_in), not truncated: Chainer's LeCunNormal."""
-    return generator.normal(0.0, np.sqrt(1 / parameter.fan_in), parameter.shape)
-
-
-def _he_normal(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
-    """Normal with standard deviation sqrt(2 / fan_in), not truncated: Chainer's HeNormal (He et al. 2015)."""
-    return generator.normal(0.0, np.sqrt(2 / parameter.fan_in), parameter.shape)
-
-
-def _he_normal_convolutions(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
-    """HeNormal for convolutions and LeCunNormal for dense layers, as Chainer's ResNet-50 has them."""
-    return (_lecun_normal if len(parameter.shape) == 2 else _he_normal)(generator, parameter)
-
-
-def _glorot_uniform(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
-    """Uniform in +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010, equation 16)."""
-    limit = np.sqrt(6 / (parameter.fan_in + parameter.fan_out))
-    return generator.uniform(-limit, limit, parameter.shape)
 
 
 def _small_uniform(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
@@ -51,14 +29,6 @@ def _zeros(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
 def _ones(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
     return np.ones(parameter.shape)
 
-
-KERNEL_INITIALIZERS: dict[str, Initializer] = {
-    "lecun_normal": _lecun_normal,
-    "he_normal": _he_normal,
-    "he_normal_convolutions": _he_normal_convolutions,
-    "glorot_uniform": _glorot_uniform,
-}
-"""Allowed values of a recipe's `initializer`, which draws the kernels."""
 
 OTHER_INITIALIZERS: dict[str, Initializer] = {
     "bias": _zeros,

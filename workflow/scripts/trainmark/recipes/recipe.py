@@ -81,7 +81,7 @@ class Recipe:
 
     architecture: function (input shape, classes) -> Architecture.
     input_shape: shape of one network input.
-    initializer: a key of initial_weights.KERNEL_INITIALIZERS.
+    initializer: a key of initializers.KERNEL_INITIALIZERS.
     batch_size: samples per step; None for the whole training set as one batch, in its stored order.
     input: transform of stored images; None if the network takes token ids.
     published_parameters: published number of parameters, with `published_classes` classes.

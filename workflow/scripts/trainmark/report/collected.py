@@ -53,11 +53,12 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     runs = tables.runs_table(records, plan["order"], evaluations.values(), prices)
     summary = tables.summary_table(runs)
     wrong = wrong_pairs(records, certificates, evaluations.values())
-    compared = comparisons.comparisons_table(runs, certificates, wrong)
+    experiments = plan["config"]["experiments"]
+    of_pairs = (runs, certificates, wrong, experiments)
+    compared, parity = comparisons.comparisons_table(*of_pairs), comparisons.parity_table(*of_pairs)
     agreement = agreement_table(records)
-    baselines = {name: experiment.get("baseline") for name, experiment in plan["config"]["experiments"].items()}
     derived = {
-        "speed_ups": comparisons.speed_ups_table(runs, certificates, baselines, wrong),
+        "speed_ups": comparisons.speed_ups_table(compared, comparisons.baselines_of(runs, experiments)),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
     }
@@ -67,12 +68,13 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
         "curves.parquet": curves_table(records),
         "summary.csv": summary.to_csv(index=False),
         "comparisons.csv": compared.to_csv(index=False),
+        "parity.csv": parity.to_csv(index=False),
         "agreement.csv": agreement.to_csv(index=False),
         **{f"{name}.csv": table.to_csv(index=False) for name, table in derived.items()},
         "tuning.csv": tuning_table(tunings.values()).to_csv(index=False),
         "tidy.csv": tidy.to_csv(index=False),
         "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
-        + terminal_text(runs, summary, compared, agreement, certificates),
+        + terminal_text(runs, summary, compared, parity, agreement, certificates),
     }
     sources = {
         **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},

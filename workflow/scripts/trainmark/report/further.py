@@ -16,6 +16,7 @@ from trainmark.tables.tables import (
     select_trainer,
     shown_of_trainers,
     summary_table,
+    with_names,
 )
 from trainmark.trainer import Trainer
 
@@ -54,9 +55,9 @@ def _break_even(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
 
 
 def _targets(results: Results, group: tuple[str, str, str]) -> dict:
-    runs = longest_runs(select_group(results.runs, group))
+    runs = with_names(longest_runs(select_group(results.runs, group)))
     rows, columns = [], shown_of_trainers(results.runs)
-    for row in rows_of(select_group(results.targets, group)):
+    for row in rows_of(with_names(select_group(results.targets, group))):
         own = select_trainer(runs, Trainer.of(row))
         numbers = " ".join(str(number) for number in own["number"])
         cells = [
@@ -84,7 +85,7 @@ def _machine_peaks(runs: pd.DataFrame, longest: pd.DataFrame) -> dict:
     rows = []
     for row in rows_of(peaks):
         cells = [
-            Cell(format_figure(name, row[name]), str(row[number]), name, "max", row[name])
+            Cell(format_figure(name, row[name]), str(row[number]), name, "value", row[name])
             for name, number in (("peak_gflop_per_second", "number"), ("memory_gb_per_second", "memory_number"))
         ]
         texts = [row["machine"], row["device"], str(row["threads"])]

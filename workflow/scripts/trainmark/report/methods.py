@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from trainmark.recipes.command import DATASET
-from trainmark.report.answer import counted, listed
+from trainmark.tables.formatting import counted, listed
 from trainmark.tables.tables import GROUP, groups
 from trainmark.trainer import STOCK
 

@@ -14,18 +14,19 @@ import jinja2
 import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
-from trainmark.recipes.command import FRAMEWORK
-from trainmark.report.answer import FirstScreen, first_screen, summary_json
+from trainmark.recipes.command import DATASET
 from trainmark.report.cells import run_cell
-from trainmark.report.embedded import Embedded
+from trainmark.report.first_screen import FirstScreen, first_screen, summary_json
 from trainmark.report.machines import machines
 from trainmark.report.methods import methods
 from trainmark.report.networks import models
 from trainmark.report.sections import sections
+from trainmark.report.warnings import UNCERTIFIED
 from trainmark.tables.formatting import status_counts
 from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, groups, rows_of, shown_of_trainers
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, rows_of, shown_of_trainers, with_names
+from trainmark.tables.verdicts import certified_count
 from trainmark.tables.waiting import WAITING_LIMIT
 from trainmark.trainer import Trainer
 
@@ -42,10 +43,6 @@ RUN_FIGURES = (
 """The columns of the list of runs."""
 
 
-MAIN_FIGURE = "training_time"
-"""The figure of the first screen, of the first section that has an answer."""
-
-
 def render(results: Results, plan: Mapping) -> tuple[str, str]:
     """Render the report: (index.html, summary.json).
 
@@ -58,7 +55,7 @@ def render(results: Results, plan: Mapping) -> tuple[str, str]:
 
 
 def templates() -> jinja2.Environment:
-    """The templates of the report, with the filter `trainer`: the name of the trainer of a run or a row."""
+    """The templates of the report, with two filters: the trainer's name of a run or a row; the anchor of a warning."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -67,6 +64,7 @@ def templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["trainer"] = lambda row: Trainer.of(row).name
+    environment.filters["anchor"] = _warning_anchor
     return environment
 
 
@@ -74,24 +72,23 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
     """The values for the template of the page."""
     config, runs, datasets_folder = plan["config"], results.runs, results.folder / "datasets"
     networks = models(runs, results.folder)
-    shown = list(sections(results, config, networks))
-    anchors = {values: f"section-{place}" for place, (values, _) in enumerate(groups(runs, GROUP), start=1)}
+    shown = list(sections(results, config, networks, screen.standings))
     trainer_keys = shown_of_trainers(runs)
     headings = METRICS | {"wall_seconds": "wall time, s"}
     datasets = [_dataset(datasets_folder / name) for name in _datasets(runs, config)]
     return {
         "screen": screen,
-        "main_figure": _main_figure(screen, shown, anchors),
-        "runs": [_run(run) for run in rows_of(runs.sort_values("number"))],
+        "trust_links": _trust_links(screen, shown),
+        "overview": _overview(screen, shown),
+        "runs": [_run(run) for run in rows_of(with_names(runs.sort_values("number")))],
         "run_headings": {field: headings[field] for field in RUN_FIGURES},
-        "counts": status_counts(runs["status"]),
         "trainer_keys": trainer_keys,
         "setting_keys": [*trainer_keys, "epochs"],
         "phase_headings": list(PHASE_METRICS.values()),
         "sections": shown,
         "models": list(dict.fromkeys(networks.values())),
         "datasets": datasets,
-        "machines": machines(runs),
+        "machines": machines(with_names(runs)),
         "calls": runs["calls"].nunique(),
         "waiting_limit": f"{WAITING_LIMIT:.0%}".replace("%", " %"),
         "methods": methods(runs, shown, datasets),
@@ -105,22 +102,46 @@ def config_to_reproduce(config: Mapping) -> str:
     return json.dumps({key: value for key, value in config.items() if value}, indent=2)
 
 
-def _main_figure(screen: FirstScreen, shown: list[dict], anchors: Mapping) -> Embedded | None:
-    """The main figure of the first section that has an answer, or of the first of all; None if it shows nothing."""
-    answered = [anchors[one.group] for one in screen.answers]
-    by_section = {section["anchor"]: section["figures"] for section in shown}
-    figures = by_section[(answered or list(by_section))[0]]
-    return next((figure for figure in figures if figure.name == MAIN_FIGURE), None)
+def _warning_anchor(kind: str) -> str:
+    return f"warning-{kind.replace(' ', '-')}"
+
+
+def _trust_links(screen: FirstScreen, sections: list[dict]) -> dict[str, str]:
+    """Where each count below the title leads: to its warning; without one, to the parity of a section, or the runs."""
+    parity = next((f"{one['anchor']}-parity" for one in sections if one["certificate"]), "runs")
+    anchors = {one.kind: "runs" for one in screen.trust} | {UNCERTIFIED: parity}
+    return anchors | {one.kind: _warning_anchor(one.kind) for one in screen.warnings}
+
+
+def _overview(screen: FirstScreen, sections: list[dict]) -> list[dict]:
+    """The rows of the overview of several sections: of each its fastest trainer but for the baseline."""
+    standings = {one.group: one for one in screen.standings}
+    rows = []
+    for compared, section in zip(screen.compared, sections, strict=True):
+        standing = standings.get(tuple(compared[key] for key in GROUP))
+        pairs = section["parity"]
+        others = [place for place in standing.places if place.row is not None] if standing else []
+        best = next((place for place in others if place.is_ranked), None)
+        why = "a command is not ranked" if section["is_command"] else "nothing to compare"
+        rows.append({
+            "title": f"{section['experiment']}: {section['title']}",
+            "best": best,
+            "baseline": standing.baseline if standing else "",
+            "why": f"no verdict: {others[0].word}" if others else why,
+            "certified": f"{certified_count(pairs)} of {len(pairs)}" if len(pairs) else "no pair",
+            "runs": status_counts(section["statuses"]),
+        })  # fmt: skip
+    return rows
 
 
 def _datasets(runs: pd.DataFrame, config: Mapping) -> list[str]:
-    trained_on = runs["dataset"][runs["framework"] != FRAMEWORK]
+    trained_on = runs["dataset"][runs["dataset"] != DATASET]
     return list(dict.fromkeys([*trained_on, *config["prepare"]]))
 
 
 def _run(run: dict) -> dict:
     """A run with its log and the (value, text) of its cells, for the list of runs."""
-    rule = "run_command" if run["framework"] == FRAMEWORK else "train"
+    rule = "run_command" if run["dataset"] == DATASET else "train"
     return run | {
         "cells": [(cell.value, cell.text) for cell in (run_cell(run, field) for field in RUN_FIGURES)],
         "log": f"logs/{rule}/{run['id']}.log",

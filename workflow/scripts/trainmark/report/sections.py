@@ -1,6 +1,6 @@
 """The report's sections, one per experiment, recipe and dataset."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +9,7 @@ from markupsafe import Markup
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.command import DATASET, metrics_file
+from trainmark.recipes.command import DATASET, FRAMEWORK, metrics_file
 from trainmark.recipes.recipe import InputTransform
 from trainmark.records.record import read_record
 from trainmark.records.resolved import batch_size_of, input_of, optimizer_of
@@ -19,6 +19,7 @@ from trainmark.report.further import further_tables
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
+from trainmark.report.standings import Standing
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.costs import COSTS, currency_of
 from trainmark.tables.formatting import censored_counts, named_runs
@@ -36,6 +37,7 @@ from trainmark.tables.tables import (
     rows_of,
     select_group,
     summary_table,
+    with_names,
 )
 from trainmark.tables.verdicts import verdict_notes
 from trainmark.tables.waiting import waiting_sentences
@@ -50,10 +52,13 @@ OF_MEDIANS = {name: heading for name, heading in METRICS.items() if name not in 
 """The metrics of the table of medians. Those of peaks have a table of their own."""
 
 
-def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...], Model]) -> Iterator[dict]:
+def sections(
+    results: Results, config: Mapping, models: Mapping[tuple[str, ...], Model], standings: Iterable[Standing]
+) -> Iterator[dict]:
     """Yield the values for the template of each section, in the order of the config. models: from `networks.models`."""
     runs = results.runs
-    numbers = dict(zip(runs["id"], runs["number"], strict=True))
+    standing_of = {one.group: one for one in standings}
+    numbers = results.numbers
     for place, (values, group) in enumerate(groups(runs, GROUP), start=1):
         experiment, recipe, dataset = values
         folder = results.folder / "figures" / experiment / recipe / dataset
@@ -61,6 +66,9 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
             "anchor": f"section-{place}",
             "title": group_title(recipe, dataset),
             "experiment": experiment,
+            "statuses": list(group["status"]),
+            "parity": select_group(results.parity, values),
+            "standing": standing_of.get(values),
             "description": config["experiments"][experiment]["description"],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
             "mixed_environments": [
@@ -69,7 +77,7 @@ def sections(results: Results, config: Mapping, models: Mapping[tuple[str, ...],
                 *code_differences(results.certificates.get(values), group),
                 *evaluation_gaps(group),
             ],
-            **_summaries(group, currency_of(config)),
+            **_summaries(with_names(group), currency_of(config)),
             "energy": energy_gaps(group),
             "scored_texts": scored_texts_table(group),
             "is_command": dataset == DATASET,
@@ -116,6 +124,9 @@ def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
         row
         | {
             "heading": HEADINGS[row["metric"]],
+            "second": row["second"].replace(FRAMEWORK, row["recipe"], 1)
+            if row["dataset"] == DATASET
+            else row["second"],
             "cells": cells,
             "run_numbers": cells["ratio"].runs,
             "notes": verdict_notes(row),

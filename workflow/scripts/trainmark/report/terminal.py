@@ -32,6 +32,7 @@ def terminal_text(
     runs: pd.DataFrame,
     summary: pd.DataFrame,
     comparisons: pd.DataFrame,
+    parity: pd.DataFrame,
     agreement: pd.DataFrame,
     certificates: Certificates,
 ) -> str:
@@ -51,7 +52,7 @@ def terminal_text(
         if dataset == DATASET:
             parts.append(_beside(compared))
             continue
-        parts += _refused(compared, certificates.get(values))
+        parts += _refused(select_group(parity, values), certificates.get(values))
         if len(compared):
             parts += _comparisons(compared)
         agreeing = select_group(agreement, values)
@@ -90,7 +91,7 @@ def _ratios(comparisons: pd.DataFrame, what: str) -> str:
         [
             f"  {row['second']} against {row['first']}",
             f"{row['epochs']} epochs",
-            format_comparison(row),
+            "" if pd.isna(row["ratio"]) else format_comparison(row),  # else the verdict says why
             format_verdict(row),
         ]
         for row in comparisons.to_dict("records")
@@ -114,10 +115,10 @@ def _beside(comparisons: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def _refused(comparisons: pd.DataFrame, certificate: Mapping | None) -> list[str]:
+def _refused(parity: pd.DataFrame, certificate: Mapping | None) -> list[str]:
     """A paragraph on the trainers that are not ranked because of their runs, not because of their certificate."""
     certified = {pair["sentence"] for pair in (certificate or {"pairs": []})["pairs"]}
-    lines = not_ranked(comparisons[~comparisons["reason"].isin(certified)])
+    lines = not_ranked(parity[~parity["reason"].isin(certified)])
     return ["\n  ".join(lines)] if lines else []
 
 

@@ -12,7 +12,7 @@ from trainmark.recipes.command import DATASET
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import number_ranges
 from trainmark.tables.missing import missing_lines
-from trainmark.tables.mixed_environments import code_versions, mixed_machines
+from trainmark.tables.mixed_environments import TRAIN_AGAIN, code_versions, mixed_machines
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import GROUP, groups
@@ -22,7 +22,7 @@ MOST_RANGES = 8
 
 AGAIN = "delete their records and run snakemake again"
 
-REPEAT = "add --config rerun_disturbed=true to your call of snakemake"
+UNCERTIFIED = "uncertified pairs"
 
 
 @dataclass(frozen=True)
@@ -75,40 +75,51 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str, str], ...] =
         "diverged",
         lambda runs: runs["status"] == "diverged",
         "diverged: the loss became NaN or infinite",
-        "They enter no median. Check their settings, above all the learning rate.",
+        "{They} {enter} no median. Check the settings, above all the learning rate.",
     ),
     (
         "out of memory",
         lambda runs: runs["status"] == "out_of_memory",
         "ran out of memory",
-        "They enter no median. Set a smaller batch_size or a larger memory_limit_mib, or use a larger machine.",
+        "{They} {enter} no median. Set a smaller batch_size or a larger memory_limit_mib, or use a larger machine.",
     ),
     (
         "disturbed",
         lambda runs: runs["disturbed"] != "",
         "{be} disturbed",
-        f"No verdict uses disturbed runs. Keep the machine free of other work, and {REPEAT}.",
+        "Verdicts leave out {their} times, and so do medians, unless all runs of a row were disturbed. " + TRAIN_AGAIN,
     ),
     (
         "throttled GPU",
         lambda runs: runs["gpu_throttled"] != "",
         "had a throttled GPU",
-        f"Their times are those of a slower GPU. Check its cooling and power limit, {AGAIN}.",
+        "{Their} times are those of a slower GPU. Check its cooling and power limit, {again}.",
     ),
     (
         "waited for data",
         lambda runs: runs["waited"] != "",
         "waited for data",
-        "Their times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs.",
+        "{Their} times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs.",
     ),
     (
         "resumed elsewhere",
         lambda runs: runs["machines"] > 1,
         "{be} resumed on different hardware",
-        f"Their times mix machines. To measure one machine, {AGAIN} there.",
+        "{Their} times mix machines. To measure one machine, {again} there.",
     ),
 )
 """Warnings on single runs: kind, which runs, what, and what to do."""
+
+ONE = {
+    "be": "was",
+    "They": "It",
+    "enter": "enters",
+    "Their": "Its",
+    "their": "its",
+    "again": "delete its record and run snakemake again",
+}
+SEVERAL = {"be": "were", "They": "They", "enter": "enter", "Their": "Their", "their": "their", "again": AGAIN}
+"""The words of these warnings that depend on the number of runs."""
 
 CAUSES = {"disturbed": "disturbed", "throttled GPU": "gpu_throttled"}
 """The columns with the causes of a kind of warning."""
@@ -121,8 +132,9 @@ def _about_runs(runs: pd.DataFrame) -> Iterator[Warned]:
             causes = found[CAUSES[kind]].str.split(", ").explode().unique() if kind in CAUSES else ()
             because = f" ({', '.join(causes)})" if len(causes) else ""
             numbers = tuple(sorted(int(number) for number in found["number"]))
-            told = what.format(be="were" if len(numbers) > 1 else "was")
-            yield Warned(kind, f"{short_list(numbers)} {told}{because}.", what_to_do, numbers)
+            words = ONE if len(numbers) == 1 else SEVERAL
+            told = f"{short_list(numbers)} {what.format(**words)}{because}."
+            yield Warned(kind, told, what_to_do.format(**words), numbers)
 
 
 def _unlike_runs(runs: pd.DataFrame) -> Iterator[Warned]:
@@ -132,7 +144,7 @@ def _unlike_runs(runs: pd.DataFrame) -> Iterator[Warned]:
         yield Warned("mixed code", "Different code trained runs of one section.", f"To compare them, {AGAIN}.")
     mixed = [
         f"{framework}: {' or '.join(versions)}"
-        for (framework,), group in groups(runs, ["framework"])
+        for (framework, _), group in groups(runs, ["framework", "loop"])  # a tuned loop may use further packages
         if len(versions := sorted(filter(None, group["versions"].unique()))) > 1
     ]
     if mixed:
@@ -159,14 +171,12 @@ def _about_pairs(results: Results) -> Iterator[Warned]:
         fewest = int(repeats.min())
         what = f"{fewest} repeat{'s are' if fewest != 1 else ' is'} too few for a verdict."
         yield Warned("few repeats", what, f"Set repeats to {LEAST_PAIRS} or more and run snakemake again.")
-    refused = compared[compared["parity"].isin(REFUSED)].drop_duplicates([*GROUP, "first", "second"])
+    refused = results.parity[results.parity["parity"].isin(REFUSED)]
     if len(refused):
         pairs = zip(refused["first"], refused["second"], refused["reason"], strict=True)
         lines = tuple(f"{first} and {second}: {reason}" for first, second, reason in pairs)
         what = f"{len(lines)} pair{'s' if len(lines) > 1 else ''} of trainers not certified to train the same network."
-        yield Warned(
-            "uncertified pairs", what, "They are not ranked. Mend the cause and run snakemake again.", (), lines
-        )
+        yield Warned(UNCERTIFIED, what, "They are not ranked. Mend the cause and run snakemake again.", (), lines)
 
 
 def _about_certificates(results: Results) -> Iterator[Warned]:

@@ -6,7 +6,6 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from trainmark.recipes.command import FRAMEWORK
 from trainmark.tables.epoch_checks import ordered_epochs
 from trainmark.tables.paired_runs import PairedRuns, by_trainer, paired_runs, relative_differences
 from trainmark.tables.tables import GROUP
@@ -27,7 +26,7 @@ def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:
     rows = []
     for values, group in by_trainer(records.values()).items():
         for first, second in combinations(group, 2):
-            paired = [] if first == FRAMEWORK else paired_runs(group[first], group[second])
+            paired = paired_runs(group[first], group[second])
             if paired:
                 names = dict(zip(GROUP, values, strict=True)) | {"first": first, "second": second}
                 rows.append(names | _agreement(paired, group[first][0]["network"]["dropout"]))

@@ -8,6 +8,7 @@ the same network.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from trainmark.parity.certificate import MISSING, pair_of
-from trainmark.parity.compare import NOT_CERTIFIED, REFUSED
+from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES, REFUSED
 from trainmark.plan.matrix import LEAST_PAIRS, certified_groups
 from trainmark.plan.run import Run
 from trainmark.recipes.command import DATASET, FRAMEWORK
@@ -59,6 +60,9 @@ NUMBERS = (*INTERVAL, "p_value", "compared", "detectable")
 
 COLUMNS_OF_PAIRS = ["repeat", "id", "target_accuracy", "dropout", *RUN_COLUMNS, *COMPARED, *WITH_TARGET, *WITH_DROPOUT]
 
+TOO_FEW = "too few pairs"
+"""Beginning of what stands in place of a verdict if repeats are too few."""
+
 OF_COMMAND = {
     "parity": NOT_CERTIFIED,
     "reason": f"{NOT_CERTIFIED}: nothing shows that a command trains the same network; its epochs hold all that it "
@@ -69,6 +73,8 @@ OF_COMMAND = {
 Certificates = Mapping[tuple[str, str, str], Mapping]
 """Certificates by (experiment, recipe, dataset)."""
 
+NOTHING: Mapping = MappingProxyType({})
+
 
 def groups_to_certify(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
     """(experiment, recipe, dataset) of each group of runs that has at least two trainers."""
@@ -76,13 +82,34 @@ def groups_to_certify(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
     return list(certified_groups(Run.of(row) for row in rows_of(runs.drop_duplicates([*GROUP, *TRAINER])[columns])))
 
 
+def baselines_of(runs: pd.DataFrame, experiments: Mapping[str, Mapping]) -> dict[tuple, str]:
+    """The baseline of each group, such as "chainer on cpu": what its experiment names, or the group's first trainer.
+
+    If all of its runs were censored, it is the first trainer that has a run which is ok.
+
+    experiments: those of the config.
+    """
+    found = {}
+    for values, group in groups(runs[runs["framework"] != FRAMEWORK], GROUP):
+        is_ok = {trainer.name: (own["status"] == "ok").any() for trainer, own in by_trainer(group)}
+        first = experiments.get(values[0], NOTHING).get("baseline") or next(iter(is_ok))
+        found[values] = first if is_ok.get(first, True) else next((name for name, ok in is_ok.items() if ok), first)
+    return found
+
+
 def comparisons_table(
-    runs: pd.DataFrame, certificates: Certificates, wrong: Mapping[tuple[str, ...], str] = MappingProxyType({})
+    runs: pd.DataFrame,
+    certificates: Certificates,
+    wrong: Mapping[tuple[str, ...], str] = NOTHING,
+    experiments: Mapping[str, Mapping] = NOTHING,
 ) -> pd.DataFrame:
     """Compare trainers: is the second slower or faster than the first? Are its loss and accuracy lower or higher?
 
     The table has one row per number of epochs, pair of trainers and metric. The trainers of a pair differ in
-    exactly one of framework, device and loop. wrong: from `run_checks.wrong_pairs`.
+    exactly one of framework, device and loop, or one of them is the baseline, which then is the first.
+
+    wrong: from `run_checks.wrong_pairs`.
+    experiments: those of the config, which may name a baseline.
 
     Columns of the result, besides those that identify the row:
 
@@ -102,10 +129,11 @@ def comparisons_table(
     """
     of_commands = runs["framework"] == FRAMEWORK
     most_epochs = runs.groupby(GROUP)["epochs"].max()
+    baselines = baselines_of(runs, experiments)
     rows = [
         {**one.names, "metric": metric, **_comparison(one.pairs, metric, one.parity["parity"]), **one.parity}
-        for one in paired_trainers(runs[~of_commands], certificates, wrong)
-        if _differ_in_one(one.names["first"], one.names["second"])
+        for one in paired_trainers(runs[~of_commands], certificates, wrong, baselines)
+        if one.is_compared(baselines[one.group]) and len(one.pairs)
         for metric in _metrics(one, is_longest=one.names["epochs"] == most_epochs[one.group])
     ]
     _add_verdicts(rows)
@@ -116,46 +144,79 @@ def comparisons_table(
     return table.astype(dict.fromkeys(NUMBERS, "float64"))
 
 
+def parity_table(
+    runs: pd.DataFrame,
+    certificates: Certificates,
+    wrong: Mapping[tuple[str, ...], str] = NOTHING,
+    experiments: Mapping[str, Mapping] = NOTHING,
+) -> pd.DataFrame:
+    """Do two trainers train the same network? A row for every pair of trainers of a group, compared or not.
+
+    The arguments are those of `comparisons_table`. `parity` and `reason` are the worst over the numbers of epochs.
+    """
+    worst: dict[tuple, Mapping[str, str]] = {}
+    order = [*PARITY_CLASSES, NOT_CERTIFIED]
+    trained = runs[runs["framework"] != FRAMEWORK]
+    for one in paired_trainers(trained, certificates, wrong, baselines_of(runs, experiments)):
+        names = (*one.group, *(one.names[side] for side in SIDES))
+        worst[names] = max(worst.get(names, one.parity), one.parity, key=lambda parity: order.index(parity["parity"]))
+    rows = [[*names, *parity.values()] for names, parity in worst.items()]
+    return pd.DataFrame(rows, columns=[*GROUP, *SIDES, "parity", "reason"])
+
+
 @dataclass(frozen=True)
 class PairOfTrainers:
-    """Two trainers of a group that have runs of the same repeats, at one number of epochs.
+    """Two trainers of a group at one number of epochs.
 
     names: what identifies their rows in a table: GROUP, epochs, first, second.
-    pairs: their runs with the columns of COLUMNS_OF_PAIRS, a row per repeat.
+    runs: those of each trainer.
     parity: parity class and reason.
     """
 
     names: Mapping[str, Any]
-    pairs: pd.DataFrame
+    runs: tuple[pd.DataFrame, pd.DataFrame]
     parity: Mapping[str, str]
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """Their runs with the columns of COLUMNS_OF_PAIRS, a row per repeat that both have."""
+        first, second = (runs[COLUMNS_OF_PAIRS] for runs in self.runs)
+        return first.merge(second, on="repeat", suffixes=SUFFIXES)
 
     @property
     def group(self) -> tuple[str, ...]:
         """Experiment, recipe and dataset."""
         return tuple(self.names[key] for key in GROUP)
 
+    def is_compared(self, baseline: str) -> bool:
+        """Whether the trainers differ in exactly one of their parts, or one of them is the baseline."""
+        parts = zip(*(Trainer.named(self.names[side]) for side in SIDES), strict=True)
+        return self.names["first"] == baseline or sum(bool(a != b) for a, b in parts) == 1
+
 
 def paired_trainers(
-    runs: pd.DataFrame, certificates: Certificates, wrong: Mapping[tuple[str, ...], str]
+    runs: pd.DataFrame,
+    certificates: Certificates,
+    wrong: Mapping[tuple[str, ...], str],
+    baselines: Mapping[tuple, str],
 ) -> Iterator[PairOfTrainers]:
-    """Yield each pair of trainers that have a repeat in common. runs: without those of commands."""
+    """Yield each pair of trainers, a baseline as the first of its pairs. runs: without those of commands."""
     for values, group in groups(runs, [*GROUP, "epochs"]):
-        certificate = certificates.get(values[: len(GROUP)])
+        of_group = values[: len(GROUP)]
+        certificate = certificates.get(of_group)
         of_trainers = dict(by_trainer(group))
-        compared = {trainer: trainer_runs[COLUMNS_OF_PAIRS] for trainer, trainer_runs in of_trainers.items()}
         other_packages = {trainer: _other_packages(certificate, trainer, own) for trainer, own in of_trainers.items()}
-        for first, second in combinations(compared, 2):
-            pairs = compared[first].merge(compared[second], on="repeat", suffixes=SUFFIXES)
-            if len(pairs):
-                names = [first.name, second.name]
-                parity = (
-                    _wrong_runs(wrong.get((*values[: len(GROUP)], *names)))
-                    or other_packages[first]
-                    or other_packages[second]
-                    or _parity(pair_of(certificate, *names))
-                )
-                identified = dict(zip([*GROUP, "epochs", *SIDES], [*values, *names], strict=True))
-                yield PairOfTrainers(identified, pairs, parity)
+        for both in combinations(of_trainers, 2):
+            first, second = sorted(both, key=lambda trainer: trainer.name != baselines[of_group])
+            names = [first.name, second.name]
+            parity = (
+                _wrong_runs(wrong.get((*of_group, *names)))
+                or other_packages[first]
+                or other_packages[second]
+                or _parity(pair_of(certificate, *names))
+            )
+            identified = dict(zip([*GROUP, "epochs", *SIDES], [*values, *names], strict=True))
+            yield PairOfTrainers(identified, (of_trainers[first], of_trainers[second]), parity)
 
 
 def _metrics(one: PairOfTrainers, *, is_longest: bool) -> Iterator[str]:
@@ -167,43 +228,25 @@ def _metrics(one: PairOfTrainers, *, is_longest: bool) -> Iterator[str]:
         yield from WITH_DROPOUT
 
 
-def speed_ups_table(
-    runs: pd.DataFrame,
-    certificates: Certificates,
-    baselines: Mapping[str, str | None],
-    wrong: Mapping[tuple[str, ...], str] = MappingProxyType({}),
-) -> pd.DataFrame:
+def speed_ups_table(comparisons: pd.DataFrame, baselines: Mapping[tuple, str]) -> pd.DataFrame:
     """How many times as fast as the baseline is each trainer? A row per number of epochs and trainer.
 
-    baselines: the baseline of each experiment, such as "chainer on cpu"; None for the first trainer of a group.
+    baselines: from `baselines_of`.
 
     Columns of the result, besides those that identify the row:
 
     baseline: the trainer that this one is compared with.
-    pairs: number of pairs of runs.
-    ratio, low, high: training time of the baseline / that of the trainer, as in `comparisons_table`.
-    parity: parity class of the two trainers.
+    ratio, low, high: training time of the baseline / that of the trainer: 1 / those of `comparisons_table`.
+    pairs, verdict, parity: as there.
     """
-    rows = []
-    trained = runs[runs["framework"] != FRAMEWORK]
-    firsts = {values: Trainer.of(group.iloc[0]).name for values, group in groups(trained, GROUP)}
-    for one in paired_trainers(trained, certificates, wrong):
-        baseline = baselines.get(one.names["experiment"]) or firsts[one.group]
-        sides = [one.names[side] for side in SIDES]
-        if baseline in sides:
-            compared = _comparison(one.pairs, COMPARED[0], one.parity["parity"])
-            interval = [compared[name] for name in INTERVAL]
-            if baseline == sides[0]:
-                interval = [None if value is None else 1 / value for value in (interval[0], *interval[:0:-1])]
-            values = [
-                *Trainer.named(sides[baseline == sides[0]]),
-                baseline,
-                compared["pairs"],
-                *interval,
-                one.parity["parity"],
-            ]
-            rows.append([*one.group, one.names["epochs"], *values])
-    columns = [*GROUP, "epochs", *TRAINER, "baseline", "pairs", *INTERVAL, "parity"]
+    rows = [
+        {key: row[key] for key in (*GROUP, "epochs", "pairs", "verdict", "parity")}
+        | Trainer.named(row["second"])._asdict()
+        | {"baseline": row["first"], "ratio": 1 / row["ratio"], "low": 1 / row["high"], "high": 1 / row["low"]}
+        for row in comparisons[comparisons["metric"] == COMPARED[0]].to_dict("records")
+        if row["first"] == baselines.get(tuple(row[key] for key in GROUP))
+    ]
+    columns = [*GROUP, "epochs", *TRAINER, "baseline", "pairs", *INTERVAL, "verdict", "parity"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(INTERVAL, "float64"))
 
 
@@ -245,11 +288,6 @@ def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[d
                         **compared,
                         **OF_COMMAND,
                     }
-
-
-def _differ_in_one(first: str, second: str) -> bool:
-    """Whether two trainers differ in exactly one of their parts."""
-    return sum(a != b for a, b in zip(Trainer.named(first), Trainer.named(second), strict=True)) == 1
 
 
 def _parity(pair: Mapping | None) -> dict[str, str]:
@@ -321,7 +359,7 @@ def _ids(pairs: pd.DataFrame) -> str:
 def _no_verdict(pairs: int, any_ok: bool, ranks: bool) -> str:
     """What stands in place of a verdict, until there is one."""
     if pairs:
-        return f"too few pairs ({pairs}, needs {LEAST_PAIRS})" if ranks else "not ranked"
+        return f"{TOO_FEW} ({pairs}, needs {LEAST_PAIRS})" if ranks else "not ranked"
     return "not measured" if any_ok else "no pair"
 
 

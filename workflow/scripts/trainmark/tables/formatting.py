@@ -12,8 +12,8 @@ CENSORED = {"diverged": "diverged", "out_of_memory": "out of memory"}
 
 
 def three_digits(value: float) -> str:
-    """Format a number to 3 digits."""
-    return f"{value:#.3g}" if value < 99.95 else f"{value:.0f}"
+    """Format a number to 3 digits, or as a whole number with separators if it has more."""
+    return f"{value:#.3g}" if value < 99.95 else f"{value:,.0f}"
 
 
 _FORMATS = (
@@ -98,3 +98,14 @@ def named_runs(numbers: Iterable[int]) -> str:
 def format_versions(versions: Mapping[str, str]) -> str:
     """Format package versions: "chainer 7.8.1, numpy 2.4.6"."""
     return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def listed(things: Iterable[object]) -> str:
+    """Join with commas and a last "and": "1, 2 and 3"."""
+    *most, last = [str(thing) for thing in things]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def counted(number: int, thing: str) -> str:
+    """A number with its noun: "1 epoch", "2 epochs"."""
+    return f"{number:,} {thing}{'s' if number != 1 else ''}"

@@ -9,6 +9,9 @@ import pandas as pd
 from trainmark.tables.formatting import format_range, named_runs
 from trainmark.trainer import TRAINER
 
+TRAIN_AGAIN = "Keep the machine free of other work, and add --config rerun_disturbed=true to your call of snakemake."
+"""What to do about disturbed runs."""
+
 MANY = 6
 """If more runs than this were disturbed, only their causes are named, without the measured values."""
 
@@ -89,7 +92,10 @@ def disturbances(runs: pd.DataFrame) -> list[str]:
         return []
     by = "disturbance" if len(disturbed) <= MANY else "disturbed"
     parts = [f"{named_runs(group['number'])} ({why})" for why, group in disturbed.groupby(by, sort=False)]
-    return [f"Disturbed: {', '.join(parts)}. Medians include these runs; verdicts leave out their pairs."]
+    return [
+        f"Disturbed: {', '.join(parts)}. Verdicts leave out their times, and so do medians, unless "
+        "all runs of a row were disturbed."
+    ]
 
 
 def mixed_compilation(runs: pd.DataFrame) -> list[str]:
@@ -107,7 +113,7 @@ def mixed_compilation(runs: pd.DataFrame) -> list[str]:
 def mixed_environments(runs: pd.DataFrame) -> list[str]:
     """All sentences on the runs of one table: differences in code, machines, calls and compilation; disturbed runs."""
     mixed = mixed_code(runs) + mixed_machines(runs) + mixed_calls(runs) + mixed_compilation(runs)
-    return mixed + disturbances(runs)
+    return mixed + [f"{sentence} {TRAIN_AGAIN}" for sentence in disturbances(runs)]
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:

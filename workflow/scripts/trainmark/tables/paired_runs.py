@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.step_losses import step_losses
 from trainmark.tables.tables import group_of
 from trainmark.trainer import Trainer
@@ -23,9 +24,9 @@ class PairedRuns:
 
 
 def by_trainer(records: Iterable[Mapping]) -> dict[tuple, dict[str, list[Mapping]]]:
-    """Return the records of each trainer, by its name, of each (experiment, recipe, dataset)."""
+    """Return the records of each trainer, by its name, of each (experiment, recipe, dataset). Commands are left out."""
     trainers: dict[tuple, dict[str, list[Mapping]]] = {}
-    for record in records:
+    for record in (one for one in records if one["run"]["framework"] != FRAMEWORK):
         group = trainers.setdefault(group_of(record), {})
         group.setdefault(Trainer.of(record["run"]).name, []).append(record)
     return trainers

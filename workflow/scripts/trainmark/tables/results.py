@@ -1,6 +1,7 @@
 """Reads the tables and certificates that the report shows from a results folder."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -17,10 +18,16 @@ class Results:
     folder: Path
     runs: pd.DataFrame
     comparisons: pd.DataFrame
+    parity: pd.DataFrame
     agreement: pd.DataFrame
     certificates: Certificates
     break_even: pd.DataFrame
     targets: pd.DataFrame
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each run, by its id."""
+        return dict(zip(self.runs["id"], self.runs["number"], strict=True))
 
 
 def read_results(folder: Path) -> Results:
@@ -31,6 +38,7 @@ def read_results(folder: Path) -> Results:
         folder,
         runs,
         read_comparisons(tables / "comparisons.csv"),
+        read_table(tables / "parity.csv"),
         read_table(tables / "agreement.csv"),
         read_certificates(folder / "certificates", groups_to_certify(runs)),
         read_table(tables / "break_even.csv"),

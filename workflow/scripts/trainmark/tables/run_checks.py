@@ -35,10 +35,9 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
     trainer must compute from the kept weights of a run the loss and accuracy of its record. And the losses of the steps
     of each epoch must show the same training (epoch_checks).
     """
-    trainings = [record for record in records.values() if record["run"]["framework"] != FRAMEWORK]
     wrong_runs = _wrong_evaluations({record["run"]["id"]: record for record in records.values()}, evaluations)
     sentences: Pairs = {}
-    for values, group in by_trainer(trainings).items():
+    for values, group in by_trainer(records.values()).items():
         for first, second in combinations(group, 2):
             pair = pair_of(certificates.get(values), first, second)
             wrong = wrong_runs.get((values, first)) or wrong_runs.get((values, second))

@@ -12,6 +12,7 @@ import pandas as pd
 from trainmark.errors import RecordError
 from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import Run
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.records.resolved import batch_size_of
 from trainmark.tables.costs import costs_of
@@ -55,6 +56,12 @@ METRICS = {name: heading for name, (heading, _) in COLUMNS.items()} | {
 
 HEADINGS = METRICS | {"target_seconds": "time to accuracy, s"}
 """Also those of the metrics that are compared but have no median here, because not every run reaches the target."""
+
+LASTING = (
+    "test_loss", "test_accuracy", "test_top5_accuracy", "train_loss", "train_accuracy", "peak_host_mib",
+    "peak_device_mib",
+)  # fmt: skip
+"""The metrics that a disturbance does not change, besides the scores of texts."""
 
 PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES} | {"wall_seconds": "wall time"}
 """The heading of each phase of a run, and of its wall time; all in seconds."""
@@ -252,28 +259,43 @@ def _gpu(facts: Mapping) -> str | None:
 def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -> pd.DataFrame:
     """Make the summary: one row per setting, with counts of runs and with median, min and max of each metric.
 
-    Censored runs (diverged or out of memory) are counted but do not enter medians. Runs that were
-    disturbed or waited for data are counted and do enter them. A value that no run has is NaN.
+    Censored runs (diverged or out of memory) are counted but do not enter medians. Of what a disturbance changes, those
+    are of the `timed_runs`. Runs that waited for data are counted and do enter them. A value that no run has is NaN.
 
     code_versions: the number of versions of the code that trained the section (GROUP) of the row.
     run_numbers: the numbers of the runs of the row, in the table of runs.
     """
     metrics = list(metrics)
     versions = {values: code_versions(group) for values, group in groups(runs, GROUP)}
+    timed_numbers = timed_runs(runs[runs["status"] == "ok"])["number"]
     rows = []
     for values, group in groups(runs, SETTING):
         finished = group[group["status"] == "ok"]
+        timed = finished[finished["number"].isin(timed_numbers)]
         row = dict(zip(SETTING, values, strict=True)) | {"runs": len(group)}
         row |= {status: int((group["status"] == status).sum()) for status in ("diverged", "out_of_memory")}
         row |= {cause: int((group[cause] != "").sum()) for cause in ("disturbed", "waited")}
         row["code_versions"] = versions[values[: len(GROUP)]]
         for metric in metrics:
-            present = finished[metric].dropna()
+            lasts = metric in LASTING or metric.startswith("scored_texts.")
+            present = (finished if lasts else timed)[metric].dropna()
             for name, of_values in STATISTICS.items():
                 row[f"{metric}_{name}"] = float(of_values(present.tolist())) if len(present) else None
         row["run_numbers"] = " ".join(str(number) for number in sorted(group["number"]))
         rows.append(row)
     return pd.DataFrame(rows).astype({f"{metric}_median": "float64" for metric in metrics})
+
+
+def with_names(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of runs or trainers with the name of its own for the framework of a command."""
+    return table.assign(framework=table["framework"].where(table["framework"] != FRAMEWORK, table["recipe"]))
+
+
+def timed_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs whose times enter medians: of each setting those that were not disturbed; all if every one was."""
+    undisturbed = runs["disturbed"] == ""
+    is_any = undisturbed.groupby([runs[key] for key in SETTING]).transform("any")
+    return runs[undisturbed | ~is_any]
 
 
 def groups(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:

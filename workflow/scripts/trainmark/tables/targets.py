@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from trainmark.tables.paired import LEVEL
-from trainmark.tables.tables import GROUP, groups, longest_runs
+from trainmark.tables.tables import GROUP, groups, longest_runs, timed_runs
 from trainmark.trainer import TRAINER
 
 COLUMNS = [
@@ -26,7 +26,7 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
 
     runs, reached: number of runs, and of those that reached the target.
     seconds, low, high: median time to the target in seconds and its 95 % interval; missing if too few runs reached
-        it. high is infinite if the interval has no end. Disturbed runs are included, as in other medians.
+        it. high is infinite if the interval has no end. They are of the `timed_runs`.
     epochs_mean, epochs_deviation: mean and standard deviation of the epochs to the target without the best and the
         worst run; missing unless every run reached it.
     """
@@ -58,7 +58,7 @@ def _median_seconds(runs: pd.DataFrame) -> tuple[float, float, float]:
     """(median, low, high) of the time to the target, in seconds. A run that did not reach it counts as longer."""
     from scipy.stats import CensoredData, ecdf  # imported here because it takes half a second
 
-    runs = runs[runs["training_seconds"].notna()]
+    runs = timed_runs(runs[runs["training_seconds"].notna()])
     if runs["target_seconds"].notna().sum() == 0:
         return np.nan, np.nan, np.nan
     unreached = runs["target_seconds"].isna()

@@ -10,6 +10,9 @@ from trainmark.parity.compare import REFUSED
 from trainmark.parity.sentences import EQUAL
 from trainmark.tables.formatting import format_ratio
 
+NAMED = 3
+"""A line that has little room names at most so many pairs."""
+
 
 def format_verdict(row: Mapping) -> str:
     """The verdict with its notes: "slower (in 1 of 6 pairs ...)"."""
@@ -19,21 +22,27 @@ def format_verdict(row: Mapping) -> str:
 
 def verdict_notes(row: Mapping) -> str:
     """What a reader of the verdict must know; "" for nothing."""
-    return "; ".join(filter(None, (_left_open(row), row["note"])))
+    return "; ".join(filter(None, (why_not_distinguishable(row), _detectable(row), row["note"])))
 
 
-def _left_open(row: Mapping) -> str:
-    """What "not distinguishable" leaves open: the ratio that would have been found; "" for other verdicts."""
+def why_not_distinguishable(row: Mapping) -> str:
+    """Why a verdict is "not distinguishable", if its interval does not show it; else ""."""
     if row["verdict"] != "not distinguishable":
         return ""
     if row["low"] == row["high"] == 1:
         return "equal in all pairs"
     if isinf(row["detectable"]):
         return f"{row['pairs']} pairs are too few for {row['compared']:.0f} comparisons"
-    found = f"a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
     if row["low"] <= 1 <= row["high"]:
-        return found
-    return f"among {row['compared']:.0f} comparisons, such an interval occurs by chance; {found}"
+        return ""
+    return f"among {row['compared']:.0f} comparisons, such an interval occurs by chance"
+
+
+def _detectable(row: Mapping) -> str:
+    """The least ratio that would have been found, if a verdict is "not distinguishable"; "" if none would."""
+    if row["verdict"] != "not distinguishable" or row["low"] == row["high"] == 1 or isinf(row["detectable"]):
+        return ""
+    return f"a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
 
 
 def absent_word(verdict: str) -> str:
@@ -50,20 +59,37 @@ def format_comparison(row: dict) -> str:
     return f"{format_ratio(row['ratio'])} ({format_ratio(row['low'])} to {format_ratio(row['high'])})"
 
 
-def not_ranked(comparisons: pd.DataFrame) -> list[str]:
+def certified_count(parity: pd.DataFrame) -> int:
+    """The number of pairs that may be ranked. parity: a table of pairs, see `comparisons.parity_table`."""
+    return int((~parity["parity"].isin(REFUSED)).sum())
+
+
+def not_ranked(parity: pd.DataFrame) -> list[str]:
     """A heading, then a line for each pair of trainers that must not be ranked; empty if there is none."""
-    refused = comparisons[comparisons["parity"].isin(REFUSED)].drop_duplicates(["first", "second", "parity", "reason"])
+    refused = parity[parity["parity"].isin(REFUSED)]
     lines = [f"{row['first']} and {row['second']}: {row['reason']}" for row in refused.to_dict("records")]
     return ["Not to be ranked:", *lines] if lines else []
 
 
-def parity_note(comparisons: pd.DataFrame) -> str:
-    """The note on parity below a figure of one group; empty if no trainers are compared.
+def parity_note(parity: pd.DataFrame) -> str:
+    """The note on parity in the caption of a figure of one group; empty if it has one trainer.
 
-    The note names the pairs that must not be ranked. If there are none, it gives the parity classes of all pairs. It is
-    part of the figure because figures are used outside the report.
+    The note names the pairs that must not be ranked. If there are none, it gives the parity classes of all pairs.
+
+    parity: the rows of the group in the table of parities, which has all pairs, compared or not.
     """
-    if lines := not_ranked(comparisons):
+    if lines := not_ranked(parity):
         return "\n".join(lines)
-    classes = [words for name, words in EQUAL.items() if name in set(comparisons["parity"])]
-    return f"Parity of all compared pairs (float64): {' or '.join(classes)}" if classes else ""
+    classes = [words for name, words in EQUAL.items() if name in set(parity["parity"])]
+    return f"Parity of all pairs (float64): {' or '.join(classes)}" if classes else ""
+
+
+def short_refusals(parity: pd.DataFrame) -> str:
+    """One line that names the pairs of trainers that must not be ranked, at most NAMED of them; empty if there is none.
+
+    parity: as for `parity_note`.
+    """
+    refused = parity[parity["parity"].isin(REFUSED)]
+    named = [f"{row['first']} and {row['second']}" for row in refused.head(NAMED).to_dict("records")]
+    more = f", and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
+    return f"Not ranked: {', '.join(named)}{more}" if named else ""

@@ -19,7 +19,7 @@ from trainmark.frameworks.registry import known_frameworks
 from trainmark.parity.certificate import read_certificate
 from trainmark.plan.code_digests import digests
 from trainmark.plan.dependencies import command_code, training_code
-from trainmark.plan.figures import FIGURE_FORMATS, known_figures
+from trainmark.plan.figures import FIGURE_FORMATS, known_figures, options_of_group
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan, refuse_other_folders
 from trainmark.plan.run import RUN_FOLDER
@@ -30,8 +30,9 @@ from trainmark.records.peaks import read_peak
 from trainmark.records.record import AGAIN
 from trainmark.records.tuning import read_tuning
 from trainmark.report.collected import Table, collected, differing
-from trainmark.report.figures.data import read_data
-from trainmark.report.figures.save import Drawn, drawn_by_this_matplotlib, figure_differs, laid_out
+from trainmark.report.figures.data import Data, read_data
+from trainmark.report.figures.options import FigureOptions
+from trainmark.report.figures.save import Drawn, drawn_alike, figure_differs, laid_out
 from trainmark.report.page import render
 from trainmark.tables.consistency import check_certificates, check_records, check_tunings
 from trainmark.tables.missing import missing_lines
@@ -65,6 +66,8 @@ class Verified:
             value, problem = check_file(*arguments), None
         except TrainmarkError as error:
             value, problem = None, str(error)
+        except FileNotFoundError as error:
+            value, problem = None, f"{error.filename or file} is missing; run snakemake again, which makes it"
         except BROKEN as error:
             value, problem = None, f"{file}: can't be read as a {kind} ({type(error).__name__}: {error})"
         self.counts[kind]["checked"] += counted
@@ -269,13 +272,13 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
     figures = own_paths(folder / "figures", "**/*.*")
     planned = {(folder / "figures").joinpath(*run_id.split("/")[:3]) for run_id in plan["runs"]}
     earlier = [path for path in figures if _is_figure(path) and path.parent not in planned]
-    read = cache(lambda group: read_data(group.relative_to(folder / "figures").parts, folder))
+    read = cache(partial(_figure_data, folder, plan))
     draw = lru_cache(1)(lambda group, name: laid_out(name, read(group)))  # its formats follow each other
     drawn = {path: verified.check("figure", path, _check_figure, path, draw) for path in figures if path not in earlier}
     if earlier:
         verified.facts.append(f"{len(earlier)} figures are of no run in plan.json, and in no report")
     if others := list(drawn.values()).count(False):
-        verified.facts.append(f"not compared: {others} of {len(drawn)} figures, drawn by another version of matplotlib")
+        verified.facts.append(f"not compared: {others} of {len(drawn)} figures, drawn by another matplotlib or font")
     if not (folder / "datasets").is_dir():
         verified.facts.append("the report was not compared: it also shows the datasets, and this folder has none")
     elif page.exists():
@@ -290,22 +293,34 @@ def _check_table(table: Table, file: Path) -> None:
 
 
 def _check_figure(path: Path, draw: Callable[[Path, str], Drawn]) -> bool:
-    """Whether the figure is as this clone draws it; False if it differs because another version of matplotlib drew it.
+    """Whether the figure is as this clone draws it; False if it differs because another matplotlib or font drew it.
 
     draw: draws a figure, by its folder and name.
 
-    Raises DataError if it differs although this version of matplotlib drew it, or if it is no figure of trainmark.
+    Raises DataError if it differs although the same matplotlib and font drew it, or if it is no figure of trainmark.
     """
     if not _is_figure(path):
         raise DataError(f"{path} is not a figure of trainmark")
-    differs = figure_differs(partial(draw, path.parent, path.stem), path)
-    if differs and drawn_by_this_matplotlib(path):
+    drawn = draw(path.parent, path.name.partition(".")[0])
+    differs = figure_differs(drawn, path)
+    if differs and drawn_alike(drawn, path):
         raise DataError(f"{path} is not what this clone draws from the tables; delete it, and snakemake draws it again")
     return not differs
 
 
 def _is_figure(path: Path) -> bool:
-    return path.stem in known_figures() and path.suffix[1:] in FIGURE_FORMATS
+    name, _, kind = path.name.partition(".")
+    return name in known_figures() and kind in FIGURE_FORMATS
+
+
+def _figure_data(folder: Path, plan: Mapping, figures: Path) -> Data:
+    """What the figures of a group are drawn from, with the options of the plan. figures: their folder."""
+    group = figures.relative_to(folder / "figures").parts
+    trainers = {
+        trainer for *of_run, trainer, _, _ in (run_id.split("/") for run_id in plan["runs"]) if tuple(of_run) == group
+    }
+    chosen = plan["config"].get("figures", {})  # an older version's plan has none
+    return read_data(group, folder, FigureOptions.of(options_of_group(chosen, trainers)))
 
 
 def _check_report(page: Path, summary: Path, folder: Path, plan: Mapping) -> None:

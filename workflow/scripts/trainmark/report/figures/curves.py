@@ -1,114 +1,228 @@
-"""Figures of losses and accuracies during training."""
+"""Figures of losses and accuracies during training. Lengths are in inches."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
+from trainmark.report.figures.axes import draw_dots, log_axis, time_unit
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references
 from trainmark.report.figures.style import (
+    GREY,
+    MOST_ENTRIES,
     TWO_COLUMNS,
+    Entry,
     Look,
     add_legend,
-    draw_dots,
-    log_axis,
     looks,
     new_figure,
-    time_unit,
+    trainer_entries,
+    width_of,
 )
-from trainmark.tables.curves import WITHIN_EPOCH
-from trainmark.tables.tables import by_trainer
+from trainmark.report.figures.svg import of_trainer, titled
+from trainmark.report.figures.text import wrapped
+from trainmark.tables.formatting import three_digits
+from trainmark.tables.tables import select_trainer, timed_runs
+from trainmark.trainer import TRAINER
 
-LOSSES = {"test_loss": "test loss, nats", "train_loss": "training loss, nats"}
+LOSSES = {
+    "test_loss": "test loss (nats)",
+    "batch_loss": "loss of training batches (nats)",
+    "train_loss": "training loss (nats)",
+}
 
 ACCURACIES = {
-    "test_accuracy": "test accuracy, %",
-    "test_top5_accuracy": "test top-5 accuracy, %",
-    "train_accuracy": "training accuracy, %",
+    "test_accuracy": "test accuracy (%)",
+    "test_top5_accuracy": "test top-5 accuracy (%)",
+    "train_accuracy": "training accuracy (%)",
 }
 """Columns of the table of curves, with the titles of their axes."""
 
-ROW_HEIGHT = 2.1
+TOP_5_CLASSES = 100
+"""With fewer classes, the top-5 accuracy is left out unless it is asked for: by chance it is above 5 %."""
+
+ROW_HEIGHT = 1.2
 
 MOST_POINTS = 100
 """A band has at most twice as many points, so that vector files stay small."""
 
 
 def draw_loss(data: Data) -> Figure | None:
-    """Test loss by epoch and by training time, including compilation; below it the loss on the training images, if it
-    was evaluated. Line: median over repeats; band: range over repeats; cross: last finite value of a run that diverged;
-    dotted line: mean loss over the training batches. Only the runs with the largest number of epochs are drawn.
+    """Test loss by epoch and by training time, including compilation; below it the mean loss of the training batches,
+    and the loss on the training images, if it was evaluated. Line: median over repeats; band: range over repeats;
+    cross: last finite value of a run that diverged, at the edge if it is outside. Only the runs with the largest number
+    of epochs are drawn; by time, disturbed ones are left out unless all of a trainer were.
     """
     return _draw_progress(data, LOSSES)
 
 
 def draw_accuracy(data: Data) -> Figure | None:
-    """Test accuracy by epoch and by training time, including compilation; below it the top-5 accuracy, if there are
-    more than 5 classes, and the accuracy on the training images, if it was evaluated. Line: median over repeats; band:
-    range over repeats; cross: last value of a run that diverged. Only the runs with the largest number of epochs are
-    drawn.
+    """Test accuracy by epoch and by training time, including compilation; below it the top-5 accuracy, with 100 classes
+    or more or if it was asked for, and the accuracy on the training images, if it was evaluated. Line: median over
+    repeats; band: range over repeats; cross: last value of a run that diverged, at the edge if it is outside. Only the
+    runs with the largest number of epochs are drawn; by time, disturbed ones are left out unless all of a trainer were.
     """
     return _draw_progress(data, ACCURACIES)
 
 
+def classes_of(data: Data) -> int | None:
+    """The number of classes of the dataset, according to the certificate; None if there is none."""
+    return data.certificate["settings"]["classes"] if data.certificate else None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """An axis with its columns of x and y in the table of curves."""
+
+    axis: Axes
+    x: str
+    y: str
+
+    @property
+    def unit(self) -> str:
+        """The unit of y, which stands in brackets in its title."""
+        return (LOSSES | ACCURACIES)[self.y].partition("(")[2].rstrip(")")
+
+    def points(self, curves: pd.DataFrame) -> pd.DataFrame:
+        """The rows that have a value in this axis."""
+        return curves[curves[[self.x, self.y]].notna().all(axis=1)]
+
+
 def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
     """Draw a row for each of these columns that has values, by epoch and by time; None if none has."""
-    longest, styles = data.longest, looks(data.runs)
-    curves = data.curves[data.curves["id"].isin(longest["id"])]
-    columns = [column for column in titles if curves[column].notna().any()]
-    if not columns:
+    curves, unit = _curves_of(data)
+    few_classes = (classes_of(data) or 0) < TOP_5_CLASSES
+    left_out = {"test_top5_accuracy"} if few_classes and not data.options.top5 else set()
+    rows = [name for name in titles if name not in left_out and curves[name].notna().any()]
+    if not rows:
         return None
-    unit, seconds = time_unit(curves["training_seconds"].max())
-    curves = curves.assign(time=curves["training_seconds"] / seconds)
-    figure = new_figure(TWO_COLUMNS, ROW_HEIGHT * len(columns) + 0.2)
-    axes = figure.subplots(len(columns), 2, sharex="col", sharey="row", squeeze=False)
+    abscissas = ["epochs_trained", "time"] if curves["time"].notna().any() else ["epochs_trained"]
+    width = width_of(data.options, TWO_COLUMNS)
+    figure = new_figure(width, ROW_HEIGHT * len(rows) + 0.3)
+    grid = figure.subplots(len(rows), len(abscissas), sharex="col", sharey="row", squeeze=False)
+    panels = [
+        [Panel(axis, x, y) for x, axis in zip(abscissas, axes, strict=True)] for y, axes in zip(rows, grid, strict=True)
+    ]
     handles: dict[str, Line2D] = {}
-    for column, (by_epoch, by_time) in zip(columns, axes, strict=True):
-        drawn = []
-        for i, (trainer, group) in enumerate(by_trainer(longest)):
-            points = curves[curves["id"].isin(group["id"]) & curves[column].notna()]
-            diverged = points[points["id"].isin(group[group["status"] == "diverged"]["id"])]
-            for axis, abscissa in ((by_epoch, "epochs_trained"), (by_time, "time")):
-                drawn += _draw_trainer(axis, points, diverged, (abscissa, column), (styles[trainer], i))
-        factor = 1.0 if titles is LOSSES else 100.0
-        handles |= {str(one.get_label()): one for one in draw_references(by_epoch, data.references, column, factor)}
-        by_epoch.set_ylabel(titles[column])
-        if titles is LOSSES and any(value > 0 for value in drawn):
-            log_axis(by_epoch, "y", drawn)
-    for axis in axes[-1]:
-        axis.set_xlim(left=0)  # otherwise a single epoch would have an axis from 0.95 to 1.05
-    axes[-1, 0].set_xlabel("epoch")
-    axes[-1, 0].xaxis.get_major_locator().set_params(integer=True)
-    axes[-1, 1].set_xlabel(f"training time, {unit}")
-    add_legend(figure, [style.handle() for style in styles.values()] + list(handles.values()))
+    factor = 1.0 if titles is LOSSES else 100.0
+    for of_row in panels:
+        first = of_row[0]
+        for panel in of_row:
+            _draw_medians(panel, curves, data)
+        references = draw_references(first.axis, data.references, first.y, factor)
+        handles |= {str(one.get_label()): one for one in references}
+        first.axis.set_ylabel(wrapped(titles[first.y], ROW_HEIGHT - 0.1))
+        _scale_values(first, curves, is_loss=titles is LOSSES)
+    _scale_times(panels[-1], curves, unit)
+    for panel in [panel for of_row in panels for panel in of_row]:
+        _draw_crosses(panel, curves, data)
+    add_legend(figure, [*trainer_entries(looks(data)), *_cross_entry(curves), *handles.values()])
     return figure
 
 
-def _draw_trainer(
-    axis: Axes, points: pd.DataFrame, diverged: pd.DataFrame, columns: tuple[str, str], style: tuple[Look, int]
-) -> list[float]:
-    """Draw the curves of a trainer in an axis; return the values that it shows.
+def _curves_of(data: Data) -> tuple[pd.DataFrame, str]:
+    """(the curves of the longest runs in the units of the axes, with trainer and status; the unit of time).
 
-    points: the rows of the table of curves that have a value. diverged: those of runs that diverged.
-    columns: those of x and y. style: the trainer's look, and its place among the trainers.
+    `time` is missing for the runs whose times enter no median.
     """
-    (abscissa, column), (look, place) = columns, style
-    percent = 100 if column in ACCURACIES else 1
-    by_epoch = points.groupby("epochs_trained")
-    x, values = by_epoch[abscissa].median(), by_epoch[column].agg(["median", "min", "max"]) * percent
-    every = max(1, len(x) // 8)
-    axis.plot(x, values["median"], markevery=(place % every, every), **look.line() | look.dots())
-    thinned = slice(None, None, 1 + len(x) // MOST_POINTS)
-    axis.fill_between(x[thinned], values["min"][thinned], values["max"][thinned], color=look.colour, alpha=0.15, lw=0)
-    last = diverged.groupby("id").last()
-    draw_dots(axis, last[abscissa], last[column] * percent, marker="x", color=look.colour, markersize=7)
-    drawn = list(values.to_numpy(float).ravel())
-    if column == "test_loss" and abscissa == "epochs_trained":
-        batch_loss = points[points["part"] != WITHIN_EPOCH].groupby("epochs_trained")
-        losses = batch_loss["batch_loss"].median()
-        axis.plot(losses.index, losses, color=look.colour, linestyle=":", linewidth=look.width / 2)
-        drawn += list(losses)
-    return drawn
+    runs = data.longest[data.longest["status"].isin(["ok", "diverged"])]
+    timed = pd.concat([timed_runs(runs[runs["status"] == status])["id"] for status in ("ok", "diverged")])
+    curves = data.curves.merge(runs[["id", *TRAINER, "status"]], on="id")
+    unit, seconds = time_unit(curves["training_seconds"].max())
+    percent = {name: curves[name] * 100 for name in ACCURACIES}
+    time = (curves["training_seconds"] / seconds).where(curves["id"].isin(timed))
+    return curves.assign(time=time, **percent), unit
+
+
+def _draw_medians(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
+    """Draw the median and the range over the runs that are ok, for each trainer."""
+    finished = panel.points(curves[curves["status"] == "ok"])
+    styles = looks(data)
+    for place, (trainer, look) in enumerate(styles.items()):
+        by_epoch = select_trainer(finished, trainer).groupby("epochs_trained")
+        x, values = by_epoch[panel.x].median(), by_epoch[panel.y].agg(["median", "min", "max"])
+        every = max(1, len(x) // 8)
+        style = look.line() | look.dots()
+        if len(styles) > MOST_ENTRIES:  # as thick as few ones, many lines would hide each other
+            style |= {"linewidth": 0.6 * look.width, "markersize": 3}
+        thinned = slice(None, None, 1 + len(x) // MOST_POINTS)
+        low, high = values["min"][thinned], values["max"][thinned]
+        with of_trainer(panel.axis, data.trainers.index(trainer)):
+            (line,) = panel.axis.plot(x, values["median"], markevery=(place % every, every), **style)
+            panel.axis.fill_between(x[thinned], low, high, color=look.colour, alpha=0.15, lw=0)
+        medians = values["median"].items()
+        titled(line, [f"{trainer.name}, epoch {epoch:g}: {three_digits(y)} {panel.unit}" for epoch, y in medians])
+
+
+def _scale_values(panel: Panel, curves: pd.DataFrame, *, is_loss: bool) -> None:
+    """Scale the y axis of a row by the runs that are ok and the references; by those that diverged if none is ok."""
+    drawn = [value for line in panel.axis.lines for value in np.asarray(line.get_ydata(), float)]
+    drawn += list(_range(panel, curves)[panel.y])
+    if is_loss and any(value > 0 for value in drawn):
+        log_axis(panel.axis, "y", drawn)
+    elif drawn:
+        low, high = np.nanmin(drawn), np.nanmax(drawn)
+        margin = 0.05 * (high - low) or 1.0
+        panel.axis.set_ylim(low - margin, high + margin)
+
+
+def _range(panel: Panel, curves: pd.DataFrame) -> pd.DataFrame:
+    """The points that set the range of an axis."""
+    finished = panel.points(curves[curves["status"] == "ok"])
+    return finished if len(finished) else _last_values(panel, curves)
+
+
+def _scale_times(lowest: list[Panel], curves: pd.DataFrame, unit: str) -> None:
+    """Scale and name the x axes. lowest: the panels of the last row."""
+    by_epoch, *by_time = lowest
+    # otherwise a single epoch would have an axis from 0.95 to 1.05
+    last = max([*_range(by_epoch, curves)["epochs_trained"], *_ends(by_epoch.axis)])
+    by_epoch.axis.set_xlim(0, 1.03 * last)
+    by_epoch.axis.set_xlabel("epoch")
+    by_epoch.axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    for panel in by_time:
+        times = _range(panel, curves)["time"]
+        if (times > 0).any():
+            width = panel.axis.figure.get_size_inches()[0] / 2 - 0.5  # type: ignore[union-attr]
+            log_axis(panel.axis, "x", times, width)
+        panel.axis.set_xlabel(f"training time ({unit})")
+
+
+def _ends(axis: Axes) -> list[float]:
+    """The largest x of each line of an axis."""
+    return [float(np.max(line.get_xdata())) for line in axis.lines if np.size(line.get_xdata())]
+
+
+def _last_values(panel: Panel, curves: pd.DataFrame) -> pd.DataFrame:
+    """The last point of each run that diverged."""
+    return panel.points(curves[curves["status"] == "diverged"]).groupby("id").last()
+
+
+def _draw_crosses(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
+    """Draw a cross for each run that diverged, at the edge of the axis if its last value is outside."""
+    last = _last_values(panel, curves)
+    for trainer, look in looks(data).items():
+        points = select_trainer(last, trainer)
+        if len(points):  # otherwise the layout would fail
+            x = points[panel.x].clip(*panel.axis.get_xlim())
+            y = points[panel.y].clip(*panel.axis.get_ylim())
+            with of_trainer(panel.axis, data.trainers.index(trainer)):
+                draw_dots(panel.axis, x, y, clip_on=False, zorder=3, **_cross(look))
+
+
+def _cross(look: Look) -> dict[str, Any]:
+    return {"marker": "x", "color": look.colour, "markersize": 6}
+
+
+def _cross_entry(curves: pd.DataFrame) -> list[Entry]:
+    """The legend's entry of crosses, if there are any."""
+    if (curves["status"] != "diverged").all():
+        return []
+    return [Line2D([], [], linestyle="none", label="diverged", **_cross(Look("", "cpu", GREY, "x")))]

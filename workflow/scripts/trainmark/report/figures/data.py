@@ -1,16 +1,22 @@
 """What a figure is drawn from: the tables of one experiment, recipe and dataset."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from trainmark.config.references import read_references
+from trainmark.errors import ConfigError
 from trainmark.parity.certificate import read_certificates
+from trainmark.plan.run import group_title
+from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
 from trainmark.tables.comparisons import groups_to_certify, read_comparisons
-from trainmark.tables.tables import longest_runs, read_table, select_group
+from trainmark.tables.tables import GROUP, by_trainer, groups, longest_runs, read_table, select_group, with_names
+from trainmark.trainer import TRAINER, Trainer
 
 
 @dataclass(frozen=True)
@@ -19,17 +25,31 @@ class Data:
 
     certificate: None for a group with one trainer.
     references: published results of this recipe on this dataset (config/references.py).
+    options: what the user chose of all figures.
     """
 
     runs: pd.DataFrame
     curves: pd.DataFrame
     comparisons: pd.DataFrame
+    parity: pd.DataFrame
     break_even: pd.DataFrame
     targets: pd.DataFrame
     speed_ups: pd.DataFrame
     tuning: pd.DataFrame
     certificate: Mapping | None = None
     references: Sequence[Mapping] = ()
+    options: FigureOptions = DEFAULT_OPTIONS
+
+    @property
+    def title(self) -> str:
+        """The recipe and the dataset in words."""
+        first = self.runs.iloc[0]
+        return group_title(first["recipe"], first["dataset"])
+
+    @property
+    def trainers(self) -> list[Trainer]:
+        """The trainers, in the order of the runs."""
+        return [trainer for trainer, _ in by_trainer(self.runs)]
 
     @property
     def finished(self) -> pd.DataFrame:
@@ -41,25 +61,82 @@ class Data:
         """The runs of each trainer with its largest number of epochs."""
         return longest_runs(self.runs)
 
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """The parity of all pairs: of a command, which has no certificate, those of its comparisons."""
+        columns = ["first", "second", "parity", "reason"]
+        return (self.comparisons if self.parity.empty else self.parity)[columns].drop_duplicates()
 
-def read_data(group: Sequence[str], folder: Path) -> Data:
+    @cached_property
+    def sha256(self) -> str:
+        """The SHA-256 of the rows of all tables, the same on every machine."""
+        digest = sha256()
+        for table in (value for value in vars(self).values() if isinstance(value, pd.DataFrame)):
+            # A column is of whole numbers or not depending on what the rows of other groups lack.
+            numbers = dict.fromkeys(table.select_dtypes("number"), "float64")
+            digest.update(table.astype(numbers).to_csv(index=False).encode())
+        return digest.hexdigest()
+
+
+def read_data(group: Sequence[str], folder: Path, options: FigureOptions = DEFAULT_OPTIONS) -> Data:
     """Read the tables of a group from a results folder. group: experiment, recipe and dataset.
 
-    Raises CertificateError or ConfigError if the certificate or the references can't be read.
+    Raises CertificateError or ConfigError if the certificate or the references can't be read, if there are no runs of
+    the group, or if the options name a trainer that it does not have.
     """
     tables = folder / "tables"
-    runs = select_group(pd.read_parquet(tables / "runs.parquet"), group)
+    all_runs = pd.read_parquet(tables / "runs.parquet")
+    runs = select_group(all_runs, group)
+    if runs.empty:
+        known = ", ".join(" ".join(values) for values, _ in groups(all_runs, GROUP))
+        raise ConfigError(f"{folder} has no runs of {' '.join(group)} (experiment, recipe, dataset); it has {known}")
     curves = pd.read_parquet(tables / "curves.parquet")
     certified = read_certificates(folder / "certificates", groups_to_certify(runs))
     _, recipe, dataset = group
-    return Data(
+    data = Data(
         runs,
         curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan),
         select_group(read_comparisons(tables / "comparisons.csv"), group),
+        select_group(read_table(tables / "parity.csv"), group),
         select_group(read_table(tables / "break_even.csv"), group),
         select_group(read_table(tables / "targets.csv"), group),
         select_group(read_table(tables / "speed_ups.csv"), group),
         select_group(read_table(tables / "tuning.csv"), group),
         next(iter(certified.values()), None),
         [one for one in read_references() if (one["recipe"], one["dataset"]) == (recipe, dataset)],
+        options,
+    )
+    data = data if options.trainers is None else of_trainers(data, options.trainers)
+    return replace(data, runs=with_names(data.runs), targets=with_names(data.targets))
+
+
+def of_trainers(data: Data, chosen: Sequence[str]) -> Data:
+    """The same, of these trainers alone; of a pair, both must be chosen. Raises ConfigError if one is not there."""
+    known = {str(trainer): trainer for trainer in data.trainers}
+    if unknown := [trainer for trainer in chosen if trainer not in known]:
+        raise ConfigError(f"figures.trainers: found {', '.join(unknown)}; allowed: {', '.join(known)}")
+    hidden = {trainer for written, trainer in known.items() if written not in chosen}
+    names = {trainer.name for trainer in hidden}
+
+    def rows(table: pd.DataFrame) -> pd.DataFrame:
+        return table.loc[[trainer not in hidden for trainer in table[[*TRAINER]].itertuples(index=False, name=None)]]
+
+    def pairs(table: pd.DataFrame) -> pd.DataFrame:
+        return table[~table["first"].isin(names) & ~table["second"].isin(names)]
+
+    runs, certificate = rows(data.runs), data.certificate
+    if certificate is not None:
+        of_pairs = [one for one in certificate["pairs"] if not {one["first"], one["second"]} & names]
+        certificate = {**certificate, "pairs": of_pairs}
+    return replace(
+        data,
+        runs=runs,
+        curves=data.curves[data.curves["id"].isin(runs["id"])],
+        comparisons=pairs(data.comparisons),
+        parity=pairs(data.parity),
+        break_even=pairs(data.break_even),
+        targets=rows(data.targets),
+        speed_ups=rows(data.speed_ups),
+        tuning=rows(data.tuning),
+        certificate=certificate,
     )

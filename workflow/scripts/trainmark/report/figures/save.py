@@ -1,8 +1,8 @@
 """Draws figures into files. The same tables give the same files, byte for byte, with the same version of matplotlib."""
 
-import re
 from collections.abc import Callable, Iterable
-from functools import partial
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,20 +12,52 @@ from matplotlib.figure import Figure
 
 from trainmark.files.whole import written_whole
 from trainmark.plan.figures import FIGURE_FORMATS, NOTHING_TO_SHOW, PREFIX
-from trainmark.report.figures import curves, parity, times
+from trainmark.report.figures import by_epochs, curves, intervals, parity, phases, tuning
+from trainmark.report.figures.caption import caption_of, for_latex, notes
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.references import reference_note
-from trainmark.report.figures.style import ONE_COLUMN, STYLE, add_note, new_figure
-from trainmark.tables.mixed_environments import disturbances, mixed_calls
-from trainmark.tables.verdicts import parity_note
-from trainmark.tables.waiting import waiting_sentences
+from trainmark.report.figures.options import NOTES, FigureOptions
+from trainmark.report.figures.style import ONE_COLUMN, add_note, new_figure, settings, width_of
+from trainmark.report.figures.svg import finished, name_entries
+from trainmark.report.figures.text import place_of
+from trainmark.tables.verdicts import short_refusals
 
-MODULES = (curves, times, parity)
+MODULES = (curves, by_epochs, phases, intervals, tuning, parity)
 """Where the figures are; the same as plan.figures.MODULES."""
 
 ALL_CENSORED = "Nothing to show: every run diverged or ran out of memory."
 
 NO_VALUES = "Nothing to show: no run has the values that this figure draws."
+
+CAPTIONS: dict[str, Callable[[str], str]] = {"caption.txt": str, "caption.tex": for_latex}
+"""How the caption is written into the files that hold it."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure to be written in any number of formats. shows: whether it shows anything."""
+
+    figure: Figure
+    shows: bool
+    title: str
+    caption: str
+    data: Data
+
+    @property
+    def by(self) -> str:
+        """What drew it: another version of matplotlib, or another font, gives another file."""
+        (font, *_) = settings(self.data.options)["font.family"]
+        return f"matplotlib {matplotlib.__version__}, {font}"
+
+    def metadata(self, kind: str) -> dict[str, str | None]:
+        """What a file says of itself. No date, so that drawing it again gives the same file."""
+        if kind == "pdf":
+            keywords = f"SHA-256 of its tables: {self.data.sha256}"
+            about = {"Title": self.title, "Creator": self.by, "Subject": self.caption, "Keywords": keywords}
+            return about | {"CreationDate": None}
+        if kind == "svg":
+            description = None if self.shows else NOTHING_TO_SHOW
+            return {"Title": self.title, "Creator": self.by, "Date": None, "Description": description}
+        return {"Title": self.title, "Software": self.by}
 
 
 def drawing(name: str) -> Callable[[Data], Figure | None]:
@@ -35,49 +67,53 @@ def drawing(name: str) -> Callable[[Data], Figure | None]:
     return found
 
 
-Drawn = tuple[Figure, bool]
-"""A figure, and whether it shows anything."""
+def nothing_to_show(data: Data) -> str:
+    """The sentence in place of a figure that shows nothing."""
+    return ALL_CENSORED if data.finished.empty else NO_VALUES
 
 
-def draw_figure(name: str, data: Data) -> Drawn:
-    """(a figure with its note, whether it shows anything). A figure that shows nothing has a sentence that says so.
+def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
+    """(a figure, whether it shows anything). A figure that shows nothing has a sentence that says so.
 
-    The note names the pairs that must not be ranked, the calls of snakemake, the runs that were disturbed or waited for
-    data, and the published results.
+    A line below the artwork names the pairs that must not be ranked, because the artwork may be used without its
+    caption. With the option `notes: below`, all notes stand there.
     """
     figure = drawing(name)(data)
     if figure is None:
-        figure = new_figure(ONE_COLUMN, 0.1)
-        add_note(figure, [ALL_CENSORED if data.finished.empty else NO_VALUES])
+        figure = new_figure(width_of(data.options, ONE_COLUMN), 0.1)
+        add_note(figure, [nothing_to_show(data)])
         return figure, False
-    runs = data.runs
-    lines = [parity_note(data.comparisons), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
-    lines += reference_note(figure, data.references)
-    add_note(figure, [line for text in lines for line in text.splitlines()])
+    name_entries(figure, [(one.name, one.framework, place_of(one)) for one in data.trainers])
+    below = notes(figure, data) if data.options.notes == NOTES[1] else [short_refusals(data.pairs)]
+    add_note(figure, [line for text in below for line in text.splitlines()])
     return figure, True
 
 
-_style = partial(matplotlib.style.context, STYLE, after_reset=True)  # a user's matplotlibrc would change the figures
+def _style(options: FigureOptions) -> AbstractContextManager[None]:
+    """The settings of matplotlib for these options. A user's matplotlibrc would change the figures."""
+    return matplotlib.style.context(settings(options), after_reset=True)
 
 
 def laid_out(name: str, data: Data) -> Drawn:
-    """Draw a figure and lay it out, to be written in any number of formats."""
-    with _style():
+    """Draw a figure and lay it out."""
+    with _style(data.options):
         figure, shows = draw_figure(name, data)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # otherwise each writing would change the layout slightly
-        return figure, shows
+        caption = caption_of(name, "" if shows else nothing_to_show(data), figure, data)
+        return Drawn(figure, shows, f"{name}: {data.title}", caption, data)
 
 
 def _write(drawn: Drawn, file: Path) -> None:
-    """Write a figure in the format of the file's name. If it shows nothing, an SVG's metadata say so."""
-    figure, shows = drawn
-    description = None if shows else NOTHING_TO_SHOW
-    metadata = {".svg": {"Date": None, "Description": description}, ".pdf": {"CreationDate": None}}
-    with _style(), written_whole(file) as part:
-        figure.savefig(part, format=file.suffix[1:], metadata=metadata.get(file.suffix))
-        if file.suffix == ".svg":
-            part.write_text(_rounded(part.read_text(encoding="utf-8")), encoding="utf-8")
+    """Write the file of a figure whose format is the end of the file's name."""
+    kind = file.name.partition(".")[2]
+    with _style(drawn.data.options), written_whole(file) as part:
+        if kind in CAPTIONS:
+            part.write_text(CAPTIONS[kind](drawn.caption) + "\n", encoding="utf-8")
+            return
+        drawn.figure.savefig(part, format=kind, metadata=drawn.metadata(kind))
+        if kind == "svg":
+            part.write_text(finished(part.read_text(encoding="utf-8"), drawn.figure), encoding="utf-8")
 
 
 def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
@@ -87,29 +123,20 @@ def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
         _write(drawn, file)
 
 
-def _rounded(svg: str) -> str:
-    """An SVG with coordinates to 1/100 point. It is smaller, and the last digits of a processor don't show in it."""
-
-    def cut(attribute: re.Match) -> str:
-        return re.sub(r"(\.\d\d)\d+", r"\1", attribute[0])
-
-    return re.sub(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)', cut, re.sub(r"\n +<", "\n<", svg))
-
-
 def save_figures(data: Data, folder: Path, names: Iterable[str]) -> None:
     """Draw figures of a group into a folder, each in all formats."""
     for name in names:
         save_figure(name, data, [folder / f"{name}.{kind}" for kind in FIGURE_FORMATS])
 
 
-def figure_differs(draw: Callable[[], Drawn], file: Path) -> bool:
-    """Whether the figure in a file differs from the one that is drawn now."""
+def figure_differs(drawn: Drawn, file: Path) -> bool:
+    """Whether the figure in a file differs from this one."""
     with TemporaryDirectory() as folder:
         again = Path(folder, file.name)
-        _write(draw(), again)
+        _write(drawn, again)
         return again.read_bytes() != file.read_bytes()
 
 
-def drawn_by_this_matplotlib(file: Path) -> bool:
-    """Whether the installed version of matplotlib drew this figure, according to the file's metadata."""
-    return matplotlib.__version__.encode() in file.read_bytes()
+def drawn_alike(drawn: Drawn, file: Path) -> bool:
+    """Whether this version of matplotlib drew the file, in this font. A caption is the same with any."""
+    return file.suffix in (".txt", ".tex") or drawn.by.encode() in file.read_bytes()

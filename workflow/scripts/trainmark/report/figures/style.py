@@ -1,64 +1,61 @@
-"""One style for all figures: sizes, type, colours, axes, legends and notes. Lengths are in inches, type in points."""
+"""One style for all figures: sizes, type, colours, legends and notes. Lengths are in inches unless a name says mm."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from string import ascii_uppercase
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
+from matplotlib.font_manager import fontManager
+from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
-from matplotlib.textpath import TextToPath
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-from numpy.typing import ArrayLike
 
+from trainmark.errors import ConfigError
+from trainmark.report.figures.data import Data
+from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
+from trainmark.report.figures.text import line_height, place_of, wrapped
 from trainmark.trainer import STOCK, TRAINER, Trainer
 
-ONE_COLUMN, TWO_COLUMNS = 3.5, 7.2
+MM = 1 / 25.4
+
+ONE_COLUMN, TWO_COLUMNS = 89 * MM, 183 * MM
 """Widths of one and of two columns of a paper."""
 
-SMALL = 7
-"""Size of the smallest type. Nothing may be smaller in print."""
+MOST_HEIGHT = 170 * MM
+"""No figure with its legend is higher, so that it fits a page with its caption."""
 
 FONT = "DejaVu Sans"
 """matplotlib's own font: it is part of the package, so it is the same on every machine."""
 
-STYLE: dict[str, Any] = {
-    "savefig.dpi": 200,
+PLAIN_FONTS = ("Liberation Sans", "Arimo", FONT)
+"""For the plain style, the first that is installed. The first two are as wide as Arial, which journals ask for."""
+
+SIZES = {"report": 7, "plain": 6}
+"""Size of all type in points, by style. Journals ask for 5 to 7."""
+
+COMMON: dict[str, Any] = {
     "figure.constrained_layout.use": True,
-    "font.family": FONT,
-    "font.size": SMALL,
     "text.hinting": "none",  # widths are then the same at any resolution
-    "axes.titlesize": 8,
-    "axes.labelsize": SMALL,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
     "legend.frameon": False,
     "legend.handlelength": 3.2,
     "legend.columnspacing": 1.2,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.grid": True,
     "axes.grid.which": "major",
     "grid.color": "#e6e6e6",
     "axes.axisbelow": True,
     "errorbar.capsize": 2,
-    "hatch.linewidth": 0.5,
     "svg.hashsalt": "trainmark",  # so that drawing a figure again gives the same file
+    "svg.fonttype": "none",  # its texts are texts, which can be found, read and edited
     "pdf.fonttype": 42,  # TrueType, because journals refuse Type 3 fonts
 }
-"""Settings of matplotlib. All others are its defaults, whatever a user's matplotlibrc says."""
+"""Settings of matplotlib in every style. All others are its defaults, whatever a user's matplotlibrc says."""
 
-COLOURS = ("#0072B2", "#E69F00", "#000000", "#D55E00", "#009E73", "#CC79A7", "#56B4E9")
-"""Okabe and Ito's palette without its yellow, which is too light on white. The first four also differ in grey."""
+COLOURS = ("#0072B2", "#C68800", "#000000", "#D55E00", "#009E73", "#C26A9C", "#3A9AD3")
+"""Okabe and Ito's palette without its yellow; orange, purple and sky blue are darker, for a contrast of 3 on white. The
+first three also differ in grey."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "p", "<", ">")
 
@@ -78,10 +75,44 @@ GREY = "#6b6b6b"
 
 REFERENCE_MARKERS = ("*", "d", "H", "8")
 
-MANY_DOTS = 100
-"""More dots than this are drawn as a picture, because each dot of a vector file is an element of its own."""
+MOST_ENTRIES = 6
+"""Of more trainers, a legend has frameworks and devices apart, and figures by epochs have several panels."""
 
-TIME_UNITS = (("hours", 3600), ("minutes", 60))
+
+def settings(options: FigureOptions) -> dict[str, Any]:
+    """The settings of matplotlib that these options ask for. Raises ConfigError if the font is not installed."""
+    font, size = _font_of(options), SIZES[options.style]
+    sizes = ("font.size", "axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+    return COMMON | {
+        **dict.fromkeys(sizes, size),
+        "font.family": list(dict.fromkeys((font, FONT))),  # FONT has the characters that another one lacks
+        "axes.grid": options.style == "report",
+        "savefig.dpi": options.dpi,
+    }
+
+
+def _font_of(options: FigureOptions) -> str:
+    installed = set(fontManager.get_font_names())
+    if options.font and options.font not in installed:
+        raise ConfigError(
+            f"the font of the figures, {options.font}, is not installed; install it, or leave it out of the config for "
+            f"{FONT}"
+        )
+    if options.font or options.style != "plain":
+        return options.font or FONT
+    return next(font for font in PLAIN_FONTS if font in installed)
+
+
+STYLE = settings(DEFAULT_OPTIONS)
+"""Settings of matplotlib if the user chose nothing."""
+
+
+def width_of(options: FigureOptions, own: float) -> float:
+    """Width of a figure. own: that of this figure if the user chose none."""
+    return options.width_mm * MM if options.width_mm else own
+
+
+# --- looks --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -95,7 +126,7 @@ class Look:
     device: str
     colour: str
     marker: str
-    width: float
+    width: float = WIDTHS[-1]
     loop: str = STOCK
 
     def line(self, thin: bool = False) -> dict[str, Any]:
@@ -103,142 +134,85 @@ class Look:
         width = WIDTHS[-1] if thin else self.width
         return {"color": self.colour, "linestyle": LINES[self.device, self.loop], "linewidth": width}
 
-    def dots(self, **others: object) -> dict[str, Any]:
-        """Arguments of `Axes.plot` for its markers. Their white edge shows them on a thick line."""
-        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+    def dots(self, hollow: bool = False, size: float = 5) -> dict[str, Any]:
+        """Arguments of `Axes.plot` for its markers. Their white edge shows them on a thick line. size: in points."""
+        look: dict[str, Any] = {"color": self.colour, "marker": self.marker, "markersize": size}
+        if hollow:
+            return look | {"markerfacecolor": "white", "markeredgecolor": self.colour, "markeredgewidth": 0.8}
         if self.loop != STOCK:
-            edge |= {"markeredgecolor": self.colour, "fillstyle": "left", "markerfacecoloralt": "white"}
-        return {"color": self.colour, "marker": self.marker, "markersize": 5} | edge | others
+            return look | {"markeredgewidth": 0.4, "fillstyle": "left", "markerfacecoloralt": "white"}
+        return look | {"markeredgewidth": 0.4, "markeredgecolor": "white"}
 
     def handle(self, thin: bool = False) -> Line2D:
         """Its entry in a legend."""
         return Line2D([], [], label=self.label, **self.line(thin) | self.dots())
 
 
-def looks(runs: pd.DataFrame) -> dict[Trainer, Look]:
+Looks = dict[Trainer, Look]
+
+
+def looks(data: Data) -> Looks:
     """The look of each trainer.
 
     Frameworks have colours, devices and loops have line styles, devices have markers, and tuned loops fill only half of
     them, so that no two trainers look alike in grey either. With more frameworks than colours, colours come again with
-    other markers.
+    other markers. A trainer looks the same if others of its certificate are not drawn.
     """
-    found = {}
-    for i, framework in enumerate(runs["framework"].unique()):
-        of_framework = runs[runs["framework"] == framework][[*TRAINER]].drop_duplicates()
-        for trainer in map(Trainer.of, of_framework.to_dict("records")):
-            marker = MARKERS[(2 * i + (trainer.device == "gpu")) % len(MARKERS)]
-            width, colour = WIDTHS[min(i, len(WIDTHS) - 1)], COLOURS[i % len(COLOURS)]
-            found[trainer] = Look(trainer.name, trainer.device, colour, marker, width, trainer.loop)
+    certified = [Trainer.parse(one["trainer"]) for one in (data.certificate or {}).get("trainers", [])]
+    return looks_of(data.runs, [trainer.framework for trainer in certified])
+
+
+def looks_of(runs: pd.DataFrame, frameworks: Iterable[str] = ()) -> Looks:
+    """The look of each trainer of these runs. frameworks: those that come first, whether they have runs or not."""
+    trainers = [Trainer.of(row) for row in runs[[*TRAINER]].drop_duplicates().to_dict("records")]
+    order = list(dict.fromkeys([*frameworks, *(trainer.framework for trainer in trainers)]))
+    trainers = sorted(trainers, key=lambda trainer: order.index(trainer.framework))
+    return {trainer: _look(order.index(trainer.framework), trainer) for trainer in trainers}
+
+
+def _look(place: int, trainer: Trainer) -> Look:
+    """The look of a trainer. place: that of its framework."""
+    marker = MARKERS[(2 * place + (trainer.device == "gpu")) % len(MARKERS)]
+    width, colour = WIDTHS[min(place, len(WIDTHS) - 1)], COLOURS[place % len(COLOURS)]
+    return Look(trainer.name, trainer.device, colour, marker, width, trainer.loop)
+
+
+def by_framework(styles: Looks) -> dict[str, list[Look]]:
+    """The looks of each framework's trainers."""
+    found: dict[str, list[Look]] = {}
+    for trainer, look in styles.items():
+        found.setdefault(trainer.framework, []).append(look)
     return found
 
 
-# --- text ---------------------------------------------------------------------------------------------------------
-
-
-@cache
-def text_width(text: str) -> float:
-    """Width of a text in the smallest type."""
-    points, _, _ = TextToPath().get_text_width_height_descent(
-        text, FontProperties(family=FONT, size=SMALL), ismath=False
-    )
-    return float(points) / 72
-
-
-def wrapped(text: str, width: float) -> str:
-    """Break a text into lines of at most this width: at spaces, after hyphens in names, and if need be in words."""
-    lines = [""]
-    for piece in re.split(r"(?<= )|(?<=-)(?=[a-z])", text):
-        for part in _cut(piece, width):
-            if lines[-1] and text_width((lines[-1] + part).rstrip()) > width:
-                lines.append("")
-            lines[-1] += part
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _cut(word: str, width: float) -> Iterator[str]:
-    """Yield a word in parts of at most this width."""
-    while text_width(word.rstrip()) > width:
-        length = max(1, sum(text_width(word[: i + 1]) <= width for i in range(len(word))))
-        yield word[:length]
-        word = word[length:]
-    yield word
-
-
-# --- axes ---------------------------------------------------------------------------------------------------------
-
-
-def time_unit(longest_seconds: float) -> tuple[str, int]:
-    """The unit for an axis of times, and its seconds: the largest of which the longest time has at least two."""
-    return next(((name, seconds) for name, seconds in TIME_UNITS if longest_seconds >= 2 * seconds), ("s", 1))
-
-
-def log_axis(axis: Axes, which: str, values: Iterable[float]) -> None:
-    """Make an axis logarithmic, with numbers that are not powers: exponents would be too small in print.
-
-    which: "x" or "y". values: what is drawn, in its unit; those that are not positive and finite are ignored.
-    """
-    drawn = np.asarray(list(values), float)
-    drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
-    low, high = drawn.min() / 1.6, drawn.max() * 1.6  # a range of at least 2.5 holds one of 1, 2 and 5
-    axis.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
-    ticks = getattr(axis, f"{which}axis")
-    decades = np.log10(high / low)
-    ticks.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2.5 else (1,)))
-    ticks.set_major_formatter(FuncFormatter(lambda value, position: f"{value:g}"))
-    ticks.set_minor_locator(NullLocator())
-    ticks.set_minor_formatter(NullFormatter())
-
-
-def epoch_axis(axis: Axes, epochs: Iterable[int], width: float) -> None:
-    """Make a logarithmic x axis with a tick at each number of epochs, and labels where there is room.
-
-    width: about that of the axis.
-    """
-    settings = np.array(sorted(set(epochs)), float)
-    low, high = settings[0] / 1.4, settings[-1] * 1.4  # otherwise the dots of a single setting would fill the width
-    places = np.log(settings / low) / np.log(high / low) * width
-    labels, right = [], -np.inf
-    for setting, place in zip(settings, places, strict=True):
-        half = text_width(f"{setting:.0f}") / 2 + 0.03
-        fits = place - half > right
-        labels.append(f"{setting:.0f}" if fits else "")
-        right = place + half if fits else right
-    axis.set(xscale="log", xlim=(low, high), xlabel="number of epochs")
-    axis.set_xticks(settings, labels, minor=False)
-    axis.xaxis.set_minor_locator(NullLocator())
-
-
-def name_rows(axis: Axes, names: Sequence[str], width: float, least: float = 0.22) -> float:
-    """Name the rows of an axis from top to bottom, wrapped to a width. Return the height that the rows need.
-
-    least: the least height of a row.
-    """
-    labels = [wrapped(name, width) for name in names]
-    axis.set_yticks(range(len(names)), labels)
-    axis.set_ylim(len(names) - 0.5, -0.5)
-    axis.grid(visible=False, axis="y")
-    most_lines = max(label.count("\n") + 1 for label in labels)
-    return len(names) * max(least, 0.13 * most_lines + 0.06)
-
-
-def lettered(names: Iterable[str]) -> dict[str, str]:
-    """A letter for each of these trainers, which stands for its name where two names a row would be too long."""
-    letters = [first + second for first in ("", *ascii_uppercase) for second in ascii_uppercase]
-    return dict(zip(dict.fromkeys(names), letters, strict=False))
-
-
-def letter_handles(letters: Mapping[str, str]) -> list[Line2D]:
-    """The entries of a legend that say what the letters stand for."""
-    return [Line2D([], [], linestyle="none", label=f"{letter}: {name}") for name, letter in letters.items()]
-
-
-def draw_dots(axis: Axes, x: ArrayLike, y: ArrayLike, **look: Any) -> None:
-    """Draw dots without a line; many of them as a picture."""
-    count = np.size(np.asarray(y))
-    axis.plot(x, y, linestyle="none", rasterized=count > MANY_DOTS, **look)
-
-
 # --- legend and note ----------------------------------------------------------------------------------------------
+
+Entry = Artist | tuple[Line2D, ...]
+"""An entry of a legend: what has a label, or several lines of which the first has it."""
+
+
+def trainer_entries(styles: Looks, thin: bool = False) -> list[Entry]:
+    """The legend's entries of trainers. Of many: those of frameworks by colour, and of devices and loops by line."""
+    if len(styles) <= MOST_ENTRIES:
+        return [look.handle(thin) for look in styles.values()]
+    entries: list[Entry] = []
+    for framework, of_framework in by_framework(styles).items():
+        markers = {look.marker: look for look in of_framework}.values()
+        entries.append(tuple(Line2D([], [], label=framework, **look.line() | {"linestyle": "-"} | look.dots())
+                             for look in markers))  # fmt: skip
+    places = {place_of(trainer): look for trainer, look in reversed(styles.items())}
+    lines = [Line2D([], [], label=place, **look.line(thin=True) | {"color": "black"}) for place, look in places.items()]
+    return [*entries, *reversed(lines)]
+
+
+def hollow_entry(label: str) -> Line2D:
+    """The legend's entry that says what hollow marks are."""
+    return Line2D([], [], linestyle="none", label=label, **Look(label, "cpu", GREY, "o").dots(hollow=True))
+
+
+def text_entry(label: str) -> Line2D:
+    """A legend's entry without a line."""
+    return Line2D([], [], linestyle="none", label=label)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -246,14 +220,16 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def add_legend(figure: Figure, handles: Sequence[Artist]) -> None:
+def add_legend(figure: Figure, entries: Sequence[Entry]) -> None:
     """Write a legend above the axes, in as many columns as fit; the figure grows by its height."""
     width, height = figure.get_size_inches()
-    for handle in handles:
-        handle.set_label(wrapped(str(handle.get_label()), min(2.8, width - 0.7)))
+    labels = [str((entry[0] if isinstance(entry, tuple) else entry).get_label()) for entry in entries]
+    labels = [wrapped(label, min(2.8, width / 2 - 0.6)) for label in labels]
+    shown: dict[str, Any] = {"handles": entries, "labels": labels, "loc": "outside upper left"}
+    shown["handler_map"] = {tuple: HandlerTuple(ndivide=None, pad=0)}
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
-    for columns in range(min(4, len(handles)), 0, -1):
-        legend = figure.legend(handles=handles, loc="outside upper left", ncols=columns)
+    for columns in range(min(7, len(entries)), 0, -1):
+        legend = figure.legend(ncols=columns, **shown)
         box = legend.get_window_extent(renderer)
         if columns == 1 or box.width / figure.dpi < width - 0.1:
             break
@@ -262,10 +238,12 @@ def add_legend(figure: Figure, handles: Sequence[Artist]) -> None:
 
 
 def add_note(figure: Figure, lines: Iterable[str]) -> None:
-    """Write a note below the axes, wrapped to the figure's width; the figure grows by the height of the note."""
+    """Write a note below the axes and earlier notes, wrapped to the figure's width; the figure grows by its height."""
     width, height = figure.get_size_inches()
     text = "\n".join(wrapped(line, width - 0.2) for line in lines)
     if text:
-        figure.set_size_inches(width, height + 0.12 * (text.count("\n") + 1) + 0.05)
+        before = figure.get_supxlabel()
+        figure.set_size_inches(width, height + line_height() * (text.count("\n") + 1) + 0.05)
+        text = f"{before}\n{text}" if before else text
         # Not parsed as mathematics, because a name may contain a $.
-        figure.supxlabel(text, x=0.1 / width, ha="left", fontsize=SMALL, color=GREY, parse_math=False)
+        figure.supxlabel(text, x=0.1 / width, ha="left", fontsize="medium", color=GREY, parse_math=False)

@@ -1,7 +1,7 @@
 """Shows where Keras's own layers and optimizers differ from the graph's definitions; docs/frameworks.md lists them.
 
-Run for one framework: pytest tests/contract/differences_suite.py --framework keras-jax. Where a newer Keras no longer
-differs, its test fails here, and the adapter's own part can go.
+Run for one framework: pytest tests/contract/keras_differences_suite.py --framework keras-jax. Where a newer Keras no
+longer differs, its test fails here, and the adapter's own part can go.
 """
 
 import importlib
@@ -96,7 +96,7 @@ def test_a_narrow_product_has_the_gradients_of_a_product():
     """Its kernel has a gradient of its own; the barrier in it must not be taken for an operation."""
     import jax
 
-    from trainmark.frameworks.keras_tuned_jax import narrow_product
+    from trainmark.frameworks.jax_kernels import narrow_product
 
     jax.config.update("jax_enable_x64", True)
     inputs, kernel, weights = array(16, 100), array(100, 3), array(16, 3)
@@ -295,7 +295,7 @@ def test_relu_after_dense_may_make_zero_of_nan():
     assert (fused == 0).all() or np.isnan(fused).all()
 
 
-@pytest.mark.skipif(BACKEND == "torch", reason="torch computes with them, as numpy does")
+@pytest.mark.skipif(BACKEND == "torch", reason="on TensorFlow and JAX alone: torch computes with them")
 def test_values_below_the_least_normal_one_are_zero_on_the_cpu():
     least = np.finfo(np.float32).smallest_normal
     assert np.float32(least / 2) > 0

@@ -1,0 +1,135 @@
+"""The first screen of large campaigns: nothing on it contradicts the certificates, and the fastest trainer is named."""
+
+import json
+import re
+from statistics import median
+
+import pytest
+from fabricated_campaigns import CAMPAIGNS, write_campaign
+from report_figures import check_figures
+
+from trainmark.errors import ConfigError
+from trainmark.parity.compare import REFUSED
+from trainmark.records.record import read_record
+from trainmark.report.figures.data import read_data
+from trainmark.tables.results import read_results
+from trainmark.tables.verdicts import parity_note
+from trainmark.trainer import Trainer
+
+GROUP = ("twelve", "mnist-mlp-flux", "digits")
+
+
+class Written:
+    """A fabricated campaign: its folder, its page, the words of the page, and its summary."""
+
+    def __init__(self, name, folder):
+        write_campaign(name, folder, drawn=False)
+        self.folder = folder
+        self.text = (folder / "report" / "index.html").read_text()
+        self.first = self.text[self.text.index('class="trust"') : self.text.index('id="section-1"')]
+        self.words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", self.text[self.text.index("<body") :]))
+        self.summary = json.loads((folder / "summary.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory):
+    return Written("12 trainers", tmp_path_factory.mktemp("twelve"))
+
+
+@pytest.fixture(scope="module", params=["two trainers", "failures"])
+def small(request, tmp_path_factory):
+    return Written(request.param, tmp_path_factory.mktemp("small"))
+
+
+def test_every_number_of_every_page_comes_from_the_records(twelve, small):
+    for page in (twelve, small):
+        order = json.loads((page.folder / "plan.json").read_text())["order"]
+        files = {str(i): page.folder / "runs" / one / "record.json" for i, one in enumerate(order, start=1)}
+        records = {number: read_record(file) for number, file in files.items() if file.exists()}
+        certificates = {
+            str(file.relative_to(page.folder / "certificates")): json.loads(file.read_text())
+            for file in page.folder.glob("certificates/**/*.json")
+        }
+        assert len(check_figures(page.first, records, certificates)) > 0
+
+
+def test_no_pair_stands_under_a_sentence_that_its_certificate_contradicts(twelve):
+    """Of three such pairs two differ in more than one part, and one of them is compared with no other number."""
+    refused = {pair for pair, parity in CAMPAIGNS["12 trainers"].parities["twelve"].items() if parity in REFUSED}
+    assert len(refused) == 3
+    parity = read_results(twelve.folder).parity
+    assert len(parity) == 12 * 11 / 2
+    assert {*zip(parity["first"], parity["second"], strict=True)} >= refused
+    assert "63 of 66 pairs certified" in twelve.summary["trust"]
+    (warning,) = [one for one in twelve.summary["warnings"] if one["kind"] == "uncertified pairs"]
+    for first, second in refused:
+        assert any(line.startswith(f"{first} and {second}: ") for line in warning["details"])
+        assert f"{first} and {second}: " in parity_note(read_data(GROUP, twelve.folder).parity)
+    assert "equal up to rounding" not in parity_note(read_data(GROUP, twelve.folder).parity)
+    (answer, *_) = twelve.summary["answers"]
+    assert answer["sentence"].endswith("Not ranked against chainer on cpu: keras-tensorflow tuned on gpu.")
+
+
+def test_trainers_are_listed_by_their_ratio_and_those_without_a_verdict_come_last(twelve):
+    (standing,) = twelve.summary["standings"]
+    assert (standing["baseline"], standing["epochs"]) == ("chainer on cpu", 20)
+    times: dict = {}
+    for file in twelve.folder.glob("runs/twelve/mnist-mlp-flux/digits/*/epochs-20/*/record.json"):
+        record = read_record(file)
+        if not record["disturbed"]:
+            times.setdefault(Trainer.of(record["run"]).name, []).append(record["result"]["training_seconds"])
+    *ranked, withheld, refused = [one["trainer"] for one in standing["trainers"]]
+    assert (withheld, refused) == ("keras-tensorflow on gpu", "keras-tensorflow tuned on gpu")
+    by_time = sorted(ranked, key=lambda name: median(times[name]))
+    assert ranked == by_time
+    words = {one["trainer"]: one["verdict"] for one in standing["trainers"]}
+    assert words[withheld] == "withheld: 3 of 8 pairs disturbed (foreign load)" and words[refused] == "not ranked"
+    first, second, third = (one["sentence"] for one in twelve.summary["answers"])
+    assert f"{ranked[0]} takes the least time of 10 ranked trainers" in first
+    assert second.startswith(f"Next is {ranked[1]}: it takes ")
+    assert re.fullmatch(
+        rf"With 1 epoch, .* takes the least time; {ranked[0]} is faster from .* epochs on \(.*\)\.", third
+    )
+
+
+def test_an_interval_that_contradicts_its_verdict_is_explained_in_the_same_sentence(twelve):
+    said = " ".join(one["sentence"] for one in twelve.summary["answers"])
+    found = re.findall(r"\(95 % interval ([\d.]+) to ([\d.]+): not distinguishable([^)]*)\)", said)
+    outside = [why for low, high, why in found if not float(low) <= 1 <= float(high)]
+    chance = r", because among \d+ comparisons such an interval occurs by chance"
+    assert outside and all(re.fullmatch(chance, why) for why in outside)
+
+
+def test_figures_of_a_group_without_runs_are_refused_in_a_sentence(twelve):
+    allowed = "twelve mnist-mlp-flux digits, twelve perceptron own_data"
+    with pytest.raises(ConfigError, match=rf"has no runs of twelve mnist-mlp-keras digits .*; it has {allowed}$"):
+        read_data(("twelve", "mnist-mlp-keras", "digits"), twelve.folder)
+
+
+def test_a_command_has_its_own_name(twelve):
+    assert "keras-tensorflow and perceptron on cpu and gpu" in twelve.summary["title"]
+    assert "perceptron on cpu" in twelve.words and not re.search(r"\bcommand +(on )?[cg]pu", twelve.words)
+
+
+def test_one_run_is_it_and_many_are_they(twelve, small):
+    what = {one["kind"]: f"{one['what']} {one['what_to_do']}" for one in twelve.summary["warnings"]}
+    assert re.match(r"Run \d+ diverged: .*\. It enters no median", what["diverged"])
+    if "failures" in small.text:
+        many = {one["kind"]: f"{one['what']} {one['what_to_do']}" for one in small.summary["warnings"]}
+        assert re.match(r"Runs [-\d, ]+ diverged: .*\. They enter no median", many["diverged"])
+
+
+def test_numbers_have_separators_and_nothing_repeats_the_notes_of_figures(twelve):
+    shown = re.sub(r"<script.*|<svg.*?</svg>|<pre>.*?</pre>", "", twelve.text, flags=re.DOTALL)
+    assert not re.search(r">\d{5,}(\.\d+)?<", shown)
+    assert "is on the first screen" not in twelve.words
+
+
+@pytest.mark.slow
+def test_many_sections_have_an_overview_and_each_an_answer(tmp_path):
+    page = Written("30 experiments", tmp_path)
+    assert len(page.summary["standings"]) == len(page.summary["answers"]) == 29, "one has a single trainer"
+    rows = re.findall(r'<th scope="row"><a href="#section-\d+">(\w+): ', page.first)
+    assert rows == [f"e{number:02}" for number in range(1, 31)]
+    assert all(one["sentence"].startswith(f"{one['experiment']}: on digits") for one in page.summary["answers"])
+    assert page.text.count('<details class="whole">') == 30

@@ -1,0 +1,172 @@
+"""The tuned loop of Flax: the arrays on the device, an epoch compiled as a whole, and its state updated in place.
+
+On the CPU, XLA computes convolutions in a compiled loop many times slower than outside it. Networks with convolutions
+are therefore trained in single steps there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from trainmark.frameworks.flax_adapter import FlaxAdapter, train
+from trainmark.frameworks.flax_layers import convolution, dense
+from trainmark.frameworks.flax_optimizers import set_rates
+from trainmark.frameworks.jax_kernels import NARROW, bernoulli, compiled, largest_outputs, narrow_product
+from trainmark.frameworks.tuning import StepsTaken
+from trainmark.networks.graph import Architecture, maximised
+from trainmark.networks.ops import Node, Shape
+from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.stream import Stream
+
+TUNING = {
+    "flax": {
+        "steps": {"text": "compiled steps without nnx.jit, updated in place"},
+        "epoch": {"text": "arrays on the device, an epoch as one program", "slow_with": "Conv", "resident": True},
+        "masks": {"text": "dropout masks in one pass, drawn once", "op": "Dropout"},
+        "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
+        "narrow": {"text": "gradients of narrow layers with their axes exchanged", "device": "cpu", "op": "Dense"},
+        "copies": {"text": "no copies of weights that are updated in place", "device": "cpu"},
+    }
+}
+"""The steps from the stock loop, see `tuning.TuningStep`."""
+
+
+class Dropout(nnx.Dropout):
+    """Dropout with the masks that Flax's own layer draws in float32, in a fraction of its time on the CPU."""
+
+    def __call__(self, inputs: jax.Array) -> jax.Array:  # type: ignore[override]
+        """Drop values in training."""
+        if self.deterministic or not self.rate:
+            return inputs
+        kept = bernoulli(jax.random.key_data(self.rngs()), 1 - self.rate, inputs.shape)
+        return jnp.where(kept, inputs / (1 - self.rate), 0)
+
+
+class Conv(nnx.Conv):
+    """A convolution of sequences that may give only the largest output of each filter.
+
+    maximised: whether it does, as a sequence of length 1 (`graph.maximised`).
+    """
+
+    maximised = False
+
+    def __call__(self, inputs: jax.Array) -> jax.Array:  # type: ignore[override]
+        """Return (samples, length, filters)."""
+        outputs = super().__call__(inputs)
+        if not self.maximised:
+            return outputs
+        assert isinstance(self.strides, int)  # as `flax_layers.convolution` gives it
+        largest = largest_outputs(outputs, inputs, self.kernel[...], self.strides)
+        return largest if self.bias is None else largest + self.bias[...]
+
+
+def _dense(node: Node, shape: Shape, options: dict[str, Any]) -> nnx.Linear:
+    """Return a dense layer of Flax that computes its product by `narrow_product` if it is narrow."""
+    if shape[0] < NARROW * node.integer("units"):
+        return dense(node, shape, options)
+    return dense(node, shape, options | {"dot_general": _narrow_dot_general})
+
+
+def _narrow_dot_general(inputs: jax.Array, kernel: jax.Array, *_: Any, **__: Any) -> jax.Array:
+    """See jax.lax.dot_general; a dense layer calls it with (samples, size) and (size, units)."""
+    return narrow_product(inputs, kernel)
+
+
+LAYERS: Mapping[str, Mapping[str, Callable]] = {
+    "masks": {"Dropout": lambda node, shape, options: Dropout(node.attributes["rate"], rngs=options["rngs"])},
+    "maxima": {"Conv1D": lambda node, shape, options: convolution(node, shape, options, Conv)},
+    "narrow": {"Dense": _dense},
+}
+"""By step, entries in place of those of `flax_layers.LAYERS`."""
+
+
+def create(framework: str, threads: int, taken: StepsTaken) -> "TunedFlaxAdapter":
+    """Return the tuned adapter of a framework."""
+    return TunedFlaxAdapter(framework, threads, taken)
+
+
+class TunedFlaxAdapter(FlaxAdapter):
+    """See `adapter.Adapter`."""
+
+    loop = "tuned"
+
+    def __init__(self, framework: str, threads: int, taken: StepsTaken) -> None:
+        super().__init__(framework, threads)
+        self._taken = taken
+
+    def build(self, *, architecture: Architecture, device: str, dtype: str, **arguments: Any) -> None:
+        self._steps = self._taken({node.op for node in architecture.nodes}, device)
+        layers = {op: layer for step in self._steps for op, layer in LAYERS.get(step, {}).items()}
+        self._replaced_layers = MappingProxyType(layers)
+        super().build(architecture=architecture, device=device, dtype=dtype, **arguments)
+        self._arrays: tuple[Any, Any] | None = None
+        self._trained = self._network, self._optimizer
+        self._network.train()
+        convolutions = maximised(architecture) if "maxima" in self._steps else set()
+        self._set_maximised(convolutions, True)
+        graph, state = nnx.split(self._trained)
+        self._set_maximised(convolutions, False)  # outside of training, all outputs are asked for
+        self._structure = jax.tree.structure(state)
+
+        def step(leaves: list[jax.Array], inputs: jax.Array, labels: jax.Array) -> tuple[list[jax.Array], jax.Array]:
+            trained = nnx.merge(graph, jax.tree.unflatten(self._structure, leaves))
+            loss = train(*trained, inputs, labels)
+            return jax.tree.leaves(nnx.state(trained)), loss
+
+        self._step, self._epoch = compiled(step, dtype, copies="copies" not in self._steps)
+
+    def _set_maximised(self, names: set[str], value: bool) -> None:
+        for name in names:
+            self._network.layer(name).maximised = value
+
+    def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
+        """See `adapter.Adapter.load`. The arrays of training are sent to the device once, and are there at the end."""
+        super().load(split=split, inputs=inputs, labels=labels)
+        if split == "train":
+            resident = "epoch" in self._steps and not isinstance(inputs, Stream)
+            self._arrays = jax.block_until_ready(jax.device_put(self._splits[split])) if resident else None
+
+    def compile(self, feed: EpochFeed) -> None:
+        """See `adapter.Adapter.compile`. A compiled epoch takes any number of its steps: here one."""
+        self._train(feed if self._loops(feed) else feed.one_of_each_size(), steps=1)
+
+    def train_epoch(self, feed: EpochFeed) -> np.ndarray:
+        return self._train(feed, feed.steps)
+
+    def _train(self, feed: EpochFeed, steps: int) -> np.ndarray:
+        """Train a feed, or in a compiled epoch the first `steps` of it and the smaller last one."""
+        set_rates(self._optimizer, feed.rates)
+        self._seed_dropout(feed.dropout_seed)
+        leaves = jax.tree.leaves(nnx.state(self._trained))
+        losses: Any = []
+        samples = 0
+        try:
+            if self._loops(feed):
+                batches, last = feed.whole_batches()
+                count = min(steps, len(batches))
+                leaves, losses = self._epoch(leaves, batches, last, count, self._arrays)
+                samples = count * feed.batch_size + len(last)
+            else:
+                for inputs, labels in self._batches(feed):
+                    leaves, loss = self._step(leaves, inputs, labels)
+                    losses.append(loss)
+                    samples += len(labels)
+        finally:  # after an error too: the arrays that the variables had before are gone
+            nnx.update(self._trained, jax.tree.unflatten(self._structure, leaves))
+        self._counted = {"samples": samples, "batches": len(losses)}
+        return np.array(jax.device_get(losses), np.float64)
+
+    def _batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
+        if self._arrays and feed.order is None and feed.batch_size == feed.samples:
+            yield self._arrays
+        else:
+            yield from super()._batches(feed)
+
+    def _loops(self, feed: EpochFeed) -> bool:
+        """Return whether the epoch is one program, which takes its batches from the arrays on the device."""
+        return self._arrays is not None and feed.order is not None and feed.samples >= feed.batch_size

@@ -1,0 +1,116 @@
+"""What the tuned loops on JAX share: an epoch as one program, and what they compute faster on the CPU than JAX."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+IN_PLACE = {"xla_cpu_copy_insertion_use_region_analysis": True}
+"""Compiler option with which XLA sees that weights are read for the last time before they are updated in place."""
+
+
+def compiled(step: Callable[..., tuple], dtype: str, copies: bool) -> tuple[Callable[..., tuple], Callable[..., tuple]]:
+    """Return (step, epoch) as programs that update the state in place.
+
+    step: a function (state, inputs, labels) -> (state, loss).
+    dtype: that of the loss.
+    copies: let XLA copy weights before it updates them; see IN_PLACE.
+
+    The epoch is a function (state, batches, last, count, (inputs, labels)) -> (state, losses): a step for each of the
+    first `count` batches, sample indices (steps, batch size), and one for `last`, those of a smaller batch, if it is
+    not empty. The loss of a step that was left out is 0.
+    """
+
+    def epoch(state: Any, batches: jax.Array, last: jax.Array, count: jax.Array, arrays: tuple) -> tuple:
+        inputs, labels = arrays
+
+        def body(i: Any, carried: tuple) -> tuple:
+            state, losses = carried
+            state, loss = step(state, inputs[batches[i]], labels[batches[i]])
+            return state, losses.at[i].set(loss)
+
+        state, losses = jax.lax.fori_loop(0, count, body, (state, jax.numpy.zeros(len(batches), dtype)))
+        if len(last):
+            state, loss = step(state, inputs[last], labels[last])
+            losses = jax.numpy.append(losses, loss)
+        return state, losses
+
+    options = None if copies else IN_PLACE
+    compiled_step, compiled_epoch = (
+        jax.jit(function, donate_argnums=0, compiler_options=options) for function in (step, epoch)
+    )
+    return compiled_step, compiled_epoch
+
+
+THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""Rotations of Threefry-2x32's rounds, by turns (Salmon et al. 2011, table 2)."""
+
+
+def threefry(key: jax.Array, counts: jax.Array) -> jax.Array:
+    """Return the random bits of `jax.random.bits(key, shape)`, uint32, for the counts 0, 1, ... in that shape.
+
+    JAX's own function loops over the rounds on the CPU, and passes over the whole arrays in each. Written out here,
+    XLA computes all 20 rounds in one pass. Source of the algorithm: Salmon et al. 2011, Parallel random numbers: as
+    easy as 1, 2, 3.
+    """
+    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    first, second = keys[0], counts + keys[1]
+    for group in range(5):
+        for rotation in THREEFRY_ROTATIONS[group % 2]:
+            first = first + second
+            second = first ^ (second << np.uint32(rotation) | second >> np.uint32(32 - rotation))
+        first = first + keys[(group + 1) % 3]
+        second = second + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return first ^ second
+
+
+def bernoulli(key: jax.Array, probability: float, shape: tuple[int, ...]) -> jax.Array:
+    """Return `jax.random.bernoulli(key, probability, shape)`, drawn in float32.
+
+    Without the barrier, XLA would draw the values a second time for the gradient, instead of reading them.
+    """
+    bits = threefry(key, jax.lax.iota("uint32", int(np.prod(shape))).reshape(shape))
+    drawn = bits >> np.uint32(9) < np.uint32(np.ceil(np.float32(probability) * 2**23))
+    return jax.lax.optimization_barrier(drawn)
+
+
+NARROW = 32
+"""A layer with at least this many times as many inputs as units is narrow (tests/benchmarks/narrow_layers.py)."""
+
+
+@jax.custom_vjp
+def narrow_product(inputs: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Return inputs (samples, size) times kernel (size, units), with a gradient of the kernel that is computed faster.
+
+    On the CPU, XLA takes up to 15 times as long for a matrix of few columns as for its transpose. The barrier keeps it
+    from exchanging the two.
+    """
+    return inputs @ kernel
+
+
+def _forward(inputs: jax.Array, kernel: jax.Array) -> tuple:
+    return inputs @ kernel, (inputs, kernel)
+
+
+def _backward(operands: tuple, gradient: jax.Array) -> tuple:
+    inputs, kernel = operands
+    return gradient @ kernel.T, jax.lax.optimization_barrier(gradient.T @ inputs).T
+
+
+narrow_product.defvjp(_forward, _backward)
+
+
+def largest_outputs(outputs: jax.Array, inputs: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """Return the largest output of each filter of a convolution of sequences, (samples, 1, filters), without bias.
+
+    Its gradient is that of one window per filter.
+
+    outputs: those of the convolution without padding, (samples, length, filters).
+    inputs: (samples, length, channels). kernel: (size, channels, filters).
+    """
+    samples, length, channels = inputs.shape
+    places = jax.lax.stop_gradient(outputs).argmax(1)[..., np.newaxis] * stride + np.arange(len(kernel))
+    rows = np.arange(samples)[:, np.newaxis, np.newaxis] * length + places
+    windows = inputs.reshape(-1, channels)[rows]
+    return jax.numpy.einsum("nfsc,scf->nf", windows, kernel)[:, np.newaxis]

@@ -1,0 +1,49 @@
+"""What a user may choose of all figures: width, style, font, notes, resolution, trainers and top-5 accuracy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+STYLES = ("report", "plain")
+"""report: for the screen, in matplotlib's own font. plain: for a paper, without a grid, in a sans serif as journals ask
+for."""
+
+NOTES = ("none", "below")
+"""Which notes of its caption also stand below a figure: none, or all."""
+
+WIDTHS_MM = (60, 400)
+
+DPI = (72, 2400)
+"""The least and the largest width and resolution."""
+
+
+@dataclass(frozen=True)
+class FigureOptions:
+    """The options of all figures of a group.
+
+    width_mm: width in mm; None: of each figure its own, that of one or of two columns.
+    style: one of STYLES.
+    font: family of the type; None: that of the style.
+    notes: one of NOTES.
+    dpi: dots per inch of the PNG, and of pictures in the PDF and the SVG.
+    trainers: the trainers that are drawn, such as "chainer-cpu"; None: all.
+    top5: whether the top-5 accuracy is drawn although there are fewer than 100 classes.
+    """
+
+    width_mm: float | None = None
+    style: str = STYLES[0]
+    font: str | None = None
+    notes: str = NOTES[0]
+    dpi: float = 300
+    trainers: tuple[str, ...] | None = None
+    top5: bool = False
+
+    @classmethod
+    def of(cls, chosen: Mapping[str, Any]) -> Self:
+        """Return the options under their names in a config and on the command line of plot.py; others are default."""
+        named = {{"width": "width_mm"}.get(key, key): value for key, value in chosen.items()}
+        given = {key: named[key] for key in cls.__dataclass_fields__ if named.get(key) is not None}
+        return cls(**given | {"trainers": tuple(given["trainers"]) if given.get("trainers") else None})
+
+
+DEFAULT_OPTIONS = FigureOptions()

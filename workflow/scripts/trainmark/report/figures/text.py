@@ -1,0 +1,70 @@
+"""Text in figures: its width, its lines, and letters that stand for names. Lengths are in inches.
+
+Widths and heights are those of the font and the size in matplotlib's settings at that moment.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from string import ascii_uppercase
+
+from matplotlib import rcParams
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextToPath
+
+from trainmark.trainer import STOCK, Trainer
+
+
+def text_width(text: str) -> float:
+    """Width of a text."""
+    return _width(text, tuple(rcParams["font.family"]), rcParams["font.size"])
+
+
+@cache
+def _width(text: str, family: tuple[str, ...], size: float) -> float:
+    font = FontProperties(family=list(family), size=size)
+    points, _, _ = TextToPath().get_text_width_height_descent(text, font, ismath=False)
+    return float(points) / 72
+
+
+def line_height() -> float:
+    """Height of a line of text with the space to the next."""
+    return 1.33 * float(rcParams["font.size"]) / 72
+
+
+def wrapped(text: str, width: float) -> str:
+    """Break a text into lines of at most this width: at spaces, after hyphens in names, and if need be in words."""
+    lines = [""]
+    for piece in re.split(r"(?<= )|(?<=-)(?=[a-z])", text):
+        for part in _cut(piece, width):
+            if lines[-1] and text_width((lines[-1] + part).rstrip()) > width:
+                lines.append("")
+            lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cut(word: str, width: float) -> Iterator[str]:
+    """Yield a word in parts of at most this width."""
+    while text_width(word.rstrip()) > width:
+        length = max(1, sum(text_width(word[: i + 1]) <= width for i in range(len(word))))
+        yield word[:length]
+        word = word[length:]
+    yield word
+
+
+def lettered(names: Iterable[str]) -> dict[str, str]:
+    """A letter for each of these trainers, which stands for its name where two names a row would be too long."""
+    letters = [first + second for first in ("", *ascii_uppercase) for second in ascii_uppercase]
+    return dict(zip(dict.fromkeys(names), letters, strict=False))
+
+
+def short_name(trainer: Trainer) -> str:
+    """Its name without small words: "chainer cpu", "keras-jax gpu tuned"."""
+    return f"{trainer.framework} {place_of(trainer).replace(',', '')}"
+
+
+def place_of(trainer: Trainer) -> str:
+    """Its device, and its loop and workers if they are not the usual ones: "cpu", "gpu, tuned"."""
+    loop = [] if trainer.loop == STOCK else [trainer.loop]
+    workers = [] if trainer.workers == 1 else [f"{trainer.workers} workers"]
+    return ", ".join((trainer.device, *loop, *workers))

@@ -1,0 +1,175 @@
+"""The first screen of the report as plain data: what was compared, whether to trust it, the answers, and the warnings.
+
+The page and results/summary.json are made of the same `FirstScreen`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import pandas as pd
+
+from trainmark.plan.run import group_title
+from trainmark.report.answers import MOST_ANSWERS, Answer, Sentence, answers
+from trainmark.report.standings import Standing, standings
+from trainmark.report.warnings import UNCERTIFIED, Warned, warnings
+from trainmark.tables.formatting import CENSORED, counted, listed
+from trainmark.tables.results import Results
+from trainmark.tables.tables import GROUP, groups, shown_of_trainers, with_names
+from trainmark.tables.verdicts import certified_count
+
+
+@dataclass(frozen=True)
+class Trust:
+    """A count that tells how far to trust the results. kind: that of the warning that says more, if there is one."""
+
+    kind: str
+    text: str
+    is_good: bool
+
+
+@dataclass(frozen=True)
+class FirstScreen:
+    """What the first screen says.
+
+    title: the trainers that were compared.
+    compared: what each section compares, with a sentence.
+    machine: a sentence.
+    trust: counts of certified pairs, and of runs that were disturbed or censored.
+    standings: of each section that compares trainers.
+    answers: at most MOST_ANSWERS; no_answer says why there is none.
+    counts: the number of runs, in total, by status, and of those missing.
+    """
+
+    title: str
+    compared: list[dict]
+    machine: str
+    trust: list[Trust]
+    standings: list[Standing]
+    answers: list[Answer]
+    no_answer: str
+    warnings: list[Warned]
+    counts: dict[str, int]
+
+
+def first_screen(results: Results, plan: Mapping) -> FirstScreen:
+    """Make the first screen. plan: see `plan_file.read_plan`."""
+    runs = results.runs
+    standing = list(standings(results, plan))
+    found = answers(results, standing)
+    statuses = ("ok", *CENSORED)
+    counts = {"runs": len(runs)} | {status: int((runs["status"] == status).sum()) for status in statuses}
+    counts |= {"missing": len(plan["missing"])}
+    return FirstScreen(
+        title=_title(runs),
+        compared=[_compared(values, group) for values, group in groups(runs, GROUP)],
+        machine=_machine(runs),
+        trust=_trust(results.parity, runs, counts),
+        standings=standing,
+        answers=found,
+        no_answer="" if found else _no_answer(results.comparisons),
+        warnings=warnings(results, plan),
+        counts=counts,
+    )
+
+
+def summary_json(screen: FirstScreen) -> str:
+    """The first screen for machines: results/summary.json."""
+    content = {
+        "title": screen.title,
+        "compared": screen.compared,
+        "machine": screen.machine,
+        "trust": [one.text for one in screen.trust],
+        "standings": [_standing(one) for one in screen.standings],
+        "answers": [
+            dict(zip(GROUP, one.group, strict=True))
+            | {
+                "first": one.first,
+                "second": one.second,
+                "sentence": plain(one.sentence),
+                "comparisons": one.comparisons,
+            }
+            for one in screen.answers
+        ],
+        "no_answer": screen.no_answer or None,
+        "warnings": [asdict(one) for one in screen.warnings],
+        "runs": screen.counts,
+    }
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _standing(standing: Standing) -> dict:
+    trainers: list[dict] = [
+        {"trainer": place.trainer, "verdict": place.word, "note": place.note}
+        | {name: place.cells[name].value if place.cells else None for name in ("ratio", "low", "high")}
+        for place in standing.places
+    ]
+    own = {"baseline": standing.baseline, "epochs": standing.epochs, "trainers": trainers}
+    return dict(zip(GROUP, standing.group, strict=True)) | own
+
+
+def plain(sentence: Sentence) -> str:
+    """A sentence as text."""
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in sentence)
+
+
+# --- what was compared, on which machine --------------------------------------------------------------------------
+
+
+def _title(runs: pd.DataFrame) -> str:
+    """The trainers of these runs: "chainer and keras-jax on cpu", or "chainer on cpu and gpu, stock and tuned".
+
+    A command has the name of its own.
+    """
+    frameworks, devices, *others = (listed(with_names(runs)[key].unique()) for key in shown_of_trainers(runs))
+    return ", ".join((f"{frameworks} on {devices}", *others))
+
+
+def _compared(values: tuple, runs: pd.DataFrame) -> dict:
+    """What one section compares."""
+    epochs = sorted(int(number) for number in runs["epochs"].unique())
+    repeats = int(runs["repeat"].nunique())
+    how_long = f"{listed(epochs)} epoch{'s' if epochs != [1] else ''}, {counted(repeats, 'repeat')}"
+    return dict(zip(GROUP, values, strict=True)) | {
+        "frameworks": list(runs["framework"].unique()),
+        "devices": list(runs["device"].unique()),
+        "loops": list(runs["loop"].unique()),
+        "epochs": epochs,
+        "repeats": repeats,
+        "sentence": f"{group_title(*values[1:])}: {_title(runs)}; {how_long}.",
+    }
+
+
+def _machine(runs: pd.DataFrame) -> str:
+    """The machines and days of the runs, in a sentence."""
+    machines = [
+        f"{host} ({cpu_model}, {counted(threads, 'thread')} for each run)"
+        for (host, cpu_model, threads), _ in groups(runs, ["host", "cpu_model", "threads"])
+    ]
+    shown = listed(machines) if len(machines) <= MOST_ANSWERS else f"{runs['host'].nunique()} hosts"
+    gpus = listed(runs["gpu"].dropna().unique()) if runs["gpu"].notna().any() else ""
+    days = listed(dict.fromkeys((runs["day"].min(), runs["day"].max()))).replace(" and ", " to ")
+    return f"Trained on {shown}{f'; GPU: {gpus}' if gpus else ''}; {days}."
+
+
+# --- trust --------------------------------------------------------------------------------------------------------
+
+
+def _trust(parity: pd.DataFrame, runs: pd.DataFrame, counts: Mapping[str, int]) -> list[Trust]:
+    """The counts below the title."""
+    certified = certified_count(parity)
+    found = [Trust(UNCERTIFIED, f"{certified} of {counted(len(parity), 'pair')} certified", certified == len(parity))]
+    bad = {
+        "disturbed": (int((runs["disturbed"] != "").sum()), "disturbed"),
+        **{word: (counts[status], word) for status, word in CENSORED.items()},
+        "missing runs": (counts["missing"], "missing"),
+    }
+    return (found if len(parity) else []) + [
+        Trust(kind, f"{number:,} {word}", number == 0) for kind, (number, word) in bad.items()
+    ]
+
+
+def _no_answer(comparisons: pd.DataFrame) -> str:
+    if comparisons.empty:
+        return "There is no answer: no two trainers were trained in the same way."
+    return "There is no answer: no two trainers can be compared. The table of comparisons of each section says why."
