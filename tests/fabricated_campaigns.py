@@ -43,6 +43,7 @@ from trainmark.report.page import render
 from trainmark.tables.results import read_results
 from trainmark.tables.tables import GROUP
 from trainmark.trainer import TUNED, Trainer
+from trainmark.variant import split_name
 
 MANIFEST = {
     "kind": "images", "dataset": "digits", "title": "Handwritten digits", "samples": {"train": 1438, "test": 360},
@@ -114,6 +115,12 @@ def _of_thirty(run):
     return (0.5, 0.3) if int(run.experiment[1:]) % 3 == 0 and run.trainer.framework != "keras-jax" else (first, epoch)
 
 
+def _of_variants(run):
+    """An update of momentum takes less time than one of Adam, and one of RMSprop almost as much."""
+    share = {"momentum": 0.9, "rmsprop": 0.99}.get(split_name(run.experiment)[1], 1)
+    return 0.5, {"chainer": 0.25, "flax": 0.15}[run.trainer.framework] * share
+
+
 def _to_one_of_thirty(run):
     """One run of each of three experiments was disturbed."""
     is_disturbed = run.experiment in ("e03", "e18", "e25") and run.repeat == 2 and run.epochs == 10
@@ -161,6 +168,18 @@ CAMPAIGNS = {
         _of_thirty,
         _to_one_of_thirty,
         {"e07": {("chainer on cpu", "keras-tensorflow on cpu"): "not certified"}},
+    ),
+    "variants": Fabricated(
+        {
+            "optimizers": _experiment(
+                ("chainer", "flax"), (5, 20), target_accuracy=0.93,
+                variants={
+                    "adam": {}, "again": {}, "momentum": {"optimizer": {"rule": "momentum_sgd", "learning_rate": 0.1}},
+                    "rmsprop": {"optimizer": {"rule": "rmsprop"}},
+                },
+            ),
+        },
+        _of_variants,
     ),
     "failures": Fabricated(
         {"failures": _experiment(("chainer", "keras-jax"), (5, 20), 6)},
@@ -329,8 +348,7 @@ def collect(folder: Path) -> None:
 
 def draw(folder: Path, processes: int = 1, *, drawn: bool = True) -> None:
     """Draw all figures, as the rule plot_figures does; so many at a time."""
-    runs = read_plan(folder / "plan.json")["runs"]
-    for group in dict.fromkeys(tuple(run.split("/")[: len(GROUP)]) for run in runs):
+    for _, group, _ in read_results(folder).groups():
         figures = folder.joinpath("figures", *group)
         if drawn:
             draw_figures(read_data(group, folder), figures, processes)

@@ -18,6 +18,7 @@ from trainmark.tables.epoch_checks import ordered_epochs
 from trainmark.tables.paired import paired_ratios
 from trainmark.tables.targets import targets_table
 from trainmark.trainer import TRAINER, Trainer
+from trainmark.variant import split_name
 
 AGREEMENT = {"steps", "pairs", "median", "largest", "ordered_epochs"}
 
@@ -253,6 +254,8 @@ def _figure(field):
 def _refused(pairs, certificates):
     """Whether the certificate of these runs says that their trainers trained different networks, or nothing of them."""
     for first, second in ((first["run"], second["run"]) for first, second in pairs):
+        if first["experiment"] != second["experiment"]:  # variants have no certificate
+            return False
         names = {Trainer.of(run).name for run in (first, second)}
         file = "{experiment}/{recipe}/{dataset}.json".format(**first)
         found = [pair["parity"] for pair in certificates[file]["pairs"] if {pair["first"], pair["second"]} == names]
@@ -263,8 +266,12 @@ def _refused(pairs, certificates):
 def _comparison(statistic, field, pairs, certificates):
     """Of the pairs of a comparison; for "left_out" of those that it left out."""
     for first, second in pairs:
-        same = ("experiment", "recipe", "dataset", "epochs", "repeat")
+        same = ("recipe", "dataset", "epochs", "repeat")
         assert [first["run"][key] for key in same] == [second["run"][key] for key in same]
+        of_both = [split_name(one["run"]["experiment"]) for one in (first, second)]
+        assert len({experiment for experiment, _ in of_both}) == 1
+        if of_both[0] != of_both[1]:  # two variants of one trainer
+            assert Trainer.of(first["run"]) == Trainer.of(second["run"])
         assert _enters(first, second, field) == (statistic != "left_out")
     if statistic in ("pairs", "left_out"):
         return len(pairs)

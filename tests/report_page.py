@@ -13,7 +13,13 @@ from trainmark.report.figures.save import save_figure
 from trainmark.report.page import render
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
-from trainmark.tables.comparisons import comparisons_table, parity_table, read_comparisons
+from trainmark.tables.comparisons import (
+    baselines_of,
+    comparisons_table,
+    parity_table,
+    read_comparisons,
+    speed_ups_table,
+)
 from trainmark.tables.curves import curves_table
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, runs_table
@@ -48,7 +54,8 @@ class Page:
         config = {"experiments": {name: {"description": "Small & <fast>."} for name in "efg"}, "prepare": []}
         compared = read_comparisons(comparisons)
         tables = runs, compared, parity_table(runs, certificates), agreement_table(by_path), certificates
-        further = break_even_table(runs, compared), targets_table(runs)
+        speed_ups = speed_ups_table(compared, baselines_of(runs, {}))
+        further = break_even_table(runs, compared), targets_table(runs), speed_ups, compared[:0]
         self.plan = {"config": config, "missing": missing or {}, "order": order}
         self.text, summary = render(Results(folder, *tables, *further), self.plan)
         self.summary = json.loads(summary, parse_constant=refuse)

@@ -84,7 +84,7 @@ def arm(signal_name, phase, call=None, *, note):
             module = sys.modules["trainmark.training.cross_evaluation"]
             kill_inside(module, "write_evaluation", int(call), signal_name, note)
         elif phase == "loading":
-            kill_inside(adapter, "train_epoch", int(call or random.randint(3, 8)), signal_name, note, loader_processes)
+            kill_inside(adapter, "train_epoch", int(call or random.randint(4, 8)), signal_name, note, loader_processes)
         else:
             kill_inside(adapter, ADAPTER_FUNCTIONS[phase], int(call or random.randint(1, 8)), signal_name, note)
         return adapter

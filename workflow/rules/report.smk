@@ -15,6 +15,7 @@ rule collect_records:
         curves="results/tables/curves.parquet",
         summary=report("results/tables/summary.csv", category="Tables", labels={"table": "summary"}),
         comparisons=report("results/tables/comparisons.csv", category="Tables", labels={"table": "comparisons"}),
+        variants=report("results/tables/variants.csv", category="Tables", labels={"table": "comparisons of variants"}),
         parity=report("results/tables/parity.csv", category="Tables", labels={"table": "parity of all pairs"}),
         agreement=report("results/tables/agreement.csv", category="Tables", labels={"table": "agreement"}),
         speed_ups=report("results/tables/speed_ups.csv", category="Tables", labels={"table": "speed-ups"}),
@@ -52,6 +53,7 @@ rule plot_figures:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
         comparisons="results/tables/comparisons.csv",
+        variants="results/tables/variants.csv",
         parity="results/tables/parity.csv",
         break_even="results/tables/break_even.csv",
         targets="results/tables/targets.csv",
@@ -105,6 +107,7 @@ rule report:
     input:
         runs="results/tables/runs.parquet",
         comparisons="results/tables/comparisons.csv",
+        variants="results/tables/variants.csv",
         parity="results/tables/parity.csv",
         agreement="results/tables/agreement.csv",
         break_even="results/tables/break_even.csv",

@@ -31,7 +31,8 @@ def _certify(arguments: argparse.Namespace) -> None:
 
     traces = [read_trace(path) for path in arguments.traces]
     settings = traces[0].settings
-    architecture = RECIPES[arguments.recipe].architecture(tuple(settings["input_shape"]), settings["classes"])
+    recipe, input_shape = RECIPES[arguments.recipe], tuple(settings["input_shape"])
+    architecture = recipe.network(input_shape, settings["classes"], settings["experiment"])
     group = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")}
     document = certificate(group, traces, architecture, code_record(("certify",)))
     write_certificate(document, arguments.out)

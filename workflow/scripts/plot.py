@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder of the figures")
     add_options(parser)
     arguments = parser.parse_args()
-    group = [arguments.experiment, arguments.recipe, arguments.dataset]
+    group = (arguments.experiment, arguments.recipe, arguments.dataset)
     data = read_data(group, arguments.results_folder, FigureOptions.of(vars(arguments)))
     draw(data, arguments.out_folder, arguments.threads)
 

@@ -18,10 +18,11 @@ from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.machine.locks import hold_device
 from trainmark.machine.provenance import digest_of_packages, installed_packages
 from trainmark.plan.code_digests import digest
-from trainmark.plan.dependencies import recipe_values, training_code
+from trainmark.plan.dependencies import training_code
 from trainmark.plan.plan_file import PlannedRuns, experiment_of, plan_if_there
 from trainmark.plan.products import TUNING, TUNINGS
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import recipe_values
 from trainmark.records.tuning import taken_over, write_tuning
 from trainmark.training.arguments import parse_with_trainer
 

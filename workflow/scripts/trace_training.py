@@ -10,8 +10,9 @@ from trainmark.errors import failing_in_one_sentence, in_workflow
 from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
-from trainmark.plan.dependencies import certified_recipe_values, code_record, training_code
+from trainmark.plan.dependencies import code_record, training_code
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import certified_recipe_values
 from trainmark.training.arguments import parse_with_trainer
 
 

@@ -36,7 +36,7 @@ def main() -> None:
     runs = expand_runs(config)
     for name, experiment in config["experiments"].items():
         count = _runs(sum(run.experiment == name for run in runs))
-        print("; ".join(filter(None, [f"{name}: {count}", why_no_verdict(experiment)])))
+        print("; ".join(filter(None, [f"{name}: {count}", why_no_verdict(name, experiment)])))
     for name in config["prepare"]:
         print(f"{name}: will be prepared")
     print(f"{_runs(len(runs))} in all{f'; {estimate(config, catalogue, runs)}' if runs else ''}", flush=True)

@@ -100,11 +100,16 @@ ARCHIVE = f"{{name: a.tgz, urls: [], sha256: {'a' * 64}}}"
         (SUBSET + "of: imagenete, classes: 2", ".of: found 'imagenete' (text), which is no dataset; …; …imagenette?"),
         (
             SUBSET + "of: mini-imagenet-8, classes: 2",
-            ".of: found 'mini-imagenet-8' (text), which is a choice of classes itself; allowed: digits, mnist, "
+            ".of: found 'mini-imagenet-8' (text), which is a part of another dataset itself; allowed: digits, mnist, "
             "fashion-mnist, imdb, imdb-keras, imagenette-160, imagenette-320, imagenette, ilsvrc2012, image-folder, "
             "synthetic-images",
         ),
-        (SUBSET + "of: mine, classes: 2", ".of: found 'mine' (text), …a choice of classes itself; …"),
+        (SUBSET + "of: mine, classes: 2", ".of: found 'mine' (text), …a part of another dataset itself; …"),
+        (
+            "title: T, format: validation_split, seed: 1, test_share: 0.1, of: mine",
+            ".of: found 'mine' (text), …a part of another dataset itself; …",
+        ),
+        ("title: T, format: validation_split, seed: 1, of: mnist", ": lacks the key test_share; …"),
         (SUBSET + "of: mnist, classes: 11", ".classes: found 11; …the 10 classes of mnist"),
         (SUBSET + "of: mnist, classes: 2, packed: true", ".packed: found true; …mnist is an array already"),
     ],

@@ -21,6 +21,8 @@ from trainmark.recipes.schedules import DEFAULT_FACTOR
 
 SCHEMA = read_yaml(REPOSITORY / "config" / "schema.yaml")
 EXPERIMENT = SCHEMA["$defs"]["experiment"]["properties"]
+FILLED = {key: part["default"] for key, part in EXPERIMENT.items() if key != "variants"}
+"""The keys of a loaded experiment; each variant is one."""
 COMMAND = SCHEMA["$defs"]["command"]["properties"]
 ENTRY = SCHEMA["$defs"]["catalogue"]["additionalProperties"]["properties"]
 
@@ -115,7 +117,7 @@ def test_an_experiment_of_defaults_alone_loads():
     """The names in the defaults exist, and the recipe fits the dataset. Two experiments share no list."""
     explicit = {key: part["default"] for key, part in EXPERIMENT.items()}
     config, catalogue = load_config([], {"experiments": {"e": {}, "f": {}, "written-out": explicit}})
-    assert all(experiment == explicit for experiment in config["experiments"].values())
+    assert all(experiment == FILLED for experiment in config["experiments"].values())
     others = {
         "mirror": None, "offline": False, "rerun_disturbed": False, "rerun": [], "prices": {}, "max_runs": 100000,
         "figures": {}, "prepare": [], "datasets": {},
@@ -124,7 +126,7 @@ def test_an_experiment_of_defaults_alone_loads():
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")
     config["experiments"]["e"]["epochs"].append(99)
     config["experiments"]["e"]["input"]["scale"] = 2
-    assert config["experiments"]["f"] == {key: part["default"] for key, part in EXPERIMENT.items()}
+    assert config["experiments"]["f"] == FILLED
     assert load_config([], {"prepare": ["mnist"]})[0] == others | {"prepare": ["mnist"], "experiments": {}}
 
 
@@ -136,10 +138,10 @@ def test_every_shipped_config_loads(file):
     assert list(config["experiments"]) == list(given.get("experiments", {}))
     assert (config["prepare"], config["datasets"]) == (given.get("prepare", []), given.get("datasets", {}))
     for name, experiment in config["experiments"].items():
-        assert set(experiment) == set(EXPERIMENT), "every key is filled"
-        for key, part in EXPERIMENT.items():
+        assert set(experiment) == set(FILLED), "every key is filled"
+        for key, default in FILLED.items():
             if key != "commands":  # whose own keys are filled, too
-                assert experiment[key] == given["experiments"][name].get(key, part["default"])
+                assert experiment[key] == given["experiments"][name].get(key, default)
     campaign = Campaign(with_devices(config, gpu_found=True), catalogue)
     assert campaign.products and len(campaign.records) == len(campaign.order)
 

@@ -293,3 +293,15 @@ def test_merged_input_overrides_the_recipe_with_the_experiment():
     assert merged == InputTransform(scale=1 / 255, subtract_mean=False, crop=(24, 20), mean_window="top-left")
     assert merged_input(RECIPES["mnist-mlp-keras"].input, {"crop": None}).crop is None
     assert merged_input(RECIPES["mnist-mlp-keras"].input, {}) == RECIPES["mnist-mlp-keras"].input
+
+
+@pytest.mark.parametrize("name", ["mnist-mlp-keras", "imagenet-googlenet"])
+@pytest.mark.parametrize(("rate", "rates"), [(0, []), (0.35, [0.35]), (None, None)])
+def test_an_experiment_changes_the_rate_of_each_dropout_layer_and_nothing_else(name, rate, rates):
+    recipe = RECIPES[name]
+    before = recipe.architecture(recipe.input_shape, 10)
+    after = recipe.network(recipe.input_shape, 10, {"dropout": rate})
+    found = [node.attributes["rate"] for node in after.nodes if node.op == "Dropout"]
+    assert sorted(set(found)) == (recipe.dropout_rates if rates is None else rates)
+    assert after.without_dropout() == before.without_dropout()
+    assert (after == before) == (rate is None)

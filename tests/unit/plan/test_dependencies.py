@@ -11,11 +11,11 @@ from trainmark.plan import code_digests
 from trainmark.plan.dependencies import (
     code_record,
     preparing_code,
-    recipe_values,
     report_code,
     training_code,
 )
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import recipe_values
 from trainmark.trainer import Trainer
 
 RECIPE = RECIPES["mnist-mlp-keras"]

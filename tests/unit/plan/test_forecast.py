@@ -69,4 +69,4 @@ def test_what_cannot_be_known_is_said(estimated):
     ],
 )
 def test_an_experiment_that_can_get_no_verdict(changes, why):
-    assert why_no_verdict(config_of(**({"devices": ["cpu"]} | changes))[0]["experiments"]["small"]) == why
+    assert why_no_verdict("small", config_of(**({"devices": ["cpu"]} | changes))[0]["experiments"]["small"]) == why

@@ -36,7 +36,7 @@ def twelve(tmp_path_factory):
     return Written("12 trainers", tmp_path_factory.mktemp("twelve"))
 
 
-@pytest.fixture(scope="module", params=["two trainers", "failures"])
+@pytest.fixture(scope="module", params=["two trainers", "failures", "variants"])
 def small(request, tmp_path_factory):
     return Written(request.param, tmp_path_factory.mktemp("small"))
 

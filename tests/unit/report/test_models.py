@@ -131,10 +131,15 @@ def written(*shown):
     return templates().get_template("models.html.j2").render(models=shown)
 
 
+def described(recipe, input_shape, classes):
+    """The recipe's network as the report describes it."""
+    return model(recipe, recipe.architecture(input_shape, classes), classes, "model-1")
+
+
 @pytest.mark.parametrize("name", ["imagenet-googlenet", "imdb-cnn"])
 def test_page_has_each_layer_and_the_totals(name):
     recipe, network = RECIPES[name], as_published(name)
-    text = written(model(recipe, recipe.input_shape, recipe.published_classes, "model-1"))
+    text = written(described(recipe, recipe.input_shape, recipe.published_classes))
     page = ElementTree.fromstring(f"<page>{text}</page>")
     heading, *shown, total = rows_of(page)
     rows = layers(network)
@@ -156,21 +161,21 @@ def test_page_has_each_layer_and_the_totals(name):
 
 def test_the_last_layer_of_an_auxiliary_head_names_its_weight():
     recipe = RECIPES["imagenet-googlenet"]
-    rows = model(recipe, recipe.input_shape, recipe.published_classes, "a").rows
+    rows = described(recipe, recipe.input_shape, recipe.published_classes).rows
     weights = {row[0]: row[1].rpartition(", ")[2] for row in rows if "loss x" in row[1]}
     assert weights == {"head1_fc2": "loss x 0.3)", "head2_fc2": "loss x 0.3)"}
 
 
 def test_a_count_that_is_not_the_published_one_is_a_warning():
     recipe = replace(RECIPES["mnist-mlp-flux"], published_parameters=25_451)
-    text = written(model(recipe, recipe.input_shape, 10, "model-1"))
+    text = written(described(recipe, recipe.input_shape, 10))
     sentence = "25,450 parameters at 10 classes, but 25,451 are published (FluxML model-zoo vision/mnist/mlp.jl)."
     assert f'<p class="warning">{sentence}</p>' in text
     assert "as published" not in text
 
 
 def test_counts_are_those_of_the_network_that_is_trained_here():
-    text = written(model(RECIPES["imagenet-resnet50"], (3, 64, 64), 16, "model-1"))
+    text = written(described(RECIPES["imagenet-resnet50"], (3, 64, 64), 16))
     trained = RECIPES["imagenet-resnet50"].architecture((3, 64, 64), 16).parameter_count()
     assert trained < 25_557_096
     assert f"As trained here: {trained:,} parameters and " in text
@@ -179,7 +184,7 @@ def test_counts_are_those_of_the_network_that_is_trained_here():
 
 
 def test_the_table_names_the_inputs_of_a_layer_unless_it_is_the_previous_row():
-    rows = {row[0]: row[1] for row in model(RECIPES["imagenet-resnet50"], (3, 224, 224), 10, "a").rows}
+    rows = {row[0]: row[1] for row in described(RECIPES["imagenet-resnet50"], (3, 224, 224), 10).rows}
     assert rows["res2a_add"] == "sum, from res2a_conv3_bn, res2a_conv4_bn"
     assert rows["res2a_conv4"] == "convolution 1x1, 256 filters, no bias, from pool1"
     assert rows["res2a_relu1"] == "ReLU"

@@ -18,7 +18,8 @@ def printed(tmp_path):
         certificates = certificates_of(runs, parities)
         compared = comparisons_table(runs, certificates)
         parity = parity_table(runs, certificates)
-        return terminal_text(runs, summary_table(runs), compared, parity, agreement_table(by_path), certificates)
+        tables = runs, summary_table(runs), compared, compared[:0], parity, agreement_table(by_path)
+        return terminal_text(*tables, certificates)
 
     return text_of
 

@@ -40,7 +40,9 @@ def made(tmp_path_factory):
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
     }
-    return derived | {"runs": runs, "compared": compared}, tidy_table(runs, compared, **derived, currency="CHF")
+    return derived | {"runs": runs, "compared": compared}, tidy_table(
+        runs, compared, compared[:0], **derived, currency="CHF"
+    )
 
 
 def select(tidy, **values):

@@ -107,11 +107,11 @@ def _subset_findings(catalogue: Mapping, edited: Mapping) -> Iterator[Finding]:
         if of is None:
             continue
         if of not in bases:
-            why = "is a choice of classes itself" if of in catalogue else "is no dataset"
+            why = "is a part of another dataset itself" if of in catalogue else "is no dataset"
             hint = "" if of in catalogue else nearest(of, bases)
             yield (name, "of"), f"found {format_value(of)}, which {why}; allowed: {', '.join(bases)}{hint}"
-        elif entry["classes"] > (most := catalogue[of].get("classes", entry["classes"])):
-            yield _too_few_classes(name, entry["classes"], of, most, edited)
+        elif (classes := entry.get("classes", 0)) > (most := catalogue[of].get("classes", classes)):
+            yield _too_few_classes(name, classes, of, most, edited)
         elif entry.get("packed") and kind_of(of, catalogue) != "image_lists":
             yield (name, "packed"), f"found true; allowed: false, since {of} is an array already"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from trainmark.config.schema_check import Finding, raise_findings
+from trainmark.config.schema_check import Finding
 from trainmark.config.wording import format_value
 from trainmark.files.system_files import own_paths
 from trainmark.recipes.command import problems
@@ -11,15 +11,8 @@ from trainmark.recipes.command import problems
 ENVIRONMENTS = Path(__file__).resolve().parents[4] / "envs"
 
 
-def check_commands(config: Mapping, documents: Mapping[str, Mapping]) -> None:
-    """Raise ConfigError with one line for each mistake in a command.
-
-    config: the checked config, with defaults.
-    """
-    raise_findings(_findings(config), config, documents)
-
-
-def _findings(config: Mapping) -> Iterator[Finding]:
+def command_findings(config: Mapping) -> Iterator[Finding]:
+    """Yield a finding for each mistake in a command. config: the checked config, with defaults."""
     for name, experiment in config["experiments"].items():
         for command_name, command in experiment["commands"].items():
             for path, sentence in problems(command):

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from trainmark.config.optimizer_check import optimizer_findings
-from trainmark.config.schema_check import Finding, raise_findings
+from trainmark.config.schema_check import Finding
 from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
 from trainmark.frameworks.registry import known_frameworks
@@ -32,18 +32,12 @@ RULE_CONSTANTS = {**DEFAULT_CONSTANTS, "adam_algorithm_1": DEFAULT_CONSTANTS["ad
 """The constants of each update rule that a recipe can have; experiments can't choose the last one."""
 
 
-def check_fit(
-    config: Mapping, documents: Mapping[str, Mapping], catalogue: Mapping, defaults: Mapping[str, Any]
-) -> None:
-    """Raise ConfigError with one line for each recipe that does not fit a dataset.
+def fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a finding for each recipe that does not fit a dataset, and for each setting that does not fit.
 
     config: the checked config, with defaults.
     defaults: those of an experiment.
     """
-    raise_findings(_fit_findings(config, catalogue, defaults), config, documents)
-
-
-def _fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
     for name, experiment in config["experiments"].items():
         if not experiment["recipes"]:  # it has commands instead
             continue
@@ -51,6 +45,7 @@ def _fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, An
             yield from _recipe_findings(name, experiment, i)
             yield from _input_findings(name, experiment, i)
             yield from optimizer_findings(name, experiment, RECIPES[recipe_name])
+            yield from _dropout_findings(name, experiment, i)
             yield from _misfit_findings(name, experiment, i, catalogue)
             yield from _batch_size_findings(name, experiment, i, catalogue)
             yield from _initial_weights_findings(name, experiment, i, catalogue)
@@ -148,6 +143,16 @@ def _input_findings(name: str, experiment: Mapping, i: int) -> Iterator[Finding]
         yield (
             ("experiments", name, "input", "random_crop"),
             f"found true, and the recipe {recipe.name} takes whole images; allowed: false, or an input.crop",
+        )
+
+
+def _dropout_findings(name: str, experiment: Mapping, i: int) -> Iterator[Finding]:
+    recipe = RECIPES[experiment["recipes"][i]]
+    if experiment["dropout"] is not None and not _recipe_problem(recipe.name) and not recipe.dropout_rates:
+        yield (
+            ("experiments", name, "dropout"),
+            f"found {format_value(experiment['dropout'])}, and the recipe {recipe.name} has no dropout layers; "
+            "allowed: null, or a recipe with dropout",
         )
 
 

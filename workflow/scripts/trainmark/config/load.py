@@ -12,6 +12,7 @@ import yaml
 
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.recipes.command import OF_RECIPES
+from trainmark.variant import expanded, written_path
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -128,10 +129,11 @@ def load_config(
     Raises ConfigError with one line for each mistake.
     """
     from trainmark.config.catalogue_check import check_own_datasets
-    from trainmark.config.command_check import check_commands
-    from trainmark.config.fit_check import check_fit
+    from trainmark.config.command_check import command_findings
+    from trainmark.config.fit_check import fit_findings
     from trainmark.config.mirror_check import check_mirror
-    from trainmark.config.schema_check import check_config  # these import recipes and frameworks
+    from trainmark.config.schema_check import check_config, raise_findings  # these import recipes and frameworks
+    from trainmark.config.variant_check import variant_findings
 
     schema, shipped = shipped_files()
     documents = {str(file): read_yaml(Path(file)) for file in files}
@@ -148,8 +150,12 @@ def load_config(
     own = merged.get("datasets", {})
     catalogue = deepcopy(merge(shipped, own))
     check_own_datasets(catalogue, shipped, own, documents, schema)
-    filled = with_defaults(merged, schema)
-    check_commands(filled, documents)
+    written = with_defaults(merged, schema)
+    filled = with_defaults(merged | {"experiments": expanded(merged.get("experiments", {}))}, schema)
+    for experiment in filled["experiments"].values():
+        del experiment["variants"]  # each is an experiment of its own
     # After the defaults, because a crop may not fit the default recipe.
-    check_fit(filled, documents, catalogue, _defaults(schema, "experiment"))
+    found = [*command_findings(filled), *fit_findings(filled, catalogue, _defaults(schema, "experiment"))]
+    in_config = [(written_path(path, written["experiments"]), sentence) for path, sentence in found]
+    raise_findings([*variant_findings(written), *in_config], written, documents)
     return filled, catalogue

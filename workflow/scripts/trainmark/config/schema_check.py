@@ -80,6 +80,22 @@ def _file_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
     return files[-1] if deepest else files[0]  # a key that no file has is missing from the first one
 
 
+def _of_variants(keys: Mapping[str, dict]) -> dict[str, Mapping]:
+    """Return the part of the schema for the keys of a variant: those of an experiment, some of which are refused."""
+    varied = [key for key, part in keys.items() if part["decides"] == "training" and key != "seed"]
+    for key in varied:
+        for part in (keys[key], *keys[key].get("properties", {}).values()):
+            part["hint"] = "; to compare several, make each a variant (docs/variants.md)"
+    for_variants = f"; allowed in a variant: {', '.join(varied)}"
+
+    def refused(part: Mapping) -> dict:
+        decides_nothing = part["decides"] in ("report", "nothing")
+        why = "decides nothing of a training" if decides_nothing else "belongs to the experiment, to all its variants"
+        return {"not": {}, "allowed": why + for_variants}
+
+    return {key: deepcopy(part) if key in varied else refused(part) for key, part in keys.items()}
+
+
 # --- findings of JSON Schema, as sentences ----------------------------------------------------------------------
 
 
@@ -90,6 +106,7 @@ def _with_names(schema: Mapping, datasets: Iterable[str]) -> Mapping:
     for key, names in {"recipes": RECIPES, "datasets": datasets, "frameworks": known_frameworks()}.items():
         keys[key]["items"] = {"enum": list(names)}
     schema["properties"]["prepare"]["items"] = {"enum": list(datasets)}
+    keys["variants"]["additionalProperties"]["properties"] = _of_variants(keys)
     return schema
 
 
@@ -119,10 +136,14 @@ def _sentences(error: Error) -> Iterator[Finding]:
 
 
 def _unknown_keys(error: Error) -> Iterator[Finding]:
-    known = list(error.schema["properties"])
+    known = [key for key, part in error.schema["properties"].items() if "not" not in part]
     for key in error.instance:
         if key not in known:
             yield (*error.absolute_path, key), f"unknown key; allowed: {', '.join(known)}{nearest(key, known)}"
+
+
+def _not_varied(error: Error) -> Iterator[Finding]:
+    yield tuple(error.absolute_path), error.schema["allowed"]
 
 
 def _missing_keys(error: Error) -> Iterator[Finding]:
@@ -175,6 +196,8 @@ def _one_key_of(error: Error, keys: list[str]) -> Iterator[Finding]:
 def _not_allowed(error: Error) -> Iterator[Finding]:
     schema, value = error.schema, error.instance
     hint = _other_form(value, schema) or nearest(value, _choices(schema))
+    if isinstance(value, list) and len(value) > 1 and all(Validator(schema).is_valid(item) for item in value):
+        hint = schema.get("hint", "")
     yield tuple(error.absolute_path), f"found {format_value(value)}; allowed: {_allowed(schema)}{hint}"
 
 
@@ -189,6 +212,7 @@ SENTENCES = {
     "uniqueItems": _twice,
     "oneOf": _one_of,
     "anyOf": _one_of,
+    "not": _not_varied,
 }
 
 

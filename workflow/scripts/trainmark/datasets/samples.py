@@ -17,12 +17,12 @@ class Folders:
 
     raw: the downloaded files.
     unpacked: where archives are unpacked; it is kept between attempts.
-    base: the prepared folder of the dataset that a class subset is taken from; None for other formats.
+    base: the prepared folder of the dataset that this one is a part of; None for other formats.
     """
 
     raw: Path
     unpacked: Path
-    base: Path = None  # type: ignore[assignment]  # only the format class_subset reads it
+    base: Path = None  # type: ignore[assignment]  # only formats of the kind "subset" read it
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ because a dry run uses it to check recipes against their datasets.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -70,6 +70,15 @@ class Architecture:
     def has_dropout(self) -> bool:
         """Whether the network has Dropout layers."""
         return any(node.op == "Dropout" for node in self.nodes)
+
+    def with_dropout(self, rate: float | None) -> "Architecture":
+        """Return the same network with another rate in its Dropout layers; 0 removes them, and None changes nothing."""
+        if rate is None:
+            return self
+        if rate == 0:
+            return self.without_dropout()
+        nodes = (replace(node, attributes={"rate": rate}) if node.op == "Dropout" else node for node in self.nodes)
+        return replace(self, nodes=tuple(nodes))
 
     def without_dropout(self) -> "Architecture":
         """Return the same network without its Dropout layers."""

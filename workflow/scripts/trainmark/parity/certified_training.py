@@ -141,7 +141,7 @@ def certified_training(
     for split, chosen in (("train", train_indices), ("test", test_indices)):
         images, labels = inputs.arrays(split, chosen, "float64")
         splits[split] = _crop_centre(images, recipe.certified_side), labels
-    architecture = recipe.architecture(splits["train"][0].shape[1:], manifest["classes"])
+    architecture = recipe.network(splits["train"][0].shape[1:], manifest["classes"], settings)
     limit = max_samples(resolved.architecture, resolved.batch_size)
     feeds = certified_feeds(feed, limit)
     epochs = _certified_epochs(feeds, _spread(tests, min(limit, MAX_TEST_SAMPLES)), inputs)

@@ -12,10 +12,8 @@ from typing import Any
 from trainmark.config.load import keys_that_decide
 from trainmark.plan.code_digests import digest
 from trainmark.plan.dependencies import (
-    certified_recipe_values,
     command_code,
     preparing_code,
-    recipe_values,
     report_code,
     training_code,
 )
@@ -48,8 +46,10 @@ from trainmark.plan.staleness import (
 )
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
+from trainmark.recipes.recipe import certified_recipe_values, recipe_values
 from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.trainer import DEVICES, STOCK, Trainer
+from trainmark.variant import drawn_groups
 
 SHOWN_OF_RECIPES = ("input_shape", "published_parameters", "published_classes", "source")
 """Attributes of a recipe that the report prints."""
@@ -158,10 +158,10 @@ class Campaign:
     @property
     def figures(self) -> list[str]:
         """All figures of each experiment, recipe and dataset, in all formats."""
-        groups = sorted({(run.experiment, run.recipe, run.dataset) for run in self.runs})
+        groups = drawn_groups((run.experiment, run.recipe, run.dataset) for run in self.runs)
         return [
             f"{FIGURE_FOLDER.format(experiment=experiment, recipe=recipe, dataset=dataset)}/{figure}.{kind}"
-            for experiment, recipe, dataset in groups
+            for experiment, recipe, dataset in sorted(groups)
             for figure in known_figures()
             for kind in FIGURE_FORMATS
         ]

@@ -1,7 +1,6 @@
 """For each kind of job, the modules from which its code digest is computed (the starts of `code_digests`)."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan import code_digests
@@ -33,23 +32,6 @@ def preparing_code(dataset_format: str) -> tuple[str, ...]:
 def report_code(recipes: Iterable[Recipe]) -> tuple[str, ...]:
     """Starts for a report on runs of these recipes: the report script and the modules of the networks it draws."""
     return ("report", *sorted({recipe.architecture.__module__ for recipe in recipes}))
-
-
-def recipe_values(recipe: Recipe) -> dict:
-    """Return the values of a recipe that affect a run, as plain JSON values. Its source and its checks do not."""
-    return {
-        "architecture": recipe.architecture.__qualname__,
-        "initializer": recipe.initializer,
-        "optimizer": recipe.optimizer.as_dict(),
-        "batch_size": recipe.batch_size,
-        "input": recipe.input and asdict(recipe.input),
-        "evaluated_splits": recipe.evaluated_splits,
-    }
-
-
-def certified_recipe_values(recipe: Recipe) -> dict:
-    """Return the values of a recipe that affect a certificate: those of a run, and the image size (certified_side)."""
-    return recipe_values(recipe) | {"certified_side": recipe.certified_side}
 
 
 def code_record(starts: tuple[str, ...]) -> dict:

@@ -12,6 +12,7 @@ from trainmark.errors import ConfigError
 from trainmark.plan.run import Run
 from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.trainer import KEYS, Trainer, trainers_of
+from trainmark.variant import split_name
 
 AXES = ("epochs", "recipes", "datasets", *KEYS)
 """The keys of an experiment that hold a list. The matrix is their product with the repeats."""
@@ -74,9 +75,9 @@ LEAST_PAIRS = 6
 """Fewer pairs of runs get no verdict: 5 values all lie on one side of their median in 2 / 2**5 = 6 % of cases."""
 
 
-def why_no_verdict(experiment: Mapping) -> str:
+def why_no_verdict(name: str, experiment: Mapping) -> str:
     """Say why an experiment can get no verdict, whatever its runs show; empty if it can."""
-    if len(trainers_of(experiment)) < 2:
+    if len(trainers_of(experiment)) < 2 and not split_name(name)[1]:
         return "no verdict: commands are not ranked" if experiment["commands"] else "no verdict on one trainer"
     if experiment["repeats"] < LEAST_PAIRS:
         return f"no verdict, which needs {LEAST_PAIRS} repeats"

@@ -37,8 +37,9 @@ MANIFEST = "manifest.json"
 TABLE_FILES = [
     f"{TABLES}/{name}"
     for name in (
-        "runs.parquet", "curves.parquet", "summary.csv", "comparisons.csv", "parity.csv", "agreement.csv",
-        "speed_ups.csv", "break_even.csv", "targets.csv", "tuning.csv", "tidy.csv", "summary.txt", MANIFEST,
+        "runs.parquet", "curves.parquet", "summary.csv", "comparisons.csv", "variants.csv", "parity.csv",
+        "agreement.csv", "speed_ups.csv", "break_even.csv", "targets.csv", "tuning.csv", "tidy.csv", "summary.txt",
+        MANIFEST,
     )
 ]  # fmt: skip
 """The outputs of collect_records."""

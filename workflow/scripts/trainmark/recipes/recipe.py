@@ -105,6 +105,16 @@ class Recipe:
     vocabulary_size: int | None = None
     certified_side: int | None = None
 
+    def network(self, input_shape: Shape, classes: int, settings: Mapping[str, Any]) -> Architecture:
+        """Return the network with the settings of an experiment."""
+        return self.architecture(input_shape, classes).with_dropout(settings.get("dropout"))
+
+    @property
+    def dropout_rates(self) -> list[float]:
+        """The distinct rates of its Dropout layers."""
+        nodes = self.architecture(self.input_shape, self.published_classes).nodes
+        return sorted({node.attributes["rate"] for node in nodes if node.op == "Dropout"})
+
     def misfit(self, sample_shape: Shape, transform: InputTransform | None, vocabulary_size: int = 0) -> str | None:
         """Return why the recipe can't take samples of this shape, as a phrase, or None if it can.
 
@@ -163,6 +173,23 @@ class Recipe:
         return same_channels and all(a >= b for a, b in zip(sample_shape, self.smallest_input, strict=True))
 
 
+def recipe_values(recipe: Recipe) -> dict:
+    """Return the values of a recipe that affect a run, as plain JSON values. Its source and its checks do not."""
+    return {
+        "architecture": recipe.architecture.__qualname__,
+        "initializer": recipe.initializer,
+        "optimizer": recipe.optimizer.as_dict(),
+        "batch_size": recipe.batch_size,
+        "input": recipe.input and asdict(recipe.input),
+        "evaluated_splits": recipe.evaluated_splits,
+    }
+
+
+def certified_recipe_values(recipe: Recipe) -> dict:
+    """Return the values of a recipe that affect a certificate: those of a run, and the image size (certified_side)."""
+    return recipe_values(recipe) | {"certified_side": recipe.certified_side}
+
+
 def _kind(shape: Shape) -> str:
     """Return the kind of samples of a shape, in words."""
     return f"texts of {shape[0]} token ids" if len(shape) == 1 else "images"
@@ -203,6 +230,37 @@ def merged_optimizer(recipe: Recipe, settings: Mapping[str, Any]) -> Optimizer:
     """Return the recipe's optimizer, changed by the key `optimizer` of an experiment's settings."""
     values = merged_constants(recipe.optimizer.as_dict(), settings.get("optimizer", {}))
     return Optimizer(values.pop("rule"), values.pop("learning_rate"), tuple(values.items()))
+
+
+def effective_settings(recipe: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the settings of an experiment mean with a recipe, by dotted key: "optimizer.learning_rate".
+
+    recipe: the recipe's values, as in a record (`recipe_values`).
+    """
+    of_recipe = recipe["input"] and InputTransform(**recipe["input"])
+    transform = merged_input(of_recipe, settings["input"])
+    meant = {
+        **settings,
+        "optimizer": merged_constants(recipe["optimizer"], settings.get("optimizer", {})),
+        "batch_size": configured_batch_size(recipe["batch_size"], settings["batch_size"]) or "full",
+        "input": asdict(transform) if transform else None,
+    }
+    return {
+        dotted: value
+        for key, part in meant.items()
+        for dotted, value in (
+            {f"{key}.{name}": value for name, value in part.items()} if isinstance(part, Mapping) else {key: part}
+        ).items()
+    }
+
+
+def differing_settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys in which two `effective_settings` differ, but for constants that only one rule has."""
+    keys = dict.fromkeys([*first, *second])
+    differing = [key for key in keys if first.get(key) != second.get(key)]
+    if "optimizer.rule" not in differing:
+        return differing
+    return [key for key in differing if not key.startswith("optimizer.") or (key in first and key in second)]
 
 
 def seen_shape(transform: InputTransform | None, sample_shape: Shape) -> Shape:

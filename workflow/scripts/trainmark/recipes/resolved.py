@@ -63,7 +63,7 @@ class ResolvedTraining:
     @cached_property
     def architecture(self) -> Architecture:
         """The network."""
-        return self.recipe.architecture(self.input_shape, self.manifest["classes"])
+        return self.recipe.network(self.input_shape, self.manifest["classes"], self.settings)
 
     @cached_property
     def optimizer(self) -> Optimizer:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from trainmark.parity.compare import REFUSED
 from trainmark.report.cells import Cell, break_even_cells, comparison_cells
-from trainmark.report.standings import VERDICTS, Standing
+from trainmark.report.standings import OF_VARIANTS, VERDICTS, Standing
 from trainmark.tables.comparisons import COMPARED, TOO_FEW
 from trainmark.tables.formatting import counted, listed
 from trainmark.tables.results import Results
@@ -38,10 +38,12 @@ def answers(results: Results, found: Sequence[Standing]) -> list[Answer]:
 
     Of several sections, each has only the first of these.
     """
-    if len(found) == 1:
-        return list(_Answering(found[0], results).answers())[:MOST_ANSWERS]
-    told = ((standing, next(_Answering(standing, results).answers(), None)) for standing in found)
-    return [_within(standing.group[0], one) for standing, one in told if one]
+    of_time = [standing for standing in found if standing.metric == COMPARED[0]]
+    tables = [results.of_variants if standing.of_variants else results for standing in of_time]
+    of_each = [list(_Answering(*both).answers()) for both in zip(of_time, tables, strict=True)]
+    if len(of_each) == 1:
+        return of_each[0][:MOST_ANSWERS]
+    return [_within(told[0].group[0], told[0]) for told in of_each if told]
 
 
 def _within(experiment: str, answer: Answer) -> Answer:
@@ -55,8 +57,8 @@ class _Answering:
 
     def __init__(self, standing: Standing, results: Results) -> None:
         self.standing = standing
-        table = select_group(results.comparisons, standing.group)
-        self.compared = table[table["metric"] == COMPARED[0]].sort_values("epochs", ascending=False)
+        table = select_group(results.comparisons, standing.group).sort_values("epochs", ascending=False)
+        self.compared, self.other_metrics = table[table["metric"] == COMPARED[0]], table
         self.parity = select_group(results.parity, standing.group)
         self.break_even = select_group(results.break_even, standing.group)
         self.numbers = results.numbers
@@ -72,10 +74,15 @@ class _Answering:
         lead = f"On {standing.group[2]} ({standing.group[1]}), "
         if len(ranked) > 2:
             of_ranked = " ranked" if len(ranked) < len(standing.places) else ""
-            lead += f"{fastest} takes the least time of {len(ranked)}{of_ranked} trainers: "
+            what = "variants" if standing.of_variants else "trainers"
+            lead += f"{fastest} takes the least time of {len(ranked)}{of_ranked} {what}: "
             lead += "" if fastest == subject else f"{subject}, the next, takes "
         else:
             lead += f"{subject} takes "
+        if standing.of_variants:
+            yield self._answer(lead, baseline, subject, results=True)
+            yield from self._on_the_lowest_loss(baseline, subject)
+            return
         refused = listed(place.trainer for place in standing.refused) if standing.refused else ""
         yield self._answer(lead, baseline, subject, f". Not ranked against {baseline}: {refused}" if refused else "")
         if fastest == subject and len(ranked) > 2 and ranked[1] != baseline:
@@ -93,6 +100,29 @@ class _Answering:
             return self._answer(f"Next is {following} with ", self.standing.baseline, following, end)
         first, second = pair[0]["first"], pair[0]["second"]
         return self._answer(f"Next is {following}: {'it' if second == following else second} takes ", first, second)
+
+    def _on_the_lowest_loss(self, baseline: str, subject: str) -> Iterator[Answer]:
+        """The sentence on the variant with the lowest loss, if that is neither of the two that were compared before."""
+        table = self.other_metrics[self.other_metrics["metric"] == "test_loss"]
+        longest = table[(table["epochs"] == table["epochs"].max()) & (table["first"] == baseline)]
+        lower = longest[longest["verdict"] == "lower"].sort_values("ratio")
+        if len(lower) and (lowest := lower["second"].iloc[0]) != subject:
+            yield self._answer(
+                f"The lowest test loss is that of {lowest}, which takes ", baseline, lowest, results=True
+            )
+
+    def _on_results(self, *trainers: str) -> Sentence:
+        """The end of a sentence on two variants: their losses and accuracies at the largest number of epochs."""
+        pieces: Sentence = ()
+        pair = _between(self.other_metrics, trainers)
+        for metric, words in list(OF_VARIANTS.items())[1:]:
+            row = rows_of(pair[pair["metric"] == metric])[0]
+            cells = comparison_cells(row, self.numbers)
+            shown: Sentence = (f"; its {words} is ", cells["ratio"], " times")
+            if row["low"] is not None:
+                shown += (" (", cells["low"], " to ", cells["high"], ": ", cells["verdict"], ")")
+            pieces += shown if row["ratio"] is not None else (f"; {words}: ", cells["verdict"])
+        return (*pieces, f". {rows_of(pair)[0]['reason']}")
 
     def _on_a_crossing(self, fastest: str) -> Iterator[Answer]:
         """The sentence on the trainer that takes the least time with the fewest epochs, if it is another one."""
@@ -127,8 +157,11 @@ class _Answering:
         interval = (" epochs on (", ends[0], " to ", ends[1], ")")
         return (f"; {rows[0]['faster_after']} is faster from ", epochs, *interval)
 
-    def _answer(self, lead: str, first: str, second: str, end: str = "") -> Answer:
-        """The answer from the comparisons of two trainers: what is known, where it turns, and what is not known."""
+    def _answer(self, lead: str, first: str, second: str, end: str = "", *, results: bool = False) -> Answer:
+        """The answer from the comparisons of two trainers: what is known, where it turns, and what is not known.
+
+        results: whether it also compares their losses and accuracies.
+        """
         rows = self._pair(first, second)
         known = [row for row in rows if row["verdict"] in VERDICTS]
         sentence: list[str | Cell] = [lead]
@@ -147,7 +180,8 @@ class _Answering:
             | {"runs": [int(self.numbers[run_id]) for run_id in row["run_ids"].split()]}
             for row in rows
         ]
-        pieces = (*sentence, *_undecided(rows, self.numbers), end, ".")
+        end_of_results = self._on_results(first, second) if results else ()
+        pieces = (*sentence, *_undecided(rows, self.numbers), *end_of_results, end, ".")
         return Answer(self.standing.group, first, second, pieces, compared)
 
 

@@ -27,6 +27,7 @@ from trainmark.tables.run_checks import wrong_pairs
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import tidy_table
 from trainmark.tables.tuning import tuning_table
+from trainmark.tables.variants import variants_table
 
 Table = pd.DataFrame | str
 """The content of a file: a table for .parquet, a text for any other format."""
@@ -57,24 +58,26 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     of_pairs = (runs, certificates, wrong, experiments)
     compared, parity = comparisons.comparisons_table(*of_pairs), comparisons.parity_table(*of_pairs)
     agreement = agreement_table(records)
+    variants = variants_table(runs, records.values())
     derived = {
         "speed_ups": comparisons.speed_ups_table(compared, comparisons.baselines_of(runs, experiments)),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
     }
-    tidy = tidy_table(runs, compared, **derived, currency=currency_of(plan["config"]))
+    tidy = tidy_table(runs, compared, variants, **derived, currency=currency_of(plan["config"]))
     content: dict[str, Table] = {
         "runs.parquet": runs,
         "curves.parquet": curves_table(records),
         "summary.csv": summary.to_csv(index=False),
         "comparisons.csv": compared.to_csv(index=False),
+        "variants.csv": variants.to_csv(index=False),
         "parity.csv": parity.to_csv(index=False),
         "agreement.csv": agreement.to_csv(index=False),
         **{f"{name}.csv": table.to_csv(index=False) for name, table in derived.items()},
         "tuning.csv": tuning_table(tunings.values()).to_csv(index=False),
         "tidy.csv": tidy.to_csv(index=False),
         "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
-        + terminal_text(runs, summary, compared, parity, agreement, certificates),
+        + terminal_text(runs, summary, compared, variants, parity, agreement, certificates),
     }
     sources = {
         **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},

@@ -37,7 +37,7 @@ class FirstScreen:
     machine: a sentence.
     trust: counts of certified pairs, and of runs that were disturbed or censored.
     standings: of each section that compares trainers.
-    answers: at most MOST_ANSWERS; no_answer says why there is none.
+    answers: no_answer says why there is none.
     counts: the number of runs, in total, by status, and of those missing.
     """
 
@@ -51,6 +51,24 @@ class FirstScreen:
     warnings: list[Warned]
     counts: dict[str, int]
 
+    @property
+    def has_variants(self) -> bool:
+        """Whether an experiment has variants."""
+        return any(one.of_variants for one in self.standings)
+
+    @property
+    def of_trainers(self) -> list[Standing]:
+        """The standings of trainers, not of variants."""
+        return [one for one in self.standings if not one.of_variants]
+
+    @property
+    def shown_answers(self) -> list[Answer]:
+        """The answers that stand in sentences, at most MOST_ANSWERS; the overview of the sections has the others."""
+        groups = {one.group for one in self.standings if one.of_variants}
+        of_variants = [one for one in self.answers if one.group in groups]
+        are_few = len(self.of_trainers) + len(of_variants) <= MOST_ANSWERS
+        return self.answers if are_few else of_variants[:MOST_ANSWERS]
+
 
 def first_screen(results: Results, plan: Mapping) -> FirstScreen:
     """Make the first screen. plan: see `plan_file.read_plan`."""
@@ -62,7 +80,7 @@ def first_screen(results: Results, plan: Mapping) -> FirstScreen:
     counts |= {"missing": len(plan["missing"])}
     return FirstScreen(
         title=_title(runs),
-        compared=[_compared(values, group) for values, group in groups(runs, GROUP)],
+        compared=[_compared(group, of_group) for _, group, of_group in results.groups()],
         machine=_machine(runs),
         trust=_trust(results.parity, runs, counts),
         standings=standing,
@@ -104,8 +122,9 @@ def _standing(standing: Standing) -> dict:
         | {name: place.cells[name].value if place.cells else None for name in ("ratio", "low", "high")}
         for place in standing.places
     ]
+    metric = {"metric": standing.metric} if standing.of_variants else {}
     own = {"baseline": standing.baseline, "epochs": standing.epochs, "trainers": trainers}
-    return dict(zip(GROUP, standing.group, strict=True)) | own
+    return dict(zip(GROUP, standing.group, strict=True)) | metric | own
 
 
 def plain(sentence: Sentence) -> str:

@@ -11,11 +11,15 @@ from trainmark.trainer import STOCK
 
 
 def methods(runs: pd.DataFrame, sections: Iterable[Mapping], datasets: Iterable[Mapping]) -> list[dict]:
-    """(title, text) of each section that trains a recipe. sections: from `sections.sections`; datasets: manifests."""
+    """(title, text) of each section that trains a recipe, but for those that compare variants.
+
+    sections: from `sections.sections`; datasets: manifests.
+    """
     samples = {dataset["dataset"]: dataset["samples"] for dataset in datasets}
+    of_runs = [section for section in sections if not section["of_variants"]]
     return [
         {"title": section["title"], "text": _text(group, section["settings"], samples[values[2]])}
-        for section, (values, group) in zip(sections, groups(runs, GROUP), strict=True)
+        for section, (values, group) in zip(of_runs, groups(runs, GROUP), strict=True)
         if values[2] != DATASET
     ]
 

@@ -15,6 +15,7 @@ from trainmark.recipes.recipe import Recipe
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.records.record import read_record
 from trainmark.tables.tables import GROUP, groups
+from trainmark.variant import split_name
 
 PREFIXES = ("", "k", "M", "G", "T")
 """SI prefixes of the powers of 1000."""
@@ -72,27 +73,27 @@ class Model:
 
 
 def models(runs: pd.DataFrame, folder: Path) -> dict[tuple[str, ...], Model]:
-    """The network of each group (experiment, recipe, dataset), except commands. Equal networks share one Model.
+    """The network of each group of `Results.groups`, except commands. Equal networks share one Model.
 
     folder: the results folder. Raises RecordError or DataError if a record or a dataset's manifest can't be read.
     """
     distinct: dict[tuple, Model] = {}
     by_group = {}
     for values, group in groups(runs[runs["framework"] != FRAMEWORK], GROUP):
-        _, recipe, dataset = values
+        experiment, recipe, dataset = values
         manifest = read_manifest(folder / "datasets" / dataset / "prepared")
         settings = read_record(folder / group["record"].iloc[0])["settings"]
-        seen = ResolvedTraining(RECIPES[recipe], settings, manifest).input_shape
-        key = (recipe, seen, manifest["classes"])
+        architecture = ResolvedTraining(RECIPES[recipe], settings, manifest).architecture
+        key = (recipe, architecture.input_shape, manifest["classes"], settings.get("dropout"))
         if key not in distinct:
-            distinct[key] = model(RECIPES[recipe], key[1], key[2], f"model-{len(distinct) + 1}")
+            distinct[key] = model(RECIPES[recipe], architecture, manifest["classes"], f"model-{len(distinct) + 1}")
         by_group[values] = distinct[key]
+        by_group[split_name(experiment)[0], recipe, dataset] = distinct[key]
     return by_group
 
 
-def model(recipe: Recipe, input_shape: Shape, classes: int, anchor: str) -> Model:
-    """Describe a recipe's network. input_shape: of one sample; anchor: its HTML id."""
-    architecture = recipe.architecture(tuple(input_shape), classes)
+def model(recipe: Recipe, architecture: Architecture, classes: int, anchor: str) -> Model:
+    """Describe a recipe's network. anchor: its HTML id."""
     rows = layers(architecture)
     parameters = sum(row.parameters for row in rows)
     published, agrees = _published(recipe)

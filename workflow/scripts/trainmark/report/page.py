@@ -21,14 +21,16 @@ from trainmark.report.machines import machines
 from trainmark.report.methods import methods
 from trainmark.report.networks import models
 from trainmark.report.sections import sections
+from trainmark.report.standings import OF_VARIANTS
 from trainmark.report.warnings import UNCERTIFIED
 from trainmark.tables.formatting import status_counts
 from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, rows_of, shown_of_trainers, with_names
+from trainmark.tables.tables import METRICS, PHASE_METRICS, rows_of, shown_of_trainers, with_names
 from trainmark.tables.verdicts import certified_count
 from trainmark.tables.waiting import WAITING_LIMIT
 from trainmark.trainer import Trainer
+from trainmark.variant import collapsed
 
 TEMPLATES = Path(__file__).parent
 
@@ -65,6 +67,7 @@ def templates() -> jinja2.Environment:
     )
     environment.filters["trainer"] = lambda row: Trainer.of(row).name
     environment.filters["anchor"] = _warning_anchor
+    environment.globals["of_variants"] = OF_VARIANTS
     return environment
 
 
@@ -79,7 +82,7 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
     return {
         "screen": screen,
         "trust_links": _trust_links(screen, shown),
-        "overview": _overview(screen, shown),
+        "overview": _overview(shown),
         "runs": [_run(run) for run in rows_of(with_names(runs.sort_values("number")))],
         "run_headings": {field: headings[field] for field in RUN_FIGURES},
         "trainer_keys": trainer_keys,
@@ -99,7 +102,8 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
 
 def config_to_reproduce(config: Mapping) -> str:
     """The text of a config file with the experiments of a plan's config."""
-    return json.dumps({key: value for key, value in config.items() if value}, indent=2)
+    written = {**config, "experiments": collapsed(config["experiments"])}
+    return json.dumps({key: value for key, value in written.items() if value}, indent=2)
 
 
 def _warning_anchor(kind: str) -> str:
@@ -113,17 +117,17 @@ def _trust_links(screen: FirstScreen, sections: list[dict]) -> dict[str, str]:
     return anchors | {one.kind: _warning_anchor(one.kind) for one in screen.warnings}
 
 
-def _overview(screen: FirstScreen, sections: list[dict]) -> list[dict]:
+def _overview(sections: list[dict]) -> list[dict]:
     """The rows of the overview of several sections: of each its fastest trainer but for the baseline."""
-    standings = {one.group: one for one in screen.standings}
     rows = []
-    for compared, section in zip(screen.compared, sections, strict=True):
-        standing = standings.get(tuple(compared[key] for key in GROUP))
+    for section in (one for one in sections if not one["of_variants"]):
+        standing = next(iter(section["standings"]), None)
         pairs = section["parity"]
         others = [place for place in standing.places if place.row is not None] if standing else []
         best = next((place for place in others if place.is_ranked), None)
         why = "a command is not ranked" if section["is_command"] else "nothing to compare"
         rows.append({
+            "anchor": section["anchor"],
             "title": f"{section['experiment']}: {section['title']}",
             "best": best,
             "baseline": standing.baseline if standing else "",

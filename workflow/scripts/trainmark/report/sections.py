@@ -19,17 +19,16 @@ from trainmark.report.further import further_tables
 from trainmark.report.networks import Model
 from trainmark.report.parity import certified
 from trainmark.report.scored_texts import scored_texts_table
-from trainmark.report.standings import Standing
+from trainmark.report.standings import Place, Standing
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.costs import COSTS, currency_of
-from trainmark.tables.formatting import censored_counts, named_runs
+from trainmark.tables.formatting import censored_counts, counted, named_runs
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.peaks import PEAK_METRICS
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import (
     CACHE_COUNTS,
-    GROUP,
     HEADINGS,
     METRICS,
     PHASE_METRICS,
@@ -41,6 +40,7 @@ from trainmark.tables.tables import (
 )
 from trainmark.tables.verdicts import verdict_notes
 from trainmark.tables.waiting import waiting_sentences
+from trainmark.variant import split_name
 
 IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer")
 """Settings that the table of settings describes in words. The other settings are listed there as in the config."""
@@ -56,43 +56,59 @@ def sections(
     results: Results, config: Mapping, models: Mapping[tuple[str, ...], Model], standings: Iterable[Standing]
 ) -> Iterator[dict]:
     """Yield the values for the template of each section, in the order of the config. models: from `networks.models`."""
-    runs = results.runs
-    standing_of = {one.group: one for one in standings}
     numbers = results.numbers
-    for place, (values, group) in enumerate(groups(runs, GROUP), start=1):
+    descriptions = {name: experiment["description"] for name, experiment in config["experiments"].items()}
+    descriptions |= {split_name(name)[0]: description for name, description in descriptions.items()}
+    standings = list(standings)
+    for place, (of_group, values, group) in enumerate(results.groups(), start=1):
         experiment, recipe, dataset = values
         folder = results.folder / "figures" / experiment / recipe / dataset
+        of_variants = of_group is not results
+        own = [one for one in standings if one.group == values]
         yield {
             "anchor": f"section-{place}",
-            "title": group_title(recipe, dataset),
+            "title": group_title(recipe, dataset)
+            + (f", {counted(group['variant'].nunique(), 'variant')}" if of_variants else ""),
             "experiment": experiment,
             "statuses": list(group["status"]),
-            "parity": select_group(results.parity, values),
-            "standing": standing_of.get(values),
-            "description": config["experiments"][experiment]["description"],
+            "parity": select_group(of_group.parity, values),
+            "standings": own,
+            "variants": list(_variants(own)) if of_variants else [],
+            "description": descriptions[experiment],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
             "mixed_environments": [
                 *mixed_environments(group),
                 *waiting_sentences(group),
-                *code_differences(results.certificates.get(values), group),
-                *evaluation_gaps(group),
+                *code_differences(of_group.certificates.get(values), group),
+                *(() if of_variants else evaluation_gaps(group)),
             ],
             **_summaries(with_names(group), currency_of(config)),
             "energy": energy_gaps(group),
             "scored_texts": scored_texts_table(group),
             "is_command": dataset == DATASET,
-            "certificate": certified(results.certificates.get(values)),
-            "comparisons": _comparisons(select_group(results.comparisons, values), numbers),
+            "certificate": certified(of_group.certificates.get(values)),
+            "comparisons": _comparisons(select_group(of_group.comparisons, values), numbers),
             "agreement": [
                 row | {"cells": agreement_cells(row, numbers)}
-                for row in rows_of(select_group(results.agreement, values))
+                for row in rows_of(select_group(of_group.agreement, values))
             ],
+            "of_variants": of_variants,
+            "differences": list(select_group(of_group.comparisons, values)["reason"].unique()) if of_variants else [],
             "settings": _command_settings(group, results.folder)
             if dataset == DATASET
-            else _settings(group, models[values], results.folder),
+            else _settings_of(group, models[values], results.folder),
             "figures": list(figures(folder)),
-            "further": further_tables(results, values, numbers),
+            "further": further_tables(of_group, values, numbers),
         }
+
+
+def _variants(standings: Iterable[Standing]) -> Iterator[tuple[str, list[Place]]]:
+    """Yield (its name, its place by each metric) of each variant, in the order of the config."""
+    places: dict[str, list[Place]] = {}
+    for standing in standings:
+        for place in standing.places:
+            places.setdefault(place.trainer, []).append(place)
+    yield from places.items()
 
 
 def _summaries(runs: pd.DataFrame, currency: str) -> dict:
@@ -154,6 +170,19 @@ def energy_gaps(runs: pd.DataFrame) -> list[str]:
         whose = f"the {device} runs" if all_of_device else named_runs(group["number"])
         sentences.append(f"Energy of {whose}: not measured ({reason}).")
     return sentences
+
+
+def _settings_of(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, object]:
+    """The settings of a section; where its variants differ, those of each."""
+    if "variant" not in runs:
+        return _settings(runs, model, folder)
+    of_each = {variant: _settings(own, model, folder) for (variant,), own in groups(runs, ["variant"])}
+    found: dict[str, object] = {}
+    for key in dict.fromkeys(key for settings in of_each.values() for key in settings):
+        texts = {variant: settings.get(key, "defaults") for variant, settings in of_each.items()}
+        each = "; ".join(f"{variant}: {text}" for variant, text in texts.items())
+        found[key] = next(iter(texts.values())) if len(set(map(str, texts.values()))) == 1 else each
+    return found
 
 
 def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, object]:

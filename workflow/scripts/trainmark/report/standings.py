@@ -1,4 +1,7 @@
-"""How each trainer of a section stands against the baseline, at the largest number of epochs that has a ratio."""
+"""How each trainer, or each variant, of a section stands against the baseline.
+
+A standing is that at the largest number of epochs that has a ratio.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,10 +13,15 @@ from trainmark.parity.compare import REFUSED
 from trainmark.report.cells import Cell, comparison_cells
 from trainmark.tables.comparisons import COMPARED, INTERVAL, baselines_of
 from trainmark.tables.results import Results
-from trainmark.tables.tables import GROUP, by_trainer, groups, rows_of, select_group
+from trainmark.tables.tables import by_trainer, rows_of, select_group
+from trainmark.tables.variants import by_variants
 from trainmark.tables.verdicts import why_not_distinguishable
+from trainmark.trainer import Trainer
 
-VERDICTS = ("faster", "slower", "not distinguishable")
+VERDICTS = ("faster", "slower", "lower", "higher", "not distinguishable")
+
+OF_VARIANTS = {COMPARED[0]: "training time", "test_loss": "test loss", "test_accuracy": "test accuracy"}
+"""The metrics by which variants stand, in words."""
 
 MARGIN = 0.04
 """Part of a bar's width that is left free at each of its ends."""
@@ -46,10 +54,13 @@ class Place:
 class Standing:
     """The trainers of a section, fastest first; then those without a verdict.
 
-    group: experiment, recipe and dataset. one: where the ratio 1 is in a bar, in percent of its width.
+    group: experiment, recipe and dataset. metric: what is compared. of_variants: whether the trainers are variants of
+    one trainer. one: where the ratio 1 is in a bar, in percent of its width.
     """
 
     group: tuple[str, str, str]
+    metric: str
+    of_variants: bool
     baseline: str
     epochs: int
     places: list[Place]
@@ -67,20 +78,27 @@ class Standing:
 
 
 def standings(results: Results, plan: Mapping) -> Iterator[Standing]:
-    """Yield the standing of each section of at least two trainers that is no command's."""
+    """Yield the standing of each section of at least two trainers that is no command's.
+
+    Variants have one for each trainer and each of OF_VARIANTS; their baseline is the first variant.
+    """
     baselines = baselines_of(results.runs, plan["config"]["experiments"])
-    for values, runs in groups(results.runs, GROUP):
-        if values in baselines and len(list(by_trainer(runs))) > 1:
-            yield _standing(values, runs, select_group(results.comparisons, values), baselines[values], results.numbers)
+    for of_group, group, runs in results.groups():
+        if of_group is not results:
+            for _, of_trainer in by_variants(runs):
+                first = Trainer.of(of_trainer.iloc[0]).name
+                yield from (_standing(of_group, group, of_trainer, first, metric) for metric in OF_VARIANTS)
+        elif group in baselines and len(list(by_trainer(runs))) > 1:
+            yield _standing(results, group, runs, baselines[group], COMPARED[0])
 
 
-def _standing(
-    group: tuple, runs: pd.DataFrame, comparisons: pd.DataFrame, baseline: str, numbers: Mapping[str, int]
-) -> Standing:
-    of_time = comparisons[(comparisons["metric"] == COMPARED[0]) & (comparisons["first"] == baseline)]
-    measured = of_time["epochs"][of_time["ratio"].notna()]
+def _standing(results: Results, group: tuple, runs: pd.DataFrame, baseline: str, metric: str) -> Standing:
+    """The standing of the trainers of these runs."""
+    comparisons = select_group(results.comparisons, group)
+    of_metric = comparisons[(comparisons["metric"] == metric) & (comparisons["first"] == baseline)]
+    measured = of_metric["epochs"][of_metric["ratio"].notna()]
     epochs = int((measured if len(measured) else runs["epochs"]).max())
-    rows = {row["second"]: row for row in rows_of(of_time[of_time["epochs"] == epochs])}
+    rows = {row["second"]: row for row in rows_of(of_metric[of_metric["epochs"] == epochs])}
     values = [1.0, *(row[name] for row in rows.values() for name in INTERVAL if row[name])]
     least, most = log(min(values)), log(max(values))
 
@@ -95,11 +113,11 @@ def _standing(
         if row is None:
             return Place(name, None, {}, "no pair of runs", "", {}, False)
         marks = {key: mark(row[key]) for key in INTERVAL if row[key]}
-        return Place(name, row, comparison_cells(row, numbers), *_word(row), marks, row["verdict"] in VERDICTS)
+        return Place(name, row, comparison_cells(row, results.numbers), *_word(row), marks, row["verdict"] in VERDICTS)
 
     places = [place(trainer.name) for trainer, _ in by_trainer(runs)]
     places.sort(key=lambda one: (not one.is_ranked, one.marks.get("ratio", 100.0)))
-    return Standing(group, baseline, epochs, places, mark(1.0))
+    return Standing(group, metric, "variant" in runs, baseline, epochs, places, mark(1.0))
 
 
 def _word(row: Mapping) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """The summary that is printed in the terminal at the end of a workflow."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 from tabulate import tabulate
@@ -9,12 +9,14 @@ from trainmark.parity.certificate import certificate_lines
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.run import group_title
 from trainmark.recipes.command import DATASET
+from trainmark.report.standings import OF_VARIANTS
 from trainmark.tables.comparisons import Certificates
 from trainmark.tables.consistency import code_differences
-from trainmark.tables.formatting import censored_counts, summary_figure
+from trainmark.tables.formatting import censored_counts, counted, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.tables import GROUP, METRICS, groups, rows_of, select_group, shown_of_trainers
+from trainmark.tables.tables import GROUP, METRICS, groups, rows_of, select_group, shown_of_trainers, summary_table
+from trainmark.tables.variants import runs_of_variants
 from trainmark.tables.verdicts import format_comparison, format_verdict, not_ranked
 from trainmark.tables.waiting import waiting_sentences
 
@@ -32,12 +34,16 @@ def terminal_text(
     runs: pd.DataFrame,
     summary: pd.DataFrame,
     comparisons: pd.DataFrame,
+    variants: pd.DataFrame,
     parity: pd.DataFrame,
     agreement: pd.DataFrame,
     certificates: Certificates,
 ) -> str:
-    """The summary, section by section: medians, mixed environments, parity, comparisons, and agreement of losses."""
-    parts, columns = [], shown_of_trainers(runs)
+    """The summary, section by section: medians, mixed environments, parity, comparisons, and agreement of losses.
+
+    variants: the comparisons of variants.
+    """
+    parts, columns = list(_of_variants(runs_of_variants(runs), variants)), shown_of_trainers(runs)
     for values, rows in groups(summary, GROUP):
         experiment, recipe, dataset = values
         title = group_title(recipe, dataset)
@@ -61,6 +67,20 @@ def terminal_text(
     return "\n\n".join(parts) + "\n"
 
 
+def _of_variants(named: pd.DataFrame, comparisons: pd.DataFrame) -> Iterator[str]:
+    """The medians and comparisons of variants. named: see `runs_of_variants`."""
+    for values, group in groups(named, GROUP):
+        experiment, recipe, dataset = values
+        title = f"{experiment}: {group_title(recipe, dataset)}, {counted(group['variant'].nunique(), 'variant')}"
+        yield f"{title} (medians over the runs of a row)\n{_medians(summary_table(group), shown_of_trainers(group))}"
+        compared = select_group(comparisons, values)
+        if len(compared):
+            yield from [
+                "\n".join(f"{reason}." for reason in compared["reason"].unique()),
+                *_comparisons(compared, OF_VARIANTS),
+            ]
+
+
 def _medians(summary: pd.DataFrame, columns: list[str]) -> str:
     """The table of medians. columns: those of the trainers."""
     rows = []
@@ -73,14 +93,14 @@ def _medians(summary: pd.DataFrame, columns: list[str]) -> str:
     return tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=aligned)
 
 
-def _comparisons(comparisons: pd.DataFrame) -> list[str]:
-    """A paragraph on each of COMPARED_SHOWN; only one line if repeats are too few for a verdict."""
+def _comparisons(comparisons: pd.DataFrame, shown: Mapping[str, str] = COMPARED_SHOWN) -> list[str]:
+    """A paragraph on each of the metrics shown; only one line if repeats are too few for a verdict."""
     repeats = (comparisons["pairs"] + comparisons["left_out"]).max()
     if repeats < LEAST_PAIRS:
         repeated = f"{repeats} repeat{'s' if repeats > 1 else ''}"
         return [f"Faster or slower? {repeated}: too few for a verdict ({LEAST_PAIRS} needed)"]
-    by_metric = {metric: comparisons[comparisons["metric"] == metric] for metric in COMPARED_SHOWN}
-    return [_ratios(rows, COMPARED_SHOWN[metric]) for metric, rows in by_metric.items() if len(rows)]
+    by_metric = {metric: comparisons[comparisons["metric"] == metric] for metric in shown}
+    return [_ratios(rows, shown[metric]) for metric, rows in by_metric.items() if len(rows)]
 
 
 def _ratios(comparisons: pd.DataFrame, what: str) -> str:

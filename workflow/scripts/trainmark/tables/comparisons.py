@@ -6,7 +6,7 @@ of training; so a machine that slows down favours neither. A pair is ranked only
 the same network.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -44,7 +44,8 @@ WITH_TARGET = ("target_seconds",)
 """Those that also get one in a group with a target accuracy, at its largest number of epochs."""
 
 WITH_DROPOUT = ("test_loss", "test_accuracy")
-"""Those that also get one if each framework draws its own dropout masks. Else they are equal up to rounding."""
+"""Those that also get one between variants, and if each framework draws its own dropout masks. Else they are equal up
+to rounding."""
 
 WORDS = dict.fromkeys(WITH_DROPOUT, ("lower", "higher"))
 """The verdicts on a metric that is no time."""
@@ -59,6 +60,9 @@ NUMBERS = (*INTERVAL, "p_value", "compared", "detectable")
 """Columns that may be missing (NaN) in a comparison."""
 
 COLUMNS_OF_PAIRS = ["repeat", "id", "target_accuracy", "dropout", *RUN_COLUMNS, *COMPARED, *WITH_TARGET, *WITH_DROPOUT]
+
+OTHER_SETTINGS = "other settings"
+"""What stands in place of the parity class of two variants (variants.py)."""
 
 TOO_FEW = "too few pairs"
 """Beginning of what stands in place of a verdict if repeats are too few."""
@@ -122,7 +126,7 @@ def comparisons_table(
     p_value: probability of a ratio this far from 1 if both are equal, corrected for the number of `compared`.
     compared: number of verdicts of the group on this metric.
     detectable: smallest ratio above 1 that would have been found in 4 of 5 cases.
-    verdict: see `_add_verdicts` and comparability.py.
+    verdict: see `add_verdicts` and comparability.py.
     parity, reason: the parity class of the two trainers, and the sentence of their certificate.
     note: what a reader of the verdict must know about the runs.
     run_ids, left_out_run_ids: ids of the runs, pair by pair.
@@ -131,13 +135,17 @@ def comparisons_table(
     most_epochs = runs.groupby(GROUP)["epochs"].max()
     baselines = baselines_of(runs, experiments)
     rows = [
-        {**one.names, "metric": metric, **_comparison(one.pairs, metric, one.parity["parity"]), **one.parity}
+        one.compared(metric)
         for one in paired_trainers(runs[~of_commands], certificates, wrong, baselines)
         if one.is_compared(baselines[one.group]) and len(one.pairs)
-        for metric in _metrics(one, is_longest=one.names["epochs"] == most_epochs[one.group])
+        for metric in metrics_of(one, is_longest=one.names["epochs"] == most_epochs[one.group])
     ]
-    _add_verdicts(rows)
-    rows += _command_rows(runs[of_commands], runs[~of_commands])
+    add_verdicts(rows)
+    return as_table([*rows, *_command_rows(runs[of_commands], runs[~of_commands])])
+
+
+def as_table(rows: Sequence[Mapping]) -> pd.DataFrame:
+    """Rows of comparisons as a table with the columns of `comparisons_table`."""
     columns = [*GROUP, "epochs", *SIDES, "metric", "pairs", "left_out", *NUMBERS, "verdict", "parity", "reason"]
     columns += ["note", "left_out_reasons"]
     table = pd.DataFrame(rows, columns=[*columns, "run_ids", "left_out_run_ids"])
@@ -193,6 +201,10 @@ class PairOfTrainers:
         parts = zip(*(Trainer.named(self.names[side]) for side in SIDES), strict=True)
         return self.names["first"] == baseline or sum(bool(a != b) for a, b in parts) == 1
 
+    def compared(self, metric: str) -> dict:
+        """The row that compares them by a metric, without its verdict if it is tested (`add_verdicts`)."""
+        return {**self.names, "metric": metric, **_comparison(self.pairs, metric, self.parity["parity"]), **self.parity}
+
 
 def paired_trainers(
     runs: pd.DataFrame,
@@ -219,19 +231,19 @@ def paired_trainers(
             yield PairOfTrainers(identified, (of_trainers[first], of_trainers[second]), parity)
 
 
-def _metrics(one: PairOfTrainers, *, is_longest: bool) -> Iterator[str]:
+def metrics_of(one: PairOfTrainers, *, is_longest: bool) -> Iterator[str]:
     """The metrics that get a verdict. is_longest: whether the runs have the largest number of epochs of their group."""
     yield from COMPARED
     if is_longest and one.pairs["target_accuracy_first"].notna().any():
         yield from WITH_TARGET
-    if one.pairs["dropout_first"].any():
+    if one.parity["parity"] == OTHER_SETTINGS or one.pairs["dropout_first"].any():
         yield from WITH_DROPOUT
 
 
-def speed_ups_table(comparisons: pd.DataFrame, baselines: Mapping[tuple, str]) -> pd.DataFrame:
+def speed_ups_table(comparisons: pd.DataFrame, baselines: Mapping[tuple, str] | None = None) -> pd.DataFrame:
     """How many times as fast as the baseline is each trainer? A row per number of epochs and trainer.
 
-    baselines: from `baselines_of`.
+    baselines: from `baselines_of`; None if all of these comparisons are with a baseline, as those of variants are.
 
     Columns of the result, besides those that identify the row:
 
@@ -244,13 +256,13 @@ def speed_ups_table(comparisons: pd.DataFrame, baselines: Mapping[tuple, str]) -
         | Trainer.named(row["second"])._asdict()
         | {"baseline": row["first"], "ratio": 1 / row["ratio"], "low": 1 / row["high"], "high": 1 / row["low"]}
         for row in comparisons[comparisons["metric"] == COMPARED[0]].to_dict("records")
-        if row["first"] == baselines.get(tuple(row[key] for key in GROUP))
+        if baselines is None or row["first"] == baselines.get(tuple(row[key] for key in GROUP))
     ]
     columns = [*GROUP, "epochs", *TRAINER, "baseline", "pairs", *INTERVAL, "verdict", "parity"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(INTERVAL, "float64"))
 
 
-def _add_verdicts(rows: Iterable[dict]) -> None:
+def add_verdicts(rows: Iterable[dict]) -> None:
     """Add corrected p-values and verdicts on the second trainer to rows whose ratios were tested.
 
     All pairs of trainers of a group, at all numbers of epochs, are corrected together, each metric by itself.

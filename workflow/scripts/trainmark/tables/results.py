@@ -1,14 +1,18 @@
 """Reads the tables and certificates that the report shows from a results folder."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
 from trainmark.parity.certificate import read_certificates
-from trainmark.tables.comparisons import Certificates, groups_to_certify, read_comparisons
-from trainmark.tables.tables import read_table
+from trainmark.tables.comparisons import Certificates, groups_to_certify, read_comparisons, speed_ups_table
+from trainmark.tables.tables import GROUP, groups, read_table
+from trainmark.tables.targets import targets_table
+from trainmark.tables.variants import runs_of_variants
+from trainmark.variant import split_name
 
 
 @dataclass(frozen=True)
@@ -23,17 +27,49 @@ class Results:
     certificates: Certificates
     break_even: pd.DataFrame
     targets: pd.DataFrame
+    speed_ups: pd.DataFrame
+    variants: pd.DataFrame
 
     @cached_property
     def numbers(self) -> dict[str, int]:
         """The number of each run, by its id."""
         return dict(zip(self.runs["id"], self.runs["number"], strict=True))
 
+    @cached_property
+    def of_variants(self) -> "Results":
+        """Those of the experiments with variants: the runs of each variant by trainers that are named after it."""
+        runs = runs_of_variants(self.runs)
+        return replace(
+            self,
+            runs=runs,
+            comparisons=self.variants,
+            targets=targets_table(runs),
+            speed_ups=speed_ups_table(self.variants),
+            certificates={},
+            **{name: getattr(self, name)[:0] for name in ("parity", "agreement", "break_even", "variants")},
+        )
 
-def read_results(folder: Path) -> Results:
-    """Read the tables and certificates of a results folder. Raises CertificateError if a certificate can't be read."""
+    def groups(self) -> Iterator[tuple["Results", tuple[str, str, str], pd.DataFrame]]:
+        """Yield (its results, its name, its runs) of each group, in the order of the config. That of an experiment with
+        variants comes before those of its variants.
+        """
+        with_variants = dict(groups(self.of_variants.runs, GROUP))
+        for (experiment, *recipe_and_dataset), runs in groups(self.runs, GROUP):
+            name = (split_name(experiment)[0], *recipe_and_dataset)
+            if name in with_variants:
+                yield self.of_variants, name, with_variants.pop(name)
+            yield self, (experiment, *recipe_and_dataset), runs
+
+
+def read_results(folder: Path, experiment: str | None = None) -> Results:
+    """Read the tables and certificates of a results folder. Raises CertificateError if a certificate can't be read.
+
+    experiment: with it, only the runs and certificates of one experiment, and of its variants.
+    """
     tables = folder / "tables"
     runs = pd.read_parquet(tables / "runs.parquet")
+    if experiment:
+        runs = runs[[experiment in (name, split_name(name)[0]) for name in runs["experiment"]]]
     return Results(
         folder,
         runs,
@@ -43,4 +79,6 @@ def read_results(folder: Path) -> Results:
         read_certificates(folder / "certificates", groups_to_certify(runs)),
         read_table(tables / "break_even.csv"),
         read_table(tables / "targets.csv"),
+        read_table(tables / "speed_ups.csv"),
+        read_comparisons(tables / "variants.csv"),
     )

@@ -29,6 +29,7 @@ COLUMNS = [*SETTING, "compared_with", "metric", "unit", "statistic", "value", "l
 def tidy_table(
     runs: pd.DataFrame,
     comparisons: pd.DataFrame,
+    variants: pd.DataFrame,
     *,
     speed_ups: pd.DataFrame,
     break_even: pd.DataFrame,
@@ -46,7 +47,13 @@ def tidy_table(
     runs: number of runs, or of pairs of runs.
     verdict: of a ratio.
     """
-    rows = [*_medians(runs, currency), *_ratios(comparisons), *_speed_ups(speed_ups), *_break_evens(break_even)]
+    rows = [
+        *_medians(runs, currency),
+        *_ratios(comparisons),
+        *_ratios(variants),
+        *_speed_ups(speed_ups),
+        *_break_evens(break_even),
+    ]
     table = pd.DataFrame([*rows, *_targets(targets, runs)], columns=COLUMNS)
     numbers = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
     return table[table["value"].notna()].astype(numbers)

@@ -15,11 +15,10 @@ from trainmark.machine.memory import peak_host_mib
 from trainmark.machine.provenance import describe_job, describe_session
 from trainmark.machine.watch import Watch
 from trainmark.networks.layers import training_flops
-from trainmark.plan.dependencies import recipe_values
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.outputs import Evaluation
-from trainmark.recipes.recipe import DTYPE
+from trainmark.recipes.recipe import DTYPE, recipe_values
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.inputs import inputs_of

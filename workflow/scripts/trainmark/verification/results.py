@@ -39,6 +39,7 @@ from trainmark.tables.missing import missing_lines
 from trainmark.tables.results import read_results
 from trainmark.tables.tables import read_records
 from trainmark.trainer import Trainer
+from trainmark.variant import drawn_groups
 
 BROKEN = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, AssertionError)
 """Exceptions, besides TrainmarkError, that reading a tampered file may raise."""
@@ -269,8 +270,10 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
         verified.check("table", tables / name, _check_table, table, tables / name)
     if verified.problems:
         return
-    figures = own_paths(folder / "figures", "**/*.*")
-    planned = {(folder / "figures").joinpath(*run_id.split("/")[:3]) for run_id in plan["runs"]}
+    figures = [path for path in own_paths(folder / "figures", "**/*.*") if not path.is_dir()]
+    runs = (run_id.split("/") for run_id in plan["runs"])
+    groups = drawn_groups((experiment, recipe, dataset) for experiment, recipe, dataset, *_ in runs)
+    planned = {(folder / "figures").joinpath(*group) for group in groups}
     earlier = [path for path in figures if _is_figure(path) and path.parent not in planned]
     read = cache(partial(_figure_data, folder, plan))
     draw = lru_cache(1)(lambda group, name: laid_out(name, read(group)))  # its formats follow each other
@@ -315,12 +318,12 @@ def _is_figure(path: Path) -> bool:
 
 def _figure_data(folder: Path, plan: Mapping, figures: Path) -> Data:
     """What the figures of a group are drawn from, with the options of the plan. figures: their folder."""
-    group = figures.relative_to(folder / "figures").parts
+    experiment, recipe, dataset = group = figures.relative_to(folder / "figures").parts
     trainers = {
         trainer for *of_run, trainer, _, _ in (run_id.split("/") for run_id in plan["runs"]) if tuple(of_run) == group
     }
     chosen = plan["config"].get("figures", {})  # an older version's plan has none
-    return read_data(group, folder, FigureOptions.of(options_of_group(chosen, trainers)))
+    return read_data((experiment, recipe, dataset), folder, FigureOptions.of(options_of_group(chosen, trainers)))
 
 
 def _check_report(page: Path, summary: Path, folder: Path, plan: Mapping) -> None:

@@ -11,11 +11,10 @@ import pandas as pd
 
 from trainmark.config.references import read_references
 from trainmark.errors import ConfigError
-from trainmark.parity.certificate import read_certificates
 from trainmark.plan.run import group_title
 from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
-from trainmark.tables.comparisons import groups_to_certify, read_comparisons
-from trainmark.tables.tables import GROUP, by_trainer, groups, longest_runs, read_table, select_group, with_names
+from trainmark.tables.results import read_results
+from trainmark.tables.tables import by_trainer, longest_runs, read_table, select_group, with_names
 from trainmark.trainer import TRAINER, Trainer
 
 
@@ -78,31 +77,31 @@ class Data:
         return digest.hexdigest()
 
 
-def read_data(group: Sequence[str], folder: Path, options: FigureOptions = DEFAULT_OPTIONS) -> Data:
+def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions = DEFAULT_OPTIONS) -> Data:
     """Read the tables of a group from a results folder. group: experiment, recipe and dataset.
 
     Raises CertificateError or ConfigError if the certificate or the references can't be read, if there are no runs of
     the group, or if the options name a trainer that it does not have.
     """
-    tables = folder / "tables"
-    all_runs = pd.read_parquet(tables / "runs.parquet")
-    runs = select_group(all_runs, group)
-    if runs.empty:
-        known = ", ".join(" ".join(values) for values, _ in groups(all_runs, GROUP))
+    results = read_results(folder, group[0])
+    groups = {name: (of_group, runs) for of_group, name, runs in results.groups()}
+    if group not in groups:
+        known = ", ".join(" ".join(name) for _, name, _ in read_results(folder).groups())
         raise ConfigError(f"{folder} has no runs of {' '.join(group)} (experiment, recipe, dataset); it has {known}")
+    of_group, runs = groups[group]
+    tables = folder / "tables"
     curves = pd.read_parquet(tables / "curves.parquet")
-    certified = read_certificates(folder / "certificates", groups_to_certify(runs))
     _, recipe, dataset = group
     data = Data(
         runs,
         curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan),
-        select_group(read_comparisons(tables / "comparisons.csv"), group),
-        select_group(read_table(tables / "parity.csv"), group),
-        select_group(read_table(tables / "break_even.csv"), group),
-        select_group(read_table(tables / "targets.csv"), group),
-        select_group(read_table(tables / "speed_ups.csv"), group),
+        select_group(of_group.comparisons, group),
+        select_group(of_group.parity, group),
+        select_group(of_group.break_even, group),
+        select_group(of_group.targets, group),
+        select_group(of_group.speed_ups, group),
         select_group(read_table(tables / "tuning.csv"), group),
-        next(iter(certified.values()), None),
+        of_group.certificates.get(group),
         [one for one in read_references() if (one["recipe"], one["dataset"]) == (recipe, dataset)],
         options,
     )

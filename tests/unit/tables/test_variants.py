@@ -1,0 +1,112 @@
+"""The comparisons of variants: by the same trainer, with the first variant, and equal ones are not distinguished."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from fabricated_campaigns import write_campaign
+from test_simulated_verdicts import simulated_runs
+
+from trainmark.tables.results import read_results
+from trainmark.tables.variants import variants_table
+
+RECIPE = {
+    "optimizer": {"rule": "rmsprop", "learning_rate": 0.01, "rho": 0.99, "epsilon": 1e-8}, "batch_size": 128,
+    "input": None,
+}  # fmt: skip
+
+
+def records_of(settings, experiments=("0",)):
+    """Records of these variants, by name, of each of the experiments, with what a comparison reads of them."""
+    return [
+        {
+            "run": {"experiment": f"{experiment}.{variant}", "recipe": "r"},
+            "settings": {"batch_size": "recipe", "input": {}, "optimizer": {}, **of_variant},
+            "inputs": {"recipe": RECIPE},
+        }
+        for experiment in experiments
+        for variant, of_variant in settings.items()
+    ]
+
+
+def of_variants(runs):
+    """The runs of two frameworks, a and b, as those of one framework in two variants of these names."""
+    return runs.assign(experiment=runs["experiment"] + "." + runs["framework"], framework="chainer")
+
+
+@pytest.mark.slow
+def test_equal_variants_are_not_distinguished_in_19_of_20_campaigns():
+    """In any metric: both times vary, and results are equal, since both variants have the same seeds."""
+    runs = simulated_runs(400, 8, factor=1.0)
+    steady = runs["training_seconds"] * np.random.default_rng(3).lognormal(0, 0.006, len(runs))
+    runs = runs.assign(steady_epoch_seconds=steady, test_loss=0.2, test_accuracy=0.9)
+    table = variants_table(of_variants(runs), records_of({"a": {}, "b": {}}, runs["experiment"].unique()))
+    of_campaign = table.groupby("experiment")["verdict"]
+    assert of_campaign.size().tolist() == [4] * 400
+    assert of_campaign.agg(lambda verdicts: set(verdicts) == {"not distinguishable"}).mean() >= 19 / 20
+
+
+def test_a_slower_variant_with_a_lower_loss_is_both():
+    runs = of_variants(simulated_runs(1, 10, factor=1.3))
+    is_b = runs["experiment"] == "0.b"
+    noise = np.random.default_rng(1).normal(1, 0.01, len(runs))
+    runs = runs.assign(test_loss=np.where(is_b, 0.1, 0.2) * noise, test_accuracy=0.9)
+    table = variants_table(runs, records_of({"a": {}, "b": {"batch_size": 32}})).set_index("metric")
+    assert table["verdict"][["training_seconds", "test_loss", "test_accuracy"]].tolist() == [
+        "slower", "lower", "not distinguishable",
+    ]  # fmt: skip
+    assert set(table["first"] + ", " + table["second"]) == {"chainer with a on cpu, chainer with b on cpu"}
+    assert set(table["parity"]) == {"other settings"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({}, "a and b have the same settings"),
+        ({"batch_size": 128}, "a and b have the same settings"),
+        ({"batch_size": "full", "dropout": 0}, "a and b differ in batch_size and dropout"),
+        ({"optimizer": {"rule": "adam"}}, "a and b differ in optimizer.rule and optimizer.learning_rate"),
+        ({"optimizer": {"rho": 0.9}}, "a and b differ in optimizer.rho"),
+    ],
+)
+def test_the_reason_names_the_settings_that_differ(settings, reason):
+    runs = of_variants(simulated_runs(1, 6, factor=1.0))
+    assert set(variants_table(runs, records_of({"a": {}, "b": settings}))["reason"]) == {reason}
+
+
+def test_a_run_without_a_variant_is_in_no_comparison():
+    runs = simulated_runs(2, 6, factor=1.0)
+    assert variants_table(runs, []).empty
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("variants")
+    write_campaign("variants", folder, drawn=False)
+    return folder
+
+
+def test_each_trainer_compares_its_variants_with_the_first_and_certified_pairs_are_apart(campaign):
+    variants = pd.read_csv(campaign / "tables" / "variants.csv")
+    assert {*zip(variants["first"], variants["second"], strict=True)} == {
+        (f"{framework} with adam on cpu", f"{framework} with {other} on cpu")
+        for framework in ("chainer", "flax")
+        for other in ("again", "momentum", "rmsprop")
+    }
+    certified = pd.read_csv(campaign / "tables" / "comparisons.csv")
+    assert set(certified["experiment"]) == {f"optimizers.{name}" for name in ("adam", "again", "momentum", "rmsprop")}
+    assert set(certified["first"]) | set(certified["second"]) == {"chainer on cpu", "flax on cpu"}
+
+
+def test_the_first_screen_answers_for_variants_of_each_trainer(campaign):
+    groups = [name for _, name, _ in read_results(campaign).groups()]
+    assert [name[0] for name in groups] == [
+        "optimizers",
+        *(f"optimizers.{one}" for one in ("adam", "again", "momentum", "rmsprop")),
+    ]
+    page = (campaign / "report" / "index.html").read_text()
+    first = page[: page.index('id="section-1"')]
+    for framework in ("chainer", "flax"):
+        assert f"{framework} with momentum on cpu takes the least time of 4 variants: " in first
+    assert "adam and momentum differ in optimizer.rule and optimizer.learning_rate." in first
+    text = (campaign / "tables" / "summary.txt").read_text()
+    assert text.startswith("optimizers: mnist-mlp-flux on digits, 4 variants (medians over the runs of a row)")

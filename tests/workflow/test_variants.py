@@ -1,0 +1,75 @@
+"""Variants of an experiment on a validation split, from the config to the report."""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from harness import REPOSITORY, snakemake
+
+from trainmark.plan.figures import known_figures
+from trainmark.records.record import read_record
+
+pytestmark = pytest.mark.slow
+
+SPLIT = {"title": "Held out", "format": "validation_split", "of": "digits", "test_share": 0.1, "seed": 1}
+VARIANTS = {"masks": {}, "half": {"dropout": 0.5}}
+
+
+def config(variants):
+    keys = {"recipes": ["mnist-mlp-keras"], "datasets": ["held-out"], "frameworks": ["chainer"], "devices": ["cpu"]}
+    experiment = {**keys, "epochs": [2], "repeats": 2, "variants": variants}
+    return {"datasets": {"held-out": SPLIT}, "experiments": {"dropout": experiment}}
+
+
+def run(folder, variants):
+    (folder / "experiment.yaml").write_text(json.dumps(config(variants)))  # in this order
+    process = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
+    assert process.returncode == 0, process.printed[-5000:]
+    return process.printed
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("variants")
+    run(folder, VARIANTS)
+    return folder
+
+
+def record_of(folder, variant, repeat=1):
+    group = f"dropout.{variant}/mnist-mlp-keras/held-out/chainer-cpu/epochs-2"
+    return read_record(folder / "results" / "runs" / group / f"repeat-{repeat}" / "record.json")
+
+
+def test_each_variant_trains_with_its_own_settings_from_the_same_weights(folder):
+    masks, half = record_of(folder, "masks"), record_of(folder, "half")
+    assert [one["settings"]["dropout"] for one in (masks, half)] == [None, 0.5]
+    assert masks["initial_evaluation"] == half["initial_evaluation"]
+    assert masks["curves"] != half["curves"]
+    assert masks["dataset"]["samples"]["train"] + masks["dataset"]["samples"]["test"] == 1438
+
+
+def test_the_variants_are_compared_and_drawn_and_the_folder_verifies(folder):
+    results = folder / "results"
+    table = pd.read_csv(results / "tables" / "variants.csv")
+    assert set(table["reason"]) == {"masks and half differ in dropout"}
+    assert set(table["verdict"][table["metric"] == "test_loss"]) == {"too few pairs (2, needs 6)"}
+    assert set(table["pairs"] + table["left_out"]) == {2}
+    figures = results / "figures" / "dropout" / "mnist-mlp-keras" / "held-out"
+    assert {file.stem for file in figures.glob("*.svg")} == set(known_figures())
+    assert "chainer with half" in (figures / "loss.svg").read_text()
+    assert "masks and half differ in dropout" in (results / "report" / "index.html").read_text()
+    verify = [sys.executable, REPOSITORY / "workflow" / "scripts" / "verify.py", "results"]
+    process = subprocess.run(verify, cwd=folder, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout
+
+
+def test_another_order_and_another_variant_train_no_run_again(folder):
+    before = {variant: record_of(folder, variant)["sha256"] for variant in VARIANTS}
+    run(folder, {"none": {"dropout": 0}, "half": {"dropout": 0.5}, "masks": {}})
+    assert {variant: record_of(folder, variant)["sha256"] for variant in VARIANTS} == before
+    assert not record_of(folder, "none")["network"]["dropout"]
+    table = pd.read_csv(folder / "results" / "tables" / "variants.csv")
+    assert set(table["first"]) == {"chainer with none on cpu"}
+    assert set(table["second"]) == {"chainer with masks on cpu", "chainer with half on cpu"}

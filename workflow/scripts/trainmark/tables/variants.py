@@ -1,0 +1,78 @@
+"""Compares the variants of an experiment, trainer by trainer.
+
+Variants are different trainings on purpose. So they have no certificate, and a table of their own: by one trainer, what
+do other settings than those of the first variant change in times, loss and accuracy? Runs are paired by repeat, as
+those of trainers are (comparisons.py). Two runs of a pair have the same initial weights, unless the settings change
+them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import pandas as pd
+
+from trainmark.recipes.recipe import differing_settings, effective_settings
+from trainmark.tables.comparisons import OTHER_SETTINGS, SIDES, PairOfTrainers, add_verdicts, as_table, metrics_of
+from trainmark.tables.formatting import listed
+from trainmark.tables.tables import GROUP, by_trainer, groups
+from trainmark.trainer import TRAINER
+from trainmark.variant import split_name, variant_name
+
+TRAINED_BY = ["trained_by", *TRAINER[1:]]
+"""The columns of the trainer of a run of a variant, without the variant."""
+
+
+def runs_of_variants(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of all variants, as runs of their experiment by trainers that are named "chainer with adam on cpu".
+
+    variant, trained_by: the variant and the framework, as columns of their own.
+    """
+    names = runs["experiment"].map(split_name)
+    found = runs.assign(experiment=names.str[0], variant=names.str[1], trained_by=runs["framework"])
+    found = found[found["variant"] != ""]
+    return found.assign(framework=found["trained_by"] + " with " + found["variant"])
+
+
+def by_variants(named: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
+    """Yield ((experiment, recipe, dataset), the runs of one trainer in all variants). named: `runs_of_variants`."""
+    for values, group in groups(named, [*GROUP, *TRAINED_BY]):
+        yield values[: len(GROUP)], group
+
+
+def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFrame:
+    """Compare the first variant of each trainer with the others: a row per number of epochs, variant and metric.
+
+    The columns are those of `comparisons_table`, and its corrections and reasons apply. `parity` is OTHER_SETTINGS, and
+    `reason` says in which settings the two differ.
+    """
+    settings: dict[tuple, Mapping] = {}
+    for record in records:
+        settings.setdefault((record["run"]["experiment"], record["run"]["recipe"]), record)
+    rows = [
+        one.compared(metric)
+        for group, of_trainer in by_variants(runs_of_variants(runs))
+        for one in _pairs(group, of_trainer, settings)
+        if len(one.pairs)
+        for metric in metrics_of(one, is_longest=one.names["epochs"] == of_trainer["epochs"].max())
+    ]
+    add_verdicts(rows)
+    return as_table(rows)
+
+
+def _pairs(group: tuple, runs: pd.DataFrame, records: Mapping[tuple, Mapping]) -> Iterator[PairOfTrainers]:
+    """Yield the first variant of one trainer with each of the others. records: one of each variant and recipe."""
+    experiment, recipe, _ = group
+    for (epochs,), of_epochs in groups(runs, ["epochs"]):
+        (first, first_runs), *others = by_trainer(of_epochs)
+        for other, other_runs in others:
+            variants = [own["variant"].iloc[0] for own in (first_runs, other_runs)]
+            of_both = [records[variant_name(experiment, variant), recipe] for variant in variants]
+            names = dict(zip([*GROUP, "epochs", *SIDES], [*group, epochs, first.name, other.name], strict=True))
+            parity = {"parity": OTHER_SETTINGS, "reason": _difference(variants, *of_both)}
+            yield PairOfTrainers(names, (first_runs, other_runs), parity)
+
+
+def _difference(variants: Iterable[str], *records: Mapping) -> str:
+    """In which settings two variants differ, in a sentence."""
+    first, second = (effective_settings(record["inputs"]["recipe"], record["settings"]) for record in records)
+    differing = differing_settings(first, second)
+    return f"{listed(variants)} {f'differ in {listed(differing)}' if differing else 'have the same settings'}"
