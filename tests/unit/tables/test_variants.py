@@ -73,6 +73,15 @@ def test_the_reason_names_the_settings_that_differ(settings, reason):
     assert set(variants_table(runs, records_of({"a": {}, "b": settings}))["reason"]) == {reason}
 
 
+def test_a_variant_whose_runs_all_diverged_is_no_baseline():
+    runs = of_variants(simulated_runs(1, 6, factor=1.0))
+    runs.loc[runs["experiment"] == "0.a", "status"] = "diverged"
+    table = variants_table(runs, records_of({"a": {"batch_size": 8}, "b": {}}))
+    assert set(table["first"]) == {"chainer with b on cpu"}
+    assert set(table["verdict"]) == {"no pair"}
+    assert set(table["reason"]) == {"b and a differ in batch_size"}
+
+
 def test_a_run_without_a_variant_is_in_no_comparison():
     runs = simulated_runs(2, 6, factor=1.0)
     assert variants_table(runs, []).empty

@@ -72,16 +72,18 @@ class _Answering:
             return
         baseline, subject, fastest = standing.baseline, others[0], ranked[0]
         lead = f"On {standing.group[2]} ({standing.group[1]}), "
-        if len(ranked) > 2:
+        what = "variants" if standing.of_variants else "trainers"
+        lowest = self._lowest_loss() if standing.of_variants and len(standing.places) > 2 else None
+        if lowest:
+            lead += f"{lowest} has the lowest test loss of {len(standing.places)} variants; it takes "
+        elif len(ranked) > 2:
             of_ranked = " ranked" if len(ranked) < len(standing.places) else ""
-            what = "variants" if standing.of_variants else "trainers"
             lead += f"{fastest} takes the least time of {len(ranked)}{of_ranked} {what}: "
             lead += "" if fastest == subject else f"{subject}, the next, takes "
         else:
             lead += f"{subject} takes "
         if standing.of_variants:
-            yield self._answer(lead, baseline, subject, results=True)
-            yield from self._on_the_lowest_loss(baseline, subject)
+            yield self._answer(lead, baseline, lowest or subject, results=True)
             return
         refused = listed(place.trainer for place in standing.refused) if standing.refused else ""
         yield self._answer(lead, baseline, subject, f". Not ranked against {baseline}: {refused}" if refused else "")
@@ -101,15 +103,12 @@ class _Answering:
         first, second = pair[0]["first"], pair[0]["second"]
         return self._answer(f"Next is {following}: {'it' if second == following else second} takes ", first, second)
 
-    def _on_the_lowest_loss(self, baseline: str, subject: str) -> Iterator[Answer]:
-        """The sentence on the variant with the lowest loss, if that is neither of the two that were compared before."""
+    def _lowest_loss(self) -> str | None:
+        """The variant with the lowest test loss of those whose loss is lower than that of the first one; or None."""
         table = self.other_metrics[self.other_metrics["metric"] == "test_loss"]
-        longest = table[(table["epochs"] == table["epochs"].max()) & (table["first"] == baseline)]
+        longest = table[(table["epochs"] == table["epochs"].max()) & (table["first"] == self.standing.baseline)]
         lower = longest[longest["verdict"] == "lower"].sort_values("ratio")
-        if len(lower) and (lowest := lower["second"].iloc[0]) != subject:
-            yield self._answer(
-                f"The lowest test loss is that of {lowest}, which takes ", baseline, lowest, results=True
-            )
+        return str(lower["second"].iloc[0]) if len(lower) else None
 
     def _on_results(self, *trainers: str) -> Sentence:
         """The end of a sentence on two variants: their losses and accuracies at the largest number of epochs."""
@@ -120,7 +119,7 @@ class _Answering:
             cells = comparison_cells(row, self.numbers)
             shown: Sentence = (f"; its {words} is ", cells["ratio"], " times")
             if row["low"] is not None:
-                shown += (" (", cells["low"], " to ", cells["high"], ": ", cells["verdict"], ")")
+                shown += (" (", cells["low"], " to ", cells["high"], ": ", cells["verdict"], _by_chance(row), ")")
             pieces += shown if row["ratio"] is not None else (f"; {words}: ", cells["verdict"])
         return (*pieces, f". {rows_of(pair)[0]['reason']}")
 
@@ -207,11 +206,15 @@ def _clause(rows: list[dict], whose: str, numbers: Mapping[str, int]) -> Sentenc
     row, *others = rows
     cells = comparison_cells(row, numbers)
     as_at = f", as at {listed(other['epochs'] for other in reversed(others))}" if others else ""
-    outside = row["verdict"] == VERDICTS[-1] and not row["low"] <= 1 <= row["high"]
-    chance = f", because among {row['compared']:.0f} comparisons such an interval occurs by chance" if outside else ""
     start = " (95 % interval " if whose else " ("
-    interval = (start, cells["low"], " to ", cells["high"], ": ", cells["verdict"], as_at, chance, ")")
+    interval = (start, cells["low"], " to ", cells["high"], ": ", cells["verdict"], as_at, _by_chance(row), ")")
     return (*_ratio(cells, row, whose), *interval)
+
+
+def _by_chance(row: Mapping) -> str:
+    """Why a verdict is "not distinguishable" although its interval does not contain 1; "" for any other."""
+    outside = row["verdict"] == VERDICTS[-1] and not row["low"] <= 1 <= row["high"]
+    return f", because among {row['compared']:.0f} comparisons such an interval occurs by chance" if outside else ""
 
 
 def _undecided(rows: list[dict], numbers: Mapping[str, int]) -> Sentence:

@@ -14,9 +14,8 @@ from trainmark.report.cells import Cell, comparison_cells
 from trainmark.tables.comparisons import COMPARED, INTERVAL, baselines_of
 from trainmark.tables.results import Results
 from trainmark.tables.tables import by_trainer, rows_of, select_group
-from trainmark.tables.variants import by_variants
+from trainmark.tables.variants import baseline_of, by_variants
 from trainmark.tables.verdicts import why_not_distinguishable
-from trainmark.trainer import Trainer
 
 VERDICTS = ("faster", "slower", "lower", "higher", "not distinguishable")
 
@@ -80,13 +79,13 @@ class Standing:
 def standings(results: Results, plan: Mapping) -> Iterator[Standing]:
     """Yield the standing of each section of at least two trainers that is no command's.
 
-    Variants have one for each trainer and each of OF_VARIANTS; their baseline is the first variant.
+    Variants have one for each trainer and each of OF_VARIANTS.
     """
     baselines = baselines_of(results.runs, plan["config"]["experiments"])
     for of_group, group, runs in results.groups():
         if of_group is not results:
             for _, of_trainer in by_variants(runs):
-                first = Trainer.of(of_trainer.iloc[0]).name
+                first = baseline_of(of_trainer).name
                 yield from (_standing(of_group, group, of_trainer, first, metric) for metric in OF_VARIANTS)
         elif group in baselines and len(list(by_trainer(runs))) > 1:
             yield _standing(results, group, runs, baselines[group], COMPARED[0])

@@ -14,7 +14,7 @@ from trainmark.recipes.recipe import differing_settings, effective_settings
 from trainmark.tables.comparisons import OTHER_SETTINGS, SIDES, PairOfTrainers, add_verdicts, as_table, metrics_of
 from trainmark.tables.formatting import listed
 from trainmark.tables.tables import GROUP, by_trainer, groups
-from trainmark.trainer import TRAINER
+from trainmark.trainer import TRAINER, Trainer
 from trainmark.variant import split_name, variant_name
 
 TRAINED_BY = ["trained_by", *TRAINER[1:]]
@@ -38,8 +38,17 @@ def by_variants(named: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
         yield values[: len(GROUP)], group
 
 
+def baseline_of(of_trainer: pd.DataFrame) -> Trainer:
+    """The variant with which the others of a trainer are compared: the first one that has a run which is ok.
+
+    of_trainer: see `by_variants`.
+    """
+    is_ok = of_trainer["status"] == "ok"
+    return Trainer.of((of_trainer[is_ok] if is_ok.any() else of_trainer).iloc[0])
+
+
 def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFrame:
-    """Compare the first variant of each trainer with the others: a row per number of epochs, variant and metric.
+    """Compare the baseline of each trainer with the others: a row per number of epochs, variant and metric.
 
     The columns are those of `comparisons_table`, and its corrections and reasons apply. `parity` is OTHER_SETTINGS, and
     `reason` says in which settings the two differ.
@@ -59,11 +68,13 @@ def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFra
 
 
 def _pairs(group: tuple, runs: pd.DataFrame, records: Mapping[tuple, Mapping]) -> Iterator[PairOfTrainers]:
-    """Yield the first variant of one trainer with each of the others. records: one of each variant and recipe."""
+    """Yield the baseline of one trainer with each other variant. records: one of each variant and recipe."""
     experiment, recipe, _ = group
+    first = baseline_of(runs)
     for (epochs,), of_epochs in groups(runs, ["epochs"]):
-        (first, first_runs), *others = by_trainer(of_epochs)
-        for other, other_runs in others:
+        others = dict(by_trainer(of_epochs))
+        first_runs = others.pop(first, of_epochs[:0])
+        for other, other_runs in others.items() if len(first_runs) else ():
             variants = [own["variant"].iloc[0] for own in (first_runs, other_runs)]
             of_both = [records[variant_name(experiment, variant), recipe] for variant in variants]
             names = dict(zip([*GROUP, "epochs", *SIDES], [*group, epochs, first.name, other.name], strict=True))
