@@ -6,7 +6,7 @@ of training; so a machine that slows down favours neither. A pair is ranked only
 the same network.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -262,15 +262,18 @@ def speed_ups_table(comparisons: pd.DataFrame, baselines: Mapping[tuple, str] | 
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(INTERVAL, "float64"))
 
 
-def add_verdicts(rows: Iterable[dict]) -> None:
+def add_verdicts(rows: Iterable[dict], together: Container[str] = ()) -> None:
     """Add corrected p-values and verdicts on the second trainer to rows whose ratios were tested.
 
     All pairs of trainers of a group, at all numbers of epochs, are corrected together, each metric by itself.
+
+    together: metrics that are corrected as one.
     """
     families: dict[tuple, list[dict]] = {}
     for row in rows:
         if row["test"]:
-            families.setdefault(tuple(row[key] for key in (*GROUP, "metric")), []).append(row)
+            metric = "" if row["metric"] in together else row["metric"]
+            families.setdefault((*(row[key] for key in GROUP), metric), []).append(row)
     for family in families.values():
         for row, p_value in zip(family, holm([row["test"].p_value for row in family]), strict=True):
             smaller, larger = WORDS.get(row["metric"], ("faster", "slower"))

@@ -11,11 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping
 import pandas as pd
 
 from trainmark.recipes.recipe import differing_settings, effective_settings
-from trainmark.tables.comparisons import OTHER_SETTINGS, SIDES, PairOfTrainers, add_verdicts, as_table, metrics_of
+from trainmark.tables.comparisons import (
+    COMPARED,
+    OTHER_SETTINGS,
+    SIDES,
+    WITH_TARGET,
+    PairOfTrainers,
+    add_verdicts,
+    as_table,
+    metrics_of,
+)
 from trainmark.tables.formatting import listed
 from trainmark.tables.tables import GROUP, by_trainer, groups
 from trainmark.trainer import TRAINER, Trainer
 from trainmark.variant import split_name, variant_name
+
+TIMES = (*COMPARED, *WITH_TARGET)
+"""The metrics that are times. They vary where settings are equal; then losses are equal, too."""
 
 TRAINED_BY = ["trained_by", *TRAINER[1:]]
 """The columns of the trainer of a run of a variant, without the variant."""
@@ -50,8 +62,8 @@ def baseline_of(of_trainer: pd.DataFrame) -> Trainer:
 def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFrame:
     """Compare the baseline of each trainer with the others: a row per number of epochs, variant and metric.
 
-    The columns are those of `comparisons_table`, and its corrections and reasons apply. `parity` is OTHER_SETTINGS, and
-    `reason` says in which settings the two differ.
+    The columns are those of `comparisons_table`, and its corrections and reasons apply; all times are corrected
+    together. `parity` is OTHER_SETTINGS, and `reason` says in which settings the two differ.
     """
     settings: dict[tuple, Mapping] = {}
     for record in records:
@@ -63,7 +75,7 @@ def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFra
         if len(one.pairs)
         for metric in metrics_of(one, is_longest=one.names["epochs"] == of_trainer["epochs"].max())
     ]
-    add_verdicts(rows)
+    add_verdicts(rows, TIMES)
     return as_table(rows)
 
 
