@@ -59,6 +59,7 @@ def test_the_variants_are_compared_and_drawn_and_the_folder_verifies(folder):
     figures = results / "figures" / "dropout" / "mnist-mlp-keras" / "held-out"
     assert {file.stem for file in figures.glob("*.svg")} == set(known_figures())
     assert "chainer with half" in (figures / "loss.svg").read_text()
+    assert "masks and half differ in dropout." in (figures / "loss.caption.txt").read_text()
     assert "masks and half differ in dropout" in (results / "report" / "index.html").read_text()
     verify = [sys.executable, REPOSITORY / "workflow" / "scripts" / "verify.py", "results"]
     process = subprocess.run(verify, cwd=folder, capture_output=True, text=True)

@@ -103,7 +103,7 @@ def sections(
 
 
 def _variants(standings: Iterable[Standing]) -> Iterator[tuple[str, list[Place]]]:
-    """Yield (its name, its place by each metric) of each variant, in the order of the config."""
+    """Yield (its name, its place by each metric) of each variant, those of a trainer by their training time."""
     places: dict[str, list[Place]] = {}
     for standing in standings:
         for place in standing.places:

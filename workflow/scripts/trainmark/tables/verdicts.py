@@ -8,6 +8,7 @@ import pandas as pd
 
 from trainmark.parity.compare import REFUSED
 from trainmark.parity.sentences import EQUAL
+from trainmark.tables.comparisons import OTHER_SETTINGS
 from trainmark.tables.formatting import format_ratio
 
 NAMED = 3
@@ -74,12 +75,15 @@ def not_ranked(parity: pd.DataFrame) -> list[str]:
 def parity_note(parity: pd.DataFrame) -> str:
     """The note on parity in the caption of a figure of one group; empty if it has one trainer.
 
-    The note names the pairs that must not be ranked. If there are none, it gives the parity classes of all pairs.
+    The note names the pairs that must not be ranked. If there are none, it gives the parity classes of all pairs; of
+    variants, the settings in which they differ.
 
     parity: the rows of the group in the table of parities, which has all pairs, compared or not.
     """
     if lines := not_ranked(parity):
         return "\n".join(lines)
+    if OTHER_SETTINGS in set(parity["parity"]):
+        return "; ".join(parity["reason"].unique())
     classes = [words for name, words in EQUAL.items() if name in set(parity["parity"])]
     return f"Parity of all pairs (float64): {' or '.join(classes)}" if classes else ""
 
