@@ -38,7 +38,7 @@ def expanded(experiments: Mapping[str, Mapping]) -> dict[str, dict]:
 def collapsed(experiments: Mapping[str, Mapping]) -> dict[str, dict]:
     """Return experiments as a config writes them, from `expanded` ones: what their variants share, and `variants`."""
     found: dict[str, dict] = {}
-    for name, variants in by_experiment(experiments).items():
+    for name, variants in _by_experiment(experiments).items():
         first, *others = variants.values()
         varied = [key for key in first if any(other[key] != first[key] for other in others)]
         found[name] = {key: value for key, value in first.items() if key not in varied}
@@ -48,7 +48,7 @@ def collapsed(experiments: Mapping[str, Mapping]) -> dict[str, dict]:
     return found
 
 
-def by_experiment(experiments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _by_experiment(experiments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the values of `expanded` experiments by experiment and variant."""
     found: dict[str, dict[str, Any]] = {}
     for name, value in experiments.items():

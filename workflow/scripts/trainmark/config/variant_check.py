@@ -6,7 +6,7 @@ from itertools import combinations
 from trainmark.config.schema_check import Finding
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import Recipe, differing_settings, effective_settings, recipe_values
-from trainmark.variant import expanded
+from trainmark.variant import expanded, variant_name
 
 
 def variant_findings(config: Mapping) -> Iterator[Finding]:
@@ -20,7 +20,7 @@ def variant_findings(config: Mapping) -> Iterator[Finding]:
         if len(variants) == 1:
             yield path, "found one variant; allowed: two or more, or its settings in the experiment itself"
         for first, second in combinations(variants, 2):
-            if (variants[first] or variants[second]) and (recipe := _recipe_of_equals(experiment, first, second)):
+            if (variants[first] or variants[second]) and (recipe := _recipe_of_equals(name, experiment, first, second)):
                 yield (
                     (*path, second),
                     f"is the same training as {first} with the recipe {recipe}; allowed: other settings. To see how "
@@ -28,11 +28,11 @@ def variant_findings(config: Mapping) -> Iterator[Finding]:
                 )
 
 
-def _recipe_of_equals(experiment: Mapping, *variants: str) -> str | None:
+def _recipe_of_equals(name: str, experiment: Mapping, *variants: str) -> str | None:
     """Return a recipe that two variants train in the same way; None if there is none."""
-    settings = expanded({"": experiment})
+    settings = expanded({name: experiment})
     for recipe in experiment["recipes"]:
-        first, second = (_meant(RECIPES[recipe], settings[f".{variant}"]) for variant in variants)
+        first, second = (_meant(RECIPES[recipe], settings[variant_name(name, variant)]) for variant in variants)
         if not differing_settings(first, second):
             return str(recipe)
     return None

@@ -1,14 +1,18 @@
 """What the reader of a format returns: the samples of a dataset, as arrays or as lists of image files."""
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from unicodedata import normalize
 
 import numpy as np
 
 from trainmark.datasets.tokens import Vocabulary
 from trainmark.errors import DataError
+
+Sample = TypeVar("Sample", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,20 @@ class ImageLists:
     class_names: list[str]
     passed_over: list[str] = field(default_factory=list)
     kind: str = field(default="image_lists", init=False)
+
+
+def drawn_share(samples: Iterable[Sample], share: float, seed: int, name: Callable[[Sample], object]) -> set[Sample]:
+    """Draw a share of the samples of a class, at least one of them and not all.
+
+    The samples are ranked by the SHA-256 of seed and name, and the first ones are taken: the draw is the same on every
+    machine.
+    """
+
+    def rank(sample: Sample) -> bytes:
+        return hashlib.sha256(normalize("NFC", f"{seed} {name(sample)}").encode()).digest()
+
+    ranked = sorted(samples, key=rank)
+    return set(ranked[: min(max(1, round(share * len(ranked))), len(ranked) - 1)])
 
 
 def class_names_of(entry: Mapping) -> list[str]:

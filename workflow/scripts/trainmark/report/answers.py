@@ -58,7 +58,7 @@ class _Answering:
     def __init__(self, standing: Standing, results: Results) -> None:
         self.standing = standing
         table = select_group(results.comparisons, standing.group).sort_values("epochs", ascending=False)
-        self.compared, self.other_metrics = table[table["metric"] == COMPARED[0]], table
+        self.comparisons, self.compared = table, table[table["metric"] == COMPARED[0]]
         self.parity = select_group(results.parity, standing.group)
         self.break_even = select_group(results.break_even, standing.group)
         self.numbers = results.numbers
@@ -83,10 +83,11 @@ class _Answering:
         else:
             lead += f"{subject} takes "
         if standing.of_variants:
-            yield self._answer(lead, baseline, lowest or subject, results=True)
+            subject = lowest or subject
+            yield self._answer(lead, baseline, subject, self._on_results(baseline, subject))
             return
         refused = listed(place.trainer for place in standing.refused) if standing.refused else ""
-        yield self._answer(lead, baseline, subject, f". Not ranked against {baseline}: {refused}" if refused else "")
+        yield self._answer(lead, baseline, subject, (f". Not ranked against {baseline}: {refused}",) if refused else ())
         if fastest == subject and len(ranked) > 2 and ranked[1] != baseline:
             yield self._on_the_next(fastest, ranked[1])
         if len(ranked) > 2:
@@ -99,13 +100,13 @@ class _Answering:
         if refused or not pair:
             end = f"; it differs from {fastest} in more than one part, so that the two are not compared"
             end = f"; it is not ranked against {fastest}: {refused}" if refused else end
-            return self._answer(f"Next is {following} with ", self.standing.baseline, following, end)
+            return self._answer(f"Next is {following} with ", self.standing.baseline, following, (end,))
         first, second = pair[0]["first"], pair[0]["second"]
         return self._answer(f"Next is {following}: {'it' if second == following else second} takes ", first, second)
 
     def _lowest_loss(self) -> str | None:
         """The variant with the lowest test loss of those whose loss is lower than that of the first one; or None."""
-        table = self.other_metrics[self.other_metrics["metric"] == "test_loss"]
+        table = self.comparisons[self.comparisons["metric"] == "test_loss"]
         longest = table[(table["epochs"] == table["epochs"].max()) & (table["first"] == self.standing.baseline)]
         lower = longest[longest["verdict"] == "lower"].sort_values("ratio")
         return str(lower["second"].iloc[0]) if len(lower) else None
@@ -113,7 +114,7 @@ class _Answering:
     def _on_results(self, *trainers: str) -> Sentence:
         """The end of a sentence on two variants: their losses and accuracies at the largest number of epochs."""
         pieces: Sentence = ()
-        pair = _between(self.other_metrics, trainers)
+        pair = _between(self.comparisons, trainers)
         for metric, words in list(OF_VARIANTS.items())[1:]:
             row = rows_of(pair[pair["metric"] == metric])[0]
             cells = comparison_cells(row, self.numbers)
@@ -156,11 +157,8 @@ class _Answering:
         interval = (" epochs on (", ends[0], " to ", ends[1], ")")
         return (f"; {rows[0]['faster_after']} is faster from ", epochs, *interval)
 
-    def _answer(self, lead: str, first: str, second: str, end: str = "", *, results: bool = False) -> Answer:
-        """The answer from the comparisons of two trainers: what is known, where it turns, and what is not known.
-
-        results: whether it also compares their losses and accuracies.
-        """
+    def _answer(self, lead: str, first: str, second: str, end: Sentence = ()) -> Answer:
+        """The answer from the comparisons of two trainers: what is known, where it turns, and what is not known."""
         rows = self._pair(first, second)
         known = [row for row in rows if row["verdict"] in VERDICTS]
         sentence: list[str | Cell] = [lead]
@@ -179,8 +177,7 @@ class _Answering:
             | {"runs": [int(self.numbers[run_id]) for run_id in row["run_ids"].split()]}
             for row in rows
         ]
-        end_of_results = self._on_results(first, second) if results else ()
-        pieces = (*sentence, *_undecided(rows, self.numbers), *end_of_results, end, ".")
+        pieces = (*sentence, *_undecided(rows, self.numbers), *end, ".")
         return Answer(self.standing.group, first, second, pieces, compared)
 
 

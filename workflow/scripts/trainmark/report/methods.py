@@ -16,7 +16,7 @@ def methods(runs: pd.DataFrame, sections: Iterable[Mapping], datasets: Iterable[
     sections: from `sections.sections`; datasets: manifests.
     """
     samples = {dataset["dataset"]: dataset["samples"] for dataset in datasets}
-    of_runs = [section for section in sections if not section["of_variants"]]
+    of_runs = [section for section in sections if not section["variants"]]
     return [
         {"title": section["title"], "text": _text(group, section["settings"], samples[values[2]])}
         for section, (values, group) in zip(of_runs, groups(runs, GROUP), strict=True)

@@ -120,7 +120,7 @@ def _trust_links(screen: FirstScreen, sections: list[dict]) -> dict[str, str]:
 def _overview(sections: list[dict]) -> list[dict]:
     """The rows of the overview of several sections: of each its fastest trainer but for the baseline."""
     rows = []
-    for section in (one for one in sections if not one["of_variants"]):
+    for section in (one for one in sections if not one["variants"]):
         standing = next(iter(section["standings"]), None)
         pairs = section["parity"]
         others = [place for place in standing.places if place.row is not None] if standing else []

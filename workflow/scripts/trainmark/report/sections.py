@@ -92,7 +92,6 @@ def sections(
                 row | {"cells": agreement_cells(row, numbers)}
                 for row in rows_of(select_group(of_group.agreement, values))
             ],
-            "of_variants": of_variants,
             "differences": list(select_group(of_group.comparisons, values)["reason"].unique()) if of_variants else [],
             "settings": _command_settings(group, results.folder)
             if dataset == DATASET

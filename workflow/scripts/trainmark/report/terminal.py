@@ -75,10 +75,8 @@ def _of_variants(named: pd.DataFrame, comparisons: pd.DataFrame) -> Iterator[str
         yield f"{title} (medians over the runs of a row)\n{_medians(summary_table(group), shown_of_trainers(group))}"
         compared = select_group(comparisons, values)
         if len(compared):
-            yield from [
-                "\n".join(f"{reason}." for reason in compared["reason"].unique()),
-                *_comparisons(compared, OF_VARIANTS),
-            ]
+            yield "\n".join(f"{reason}." for reason in compared["reason"].unique())
+            yield from _comparisons(compared, OF_VARIANTS)
 
 
 def _medians(summary: pd.DataFrame, columns: list[str]) -> str:

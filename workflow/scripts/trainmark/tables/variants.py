@@ -12,10 +12,8 @@ import pandas as pd
 
 from trainmark.recipes.recipe import differing_settings, effective_settings
 from trainmark.tables.comparisons import (
-    COMPARED,
     OTHER_SETTINGS,
     SIDES,
-    WITH_TARGET,
     PairOfTrainers,
     add_verdicts,
     as_table,
@@ -23,11 +21,9 @@ from trainmark.tables.comparisons import (
 )
 from trainmark.tables.formatting import listed
 from trainmark.tables.tables import GROUP, by_trainer, groups
+from trainmark.tables.waiting import SHARES
 from trainmark.trainer import TRAINER, Trainer
 from trainmark.variant import split_name, variant_name
-
-TIMES = (*COMPARED, *WITH_TARGET)
-"""The metrics that are times. They vary where settings are equal; then losses are equal, too."""
 
 TRAINED_BY = ["trained_by", *TRAINER[1:]]
 """The columns of the trainer of a run of a variant, without the variant."""
@@ -75,7 +71,7 @@ def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFra
         if len(one.pairs)
         for metric in metrics_of(one, is_longest=one.names["epochs"] == of_trainer["epochs"].max())
     ]
-    add_verdicts(rows, TIMES)
+    add_verdicts(rows, together=SHARES)
     return as_table(rows)
 
 

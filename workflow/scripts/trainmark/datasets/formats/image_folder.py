@@ -4,10 +4,8 @@ Of an archive, `root` says which of its folders holds them. Where the images are
 images, the test images are drawn: a share of each class (`test_share`), by a seed (`seed`).
 """
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from unicodedata import normalize
 
 from trainmark.datasets.formats._trees import (
     Classes,
@@ -19,7 +17,7 @@ from trainmark.datasets.formats._trees import (
     undivided_classes,
 )
 from trainmark.datasets.images.lists import ImageList
-from trainmark.datasets.samples import Folders, ImageLists
+from trainmark.datasets.samples import Folders, ImageLists, drawn_share
 from trainmark.errors import DataError
 
 FORMAT = {
@@ -65,10 +63,9 @@ def _expect_no_draw(root: Path, entry: Mapping) -> None:
 
 
 def _drawn(root: Path, classes: Classes, entry: Mapping) -> dict[str, ImageList]:
-    """Draw the test images of each class; the others are training images. Raises DataError for a class of one image.
+    """Draw the test images of each class by their paths; the others are training images.
 
-    The images of a class are ranked by the SHA-256 of seed and path, and the first ones are taken: the draw is the same
-    on every machine.
+    Raises DataError for a class of one image.
     """
     share, seed = entry.get("test_share", TEST_SHARE), entry.get("seed", SEED)
     images = list_images(root, classes)
@@ -79,10 +76,7 @@ def _drawn(root: Path, classes: Classes, entry: Mapping) -> dict[str, ImageList]
             raise DataError(
                 f"{folder} holds one image; each class needs two or more, of which at least one is a test image"
             )
-        ranked = sorted(
-            of_class, key=lambda image: hashlib.sha256(normalize("NFC", f"{seed} {image[0]}").encode()).digest()
-        )
-        test = set(ranked[: min(max(1, round(share * len(ranked))), len(ranked) - 1)])
+        test = drawn_share(of_class, share, seed, lambda image: image[0])
         for image in of_class:
             splits["test" if image in test else "train"].append(image)
     return splits

@@ -3,14 +3,13 @@
 Settings that are chosen by them were not chosen by the test samples of that dataset, which are no part of this one.
 """
 
-import hashlib
 from collections.abc import Mapping
 
 import numpy as np
 
 from trainmark.datasets import prepared
 from trainmark.datasets.images import lists as image_lists
-from trainmark.datasets.samples import Arrays, Folders, ImageLists
+from trainmark.datasets.samples import Arrays, Folders, ImageLists, drawn_share
 from trainmark.errors import DataError
 
 FORMAT = {"kind": "subset", "required": ["of", "test_share", "seed"], "optional": []}
@@ -38,16 +37,11 @@ def read(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
 
 
 def draw(labels: np.ndarray, names: list[str], entry: Mapping) -> np.ndarray:
-    """Return which samples are held out, bool (samples,): `test_share` of each class, at least one.
-
-    The samples of a class are ranked by the SHA-256 of seed and position, and the first ones are taken: the draw is the
-    same on every machine.
-    """
+    """Return which samples are held out, bool (samples,): `test_share` of each class, drawn by their positions."""
     held_out = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         of_class = np.flatnonzero(labels == label).tolist()
         if len(of_class) == 1:
             raise DataError(f"{entry['of']} has one training sample of {names[label]}; each class needs two or more")
-        ranked = sorted(of_class, key=lambda sample: hashlib.sha256(f"{entry['seed']} {sample}".encode()).digest())
-        held_out[ranked[: min(max(1, round(entry["test_share"] * len(ranked))), len(ranked) - 1)]] = True
+        held_out[list(drawn_share(of_class, entry["test_share"], entry["seed"], str))] = True
     return held_out
