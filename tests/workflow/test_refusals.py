@@ -27,7 +27,7 @@ def test_dry_run_needs_nothing_but_snakemake(tmp_path):
     (hook / "sitecustomize.py").write_text(
         f"import sys\nfor name in {BLOCKED.split()!r}:\n    sys.modules[name] = None\n"
     )
-    dry = snakemake(tmp_path, "-n", "--configfile", str(REPOSITORY / "config" / "paper.yaml"), PYTHONPATH=str(hook))
+    dry = snakemake(tmp_path, "-n", "--configfile", str(REPOSITORY / "config" / "originals.yaml"), PYTHONPATH=str(hook))
     assert dry.returncode == 0, dry.printed
     blocked = subprocess.run(
         [sys.executable, "-c", "import numpy"], env=environment(PYTHONPATH=str(hook)), capture_output=True, check=False

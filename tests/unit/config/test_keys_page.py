@@ -22,7 +22,7 @@ def test_keys_page_is_up_to_date():
 
 def test_validate_counts_runs_and_names_the_datasets_to_prepare():
     # CUDA_VISIBLE_DEVICES is empty in the tests: auto means the CPU.
-    assert validate("config/paper.yaml").stdout.splitlines()[-1].startswith("192 runs in all; about ")
+    assert validate("config/originals.yaml").stdout.splitlines()[-1].startswith("350 runs in all; about ")
     assert validate("config/examples/imagenette.yaml").stdout == "imagenette: will be prepared\n0 runs in all\n"
 
 

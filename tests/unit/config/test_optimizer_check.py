@@ -53,6 +53,15 @@ pytestmark = pytest.mark.usefixtures("in_tmp_path")
             "optimizer: {rule: rmsprop_warmup}, learning_rate_schedule: {milestones: [30]}",
             "learning_rate_schedule: found {milestones: [30]} (a mapping), but the rule …; …",
         ),
+        # --- restarts
+        (
+            "epochs: [20, 25], optimizer_restarts: 9",
+            "optimizer_restarts: found 9, but 25 epochs have no 10 equal parts; …epochs divisible by 10",
+        ),
+        (
+            "optimizer: {rule: sgd}, optimizer_restarts: 1",
+            "optimizer_restarts: found 1, but the rule sgd has no state to restart; …",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(keys, expected):
@@ -66,6 +75,7 @@ def test_a_mistake_is_one_sentence(keys, expected):
         "recipes: [mnist-mlp-flux], optimizer: {epsilon: 1.0e-7}",  # its own form of Adam has the constants of adam
         "optimizer: {rule: rmsprop_warmup, learning_rate: 1, legacy: true}",
         "learning_rate_schedule: {milestones: 30}",
+        "epochs: [10, 20], optimizer_restarts: 9",
         "batch_size: 257, learning_rate_schedule: {milestones: [30, 60, 80], scale_with_batch: true, warmup_epochs: 5}",
         "batch_size: full, learning_rate_schedule: {scale_with_batch: true, warmup_epochs: 5}",
         "learning_rate_schedule: {warmup_epochs: 0, scale_with_batch: true}",
@@ -74,4 +84,4 @@ def test_a_mistake_is_one_sentence(keys, expected):
 def test_what_is_right_is_kept_as_it_was_given(keys):
     config, _ = load_config([Path(write(experiment(keys)))])
     given = config["experiments"]["e"]
-    assert given["optimizer"] or given["learning_rate_schedule"]
+    assert given["optimizer"] or given["learning_rate_schedule"] or given["optimizer_restarts"]

@@ -84,6 +84,23 @@ def test_masks_scale_what_they_keep_and_differ_by_step_and_seed():
     assert (drawn["drop"] == draw_masks(ARCHITECTURE, 1000, (1, 1), 1)["drop"]).all()
 
 
+def test_a_restarted_optimizer_is_certified():
+    """Its updates follow the rule, and an adapter that keeps the optimizer's state is found at its first step."""
+
+    class Keeping(FakeAdapter):
+        def restart_optimizer(self, built):
+            pass
+
+    training = replace(fake_training(), restarts=True)
+    restarted, never = trace(FakeAdapter(), training, "cpu"), trace(FakeAdapter(), fake_training(), "cpu")
+    assert max(restarted.stages["steps"].update_errors) < 1e-12
+    assert list(restarted.stages["steps"].losses[:6]) == list(never.stages["steps"].losses[:6])
+    kept = trace(Keeping(), training, "cpu")
+    assert [error > 0.01 for error in kept.stages["steps"].update_errors[:6]] == [False] * 5 + [True]
+    pair = compare(restarted, kept, ARCHITECTURE)
+    assert (pair.parity, pair.location.step) == ("different", 6)
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "node"), [(SHAPE_ERROR, "shape", "relu"), (MemoryError("full"), "out_of_memory", None)]
 )

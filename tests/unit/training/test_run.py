@@ -424,6 +424,37 @@ def test_a_killed_run_resumes_from_its_checkpoint(train, kills, first_epochs, pa
     assert [entry["part"] for entry in record["curves"]] == parts
 
 
+class RestartingAdapter(FakeAdapter):
+    """Its weights are the number of epochs trained, and `trained` counts those of its optimizer."""
+
+    first = 0
+
+    def weights(self):
+        return {"dense1.kernel": np.full((2, 3), self.first + self.trained, np.float64)}
+
+    def set_weights(self, weights):
+        self.first = weights["dense1.kernel"][0, 0] - self.trained
+
+    def state(self):
+        return {"trained": np.array(self.trained), "first": np.array(self.first)}
+
+    def set_state(self, state):
+        self.trained, self.first = int(state["trained"]), int(state["first"])
+
+
+@pytest.mark.parametrize("kill_after", [None, 2, 3, 4])
+def test_a_new_optimizer_goes_on_with_the_weights(train, kill_after):
+    """A killed run resumes from the epoch before: within the first optimizer, at the restart, and after it."""
+    options = {"run": replace(RUN, epochs=4), "optimizer_restarts": 1}
+    if kill_after:
+        kill(train, RestartingAdapter(SCRIPT), kill_after=kill_after, **options)
+    adapter = RestartingAdapter(SCRIPT)
+    record = train(adapter, **options)
+    assert [entry["batch_loss"] for entry in record["curves"]] == pytest.approx([2.6, 1.82] * 2)
+    assert record["counted"]["updates"] == 12
+    assert (adapter.trained, adapter.weights()["dense1.kernel"][0, 0]) == (2, 4)
+
+
 def test_only_productive_time_is_counted(train):
     """Not counted are work after the last checkpoint of a killed process, and the restart."""
     kill(train, FakeAdapter(SCRIPT), kill_after=3)

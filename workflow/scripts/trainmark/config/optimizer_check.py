@@ -1,4 +1,4 @@
-"""Check that the optimizer and the learning-rate schedule of an experiment fit each other and its recipes."""
+"""Check that optimizer, restarts and learning-rate schedule of an experiment fit each other and its recipes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from trainmark.recipes.schedules import REFERENCE_BATCH
 
 
 def optimizer_findings(name: str, experiment: Mapping, recipe: Recipe) -> Iterator[Finding]:
-    """Yield a finding for each key of `optimizer` and `learning_rate_schedule` that has no effect with this recipe.
+    """Yield a finding for each of these keys that has no effect with this recipe, or is impossible.
 
     name: the name of the experiment.
     """
@@ -35,6 +35,16 @@ def optimizer_findings(name: str, experiment: Mapping, recipe: Recipe) -> Iterat
         )
     elif sentence := _without_effect(schedule, configured_batch_size(recipe.batch_size, experiment["batch_size"])):
         yield (*path, "learning_rate_schedule", sentence[0]), sentence[1]
+    yield from _restart_findings(name, experiment, rule)
+
+
+def _restart_findings(name: str, experiment: Mapping, rule: str) -> Iterator[Finding]:
+    restarts, parts = experiment["optimizer_restarts"], experiment["optimizer_restarts"] + 1
+    path, found = ("experiments", name, "optimizer_restarts"), f"found {restarts}, but"
+    if restarts and rule == "sgd":
+        yield path, f"{found} the rule sgd has no state to restart; allowed: 0, or another rule"
+    if wrong := [epochs for epochs in experiment["epochs"] if epochs % parts]:
+        yield path, f"{found} {wrong[0]} epochs have no {parts} equal parts; allowed: epochs divisible by {parts}"
 
 
 def _without_effect(schedule: Mapping[str, Any], batch_size: int | None) -> tuple[str, str] | None:

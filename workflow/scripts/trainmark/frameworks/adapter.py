@@ -117,7 +117,7 @@ class Adapter(ABC):
     def counted(self) -> dict[str, int]:
         """Return the counts of the framework itself, not those of the feed.
 
-        "samples" and "batches" of the last `train_epoch`, and "updates" of the optimizer since the initial weights.
+        "samples" and "batches" of the last `train_epoch`, and "updates" since the optimizer was made.
         """
 
     @abstractmethod
@@ -216,6 +216,12 @@ class Adapter(ABC):
                     f"{self.framework} returns the {what} of {name} in {array.dtype}, but trainmark compares only "
                     "float32 and float64; make the adapter train in the dtype that is passed to `build`"
                 )
+
+    def restart_optimizer(self, built: dict[str, np.ndarray]) -> None:
+        """Go on from the current weights with a new optimizer. built: the `state` before the first step."""
+        weights = self.weights()
+        self.set_state(built)
+        self.set_weights(weights)
 
     def is_out_of_memory(self, error: Exception) -> bool:
         """Return whether an exception means that the host's or the device's memory ran out."""

@@ -55,6 +55,7 @@ class CertifiedTraining:
     seed: seed of the dropout masks.
     epochs: the whole epochs to train after the steps. None: train none, and do not check the adapter against numpy.
     settings: description of this training for the certificate.
+    restarts: whether a new optimizer goes on with the weights in the middle of the steps.
     """
 
     architecture: Architecture
@@ -65,6 +66,7 @@ class CertifiedTraining:
     seed: tuple[int, ...]
     epochs: CertifiedEpochs | None = None
     settings: Mapping = field(default_factory=dict)
+    restarts: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,10 +208,13 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
         adapter.set_state(state)
     losses, gradients, weights, updates = [], [], [], []
     for step, batch in enumerate(training.batches, start=1):
+        is_restart = training.restarts and step == len(training.batches) // 2 + 1
         if stage.plain:
             adapter.set_state(state)
-        if step == 1 or stage.plain:
-            check = UpdateCheck(training.architecture, optimizer, initial_weights)
+        elif is_restart:
+            adapter.restart_optimizer(state)
+        if step == 1 or stage.plain or is_restart:
+            check = UpdateCheck(training.architecture, optimizer, adapter.weights())
         if stage.masks:
             adapter.set_masks(draw_masks(training.architecture, len(batch), training.seed, step))
         if step == 1:

@@ -164,8 +164,9 @@ def certified_training(
     }
     weights = initial_weights_of(settings, architecture, recipe.initializer, seeds, resized=True)
     batches_in_split = positions.reshape(batches.shape)
+    restarts = resolved.optimizer_restarts > 0
     return CertifiedTraining(
-        architecture, weights, epochs.optimizer, splits, batches_in_split, seeds, epochs, description
+        architecture, weights, epochs.optimizer, splits, batches_in_split, seeds, epochs, description, restarts
     )
 
 

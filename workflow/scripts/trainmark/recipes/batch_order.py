@@ -90,7 +90,7 @@ class EpochFeed:
         """Return a phrase such as "counted 20 batches instead of 21" if a framework's counts are wrong, otherwise None.
 
         counted: return value of `Adapter.counted` after the epoch.
-        updates: the expected number of updates since the initial weights.
+        updates: the expected number of updates since the optimizer was made.
         """
         expected = {"samples": self.samples, "batches": self.steps, "updates": updates}
         wrong = [f"{counted[what]} {what} instead of {due}" for what, due in expected.items() if counted[what] != due]

@@ -80,6 +80,15 @@ class ResolvedTraining:
         schedule = self.settings.get("learning_rate_schedule", {})
         return epoch_rates(self.optimizer, schedule, self.batch_size, epoch)
 
+    def optimizer_is_new(self, epoch: int, epochs: int) -> bool:
+        """Return whether a new optimizer goes on with the weights in an epoch (from 1) of a run of so many epochs."""
+        return epoch > 1 and (epoch - 1) % (epochs // (self.optimizer_restarts + 1)) == 0
+
+    @property
+    def optimizer_restarts(self) -> int:
+        """Number of new optimizers within a run; records of earlier versions have no such setting."""
+        return int(self.settings.get("optimizer_restarts", 0))
+
     def seed(self, repeat: int) -> tuple[int, int]:
         """Return the seed sequence of a run: the experiment's seed and the repeat's number, so that repeats differ."""
         return (self.settings["seed"], repeat)

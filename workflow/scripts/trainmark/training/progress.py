@@ -59,6 +59,7 @@ class Progress:
     Fields that are also keys of the record are described in record.schema.json.
 
     steps: number of steps trained.
+    steps_before_optimizer: number of those that were trained before the current optimizer was made.
     training_joules: energy of the epochs whose energy was measured.
     energy_reason: why the energy of some epoch was not measured; training_joules is then incomplete.
     """
@@ -66,6 +67,7 @@ class Progress:
     curves: list[dict] = field(default_factory=list)
     scored_texts: list[dict] = field(default_factory=list)
     steps: int = 0
+    steps_before_optimizer: int = 0
     last_loss: float | None = None
     first_step_seconds: float | None = None
     compilation_cache: dict[str, int] | None = None
@@ -198,9 +200,10 @@ class RunMeasurements:
 
     def count(self, counted: Mapping[str, int], feed: EpochFeed) -> None:
         """Add the framework's own counts of an epoch. Raises MeasurementError if they differ from the feed's."""
-        if wrong := feed.wrong_counts(counted, self.progress.steps + feed.steps):
+        before = self.progress.steps_before_optimizer
+        if wrong := feed.wrong_counts(counted, self.progress.steps - before + feed.steps):
             raise MeasurementError(f"the framework {wrong} in epoch {self.epoch}: it did not train what it was given")
-        earlier = self.progress.counted | {"updates": 0}  # a framework counts its updates over all epochs
+        earlier = self.progress.counted | {"updates": before}  # an optimizer counts its updates over all epochs
         self.progress.counted = {name: earlier[name] + counted[name] for name in earlier}
 
     def add_part(self, losses: np.ndarray, seconds: float, waiting_seconds: float | None) -> None:

@@ -52,6 +52,7 @@ class Training:
         self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
         self._stream: PacedStream | None = None
+        self._built: dict[str, np.ndarray] = {}  # the state before the first step, for new optimizers
         self._written: float  # moment of the last checkpoint and the time it cost, set by `_train_epochs`
         self._cost_seconds: float
         self._writing = threading.Lock()
@@ -159,7 +160,9 @@ class Training:
                 self._labels[split] = labels
         self._check_device()
         checkpoint = newest_checkpoint(self.job.checkpoint_folder, self._identity())
-        state = checkpoint.state if checkpoint else adapter.state()
+        built = adapter.state()
+        self._built = built if self.resolved.optimizer_restarts else {}
+        state = checkpoint.state if checkpoint else built
         measurements.watch.begin(0)
         with phase_times.phase("compilation", adapter.synchronize) as clock:
             for part in self._parts_to_compile():
@@ -271,6 +274,10 @@ class Training:
         """
         measurements = self.measurements
         feed, done = self._feed(epoch), measurements.progress.unfinished.steps
+        if not done and self.resolved.optimizer_is_new(epoch, self.run.epochs):
+            with self.phase_times.phase("build", self._adapter.synchronize):
+                self._adapter.restart_optimizer(self._built)
+            measurements.progress.steps_before_optimizer = measurements.progress.steps
         if self._stream:
             self._stream.begin_epoch(epoch, done)
         for part in feed.parts(self._part_steps)[done // (self._part_steps or 1) :]:
