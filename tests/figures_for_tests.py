@@ -10,6 +10,8 @@ from records_for_tests import certificates_of, record, timed_tuning, written_tab
 from trainmark.report.figures.data import Data
 from trainmark.tables.comparisons import comparisons_table, parity_table
 from trainmark.tables.curves import curves_table
+from trainmark.tables.published import COLUMNS as PUBLISHED_COLUMNS
+from trainmark.tables.published import published_table
 from trainmark.tables.tables import GROUP
 from trainmark.tables.tuning import COLUMNS as TUNING
 from trainmark.tables.tuning import tuning_table
@@ -22,13 +24,14 @@ COLUMNS = {
                 "epochs_mean", "epochs_deviation"],
     "speed_ups": [*GROUP, "epochs", *TRAINER, "baseline", "pairs", "ratio", "low", "high", "verdict", "parity"],
     "tuning": TUNING,
+    "published": PUBLISHED_COLUMNS,
 }  # fmt: skip
 """The tables that are not made from records here."""
 
 PUBLISHED = [
     {
         "name": "an old framework on an old GPU", "recipe": "mnist-mlp-flux", "dataset": "digits", "hardware": "a GPU",
-        "year": 2017, "source": "a log", "note": "median of 10",
+        "year": 2017, "source": "a log", "decimals": 4, "note": "median of 10",
         "results": [
             {"epochs": 2, "training_seconds": 3.5, "test_loss": 0.4, "test_accuracy": 0.8},
             {"epochs": 10, "training_seconds": 20.5, "test_loss": float("nan"), "test_accuracy": 0.9},
@@ -36,7 +39,7 @@ PUBLISHED = [
     },
     {
         "name": "another framework", "recipe": "mnist-mlp-flux", "dataset": "digits", "hardware": "a CPU",
-        "year": None, "source": "a table", "results": [{"epochs": 10, "training_seconds": 9.0}],
+        "year": None, "source": "a table", "decimals": 2, "results": [{"epochs": 10, "training_seconds": 9.0}],
     },
 ]  # fmt: skip
 
@@ -85,6 +88,7 @@ def made_up(folder, frameworks, devices=("cpu",), loops=("stock",), repeats=3, s
     tables = {name: pd.DataFrame(rows, columns=COLUMNS[name]) for name, rows in tables.items()}
     tables["tuning"] = tuning_table(map(_tuning, (str(one) for one in trainers if one.loop == "tuned")))
     data = _learned(data_of(folder, *records, parities=parities, references=PUBLISHED, **tables))
+    data = replace(data, published=published_table(data.runs, data.curves, records, PUBLISHED))
     return _troubled(data, max(settings)) if len(trainers) > 2 else data
 
 

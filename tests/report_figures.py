@@ -139,6 +139,8 @@ def expected(statistic, field, runs, records, certificates):
         return _break_even(statistic.removeprefix("break_even_"), field, _pairs(runs, records))
     if statistic.startswith("target_"):
         return _target(statistic.removeprefix("target_"), [records[run] for run in runs])
+    if statistic.startswith("published_"):
+        return _published(statistic.split("_"), field, [records[run] for run in runs])
     if statistic in COMPARISON:
         return _comparison(statistic, field, _pairs(runs, records), certificates)
     shown = [records[run] for run in runs]
@@ -198,6 +200,29 @@ def _break_even(column, metric, pairs):
     numbers = pd.DataFrame(runs).drop_duplicates().astype(dict.fromkeys((*values, *phases), "float64"))
     table = break_even_table(numbers, pd.DataFrame([row]))
     return _of_table(table[table["metric"] == metric], column)
+
+
+def _published(statistic, field, records):
+    """The smallest or largest number of these runs after so many epochs, or of the ratios of their times."""
+    _, which, epochs = statistic
+    of = {"smallest": min, "largest": max}[which]
+    if field == "training_time_ratio":
+        seconds = {}
+        for one in records:
+            run = one["run"]
+            seconds.setdefault((*Trainer.of(run), run["repeat"]), {})[run["epochs"]] = _value(one, "training_seconds")
+        return of(times[max(times)] / times[min(times)] for times in seconds.values())
+    split, name = field.split("_")
+    parts = {one["run"]["id"]: one["settings"].get("optimizer_restarts", 0) + 1 for one in records}
+    found = [
+        statistics.median(
+            float(one["curves"][int(epochs) * part - 1]["evaluations"][split][name])
+            for part in range(1, parts[one["run"]["id"]] + 1)
+        )
+        for one in records
+        if len(one["curves"]) >= int(epochs)
+    ]
+    return of(found) if found else None
 
 
 def _target(column, records):

@@ -4,7 +4,7 @@ import json
 import re
 
 from fabricated_campaigns import write_empty_figures, write_prepared
-from figures_for_tests import data_from
+from figures_for_tests import PUBLISHED, data_from
 from records_for_tests import certificates_of, diverged, out_of_memory, record, session, written_tables
 from report_figures import Figures
 
@@ -21,6 +21,7 @@ from trainmark.tables.comparisons import (
     speed_ups_table,
 )
 from trainmark.tables.curves import curves_table
+from trainmark.tables.published import published_table
 from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, runs_table
 from trainmark.tables.targets import targets_table
@@ -56,6 +57,7 @@ class Page:
         tables = runs, compared, parity_table(runs, certificates), agreement_table(by_path), certificates
         speed_ups = speed_ups_table(compared, baselines_of(runs, {}))
         further = break_even_table(runs, compared), targets_table(runs), speed_ups, compared[:0]
+        further = *further, published_table(runs, curves_table(by_path), by_path.values(), PUBLISHED)
         self.plan = {"config": config, "missing": missing or {}, "order": order}
         self.text, summary = render(Results(folder, *tables, *further), self.plan)
         self.summary = json.loads(summary, parse_constant=refuse)

@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from trainmark.datasets.catalogue import SPLITS
+from trainmark.datasets.prepare import prepare
+from trainmark.datasets.samples import Arrays
+
 pytestmark = pytest.mark.benchmarks
 
 HERE = Path(__file__).parent
@@ -53,6 +57,16 @@ def test_the_verdicts_benchmark_prints_the_reports_verdicts():
     disturbed = "withheld: 1 of 1 pairs disturbed"  # so short a run may be, by snakemake itself
     assert shown.count("too few pairs (1, needs 6)") + shown.count(disturbed) == 4
     assert "as it should be: no" in shown
+
+
+def test_the_benchmark_of_the_naive_loss_prints_when_it_is_nan(tmp_path):
+    images = np.random.default_rng(1).integers(256, size=(50, 1, 28, 28)).astype(np.uint8)
+    arrays = Arrays(dict.fromkeys(SPLITS, (images, np.arange(50) % 10)), list("0123456789"))
+    prepare(tmp_path, "e", {"title": "E", "format": "f", "classes": 10, "image_shape": [1, 28, 28]}, arrays, [], 1)
+    arguments = ("--folder", str(tmp_path), "--epochs", "40", "--restarts", "1", "--dtypes", "float32")
+    shown = printed("naive_loss.py", *arguments)
+    assert shown.startswith("float32, repeat 1: smallest probability of a class and of a true class ")
+    assert "; with labels as numbers, the loss is NaN never; with Booleans, the medians at the restarts are " in shown
 
 
 def test_the_benchmark_of_many_records_prints_its_figure():

@@ -67,6 +67,7 @@ EVERY_SIGNAL_IN_EVERY_PHASE = Case(
         framework: [f"{SIGNALS[(i + j) % 2]} {phase}" for j, phase in enumerate(PHASES)] + ["SIGTERM start"] * (i < 2)
         for i, framework in enumerate(FRAMEWORKS)
     },
+    settings={"optimizer_restarts": 9},
 )
 """In every phase one framework is killed by one signal, and the next framework by the other."""
 

@@ -24,6 +24,7 @@ from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.comparisons import baselines_of, comparisons_table, speed_ups_table
 from trainmark.tables.curves import curves_table
+from trainmark.tables.published import published_table
 from trainmark.tables.tables import summary_table
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import tidy_table
@@ -172,7 +173,7 @@ def test_every_column_of_the_tables_is_documented(tmp_path):
         "targets": targets_table(runs),
     }
     tables = [runs, curves_table(by_path), summary_table(runs), compared, agreement_table(by_path), tuning_table([])]
-    tables += derived.values()
+    tables += [*derived.values(), published_table(runs, curves_table(by_path), by_path.values(), [])]
     columns = {
         name
         for table in [*tables, tidy_table(runs, compared, compared[:0], **derived, currency="EUR")]

@@ -1,6 +1,8 @@
 # Tables, figures and the report.
 from trainmark.plan.staleness import sha256_of_input
 
+REFERENCES = sha256_of_input(f"{SCRIPTS}/../../config/references.yaml")
+
 
 rule collect_records:
     """Check all records and collect them into tables."""
@@ -22,6 +24,7 @@ rule collect_records:
         break_even=report("results/tables/break_even.csv", category="Tables", labels={"table": "break-even"}),
         targets=report("results/tables/targets.csv", category="Tables", labels={"table": "time to accuracy"}),
         tuning=report("results/tables/tuning.csv", category="Tables", labels={"table": "steps of the tuning"}),
+        published=report("results/tables/published.csv", category="Tables", labels={"table": "published results"}),
         tidy=report("results/tables/tidy.csv", category="Tables", labels={"table": "all numbers"}),
         text="results/tables/summary.txt",
         manifest=f"results/tables/{products.MANIFEST}",
@@ -29,6 +32,7 @@ rule collect_records:
         plan=PLAN_FILE,
         folder=subpath(output.runs, parent=True),
         reported=CAMPAIGN.reported,
+        references=REFERENCES,
         code=digest("collect"),
         script=f"{SCRIPTS}/collect.py",
     log:
@@ -59,6 +63,7 @@ rule plot_figures:
         targets="results/tables/targets.csv",
         speed_ups="results/tables/speed_ups.csv",
         tuning="results/tables/tuning.csv",
+        published="results/tables/published.csv",
         certificate=CAMPAIGN.certificate,
     output:
         svg=[
@@ -82,7 +87,7 @@ rule plot_figures:
         out=lambda wildcards, output: os.path.dirname(output.svg[0]),
         options=CAMPAIGN.figure_options,
         code=digest("plot"),
-        references=sha256_of_input(f"{SCRIPTS}/../../config/references.yaml"),
+        references=REFERENCES,
         script=f"{SCRIPTS}/plot.py",
     log:
         "results/logs/plot_figures/{experiment}/{recipe}/{dataset}.log",
@@ -112,6 +117,7 @@ rule report:
         agreement="results/tables/agreement.csv",
         break_even="results/tables/break_even.csv",
         targets="results/tables/targets.csv",
+        published="results/tables/published.csv",
         certificates=CAMPAIGN.certificates,
         figures=CAMPAIGN.figures,
         datasets=CAMPAIGN.products,

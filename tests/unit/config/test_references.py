@@ -14,6 +14,7 @@ from trainmark.recipes.catalogue import RECIPES
 
 ENTRY = {
     "name": "a", "recipe": "mnist-mlp-flux", "dataset": "mnist", "hardware": "h", "year": 2017, "source": "s",
+    "decimals": 4,
     "results": [{"epochs": 1, "test_loss": 0.5}],
 }  # fmt: skip
 

@@ -6,6 +6,8 @@ from records_for_tests import ON_ONE_CPU, certificates_of, losing, out_of_memory
 from trainmark.report.terminal import terminal_text
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.comparisons import comparisons_table, parity_table
+from trainmark.tables.curves import curves_table
+from trainmark.tables.published import published_table
 from trainmark.tables.tables import summary_table
 
 
@@ -13,15 +15,25 @@ from trainmark.tables.tables import summary_table
 def printed(tmp_path):
     """A function that gives the text of these records."""
 
-    def text_of(*records, parities=None):
+    def text_of(*records, parities=None, references=()):
         by_path, runs = written_tables(tmp_path, *records)
         certificates = certificates_of(runs, parities)
         compared = comparisons_table(runs, certificates)
         parity = parity_table(runs, certificates)
         tables = runs, summary_table(runs), compared, compared[:0], parity, agreement_table(by_path)
-        return terminal_text(*tables, certificates)
+        published = published_table(runs, curves_table(by_path), by_path.values(), references)
+        return terminal_text(*tables, certificates, published)
 
     return text_of
+
+
+def test_published_numbers_within_the_range_are_counted(printed):
+    reference = {"name": "others", "recipe": "mnist-mlp-flux", "dataset": "digits", "decimals": 1}
+    reference |= {"results": [{"epochs": 1, "test_loss": 0.4}, {"epochs": 2, "test_loss": 0.5, "test_accuracy": 0.5}]}
+    records = (record(framework, repeat, loss=loss) for framework in "ab" for repeat, loss in ((1, 0.46), (2, 0.6)))
+    text = printed(*records, references=[reference])
+    counts = "of 3 numbers, within the range of our runs 1 (a on cpu) and 1 (b on cpu)"
+    assert f"Published results:\n  others: {counts}; of one more run of the same training, 1.0 would be\n" in text
 
 
 def test_each_section_has_its_medians(printed):

@@ -38,8 +38,8 @@ TABLE_FILES = [
     f"{TABLES}/{name}"
     for name in (
         "runs.parquet", "curves.parquet", "summary.csv", "comparisons.csv", "variants.csv", "parity.csv",
-        "agreement.csv", "speed_ups.csv", "break_even.csv", "targets.csv", "tuning.csv", "tidy.csv", "summary.txt",
-        MANIFEST,
+        "agreement.csv", "speed_ups.csv", "break_even.csv", "targets.csv", "tuning.csv", "published.csv",
+        "tidy.csv", "summary.txt", MANIFEST,
     )
 ]  # fmt: skip
 """The outputs of collect_records."""

@@ -31,7 +31,8 @@ class Cell:
     certificate: str | None = None
 
 
-def _value(value: float) -> float | None:
+def value_or_none(value: float) -> float | None:
+    """A value as a cell has it."""
     return None if pd.isna(value) else value
 
 
@@ -42,12 +43,12 @@ def summary_cells(
     for metric in metrics:
         for statistic in statistics:
             text, value = summary_figure(row, metric, statistic), row[f"{metric}_{statistic}"]
-            yield Cell(text, row["run_numbers"], metric, statistic, _value(value))
+            yield Cell(text, row["run_numbers"], metric, statistic, value_or_none(value))
 
 
 def run_cell(run: Mapping, field: str) -> Cell:
     """The cell of one value of a run. run: a row of the table of runs."""
-    value = _value(run[field])
+    value = value_or_none(run[field])
     text = why_absent([run["status"]]) if value is None else format_figure(field, value)
     return Cell(text, str(run["number"]), field, "value", value)
 
@@ -65,7 +66,7 @@ def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell
         "verdict": Cell(row["verdict"], runs, metric, "verdict", row["verdict"]),
     }
     for name in INTERVAL:
-        value = _value(row[name])
+        value = value_or_none(row[name])
         cells[name] = Cell(word if value is None else format_ratio(value), runs, metric, name, value)
     return cells
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from trainmark.config.references import read_references
 from trainmark.files.checksums import sha256_of
 from trainmark.files.whole import write_text, written_whole
 from trainmark.parity.certificate import read_certificates
@@ -23,6 +24,7 @@ from trainmark.tables.consistency import check_certificates, check_evaluations, 
 from trainmark.tables.costs import currency_of
 from trainmark.tables.curves import curves_table
 from trainmark.tables.missing import missing_lines
+from trainmark.tables.published import published_table
 from trainmark.tables.run_checks import wrong_pairs
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import tidy_table
@@ -57,7 +59,8 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     experiments = plan["config"]["experiments"]
     of_pairs = (runs, certificates, wrong, experiments)
     compared, parity = comparisons.comparisons_table(*of_pairs), comparisons.parity_table(*of_pairs)
-    agreement = agreement_table(records)
+    agreement, curves = agreement_table(records), curves_table(records)
+    published = published_table(runs, curves, records.values(), read_references())
     variants = variants_table(runs, records.values())
     derived = {
         "speed_ups": comparisons.speed_ups_table(compared, comparisons.baselines_of(runs, experiments)),
@@ -67,7 +70,7 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     tidy = tidy_table(runs, compared, variants, **derived, currency=currency_of(plan["config"]))
     content: dict[str, Table] = {
         "runs.parquet": runs,
-        "curves.parquet": curves_table(records),
+        "curves.parquet": curves,
         "summary.csv": summary.to_csv(index=False),
         "comparisons.csv": compared.to_csv(index=False),
         "variants.csv": variants.to_csv(index=False),
@@ -75,9 +78,10 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
         "agreement.csv": agreement.to_csv(index=False),
         **{f"{name}.csv": table.to_csv(index=False) for name, table in derived.items()},
         "tuning.csv": tuning_table(tunings.values()).to_csv(index=False),
+        "published.csv": published.to_csv(index=False),
         "tidy.csv": tidy.to_csv(index=False),
         "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
-        + terminal_text(runs, summary, compared, variants, parity, agreement, certificates),
+        + terminal_text(runs, summary, compared, variants, parity, agreement, certificates, published),
     }
     sources = {
         **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},

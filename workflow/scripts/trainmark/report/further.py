@@ -1,15 +1,18 @@
-"""The report's small tables: break-even, time to accuracy, and the share of the peak that a training reaches."""
+"""The report's small tables: published results, break-even, time to accuracy, and shares of the peak."""
 
 from collections.abc import Mapping
+from math import isnan
 
 import pandas as pd
 
-from trainmark.report.cells import Cell, break_even_cells, end_text, summary_cells
-from trainmark.tables.formatting import format_figure
+from trainmark.report.cells import Cell, break_even_cells, end_text, summary_cells, value_or_none
+from trainmark.tables.formatting import counted, format_figure
 from trainmark.tables.peaks import MACHINE, PEAK_METRICS, machine_peaks, with_machine
+from trainmark.tables.published import REACHED, counts_within
 from trainmark.tables.results import Results
 from trainmark.tables.tables import (
     HEADINGS,
+    groups,
     longest_runs,
     rows_of,
     select_group,
@@ -28,12 +31,54 @@ def further_tables(results: Results, group: tuple[str, str, str], numbers: Mappi
     """
     longest = longest_runs(select_group(results.runs, group))
     found = [
+        _published(select_group(results.published, group), numbers),
         _break_even(select_group(results.break_even, group), numbers),
         _targets(results, group),
         _machine_peaks(results.runs, longest),
         _peak_shares(longest, shown_of_trainers(results.runs)),
     ]
     return [table for table in found if table["rows"]]
+
+
+def _published(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
+    rows = []
+    for (source, epochs, metric), own in groups(table, ["source", "epochs", "metric"]):
+        run_numbers = " ".join(str(numbers[run_id]) for run_id in " ".join(own["run_ids"]).split())
+        cells = [
+            Cell(
+                _reached(metric, value, "diverged"),
+                run_numbers,
+                metric,
+                f"published_{name}_{epochs}",
+                value_or_none(value),
+            )
+            for name, value in (("smallest", own["smallest"].min()), ("largest", own["largest"].max()))
+        ]
+        heading = REACHED.get(metric, "training time, ratio")
+        texts = [source, str(epochs), heading, _reached(metric, own["published"].iloc[0])]
+        rows.append({"runs": run_numbers, "texts": texts, "cells": cells, "last": _within(own)})
+    return {
+        "title": "Published results",
+        "caption": "What others published, and the smallest and largest number of ours after as many epochs, in the "
+        "runs of all trainers. A ratio of times is to the source's fewest epochs. Within: the published number, up to "
+        f"its rounding, is in the range of a trainer's runs. {'. '.join(counts_within(table))}.",
+        "file": "published.csv",
+        "headings": ["published by", "epochs", "metric", "published", "smallest", "largest", "within"],
+        "rows": rows,
+    }
+
+
+def _reached(metric: str, value: float, otherwise: str = "not a number") -> str:
+    return otherwise if isnan(value) else format_figure(metric, value)
+
+
+def _within(of_trainers: pd.DataFrame) -> str:
+    """In how many trainers a published number lies within, and which experiment explains it if in none."""
+    count = (of_trainers["within"] == "yes").sum()
+    if count == len(of_trainers) or (of_trainers["within"] == "").all():
+        return str(of_trainers["within"].iloc[0])
+    explained = next((f"; explained by {text}" for text in of_trainers["explained_by"] if text), "")
+    return (f"in {count} of {counted(len(of_trainers), 'trainer')}" if count else "no") + explained
 
 
 def _break_even(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:

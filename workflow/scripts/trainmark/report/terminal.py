@@ -14,6 +14,7 @@ from trainmark.tables.comparisons import Certificates
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import censored_counts, counted, summary_figure
 from trainmark.tables.mixed_environments import mixed_environments
+from trainmark.tables.published import counts_within
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import GROUP, METRICS, groups, rows_of, select_group, shown_of_trainers, summary_table
 from trainmark.tables.variants import runs_of_variants
@@ -38,8 +39,10 @@ def terminal_text(
     parity: pd.DataFrame,
     agreement: pd.DataFrame,
     certificates: Certificates,
+    published: pd.DataFrame,
 ) -> str:
-    """The summary, section by section: medians, mixed environments, parity, comparisons, and agreement of losses.
+    """The summary, section by section: medians, published results, mixed environments, parity, comparisons, and
+    agreement of losses.
 
     variants: the comparisons of variants.
     """
@@ -48,6 +51,8 @@ def terminal_text(
         experiment, recipe, dataset = values
         title = group_title(recipe, dataset)
         parts.append(f"{experiment}: {title} (medians over the runs of a row)\n{_medians(rows, columns)}")
+        if lines := counts_within(select_group(published, values)):
+            parts.append("\n  ".join(["Published results:", *lines]))
         section_runs = select_group(runs, values)
         parts += mixed_environments(section_runs) + code_differences(certificates.get(values), section_runs)
         parts += waiting_sentences(section_runs) + evaluation_gaps(section_runs)

@@ -9,10 +9,14 @@ import pandas as pd
 
 from trainmark.parity.certificate import read_certificates
 from trainmark.tables.comparisons import Certificates, groups_to_certify, read_comparisons, speed_ups_table
+from trainmark.tables.published import NUMBERS
 from trainmark.tables.tables import GROUP, groups, read_table
 from trainmark.tables.targets import targets_table
 from trainmark.tables.variants import runs_of_variants
 from trainmark.variant import split_name
+
+OF_TRAINERS = ("parity", "agreement", "break_even", "variants", "published")
+"""The tables that have no rows of experiments with variants."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Results:
     targets: pd.DataFrame
     speed_ups: pd.DataFrame
     variants: pd.DataFrame
+    published: pd.DataFrame
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -46,7 +51,7 @@ class Results:
             targets=targets_table(runs),
             speed_ups=speed_ups_table(self.variants),
             certificates={},
-            **{name: getattr(self, name)[:0] for name in ("parity", "agreement", "break_even", "variants")},
+            **{name: getattr(self, name)[:0] for name in OF_TRAINERS},
         )
 
     def groups(self) -> Iterator[tuple["Results", tuple[str, str, str], pd.DataFrame]]:
@@ -81,4 +86,5 @@ def read_results(folder: Path, experiment: str | None = None) -> Results:
         read_table(tables / "targets.csv"),
         read_table(tables / "speed_ups.csv"),
         read_comparisons(tables / "variants.csv"),
+        read_table(tables / "published.csv", NUMBERS),
     )

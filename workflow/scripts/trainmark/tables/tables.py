@@ -135,17 +135,24 @@ def runs_table(
         }
         for path, record in records.items()
     ]
-    integers = dict.fromkeys(["diverged_step", "out_of_memory_epoch", "parameters", "batch_size"], "Int64")
+    integers = dict.fromkeys(
+        ["diverged_step", "out_of_memory_epoch", "parameters", "batch_size", "optimizer_restarts"], "Int64"
+    )
     numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values(), *TARGET_COLUMNS], "float64")
     table = pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
     return with_machine_shares(table)
 
 
 def _training(record: Mapping) -> dict:
-    """Parameters, batch size and dropout; None for a command."""
-    network = record["network"]
-    values = network and (network["parameters"], batch_size_of(record), network["dropout"])
-    return dict(zip(("parameters", "batch_size", "dropout"), values or (None, None, None), strict=True))
+    """Parameters, batch size, dropout and restarts of the optimizer; None for a command."""
+    if not (network := record["network"]):
+        return dict.fromkeys(("parameters", "batch_size", "dropout", "optimizer_restarts"))
+    return {
+        "parameters": network["parameters"],
+        "batch_size": batch_size_of(record),
+        "dropout": network["dropout"],
+        "optimizer_restarts": record["settings"].get("optimizer_restarts", 0),
+    }
 
 
 def _status(record: Mapping) -> dict:

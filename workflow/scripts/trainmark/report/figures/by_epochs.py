@@ -139,7 +139,7 @@ def _new_sheet(data: Data, table: pd.DataFrame) -> Sheet:
             axis.set_title(list(panels)[place], loc="left")
             axis.tick_params(labelbottom=place + columns >= len(panels))
     labels = list(dict.fromkeys(look.label for looks_of_panel in panels.values() for look in looks_of_panel.values()))
-    shifts = dict(zip(labels, _shifts(len(labels), table["epochs"]), strict=True))
+    shifts = dict(zip(labels, shifts_of(len(labels), table["epochs"]), strict=True))
     return Sheet(figure, axes[: len(panels)], list(panels.values()), shifts, entries, width / columns - 0.5)
 
 
@@ -148,7 +148,7 @@ def _of_framework(framework: str, look: Look) -> Look:
     return replace(look, label=framework, device="cpu", loop=STOCK)
 
 
-def _shifts(count: int, epochs: Iterable[int]) -> np.ndarray:
+def shifts_of(count: int, epochs: Iterable[int]) -> np.ndarray:
     """Factors that move the dots of so many trainers apart, but not into those of the next number of epochs."""
     closest = min(np.diff(np.log(sorted(set(epochs)))), default=1.0)
     widest = min(MOST_SHIFT, 0.3 * closest, 0.01 * (count - 1))
@@ -182,9 +182,9 @@ def _draw_runs(data: Data, column: str, title: str, unit: tuple[str, float]) -> 
     for axis, trainer, look, shift in sheet.trainers():
         with of_trainer(axis, data.trainers.index(trainer)):
             _draw_trainer(axis, of_trainers[trainer], (look, shift), name)
-    published = [draw_references(axis, data.references, column, 1 / divisor) for axis in sheet.axes]
+    published = [draw_references(axis, data.references_by_epoch, column, 1 / divisor) for axis in sheet.axes]
     disturbed = [hollow_entry("disturbed run")] if (runs["disturbed"] != "").any() else []
-    epochs = {*runs["epochs"], *reference_epochs(data.references, column)}
+    epochs = {*runs["epochs"], *reference_epochs(data.references_by_epoch, column)}
     lines = [line for axis in sheet.axes for line in axis.lines]
     values = np.concatenate([np.asarray(line.get_ydata(), float) for line in lines])
     _finish(sheet, epochs, values, f"{title} ({name})", [*disturbed, *published[0]])

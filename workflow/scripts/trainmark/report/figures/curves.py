@@ -116,7 +116,7 @@ def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
         first = of_row[0]
         for panel in of_row:
             _draw_medians(panel, curves, data)
-        references = draw_references(first.axis, data.references, first.y, factor)
+        references = draw_references(first.axis, data.references_by_epoch, first.y, factor)
         handles |= {str(one.get_label()): one for one in references}
         first.axis.set_ylabel(wrapped(titles[first.y], ROW_HEIGHT - 0.1))
         _scale_values(first, curves, is_loss=titles is LOSSES)

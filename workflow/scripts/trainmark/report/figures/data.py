@@ -35,6 +35,7 @@ class Data:
     targets: pd.DataFrame
     speed_ups: pd.DataFrame
     tuning: pd.DataFrame
+    published: pd.DataFrame
     certificate: Mapping | None = None
     references: Sequence[Mapping] = ()
     options: FigureOptions = DEFAULT_OPTIONS
@@ -59,6 +60,11 @@ class Data:
     def longest(self) -> pd.DataFrame:
         """The runs of each trainer with its largest number of epochs."""
         return longest_runs(self.runs)
+
+    @property
+    def references_by_epoch(self) -> Sequence[Mapping]:
+        """The published results whose epochs are those of the runs: none for runs that restart their optimizer."""
+        return () if self.runs["optimizer_restarts"].gt(0).any() else self.references
 
     @property
     def pairs(self) -> pd.DataFrame:
@@ -101,6 +107,7 @@ def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions 
         select_group(of_group.targets, group),
         select_group(of_group.speed_ups, group),
         select_group(read_table(tables / "tuning.csv"), group),
+        select_group(of_group.published, group),
         of_group.certificates.get(group),
         [one for one in read_references() if (one["recipe"], one["dataset"]) == (recipe, dataset)],
         options,
@@ -137,5 +144,6 @@ def of_trainers(data: Data, chosen: Sequence[str]) -> Data:
         targets=rows(data.targets),
         speed_ups=rows(data.speed_ups),
         tuning=rows(data.tuning),
+        published=rows(data.published),
         certificate=certificate,
     )

@@ -1,0 +1,124 @@
+"""Published numbers beside ours: which of our runs count, what lies within their range, and what explains a number."""
+
+from math import nan
+
+import numpy as np
+import pytest
+from records_for_tests import diverged, record, resealed, written_tables
+
+from trainmark.tables.curves import curves_table
+from trainmark.tables.published import COLUMNS, TIME_RATIO, expected_share, published_table
+
+REFERENCE = {"name": "others", "recipe": "mnist-mlp-flux", "dataset": "digits", "decimals": 2}
+
+
+def table(folder, *records, results, **keys):
+    by_path, runs = written_tables(folder, *records)
+    references = [REFERENCE | keys | {"results": results}]
+    return published_table(runs, curves_table(by_path), by_path.values(), references)
+
+
+def learning(repeat, epochs, losses=None, **options):
+    """A record whose test loss after an epoch is (1 + repeat / 10) / epoch, or one of `losses`."""
+    made = record("chainer", repeat, epochs=epochs, **options)
+    for entry in made["curves"]:
+        loss = losses[entry["epoch"] - 1] if losses else (1 + repeat / 10) / entry["epoch"]
+        entry["evaluations"]["test"]["loss"] = loss
+    made["result"]["test_loss"] = made["curves"][-1]["evaluations"]["test"]["loss"]
+    return resealed(made)
+
+
+def restarting(repeat, losses, restarts):
+    return learning(
+        repeat, len(losses), losses, experiment="restarted", changes={"settings.optimizer_restarts": restarts}
+    )
+
+
+def test_of_each_repeat_the_shortest_run_that_has_the_epochs_counts(tmp_path):
+    records = [learning(repeat, epochs) for repeat in (1, 2, 3) for epochs in (2, 4)]
+    found = table(tmp_path, *records, results=[{"epochs": epochs, "test_loss": 0.35} for epochs in (2, 3, 5)])
+    numbers = found[["epochs", "smallest", "median", "largest", "runs", "within"]].to_numpy().tolist()
+    assert numbers[0] == [2, 0.55, 0.6, 0.65, 3, "no"]
+    assert numbers[1] == [3, *(pytest.approx(loss / 3) for loss in (1.1, 1.2, 1.3)), 3, "no"]
+    assert len(numbers) == 2, "no run has 5 epochs"
+    assert [run_id.split("/")[-2] for run_id in found["run_ids"][0].split()] == ["epochs-2"] * 3
+    assert [run_id.split("/")[-2] for run_id in found["run_ids"][1].split()] == ["epochs-4"] * 3
+
+
+@pytest.mark.parametrize(
+    ("published", "decimals", "within"),
+    [
+        (0.5, 4, "no"),
+        (0.54, 2, "no"),
+        (0.545, 2, "yes"),
+        (0.5, 1, "yes"),
+        (0.62, 4, "yes"),
+        (0.66, 2, "no"),
+        (nan, 2, "no"),
+    ],
+)
+def test_a_number_lies_within_the_range_up_to_its_rounding(tmp_path, published, decimals, within):
+    records = [learning(repeat, 2) for repeat in (1, 2, 3)]  # .55 to .65
+    found = table(tmp_path, *records, results=[{"epochs": 2, "test_loss": published}], decimals=decimals)
+    assert list(found["within"]) == [within]
+
+
+def test_with_restarts_the_number_is_the_median_at_the_ends_of_the_parts(tmp_path):
+    """As of repeats that went on training one model; the epochs are those of a part. Another number explains ours."""
+    restarted = restarting(1, [9.0, 0.6, 9.0, 0.4, 9.0, 0.5], 2), restarting(2, [9.0, 0.7, 9.0, 0.3, 9.0, 0.55], 2)
+    fresh = [learning(repeat, 2, [2.0, 1.9]) for repeat in (1, 2)]
+    found = table(
+        tmp_path, *fresh, *restarted, results=[{"epochs": 2, "test_loss": 0.52}, {"epochs": 4, "test_loss": 0.1}]
+    )
+    assert found[["experiment", "smallest", "largest", "within", "explained_by"]].to_numpy().tolist() == [
+        ["e", 1.9, 1.9, "no", "restarted, optimizer_restarts: 2"],
+        ["restarted", 0.5, 0.55, "yes", ""],
+    ]
+
+
+def test_a_diverged_run_is_nan_from_there_on(tmp_path):
+    results = [{"epochs": 1, "test_loss": 0.5}, {"epochs": 3, "test_loss": nan}]
+    found = table(tmp_path, diverged("chainer", 1, epochs=3), learning(2, 3), results=results)
+    last = found.iloc[-1]
+    assert (last["runs"], last["smallest"], last["within"]) == (2, pytest.approx(0.4), "yes")
+    assert np.isnan(last["median"])
+
+
+def test_a_time_is_a_ratio_of_undisturbed_runs_to_the_fewest_epochs_of_the_source(tmp_path):
+    records = [record("chainer", repeat, epochs=epochs, seconds=repeat) for repeat in (1, 2) for epochs in (2, 6)]
+    results = [{"epochs": 2, "training_seconds": 3.0}, {"epochs": 6, "training_seconds": 7.5}]
+    (row,) = table(tmp_path, *records, results=results).to_dict("records")
+    assert (row["metric"], row["epochs"], row["published"], row["within"], row["runs"]) == (TIME_RATIO, 6, 2.5, "", 2)
+    by_id = {one["run"]["id"]: one["result"]["training_seconds"] for one in records}
+    ids = row["run_ids"].split()
+    ratios = sorted(by_id[long] / by_id[long.replace("epochs-6", "epochs-2")] for long in ids if "epochs-6" in long)
+    assert [row["smallest"], row["largest"]] == pytest.approx(ratios)
+    assert len(ids) == 4
+
+
+@pytest.mark.parametrize("keys", [{"recipe": "mnist-mlp-keras"}, {"dataset": "mnist"}])
+def test_another_recipe_or_dataset_has_no_rows(tmp_path, keys):
+    found = table(tmp_path, record(), results=[{"epochs": 1, "test_loss": 0.5}], **keys)
+    assert (list(found.columns), len(found)) == (COLUMNS, 0)
+
+
+@pytest.mark.parametrize("runs", [5, 10])
+def test_the_expected_share_is_that_of_one_more_run(runs):
+    drawn = np.random.default_rng(1).exponential(size=(20_000, runs + 1))
+    others = drawn[:, 1:]
+    within = (others.min(axis=1) <= drawn[:, 0]) & (drawn[:, 0] <= others.max(axis=1))
+    assert within.mean() == pytest.approx(expected_share(runs), abs=0.01)
+
+
+@pytest.mark.parametrize(("published", "is_explained"), [(0.55, True), (0.45, True), (0.2, False)])
+def test_an_experiment_explains_a_number_that_it_has_or_comes_much_closer_to(tmp_path, published, is_explained):
+    fresh = [learning(repeat, 2, [2.0, 1.9]) for repeat in (1, 2)]
+    restarted = [restarting(repeat, [9.0, 0.5, 9.0, 0.5 + repeat / 10], 1) for repeat in (1, 2)]  # .55 to .6
+    found = table(tmp_path, *fresh, *restarted, results=[{"epochs": 2, "test_loss": published}])
+    assert list(found["explained_by"]) == ["restarted, optimizer_restarts: 1" if is_explained else "", ""]
+
+
+def test_the_same_settings_explain_nothing(tmp_path):
+    others = [learning(1, 2, [2.0, 0.5], experiment="twin")]
+    found = table(tmp_path, learning(1, 2, [2.0, 1.9]), *others, results=[{"epochs": 2, "test_loss": 0.5}])
+    assert list(found["explained_by"]) == ["", ""]

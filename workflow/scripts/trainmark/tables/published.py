@@ -1,0 +1,155 @@
+"""Compares published results with ours: does a published number lie within the range of our runs?
+
+A number of one more run of the same training lies outside the range of n runs with a probability of 2 / (n + 1). One
+published number outside shows nothing, therefore; many show another training.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isnan, nan
+
+import numpy as np
+import pandas as pd
+
+from trainmark.recipes.recipe import differing_settings, effective_settings
+from trainmark.tables.curves import WITHIN_EPOCH
+from trainmark.tables.formatting import counted, listed
+from trainmark.tables.tables import GROUP, by_trainer, groups, timed_runs
+from trainmark.trainer import TRAINER
+
+REACHED = {
+    "test_loss": "test loss",
+    "test_accuracy": "test accuracy",
+    "train_loss": "train loss",
+    "train_accuracy": "train accuracy",
+}
+"""The published metrics that do not depend on the hardware, each with its heading."""
+
+TIME_RATIO = "training_time_ratio"
+"""The training time as a multiple of that of the source's fewest epochs."""
+
+NUMBERS = ("published", "smallest", "median", "largest")
+"""The columns of numbers that may be missing."""
+
+COLUMNS = [*GROUP, *TRAINER, "source", "epochs", "metric", *NUMBERS, "runs", "within", "explained_by", "run_ids"]
+
+MUCH_CLOSER = 10.0
+"""Another experiment explains a number outside the range of ours if that is so many times as far away as its own."""
+
+OF_NUMBER = ["recipe", "dataset", "source", "epochs", "metric"]
+"""The columns that identify a published number."""
+
+
+def published_table(
+    runs: pd.DataFrame, curves: pd.DataFrame, records: Iterable[Mapping], references: Sequence[Mapping]
+) -> pd.DataFrame:
+    """Make the table of published results: a row for each published number, experiment and trainer.
+
+    epochs: as the source counts them. With `optimizer_restarts`, they are those of a part of a run between two
+        restarts, and the number of a run is the median of those at the ends of its parts.
+    smallest, median, largest: of our runs. Of each repeat, the shortest run that has these epochs counts.
+    within: "yes" if the published number lies between smallest and largest, up to its rounding, or "no"; "" for times.
+    explained_by: if not, an experiment whose range has the number in all trainers, or comes MUCH_CLOSER to it, and the
+        settings in which that one differs.
+    """
+    firsts = {(one["run"]["experiment"], one["run"]["recipe"]): one for one in reversed(list(records))}
+    reached = curves[curves["part"] != WITHIN_EPOCH].set_index(["id", "epoch"])[[*REACHED]]
+    rows = []
+    for group, of_group in groups(runs, GROUP):
+        own = [one for one in references if (one["recipe"], one["dataset"]) == group[1:]]
+        for (trainer, of_trainer), reference in ((pair, one) for one in own for pair in by_trainer(of_group)):
+            named = dict(zip([*GROUP, *TRAINER], [*group, *trainer], strict=True)) | {"source": reference["name"]}
+            rows += [named | row for row in _rows(reference, of_trainer, reached)]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    return table.assign(explained_by=list(_explanations(table, firsts)))
+
+
+def expected_share(runs: int) -> float:
+    """The share of the numbers of one more run of the same training that lie within the range of so many runs."""
+    return (runs - 1) / (runs + 1)
+
+
+def counts_within(table: pd.DataFrame) -> list[str]:
+    """For each source of a group, how many of its numbers lie within the range of our runs, in words."""
+    lines = []
+    for (source,), of_source in groups(table[table["within"] != ""], ["source"]):
+        numbers = len(of_source[OF_NUMBER].drop_duplicates())
+        expected = sum(map(expected_share, of_source["runs"])) / len(of_source) * numbers
+        counts = [f"{(own['within'] == 'yes').sum()} ({one.name})" for one, own in by_trainer(of_source)]
+        lines.append(
+            f"{source}: of {counted(numbers, 'number')}, within the range of our runs {listed(counts)}; of one more "
+            f"run of the same training, {expected:.1f} would be"
+        )
+    return lines
+
+
+def _rows(reference: Mapping, runs: pd.DataFrame, reached: pd.DataFrame) -> Iterator[dict]:
+    """Yield the rows of one source and trainer."""
+    parts = int(runs["optimizer_restarts"].iloc[0]) + 1
+    timed = [one for one in reference["results"] if "training_seconds" in one]
+    for result in reference["results"]:
+        epochs = result["epochs"]
+        of_epochs = _runs_of(runs, epochs, parts)
+        places = [[(run_id, epochs * part) for part in range(1, parts + 1)] for run_id in of_epochs["id"]]
+        for metric in (name for name in REACHED if name in result and reached[name].notna().any()):
+            values = [float(np.median([reached[metric].get(place, nan) for place in of_run])) for of_run in places]
+            if values:
+                row = _row(epochs, metric, result[metric], of_epochs["id"], values)
+                yield row | {"within": "yes" if _is_within(row, values, reference["decimals"]) else "no"}
+        if result in timed[1:]:
+            yield from _time_ratio(timed[0], result, runs, parts)
+
+
+def _runs_of(runs: pd.DataFrame, epochs: int, parts: int) -> pd.DataFrame:
+    """The run of each repeat that is compared with so many epochs of the source."""
+    lengths = runs["epochs"] // parts
+    fitting = runs[(runs["status"] != "out_of_memory") & (lengths == epochs if parts > 1 else lengths >= epochs)]
+    return fitting.sort_values(["repeat", "epochs"]).drop_duplicates("repeat")
+
+
+def _row(epochs: int, metric: str, published: float, ids: Iterable[str], values: Sequence[float]) -> dict:
+    """A row. values: of our runs; NaN of one that diverged before it had these epochs."""
+    finite = [value for value in values if not isnan(value)] or [nan]
+    ours = {"smallest": min(finite), "median": float(np.median(values)), "largest": max(finite), "runs": len(values)}
+    return {"epochs": epochs, "metric": metric, "published": published, **ours, "run_ids": " ".join(ids)}
+
+
+def _is_within(row: Mapping, values: Sequence[float], decimals: int) -> bool:
+    """Whether a published number lies in the range of our values; a published NaN, whether one of them is NaN."""
+    if isnan(row["published"]):
+        return any(map(isnan, values))
+    half = 0.5 * 10**-decimals
+    return bool(row["smallest"] <= row["published"] + half and row["published"] - half <= row["largest"])
+
+
+def _time_ratio(fewest: Mapping, result: Mapping, runs: pd.DataFrame, parts: int) -> Iterator[dict]:
+    """Yield the row of a training time, of the repeats that have both numbers of epochs, without disturbed runs."""
+    timed = timed_runs(runs[runs["status"] == "ok"])
+    seconds = timed.pivot_table(index="repeat", columns="epochs", values="training_seconds")
+    both = [one["epochs"] * parts for one in (fewest, result)]
+    if {*both} <= {*seconds.columns} and len(pairs := seconds[both].dropna()):
+        ids = timed["id"][timed["repeat"].isin(pairs.index) & timed["epochs"].isin(both)]
+        published = result["training_seconds"] / fewest["training_seconds"]
+        ratios = (pairs[both[1]] / pairs[both[0]]).tolist()
+        yield _row(result["epochs"], TIME_RATIO, published, ids, ratios) | {"within": ""}
+
+
+def _explanations(table: pd.DataFrame, firsts: Mapping[tuple, Mapping]) -> Iterator[str]:
+    """Yield `explained_by` of each row. firsts: a record of each experiment and recipe."""
+    outside = [table["smallest"] - table["published"], table["published"] - table["largest"]]
+    gaps = pd.concat(outside, axis=1).max(axis=1).where(table["within"] != "yes", 0.0)
+    of_experiments: dict[tuple, dict[str, float]] = {}
+    for (*number, experiment), own in groups(table.assign(gap=gaps), [*OF_NUMBER, "experiment"]):
+        of_experiments.setdefault(tuple(number), {})[experiment] = own["gap"].max()
+    for row, gap in zip(table.to_dict("records"), gaps, strict=True):
+        others = of_experiments[tuple(row[key] for key in OF_NUMBER)]
+        closest = min(others, key=others.__getitem__)
+        is_explained = row["within"] == "no" and others[closest] <= gap / MUCH_CLOSER
+        both = (firsts[experiment, row["recipe"]] for experiment in (row["experiment"], closest))
+        yield _difference(*both) if is_explained else ""
+
+
+def _difference(first: Mapping, second: Mapping) -> str:
+    """The experiment of the second record, and the settings in which it differs from the first; "" if in none."""
+    meant = [effective_settings(one["inputs"]["recipe"], one["settings"]) for one in (first, second)]
+    differing = [f"{key}: {meant[1].get(key)}" for key in differing_settings(*meant) if key != "seed"]
+    return ", ".join([second["run"]["experiment"], *differing]) if differing else ""
