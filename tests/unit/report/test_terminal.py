@@ -32,8 +32,8 @@ def test_published_numbers_within_the_range_are_counted(printed):
     reference |= {"results": [{"epochs": 1, "test_loss": 0.4}, {"epochs": 2, "test_loss": 0.5, "test_accuracy": 0.5}]}
     records = (record(framework, repeat, loss=loss) for framework in "ab" for repeat, loss in ((1, 0.46), (2, 0.6)))
     text = printed(*records, references=[reference])
-    counts = "of 3 numbers, within the range of our runs 1 (a on cpu) and 1 (b on cpu)"
-    assert f"Published results:\n  others: {counts}; of one more run of the same training, 1.0 would be\n" in text
+    counts = "within the range of our runs are, of 3 published numbers, 1 (a on cpu) and 1 (b on cpu)"
+    assert f"others: {counts}; one more run of the same training would have 1.0 on average\n" in text
 
 
 def test_each_section_has_its_medians(printed):

@@ -25,7 +25,8 @@ from trainmark.trainer import Trainer
 
 
 def further_tables(results: Results, group: tuple[str, str, str], numbers: Mapping[str, int]) -> list[dict]:
-    """The tables of a section that have rows: title, caption, file, headings, and rows of texts and cells.
+    """The tables of a section that have rows: title, caption, file, headings, and rows of texts and cells; a table may
+    have sentences before it, its lead.
 
     numbers: the number of each run, by its id.
     """
@@ -61,7 +62,8 @@ def _published(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
         "title": "Published results",
         "caption": "What others published, and the smallest and largest number of ours after as many epochs, in the "
         "runs of all trainers. A ratio of times is to the source's fewest epochs. Within: the published number, up to "
-        f"its rounding, is in the range of a trainer's runs. {'. '.join(counts_within(table))}.",
+        "its rounding, is in the range of a trainer's runs.",
+        "lead": counts_within(table),
         "file": "published.csv",
         "headings": ["published by", "epochs", "metric", "published", "smallest", "largest", "within"],
         "rows": rows,

@@ -42,7 +42,7 @@ from trainmark.tables.verdicts import verdict_notes
 from trainmark.tables.waiting import waiting_sentences
 from trainmark.variant import split_name
 
-IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer")
+IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer", "optimizer_restarts")
 """Settings that the table of settings describes in words. The other settings are listed there as in the config."""
 
 ALWAYS = ("training_seconds", "test_loss", "test_accuracy")
@@ -194,7 +194,7 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
             network["architecture"], network["parameters"], recipe.source, model.anchor
         ),
         "initial weights": _initial_weights(first),
-        "optimizer": f"{optimizer.pop('rule')}, " + ", ".join(f"{name} {value:g}" for name, value in optimizer.items()),
+        "optimizer": _optimizer(optimizer, configured.get("optimizer_restarts", 0)),
         "batch size": f"{batch_size_of(first)} samples; numpy draws their order, which is the same in all frameworks",
         "input": _input(input_of(first)),
         "arithmetic": network["dtype"],
@@ -203,6 +203,13 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
     return settings | {
         key: _plain(value) for key, value in configured.items() if key not in IN_WORDS and value not in (None, {})
     }
+
+
+def _optimizer(constants: Mapping, restarts: int) -> str:
+    """The optimizer in words."""
+    named = ", ".join(f"{name} {value:g}" for name, value in constants.items() if name != "rule")
+    again = f", made anew {counted(restarts, 'time')} within a run, at equal distances" if restarts else ""
+    return f"{constants['rule']}, {named}{again}"
 
 
 def _plain(value: object) -> object:

@@ -76,8 +76,8 @@ def counts_within(table: pd.DataFrame) -> list[str]:
         expected = sum(map(expected_share, of_source["runs"])) / len(of_source) * numbers
         counts = [f"{(own['within'] == 'yes').sum()} ({one.name})" for one, own in by_trainer(of_source)]
         lines.append(
-            f"{source}: of {counted(numbers, 'number')}, within the range of our runs {listed(counts)}; of one more "
-            f"run of the same training, {expected:.1f} would be"
+            f"{source}: within the range of our runs are, of {counted(numbers, 'published number')}, {listed(counts)}; "
+            f"one more run of the same training would have {expected:.1f} on average"
         )
     return lines
 
