@@ -52,10 +52,10 @@ def published_table(
         settings in which that one differs.
     """
     firsts = {(one["run"]["experiment"], one["run"]["recipe"]): one for one in reversed(list(records))}
-    reached = curves[curves["part"] != WITHIN_EPOCH].set_index(["id", "epoch"])[[*REACHED]]
     rows = []
     for group, of_group in groups(runs, GROUP):
         own = [one for one in references if (one["recipe"], one["dataset"]) == group[1:]]
+        reached = _reached(curves, of_group["id"]) if own else {}
         for (trainer, of_trainer), reference in ((pair, one) for one in own for pair in by_trainer(of_group)):
             named = dict(zip([*GROUP, *TRAINER], [*group, *trainer], strict=True)) | {"source": reference["name"]}
             rows += [named | row for row in _rows(reference, of_trainer, reached)]
@@ -82,7 +82,13 @@ def counts_within(table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _rows(reference: Mapping, runs: pd.DataFrame, reached: pd.DataFrame) -> Iterator[dict]:
+def _reached(curves: pd.DataFrame, ids: pd.Series) -> dict[str, dict[tuple[str, int], float]]:
+    """What these runs reached after each epoch, by metric and by run and epoch; without numbers that are not finite."""
+    after_epochs = curves[curves["id"].isin(ids) & (curves["part"] != WITHIN_EPOCH)].set_index(["id", "epoch"])
+    return {metric: after_epochs[metric][np.isfinite(after_epochs[metric])].to_dict() for metric in REACHED}
+
+
+def _rows(reference: Mapping, runs: pd.DataFrame, reached: Mapping[str, Mapping]) -> Iterator[dict]:
     """Yield the rows of one source and trainer."""
     parts = int(runs["optimizer_restarts"].iloc[0]) + 1
     timed = [one for one in reference["results"] if "training_seconds" in one]
@@ -90,7 +96,7 @@ def _rows(reference: Mapping, runs: pd.DataFrame, reached: pd.DataFrame) -> Iter
         epochs = result["epochs"]
         of_epochs = _runs_of(runs, epochs, parts)
         places = [[(run_id, epochs * part) for part in range(1, parts + 1)] for run_id in of_epochs["id"]]
-        for metric in (name for name in REACHED if name in result and reached[name].notna().any()):
+        for metric in (name for name in REACHED if name in result and reached[name]):
             values = [float(np.median([reached[metric].get(place, nan) for place in of_run])) for of_run in places]
             if values:
                 row = _row(epochs, metric, result[metric], of_epochs["id"], values)
