@@ -537,7 +537,7 @@ def test_training_is_deterministic_and_resumes_to_the_last_bit(built, rule, tmp_
 def test_a_restarted_optimizer_is_a_new_one(built, rule):
     """To the last bit: the training goes on as that of an adapter that never took a step and was given the weights."""
     feeds = [feed(np.random.default_rng(3).permutation(10), 3, epoch) for epoch in range(2)]
-    restarted, other = (built("float32", rule, network(dropout=0.2), fresh=True)[0] for _ in range(2))
+    restarted, other = (built("float32", rule, network(), fresh=True)[0] for _ in range(2))
     initial = restarted.state()
     restarted.train_epoch(feeds[0])
     other.set_weights(restarted.weights())
