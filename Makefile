@@ -22,7 +22,7 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 .PHONY: all report test gpu-check expected torch torch-cpu cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
-  bench-intervals bench-epochs bench-steps bench-loops bench-own bench-naive bench-narrow bench-start bench-cluster bench-matrices bench-tests \
+  bench-intervals bench-epochs bench-steps bench-loops bench-own bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
   bench-workflow lock gpu-bundle prepare images
 
 ##@ For users
@@ -174,6 +174,9 @@ bench-own: $(VENV)/.installed-dev ## our own layers and update rules beside the 
 
 bench-naive: $(VENV)/.installed ## when the Julia benchmark's cross entropy becomes NaN (needs results/datasets/mnist): ten minutes
 	@$(BENCHMARK)/naive_loss.py
+
+bench-clipped: $(VENV)/.installed ## test losses of keras-mnist as Keras of 2017 computed them (needs its runs in results/): seconds
+	@$(BENCHMARK)/clipped_loss.py
 
 bench-narrow: $(VENV)/.installed ## gradients of narrow layers in JAX, and their transposes: a minute
 	@$(BENCHMARK)/narrow_layers.py

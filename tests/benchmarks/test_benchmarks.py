@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness import snakemake, write_config
 from PIL import Image
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
+from trainmark.records.record import read_record
 
 pytestmark = pytest.mark.benchmarks
 
@@ -67,6 +69,19 @@ def test_the_benchmark_of_the_naive_loss_prints_when_it_is_nan(tmp_path):
     shown = printed("naive_loss.py", *arguments)
     assert shown.startswith("float32, repeat 1: smallest probability of a class and of a true class ")
     assert "; with labels as numbers, the loss is NaN never; with Booleans, the medians at the restarts are " in shown
+
+
+def test_the_benchmark_of_the_clipped_loss_prints_both_losses(tmp_path):
+    experiment = {"recipes": ["mnist-mlp-keras"], "frameworks": ["keras-jax"], "devices": ["cpu"], "epochs": [1]}
+    name = write_config(tmp_path, {"experiments": {"e": {**experiment, "repeats": 2, "keep_weights": True}}})
+    assert snakemake(tmp_path, "--cores", "2", "--configfile", name).returncode == 0
+    results = tmp_path / "results"
+    shown = printed("clipped_loss.py", "--results", str(results), "--experiment", "e", "--dataset", "digits")
+    of_runs = r"test loss (\S+) to (\S+); clipped (\S+) to (\S+)"
+    losses = re.fullmatch(rf"keras-jax on cpu, 2 runs: {of_runs}; 0 to 0 images are clipped\n", shown)
+    assert losses and losses.groups()[:2] == losses.groups()[2:], "after one epoch, no network is so sure"
+    records = [read_record(file)["result"]["test_loss"] for file in results.rglob("record.json")]
+    assert sorted(f"{loss:.4f}" for loss in records) == sorted(losses.groups()[:2])
 
 
 def test_the_benchmark_of_many_records_prints_its_figure():
