@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from trainmark.report.figures.axes import epoch_axis, log_axis
 from trainmark.report.figures.by_epochs import shifts_of
@@ -17,6 +18,9 @@ from trainmark.tables.published import REACHED
 from trainmark.tables.tables import select_trainer
 
 PANEL_HEIGHT = 1.7
+
+MOST_BARS = 8
+"""With more numbers of epochs the axis is linear, and the range is a band alone."""
 
 
 def draw_published(data: Data) -> Figure | None:
@@ -34,11 +38,16 @@ def draw_published(data: Data) -> Figure | None:
     entries: dict[str, Line2D] = {}
     for axis, metric in zip(axes, metrics, strict=False):
         factor = 1.0 if metric in LOSSES else 100.0
-        _draw_ours(axis, metric, factor, data)
+        epochs = {*data.published["epochs"][data.published["metric"] == metric]}
+        epochs |= reference_epochs(data.references, metric)
+        _draw_ours(axis, metric, factor, data, has_bars=len(epochs) <= MOST_BARS)
         for one in draw_references(axis, data.references, metric, factor):
             entries.setdefault(str(one.get_label()).partition(" (NaN")[0], one)
-        of_metric = data.published[data.published["metric"] == metric]
-        epoch_axis(axis, {*of_metric["epochs"], *reference_epochs(data.references, metric)}, width / columns - 0.5)
+        if len(epochs) <= MOST_BARS:
+            epoch_axis(axis, epochs, width / columns - 0.5)
+        else:
+            axis.set_xlabel("number of epochs")
+            axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
         if metric in LOSSES:
             log_axis(axis, "y", [y for line in axis.lines for y in np.asarray(line.get_ydata(), float)])
         axis.set_ylabel(wrapped((LOSSES | ACCURACIES)[metric], PANEL_HEIGHT - 0.5))
@@ -48,10 +57,10 @@ def draw_published(data: Data) -> Figure | None:
     return figure
 
 
-def _draw_ours(axis: Axes, metric: str, factor: float, data: Data) -> None:
+def _draw_ours(axis: Axes, metric: str, factor: float, data: Data, *, has_bars: bool) -> None:
     """Draw the median and the range of each trainer. factor: from the unit of the table to that of the axis."""
     of_metric, styles = data.published[data.published["metric"] == metric], looks(data)
-    shifts = shifts_of(len(styles), of_metric["epochs"])
+    shifts = shifts_of(len(styles), of_metric["epochs"]) if has_bars else [1.0] * len(styles)
     for (trainer, look), shift in zip(styles.items(), shifts, strict=True):
         own = select_trainer(of_metric, trainer).drop_duplicates("epochs").sort_values("epochs")
         if own["median"].isna().all():
@@ -59,5 +68,5 @@ def _draw_ours(axis: Axes, metric: str, factor: float, data: Data) -> None:
         low, middle, high = (factor * own[name].to_numpy(float) for name in ("smallest", "median", "largest"))
         x, style = shift * own["epochs"].to_numpy(float), look.line(thin=True) | look.dots(size=4)
         with of_trainer(axis, data.trainers.index(trainer)):
-            axis.errorbar(x, middle, [middle - low, high - middle], **style)
+            axis.errorbar(x, middle, [middle - low, high - middle] if has_bars else None, **style)
             axis.fill_between(x, low, high, color=look.colour, alpha=0.15, lw=0)
