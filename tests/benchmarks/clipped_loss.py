@@ -12,6 +12,7 @@ import numpy as np
 
 from trainmark.datasets.prepared import read_split
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.outputs import cross_entropies
 from trainmark.records.record import read_record
 from trainmark.trainer import Trainer
 from trainmark.training.kept_weights import FILE_NAME, read_weights
@@ -22,17 +23,14 @@ SMALLEST = 1e-7
 """The smallest probability: epsilon of the backends of Keras 1 and 2."""
 
 
-def losses(file: Path, inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the cross entropy of each image with the weights of a run, float64. file: its record."""
-    weights = read_weights(file, read_record(file), RECIPE.network(RECIPE.input_shape, 10, {}))
+def losses(file: Path, record: dict, inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the cross entropy of each image with the weights of a run. file: its record."""
+    weights = read_weights(file, record, RECIPE.network(RECIPE.input_shape, 10, {}))
     values = inputs
     for layer in ("dense1", "dense2", "dense3"):
         logits = values @ weights[f"{layer}.kernel"] + weights[f"{layer}.bias"]
         values = np.maximum(logits, 0)
-    logits = logits.astype(np.float64)
-    largest = logits.max(axis=1)
-    of_all: np.ndarray = np.log(np.exp(logits - largest[:, None]).sum(axis=1)) + largest
-    return of_all - logits[range(len(labels)), labels]
+    return cross_entropies(logits, labels)
 
 
 def main() -> None:
@@ -47,10 +45,10 @@ def main() -> None:
     found: dict[str, list[tuple[float, float, int]]] = {}
     for weights in sorted((arguments.results / "runs" / arguments.experiment).rglob(FILE_NAME)):
         file = weights.with_name("record.json")
-        of_images = losses(file, inputs, np.asarray(labels))
-        most = -np.log(SMALLEST)
+        record, most = read_record(file), -np.log(SMALLEST)
+        of_images = losses(file, record, inputs, np.asarray(labels))
         both = float(of_images.mean()), float(np.minimum(of_images, most).mean()), int((of_images > most).sum())
-        found.setdefault(Trainer.of(read_record(file)["run"]).name, []).append(both)
+        found.setdefault(Trainer.of(record["run"]).name, []).append(both)
     for trainer, of_runs in found.items():
         fused, clipped, counts = zip(*of_runs, strict=True)
         print(

@@ -1,5 +1,6 @@
 """Reads config/references.yaml: results that others published, to be drawn beside ours."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trainmark.config.strict_yaml import read_yaml
@@ -23,3 +24,8 @@ def read_references(path: Path = REFERENCES) -> list[dict]:
         raise ConfigError(f"{path}: {broken}")
     references: list[dict] = document["references"]
     return references
+
+
+def references_of(group: tuple[str, str, str], references: Iterable[Mapping]) -> list[Mapping]:
+    """Return the published results of a group. group: experiment, recipe and dataset."""
+    return [one for one in references if (one["recipe"], one["dataset"]) == group[1:]]

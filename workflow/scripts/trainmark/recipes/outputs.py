@@ -43,7 +43,18 @@ def top_k_share(logits: np.ndarray, labels: np.ndarray, k: int) -> float:
 
 
 def cross_entropy_and_accuracy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Return (mean of -log softmax(logits)[label], share of samples whose largest logit is that of the label).
+    """Return (mean of the cross entropies, share of samples whose largest logit is that of the label).
+
+    logits: (samples, classes).
+    labels: (samples,).
+    """
+    with np.errstate(invalid="ignore", over="ignore"):  # a diverged network: NaN is the result
+        loss = np.mean(cross_entropies(logits, labels))
+    return float(loss), float(np.mean(logits.argmax(axis=1) == labels))
+
+
+def cross_entropies(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return -log softmax(logits)[label] of each sample, float64, (samples,).
 
     logits: (samples, classes).
     labels: (samples,).
@@ -54,8 +65,8 @@ def cross_entropy_and_accuracy(logits: np.ndarray, labels: np.ndarray) -> tuple[
     with np.errstate(invalid="ignore", over="ignore"):  # a diverged network: NaN is the result
         shifted = logits - logits.max(axis=1, keepdims=True)
         log_normalizer = np.log(np.exp(shifted).sum(axis=1))
-        loss = np.mean(log_normalizer - shifted[np.arange(len(labels)), labels])
-    return float(loss), float(np.mean(logits.argmax(axis=1) == labels))
+        losses: np.ndarray = log_normalizer - shifted[np.arange(len(labels)), labels]
+    return losses
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:

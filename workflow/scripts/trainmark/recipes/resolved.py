@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from typing import Any
 
 from trainmark.networks.graph import Architecture
@@ -39,6 +40,11 @@ class ResolvedTraining:
     def samples(self) -> int:
         """Number of training samples."""
         return int(self.manifest["samples"]["train"])
+
+    @property
+    def epoch_steps(self) -> int:
+        """Number of steps of an epoch."""
+        return ceil(self.samples / self.batch_size)
 
     @property
     def batch_size(self) -> int:
@@ -80,13 +86,17 @@ class ResolvedTraining:
         schedule = self.settings.get("learning_rate_schedule", {})
         return epoch_rates(self.optimizer, schedule, self.batch_size, epoch)
 
-    def optimizer_is_new(self, epoch: int, epochs: int) -> bool:
-        """Return whether a new optimizer goes on with the weights in an epoch (from 1) of a run of so many epochs."""
-        return epoch > 1 and (epoch - 1) % (epochs // (self.optimizer_restarts + 1)) == 0
+    def epochs_before_optimizer(self, epoch: int, epochs: int) -> int:
+        """Return how many epochs were trained before the optimizer of an epoch was made, in a run of so many epochs.
+
+        epoch: from 1.
+        """
+        part = epochs // (self.optimizer_restarts + 1)
+        return (epoch - 1) // part * part
 
     @property
     def optimizer_restarts(self) -> int:
-        """Number of new optimizers within a run; records of earlier versions have no such setting."""
+        """Number of new optimizers within a run, at equal distances."""
         return int(self.settings.get("optimizer_restarts", 0))
 
     def seed(self, repeat: int) -> tuple[int, int]:

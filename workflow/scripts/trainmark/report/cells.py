@@ -59,7 +59,7 @@ def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell
     numbers: the number of each run, by its id.
     """
     metric, word = row["metric"], absent_word(row["verdict"])
-    runs, left_out = (_numbers(row[ids], numbers) for ids in ("run_ids", "left_out_run_ids"))
+    runs, left_out = (numbers_of(row[ids], numbers) for ids in ("run_ids", "left_out_run_ids"))
     cells = {
         "pairs": Cell(str(row["pairs"]), runs, metric, "pairs", row["pairs"]),
         "left_out": Cell(str(row["left_out"]), left_out, metric, "left_out", row["left_out"]),
@@ -73,7 +73,7 @@ def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell
 
 def break_even_cells(row: Mapping, numbers: Mapping[str, int]) -> list[Cell]:
     """The break-even of a row of the table of break-evens, and the ends of its interval."""
-    runs = _numbers(row["run_ids"], numbers)
+    runs = numbers_of(row["run_ids"], numbers)
     absent = {"epochs": "none", "low": "unknown", "high": "unknown"}
     return [
         Cell(end_text(row[name], word), runs, row["metric"], f"break_even_{name}", row[name])
@@ -90,12 +90,13 @@ def end_text(value: float | None, absent: str) -> str:
 
 def agreement_cells(row: Mapping, numbers: Mapping[str, int]) -> list[Cell]:
     """The cells of a row of the table of agreement; their runs are listed pair by pair."""
-    runs = _numbers(row["run_ids"], numbers)
+    runs = numbers_of(row["run_ids"], numbers)
     texts = {name: str(row[name]) for name in ("steps", "pairs")}
     texts |= {name: "own masks" if row[name] is None else f"{row[name]:.2e}" for name in ("median", "largest")}
     texts["ordered_epochs"] = f"{row['ordered_epochs']} of {row['epochs']}"
     return [Cell(text, runs, "step_losses", name, row[name]) for name, text in texts.items()]
 
 
-def _numbers(run_ids: str, numbers: Mapping[str, int]) -> str:
+def numbers_of(run_ids: str, numbers: Mapping[str, int]) -> str:
+    """The numbers of runs, as a cell has them. run_ids: as a table has them."""
     return " ".join(str(numbers[run_id]) for run_id in run_ids.split())

@@ -5,10 +5,10 @@ from math import isnan
 
 import pandas as pd
 
-from trainmark.report.cells import Cell, break_even_cells, end_text, summary_cells, value_or_none
+from trainmark.report.cells import Cell, break_even_cells, end_text, numbers_of, summary_cells, value_or_none
 from trainmark.tables.formatting import counted, format_figure
 from trainmark.tables.peaks import MACHINE, PEAK_METRICS, machine_peaks, with_machine
-from trainmark.tables.published import REACHED, counts_within
+from trainmark.tables.published import counts_within
 from trainmark.tables.results import Results
 from trainmark.tables.tables import (
     HEADINGS,
@@ -44,10 +44,10 @@ def further_tables(results: Results, group: tuple[str, str, str], numbers: Mappi
 def _published(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
     rows = []
     for (source, epochs, metric), own in groups(table, ["source", "epochs", "metric"]):
-        run_numbers = " ".join(str(numbers[run_id]) for run_id in " ".join(own["run_ids"]).split())
+        run_numbers = numbers_of(" ".join(own["run_ids"]), numbers)
         cells = [
             Cell(
-                _reached(metric, value, "diverged"),
+                _text(metric, value, "diverged"),
                 run_numbers,
                 metric,
                 f"published_{name}_{epochs}",
@@ -55,8 +55,8 @@ def _published(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
             )
             for name, value in (("smallest", own["smallest"].min()), ("largest", own["largest"].max()))
         ]
-        heading = REACHED.get(metric, "training time, ratio")
-        texts = [source, str(epochs), heading, _reached(metric, own["published"].iloc[0])]
+        heading = HEADINGS.get(metric, "training time, ratio")
+        texts = [source, str(epochs), heading, _text(metric, own["published"].iloc[0])]
         rows.append({"runs": run_numbers, "texts": texts, "cells": cells, "last": _within(own)})
     return {
         "title": "Published results",
@@ -70,7 +70,7 @@ def _published(table: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
     }
 
 
-def _reached(metric: str, value: float, otherwise: str = "not a number") -> str:
+def _text(metric: str, value: float, otherwise: str = "not a number") -> str:
     return otherwise if isnan(value) else format_figure(metric, value)
 
 

@@ -10,19 +10,15 @@ from math import isnan, nan
 import numpy as np
 import pandas as pd
 
+from trainmark.config.references import references_of
 from trainmark.recipes.recipe import differing_settings, effective_settings
 from trainmark.tables.curves import WITHIN_EPOCH
 from trainmark.tables.formatting import counted, listed
 from trainmark.tables.tables import GROUP, by_trainer, groups, timed_runs
 from trainmark.trainer import TRAINER
 
-REACHED = {
-    "test_loss": "test loss",
-    "test_accuracy": "test accuracy",
-    "train_loss": "train loss",
-    "train_accuracy": "train accuracy",
-}
-"""The published metrics that do not depend on the hardware, each with its heading."""
+REACHED = ("test_loss", "test_accuracy", "train_loss", "train_accuracy")
+"""The published metrics that do not depend on the hardware."""
 
 TIME_RATIO = "training_time_ratio"
 """The training time as a multiple of that of the source's fewest epochs."""
@@ -54,7 +50,7 @@ def published_table(
     firsts = {(one["run"]["experiment"], one["run"]["recipe"]): one for one in reversed(list(records))}
     rows = []
     for group, of_group in groups(runs, GROUP):
-        own = [one for one in references if (one["recipe"], one["dataset"]) == group[1:]]
+        own = references_of(group, references)
         reached = _reached(curves, of_group["id"]) if own else {}
         for (trainer, of_trainer), reference in ((pair, one) for one in own for pair in by_trainer(of_group)):
             named = dict(zip([*GROUP, *TRAINER], [*group, *trainer], strict=True)) | {"source": reference["name"]}

@@ -14,7 +14,7 @@ from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import Run
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.record import PHASES, decode_loss, read_record
-from trainmark.records.resolved import batch_size_of
+from trainmark.records.resolved import batch_size_of, optimizer_restarts_of
 from trainmark.tables.costs import costs_of
 from trainmark.tables.curves import TARGET_COLUMNS, reached_target
 from trainmark.tables.formatting import format_versions, number_ranges
@@ -151,7 +151,7 @@ def _training(record: Mapping) -> dict:
         "parameters": network["parameters"],
         "batch_size": batch_size_of(record),
         "dropout": network["dropout"],
-        "optimizer_restarts": record["settings"].get("optimizer_restarts", 0),
+        "optimizer_restarts": optimizer_restarts_of(record),
     }
 
 

@@ -59,7 +59,6 @@ class Progress:
     Fields that are also keys of the record are described in record.schema.json.
 
     steps: number of steps trained.
-    steps_before_optimizer: number of those that were trained before the current optimizer was made.
     training_joules: energy of the epochs whose energy was measured.
     energy_reason: why the energy of some epoch was not measured; training_joules is then incomplete.
     """
@@ -67,7 +66,6 @@ class Progress:
     curves: list[dict] = field(default_factory=list)
     scored_texts: list[dict] = field(default_factory=list)
     steps: int = 0
-    steps_before_optimizer: int = 0
     last_loss: float | None = None
     first_step_seconds: float | None = None
     compilation_cache: dict[str, int] | None = None
@@ -200,7 +198,8 @@ class RunMeasurements:
 
     def count(self, counted: Mapping[str, int], feed: EpochFeed) -> None:
         """Add the framework's own counts of an epoch. Raises MeasurementError if they differ from the feed's."""
-        before = self.progress.steps_before_optimizer
+        assert self.epoch is not None, "the framework counts after training"
+        before = self._resolved.epochs_before_optimizer(self.epoch, self._run["epochs"]) * self._resolved.epoch_steps
         if wrong := feed.wrong_counts(counted, self.progress.steps - before + feed.steps):
             raise MeasurementError(f"the framework {wrong} in epoch {self.epoch}: it did not train what it was given")
         earlier = self.progress.counted | {"updates": before}  # an optimizer counts its updates over all epochs

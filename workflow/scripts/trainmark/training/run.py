@@ -160,8 +160,9 @@ class Training:
                 self._labels[split] = labels
         self._check_device()
         checkpoint = newest_checkpoint(self.job.checkpoint_folder, self._identity())
-        built = adapter.state()
-        self._built = built if self.resolved.optimizer_restarts else {}
+        restarts = self.resolved.optimizer_restarts > 0
+        built = {} if checkpoint and not restarts else adapter.state()
+        self._built = built if restarts else {}
         state = checkpoint.state if checkpoint else built
         measurements.watch.begin(0)
         with phase_times.phase("compilation", adapter.synchronize) as clock:
@@ -274,10 +275,9 @@ class Training:
         """
         measurements = self.measurements
         feed, done = self._feed(epoch), measurements.progress.unfinished.steps
-        if not done and self.resolved.optimizer_is_new(epoch, self.run.epochs):
+        if not done and self.resolved.epochs_before_optimizer(epoch, self.run.epochs) == epoch - 1 > 0:
             with self.phase_times.phase("build", self._adapter.synchronize):
                 self._adapter.restart_optimizer(self._built)
-            measurements.progress.steps_before_optimizer = measurements.progress.steps
         if self._stream:
             self._stream.begin_epoch(epoch, done)
         for part in feed.parts(self._part_steps)[done // (self._part_steps or 1) :]:

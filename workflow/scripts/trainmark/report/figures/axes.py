@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import ArrayLike
 
 from trainmark.report.figures.style import Look
@@ -60,6 +60,11 @@ def epoch_axis(axis: Axes, epochs: Iterable[int], width: float) -> None:
     axis.set(xscale="log", xlim=(low, high), xlabel="number of epochs")
     axis.set_xticks(settings, labels, minor=False)
     axis.xaxis.set_minor_locator(NullLocator())
+
+
+def whole_ticks(axis: Axes) -> None:
+    """Put the ticks of a linear x axis at whole numbers, such as epochs."""
+    axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
 def name_rows(axis: Axes, names: Sequence[str], width: float, least: float = 0.2) -> float:

@@ -9,9 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
-from trainmark.report.figures.axes import draw_dots, log_axis, time_unit
+from trainmark.report.figures.axes import draw_dots, log_axis, time_unit, whole_ticks
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references
 from trainmark.report.figures.style import (
@@ -186,7 +185,7 @@ def _scale_times(lowest: list[Panel], curves: pd.DataFrame, unit: str) -> None:
     last = max([*_range(by_epoch, curves)["epochs_trained"], *_ends(by_epoch.axis)])
     by_epoch.axis.set_xlim(0, 1.03 * last)
     by_epoch.axis.set_xlabel("epoch")
-    by_epoch.axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    whole_ticks(by_epoch.axis)
     for panel in by_time:
         times = _range(panel, curves)["time"]
         if (times > 0).any():

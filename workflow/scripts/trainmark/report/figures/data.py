@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from trainmark.config.references import read_references
+from trainmark.config.references import read_references, references_of
 from trainmark.errors import ConfigError
 from trainmark.plan.run import group_title
 from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
@@ -97,7 +97,6 @@ def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions 
     of_group, runs = groups[group]
     tables = folder / "tables"
     curves = pd.read_parquet(tables / "curves.parquet")
-    _, recipe, dataset = group
     data = Data(
         runs,
         curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan),
@@ -109,7 +108,7 @@ def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions 
         select_group(read_table(tables / "tuning.csv"), group),
         select_group(of_group.published, group),
         of_group.certificates.get(group),
-        [one for one in read_references() if (one["recipe"], one["dataset"]) == (recipe, dataset)],
+        references_of(group, read_references()),
         options,
     )
     data = data if options.trainers is None else of_trainers(data, options.trainers)

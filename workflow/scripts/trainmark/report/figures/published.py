@@ -1,12 +1,12 @@
 """The figure of published results beside ours. Lengths are in inches."""
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
-from trainmark.report.figures.axes import epoch_axis, log_axis
+from trainmark.report.figures.axes import epoch_axis, log_axis, whole_ticks
 from trainmark.report.figures.by_epochs import shifts_of
 from trainmark.report.figures.curves import ACCURACIES, LOSSES
 from trainmark.report.figures.data import Data
@@ -37,17 +37,16 @@ def draw_published(data: Data) -> Figure | None:
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     entries: dict[str, Line2D] = {}
     for axis, metric in zip(axes, metrics, strict=False):
-        factor = 1.0 if metric in LOSSES else 100.0
-        epochs = {*data.published["epochs"][data.published["metric"] == metric]}
-        epochs |= reference_epochs(data.references, metric)
-        _draw_ours(axis, metric, factor, data, has_bars=len(epochs) <= MOST_BARS)
+        factor, own = 1.0 if metric in LOSSES else 100.0, data.published[data.published["metric"] == metric]
+        epochs = {*own["epochs"], *reference_epochs(data.references, metric)}
+        _draw_ours(axis, own, factor, data, has_bars=len(epochs) <= MOST_BARS)
         for one in draw_references(axis, data.references, metric, factor):
             entries.setdefault(str(one.get_label()).partition(" (NaN")[0], one)
         if len(epochs) <= MOST_BARS:
             epoch_axis(axis, epochs, width / columns - 0.5)
         else:
             axis.set_xlabel("number of epochs")
-            axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+            whole_ticks(axis)
         if metric in LOSSES:
             log_axis(axis, "y", [y for line in axis.lines for y in np.asarray(line.get_ydata(), float)])
         axis.set_ylabel(wrapped((LOSSES | ACCURACIES)[metric], PANEL_HEIGHT - 0.5))
@@ -57,9 +56,9 @@ def draw_published(data: Data) -> Figure | None:
     return figure
 
 
-def _draw_ours(axis: Axes, metric: str, factor: float, data: Data, *, has_bars: bool) -> None:
+def _draw_ours(axis: Axes, of_metric: pd.DataFrame, factor: float, data: Data, *, has_bars: bool) -> None:
     """Draw the median and the range of each trainer. factor: from the unit of the table to that of the axis."""
-    of_metric, styles = data.published[data.published["metric"] == metric], looks(data)
+    styles = looks(data)
     shifts = shifts_of(len(styles), of_metric["epochs"]) if has_bars else [1.0] * len(styles)
     for (trainer, look), shift in zip(styles.items(), shifts, strict=True):
         own = select_trainer(of_metric, trainer).drop_duplicates("epochs").sort_values("epochs")
