@@ -9,6 +9,7 @@ from trainmark.tables.comparisons import comparisons_table, parity_table
 from trainmark.tables.curves import curves_table
 from trainmark.tables.published import published_table
 from trainmark.tables.tables import summary_table
+from trainmark.tables.variants import variants_table
 
 
 @pytest.fixture
@@ -18,11 +19,16 @@ def printed(tmp_path):
     def text_of(*records, parities=None, references=()):
         by_path, runs = written_tables(tmp_path, *records)
         certificates = certificates_of(runs, parities)
-        compared = comparisons_table(runs, certificates)
-        parity = parity_table(runs, certificates)
-        tables = runs, summary_table(runs), compared, compared[:0], parity, agreement_table(by_path)
-        published = published_table(runs, curves_table(by_path), by_path.values(), references)
-        return terminal_text(*tables, certificates, published)
+        tables = {
+            "runs": runs,
+            "summary": summary_table(runs),
+            "comparisons": comparisons_table(runs, certificates),
+            "variants": variants_table(runs, by_path.values()),
+            "parity": parity_table(runs, certificates),
+            "agreement": agreement_table(by_path),
+            "published": published_table(runs, curves_table(by_path), by_path.values(), references),
+        }
+        return terminal_text(tables, certificates)
 
     return text_of
 

@@ -110,15 +110,29 @@ def test_the_expected_share_is_that_of_one_more_run(runs):
     assert within.mean() == pytest.approx(expected_share(runs), abs=0.01)
 
 
-@pytest.mark.parametrize(("published", "is_explained"), [(0.55, True), (0.45, True), (0.2, False)])
-def test_an_experiment_explains_a_number_that_it_has_or_comes_much_closer_to(tmp_path, published, is_explained):
-    fresh = [learning(repeat, 2, [2.0, 1.9]) for repeat in (1, 2)]
-    restarted = [restarting(repeat, [9.0, 0.5, 9.0, 0.5 + repeat / 10], 1) for repeat in (1, 2)]  # .55 to .6
-    found = table(tmp_path, *fresh, *restarted, results=[{"epochs": 2, "test_loss": published}])
+@pytest.mark.parametrize(
+    ("published", "fresh", "repeats", "is_explained"),
+    [
+        (0.55, (1.8, 1.9), (1, 2), True),
+        (0.45, (1.8, 1.9), (1, 2), True),
+        (0.2, (1.8, 1.9), (1, 2), False),  # the other comes only five times as close
+        (0.55, (0.63, 0.8), (1, 2), False),  # a narrow miss
+        (0.55, (1.8, 1.9), (1, 40), False),  # the other's range has many numbers: .55 to 2.5
+        (0.55, (1.8,), (1, 2), False),  # one run has no range
+        (0.55, (1.8, 1.9), (1,), False),
+    ],
+)
+def test_an_experiment_explains_a_number_that_it_has_or_comes_much_closer_to(
+    tmp_path, published, fresh, repeats, is_explained
+):
+    ours = [learning(repeat, 2, [2.0, loss]) for repeat, loss in enumerate(fresh, start=1)]
+    restarted = [restarting(repeat, [9.0, 0.5, 9.0, 0.5 + repeat / 10], 1) for repeat in repeats]  # .55 to .6
+    found = table(tmp_path, *ours, *restarted, results=[{"epochs": 2, "test_loss": published}])
     assert list(found["explained_by"]) == ["restarted, optimizer_restarts: 1" if is_explained else "", ""]
 
 
 def test_the_same_settings_explain_nothing(tmp_path):
-    others = [learning(1, 2, [2.0, 0.5], experiment="twin")]
-    found = table(tmp_path, learning(1, 2, [2.0, 1.9]), *others, results=[{"epochs": 2, "test_loss": 0.5}])
+    ours = [learning(repeat, 2, [2.0, 1.9]) for repeat in (1, 2)]
+    twins = [learning(repeat, 2, [2.0, 0.5], experiment="twin") for repeat in (1, 2)]
+    found = table(tmp_path, *ours, *twins, results=[{"epochs": 2, "test_loss": 0.5}])
     assert list(found["explained_by"]) == ["", ""]

@@ -35,14 +35,15 @@ def made(tmp_path_factory):
     runs = runs_table(by_path, list(runs["id"]), prices=PRICES)
     certificates = certificates_of(runs)
     compared = comparisons_table(runs, certificates)
-    derived = {
+    tables = {
+        "runs": runs,
+        "comparisons": compared,
+        "variants": compared[:0],
         "speed_ups": speed_ups_table(compared, baselines_of(runs, {"e": {"baseline": None}})),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
     }
-    return derived | {"runs": runs, "compared": compared}, tidy_table(
-        runs, compared, compared[:0], **derived, currency="CHF"
-    )
+    return tables, tidy_table(tables, "CHF")
 
 
 def select(tidy, **values):
@@ -66,7 +67,7 @@ def test_the_numbers_are_those_of_the_tables(made):
     assert (row["value"], row["low"], row["high"]) == (times.median(), times.min(), times.max())
     assert (row["runs"], row["unit"], row["epochs"]) == (6, "s", 3)
     ratios = select(tidy, statistic="ratio", metric="training_seconds")
-    assert ratios["value"].tolist() == tables["compared"].query("metric == 'training_seconds'")["ratio"].tolist()
+    assert ratios["value"].tolist() == tables["comparisons"].query("metric == 'training_seconds'")["ratio"].tolist()
     assert set(ratios["verdict"]) == {"slower"}
     (even,) = select(tidy, statistic="break_even", metric="training_seconds").to_dict("records")
     assert (even["framework"], even["device"], even["compared_with"]) == ("a", "gpu", "a on cpu")

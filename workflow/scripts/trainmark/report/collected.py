@@ -34,6 +34,9 @@ from trainmark.tables.variants import variants_table
 Table = pd.DataFrame | str
 """The content of a file: a table for .parquet, a text for any other format."""
 
+PARQUET = ("runs", "curves")
+"""The tables of one row per run and per epoch, which are large."""
+
 
 def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, str]]:
     """Make all tables of a results folder; return (tables by file name, SHA-256 of the source files by file).
@@ -54,35 +57,31 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     check_tunings(tunings, records.values())
     prices = plan["config"].get("prices", {})  # an older version's plan, which verify.py reads, has none
     runs = tables.runs_table(records, plan["order"], evaluations.values(), prices)
-    summary = tables.summary_table(runs)
     wrong = wrong_pairs(records, certificates, evaluations.values())
     experiments = plan["config"]["experiments"]
     of_pairs = (runs, certificates, wrong, experiments)
-    compared, parity = comparisons.comparisons_table(*of_pairs), comparisons.parity_table(*of_pairs)
-    agreement, curves = agreement_table(records), curves_table(records)
-    published = published_table(runs, curves, records.values(), read_references())
-    variants = variants_table(runs, records.values())
-    derived = {
+    compared, curves = comparisons.comparisons_table(*of_pairs), curves_table(records)
+    made = {
+        "runs": runs,
+        "curves": curves,
+        "summary": tables.summary_table(runs),
+        "comparisons": compared,
+        "variants": variants_table(runs, records.values()),
+        "parity": comparisons.parity_table(*of_pairs),
+        "agreement": agreement_table(records),
         "speed_ups": comparisons.speed_ups_table(compared, comparisons.baselines_of(runs, experiments)),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
+        "tuning": tuning_table(tunings.values()),
+        "published": published_table(runs, curves, records.values(), read_references()),
     }
-    tidy = tidy_table(runs, compared, variants, **derived, currency=currency_of(plan["config"]))
+    made["tidy"] = tidy_table(made, currency_of(plan["config"]))
     content: dict[str, Table] = {
-        "runs.parquet": runs,
-        "curves.parquet": curves,
-        "summary.csv": summary.to_csv(index=False),
-        "comparisons.csv": compared.to_csv(index=False),
-        "variants.csv": variants.to_csv(index=False),
-        "parity.csv": parity.to_csv(index=False),
-        "agreement.csv": agreement.to_csv(index=False),
-        **{f"{name}.csv": table.to_csv(index=False) for name, table in derived.items()},
-        "tuning.csv": tuning_table(tunings.values()).to_csv(index=False),
-        "published.csv": published.to_csv(index=False),
-        "tidy.csv": tidy.to_csv(index=False),
-        "summary.txt": "".join(f"{line}\n\n" for line in missing_lines(plan))
-        + terminal_text(runs, summary, compared, variants, parity, agreement, certificates, published),
+        f"{name}.parquet" if name in PARQUET else f"{name}.csv": table if name in PARQUET else table.to_csv(index=False)
+        for name, table in made.items()
     }
+    missing = "".join(f"{line}\n\n" for line in missing_lines(plan))
+    content["summary.txt"] = missing + terminal_text(made, certificates)
     sources = {
         **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},
         **{f"certificates/{CERTIFICATE_FILE.format(**one)}": one["sha256"] for one in certificates.values()},

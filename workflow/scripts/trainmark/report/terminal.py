@@ -27,48 +27,43 @@ SHOWN = ("training_seconds", "test_loss", "test_accuracy")
 COMPARED_SHOWN = {"training_seconds": "training time", "test_accuracy": "test accuracy"}
 """The metrics whose verdicts are shown, each in words."""
 
+OF_SECTIONS = ("runs", "published", "comparisons", "parity", "agreement")
+"""The tables of which a section shows its rows."""
+
 MOST_RATIOS = 12
 """Largest number of ratios of a metric that are shown of a section."""
 
 
-def terminal_text(
-    runs: pd.DataFrame,
-    summary: pd.DataFrame,
-    comparisons: pd.DataFrame,
-    variants: pd.DataFrame,
-    parity: pd.DataFrame,
-    agreement: pd.DataFrame,
-    certificates: Certificates,
-    published: pd.DataFrame,
-) -> str:
+def terminal_text(tables: Mapping[str, pd.DataFrame], certificates: Certificates) -> str:
     """The summary, section by section: medians, published results, mixed environments, parity, comparisons, and
     agreement of losses.
 
-    variants: the comparisons of variants.
+    tables: by name; see `collected`.
     """
-    parts, columns = list(_of_variants(runs_of_variants(runs), variants)), shown_of_trainers(runs)
-    for values, rows in groups(summary, GROUP):
+    runs = tables["runs"]
+    parts, columns = list(_of_variants(runs_of_variants(runs), tables["variants"])), shown_of_trainers(runs)
+    for values, rows in groups(tables["summary"], GROUP):
         experiment, recipe, dataset = values
+        of_group = {name: select_group(tables[name], values) for name in OF_SECTIONS}
         title = group_title(recipe, dataset)
         parts.append(f"{experiment}: {title} (medians over the runs of a row)\n{_medians(rows, columns)}")
-        if lines := counts_within(select_group(published, values)):
+        if lines := counts_within(of_group["published"]):
             parts.append("\n  ".join(["Published results:", *lines]))
-        section_runs = select_group(runs, values)
+        section_runs = of_group["runs"]
         parts += mixed_environments(section_runs) + code_differences(certificates.get(values), section_runs)
         parts += waiting_sentences(section_runs) + evaluation_gaps(section_runs)
         if values in certificates:
             lines = [f"  {line}" for line in certificate_lines(certificates[values])]
             parts.append("\n".join(["Parity check (float64), per pair of trainers:", *lines]))
-        compared = select_group(comparisons, values)
+        compared = of_group["comparisons"]
         if dataset == DATASET:
             parts.append(_beside(compared))
             continue
-        parts += _refused(select_group(parity, values), certificates.get(values))
+        parts += _refused(of_group["parity"], certificates.get(values))
         if len(compared):
             parts += _comparisons(compared)
-        agreeing = select_group(agreement, values)
-        if len(agreeing):
-            parts.append(_agreement(agreeing))
+        if len(of_group["agreement"]):
+            parts.append(_agreement(of_group["agreement"]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -5,7 +5,7 @@ published number outside shows nothing, therefore; many show another training.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isnan, nan
+from math import inf, isnan, nan
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,9 @@ NUMBERS = ("published", "smallest", "median", "largest")
 COLUMNS = [*GROUP, *TRAINER, "source", "epochs", "metric", *NUMBERS, "runs", "within", "explained_by", "run_ids"]
 
 MUCH_CLOSER = 10.0
-"""Another experiment explains a number outside the range of ours if that is so many times as far away as its own."""
+"""Another experiment explains a number outside the range of ours if that is so many times as far away as its own, and
+farther than either range is wide. Otherwise a narrow miss would be explained by chance, and any by a wide range.
+"""
 
 OF_NUMBER = ["recipe", "dataset", "source", "epochs", "metric"]
 """The columns that identify a published number."""
@@ -45,7 +47,7 @@ def published_table(
     smallest, median, largest: of our runs. Of each repeat, the shortest run that has these epochs counts.
     within: "yes" if the published number lies between smallest and largest, up to its rounding, or "no"; "" for times.
     explained_by: if not, an experiment whose range has the number in all trainers, or comes MUCH_CLOSER to it, and the
-        settings in which that one differs.
+        settings in which that one differs. Empty if either has one run, which has no range.
     """
     firsts = {(one["run"]["experiment"], one["run"]["recipe"]): one for one in reversed(list(records))}
     rows = []
@@ -138,16 +140,17 @@ def _time_ratio(fewest: Mapping, result: Mapping, runs: pd.DataFrame, parts: int
 def _explanations(table: pd.DataFrame, firsts: Mapping[tuple, Mapping]) -> Iterator[str]:
     """Yield `explained_by` of each row. firsts: a record of each experiment and recipe."""
     outside = [table["smallest"] - table["published"], table["published"] - table["largest"]]
-    gaps = pd.concat(outside, axis=1).max(axis=1).where(table["within"] != "yes", 0.0)
-    of_experiments: dict[tuple, dict[str, float]] = {}
-    for (*number, experiment), own in groups(table.assign(gap=gaps), [*OF_NUMBER, "experiment"]):
-        of_experiments.setdefault(tuple(number), {})[experiment] = own["gap"].max()
-    for row, gap in zip(table.to_dict("records"), gaps, strict=True):
-        others = of_experiments[tuple(row[key] for key in OF_NUMBER)]
-        closest = min(others, key=others.__getitem__)
-        is_explained = row["within"] == "no" and others[closest] <= gap / MUCH_CLOSER
-        both = (firsts[experiment, row["recipe"]] for experiment in (row["experiment"], closest))
-        yield _difference(*both) if is_explained else ""
+    gaps = pd.concat(outside, axis=1).max(axis=1).where(table["within"] == "no", 0.0)
+    widths = (table["largest"] - table["smallest"]).where(table["runs"] > 1, inf)
+    of_experiments: dict[tuple, dict[str, tuple[float, float]]] = {}
+    for (*number, experiment), own in groups(table.assign(gap=gaps, width=widths), [*OF_NUMBER, "experiment"]):
+        of_experiments.setdefault(tuple(number), {})[experiment] = (own["gap"].max(), own["width"].max())
+    for row, gap, width in zip(table.to_dict("records"), gaps, widths, strict=True):
+        others = of_experiments[tuple(row[key] for key in OF_NUMBER)].items()
+        closer = sorted((far, name) for name, (far, wide) in others if far <= gap / MUCH_CLOSER and wide < gap)
+        first = firsts[row["experiment"], row["recipe"]]
+        texts = (_difference(first, firsts[name, row["recipe"]]) for _, name in closer if width < gap)
+        yield next(filter(None, texts), "")
 
 
 def _difference(first: Mapping, second: Mapping) -> str:

@@ -1,5 +1,7 @@
 """One tidy table of all numbers: a row per number, with its unit, its interval and how many runs it comes from."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from trainmark.records.record import PHASES
@@ -26,17 +28,8 @@ SHARES_OF_PHASES = {f"phase_shares.{phase}": f"phases.{phase}" for phase in PHAS
 COLUMNS = [*SETTING, "compared_with", "metric", "unit", "statistic", "value", "low", "high", "runs", "verdict"]
 
 
-def tidy_table(
-    runs: pd.DataFrame,
-    comparisons: pd.DataFrame,
-    variants: pd.DataFrame,
-    *,
-    speed_ups: pd.DataFrame,
-    break_even: pd.DataFrame,
-    targets: pd.DataFrame,
-    currency: str,
-) -> pd.DataFrame:
-    """Make the tidy table from the others.
+def tidy_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFrame:
+    """Make the tidy table from others: runs, comparisons, variants, speed_ups, break_even and targets.
 
     epochs: number of epochs of the runs; missing for a break-even.
     compared_with: the other trainer of a ratio or a break-even; missing for numbers of one trainer.
@@ -48,13 +41,14 @@ def tidy_table(
     verdict: of a ratio.
     """
     rows = [
-        *_medians(runs, currency),
-        *_ratios(comparisons),
-        *_ratios(variants),
-        *_speed_ups(speed_ups),
-        *_break_evens(break_even),
+        *_medians(tables["runs"], currency),
+        *_ratios(tables["comparisons"]),
+        *_ratios(tables["variants"]),
+        *_speed_ups(tables["speed_ups"]),
+        *_break_evens(tables["break_even"]),
+        *_targets(tables["targets"], tables["runs"]),
     ]
-    table = pd.DataFrame([*rows, *_targets(targets, runs)], columns=COLUMNS)
+    table = pd.DataFrame(rows, columns=COLUMNS)
     numbers = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
     return table[table["value"].notna()].astype(numbers)
 

@@ -14,6 +14,9 @@ from trainmark.report.figures.text import line_height, text_width, wrapped
 
 TIME_UNITS = (("hours", 3600), ("minutes", 60))
 
+MOST_SHIFT = 0.03
+"""Dots are moved aside by at most this share of their number of epochs."""
+
 MANY_DOTS = 100
 """More dots than this are drawn as a picture, because each dot of a vector file is an element of its own."""
 
@@ -60,6 +63,13 @@ def epoch_axis(axis: Axes, epochs: Iterable[int], width: float) -> None:
     axis.set(xscale="log", xlim=(low, high), xlabel="number of epochs")
     axis.set_xticks(settings, labels, minor=False)
     axis.xaxis.set_minor_locator(NullLocator())
+
+
+def shifts_of(count: int, epochs: Iterable[int]) -> np.ndarray:
+    """Factors that move the dots of so many trainers apart, but not into those of the next number of epochs."""
+    closest = min(np.diff(np.log(sorted(set(epochs)))), default=1.0)
+    widest = min(MOST_SHIFT, 0.3 * closest, 0.01 * (count - 1))
+    return 1 + np.linspace(-widest, widest, count) if count > 1 else np.ones(1)
 
 
 def whole_ticks(axis: Axes) -> None:

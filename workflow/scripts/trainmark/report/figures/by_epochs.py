@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from trainmark.parity.compare import REFUSED
-from trainmark.report.figures.axes import draw_dots, epoch_axis, log_axis, time_unit
+from trainmark.report.figures.axes import draw_dots, epoch_axis, log_axis, shifts_of, time_unit
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references, reference_epochs
 from trainmark.report.figures.style import (
@@ -40,9 +40,6 @@ HEIGHT, PANEL_HEIGHT = 2.1, 1.55
 
 PANEL_WIDTH = 1.6
 """The least width of one of several axes."""
-
-MOST_SHIFT = 0.03
-"""Dots are moved aside by at most this share of their number of epochs."""
 
 ENERGY_UNITS = (("MJ", 1e6), ("kJ", 1e3))
 
@@ -146,13 +143,6 @@ def _new_sheet(data: Data, table: pd.DataFrame) -> Sheet:
 def _of_framework(framework: str, look: Look) -> Look:
     """The look of all trainers of a framework, where each device and loop has an axis of its own."""
     return replace(look, label=framework, device="cpu", loop=STOCK)
-
-
-def shifts_of(count: int, epochs: Iterable[int]) -> np.ndarray:
-    """Factors that move the dots of so many trainers apart, but not into those of the next number of epochs."""
-    closest = min(np.diff(np.log(sorted(set(epochs)))), default=1.0)
-    widest = min(MOST_SHIFT, 0.3 * closest, 0.01 * (count - 1))
-    return 1 + np.linspace(-widest, widest, count) if count > 1 else np.ones(1)
 
 
 def _finish(sheet: Sheet, epochs: Iterable[int], values: Iterable[float], title: str, entries: Sequence[Entry]) -> None:

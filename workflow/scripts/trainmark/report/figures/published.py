@@ -6,8 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from trainmark.report.figures.axes import epoch_axis, log_axis, whole_ticks
-from trainmark.report.figures.by_epochs import shifts_of
+from trainmark.report.figures.axes import epoch_axis, log_axis, shifts_of, whole_ticks
 from trainmark.report.figures.curves import ACCURACIES, LOSSES
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references, reference_epochs
