@@ -6,6 +6,7 @@ published number outside shows nothing, therefore; many show another training.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, isnan, nan
+from operator import itemgetter
 
 import numpy as np
 import pandas as pd
@@ -89,7 +90,7 @@ def _reached(curves: pd.DataFrame, ids: pd.Series) -> dict[str, dict[tuple[str, 
 def _rows(reference: Mapping, runs: pd.DataFrame, reached: Mapping[str, Mapping]) -> Iterator[dict]:
     """Yield the rows of one source and trainer."""
     parts = int(runs["optimizer_restarts"].iloc[0]) + 1
-    timed = [one for one in reference["results"] if "training_seconds" in one]
+    timed = sorted((one for one in reference["results"] if "training_seconds" in one), key=itemgetter("epochs"))
     for result in reference["results"]:
         epochs = result["epochs"]
         of_epochs = _runs_of(runs, epochs, parts)
