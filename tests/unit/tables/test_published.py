@@ -86,7 +86,7 @@ def test_a_diverged_run_is_nan_from_there_on(tmp_path):
 
 def test_a_time_is_a_ratio_of_undisturbed_runs_to_the_fewest_epochs_of_the_source(tmp_path):
     records = [record("chainer", repeat, epochs=epochs, seconds=repeat) for repeat in (1, 2) for epochs in (2, 6)]
-    results = [{"epochs": 2, "training_seconds": 3.0}, {"epochs": 6, "training_seconds": 7.5}]
+    results = [{"epochs": 6, "training_seconds": 7.5}, {"epochs": 2, "training_seconds": 3.0}]
     (row,) = table(tmp_path, *records, results=results).to_dict("records")
     assert (row["metric"], row["epochs"], row["published"], row["within"], row["runs"]) == (TIME_RATIO, 6, 2.5, "", 2)
     by_id = {one["run"]["id"]: one["result"]["training_seconds"] for one in records}

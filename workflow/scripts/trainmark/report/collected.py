@@ -76,10 +76,8 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
         "published": published_table(runs, curves, records.values(), read_references()),
     }
     made["tidy"] = tidy_table(made, currency_of(plan["config"]))
-    content: dict[str, Table] = {
-        f"{name}.parquet" if name in PARQUET else f"{name}.csv": table if name in PARQUET else table.to_csv(index=False)
-        for name, table in made.items()
-    }
+    content: dict[str, Table] = {f"{name}.parquet": made[name] for name in PARQUET}
+    content |= {f"{name}.csv": table.to_csv(index=False) for name, table in made.items() if name not in PARQUET}
     missing = "".join(f"{line}\n\n" for line in missing_lines(plan))
     content["summary.txt"] = missing + terminal_text(made, certificates)
     sources = {

@@ -30,8 +30,8 @@ NUMBERS = ("published", "smallest", "median", "largest")
 COLUMNS = [*GROUP, *TRAINER, "source", "epochs", "metric", *NUMBERS, "runs", "within", "explained_by", "run_ids"]
 
 MUCH_CLOSER = 10.0
-"""Another experiment explains a number outside the range of ours if that is so many times as far away as its own, and
-farther than either range is wide. Otherwise a narrow miss would be explained by chance, and any by a wide range.
+"""Another experiment explains a number that is so many times as far from our range as from its own, and farther from
+ours than either range is wide. Otherwise chance would explain a narrow miss, and a wide range any number.
 """
 
 OF_NUMBER = ["recipe", "dataset", "source", "epochs", "metric"]
@@ -148,9 +148,11 @@ def _explanations(table: pd.DataFrame, firsts: Mapping[tuple, Mapping]) -> Itera
         of_experiments.setdefault(tuple(number), {})[experiment] = (own["gap"].max(), own["width"].max())
     for row, gap, width in zip(table.to_dict("records"), gaps, widths, strict=True):
         others = of_experiments[tuple(row[key] for key in OF_NUMBER)].items()
-        closer = sorted((far, name) for name, (far, wide) in others if far <= gap / MUCH_CLOSER and wide < gap)
+        closer = sorted(
+            (far, name) for name, (far, wide) in others if far <= gap / MUCH_CLOSER and max(width, wide) < gap
+        )
         first = firsts[row["experiment"], row["recipe"]]
-        texts = (_difference(first, firsts[name, row["recipe"]]) for _, name in closer if width < gap)
+        texts = (_difference(first, firsts[name, row["recipe"]]) for _, name in closer)
         yield next(filter(None, texts), "")
 
 
