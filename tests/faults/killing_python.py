@@ -86,7 +86,8 @@ def arm(signal_name, phase, call=None, *, note):
         elif phase == "loading":
             kill_inside(adapter, "train_epoch", int(call or random.randint(4, 8)), signal_name, note, loader_processes)
         else:
-            kill_inside(adapter, ADAPTER_FUNCTIONS[phase], int(call or random.randint(1, 8)), signal_name, note)
+            # From the second call on: there is a checkpoint then, from which the next call resumes.
+            kill_inside(adapter, ADAPTER_FUNCTIONS[phase], int(call or random.randint(2, 8)), signal_name, note)
         return adapter
 
     if phase == "start":
