@@ -19,7 +19,7 @@ QUICK := -m "not slow and not parity and not faults and not adversary and not be
   and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
-.PHONY: all report test gpu-check expected torch torch-cpu cluster clean help lint coverage test-slow test-parity test-faults \
+.PHONY: all report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
   bench-intervals bench-epochs bench-steps bench-loops bench-own bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
@@ -47,6 +47,9 @@ torch: $(VENV)/.installed ## add torch, for the frameworks torch and keras-torch
 
 torch-cpu: $(VENV)/.installed ## the same, from an index that has torch's build for CPUs
 	@$(PIP) install --quiet --require-hashes -r requirements-torch-cpu.txt
+
+workers: $(VENV)/.installed ## add MPI, for runs with several workers: 40 MB
+	@$(PIP) install --quiet --require-hashes -r requirements-workers.txt
 
 # A line of a .pth file is one more folder on Python's path: Snakemake looks there for its plug-ins.
 ADD_EXECUTOR = $(VENV)/bin/python -c 'import pathlib, sysconfig; \
@@ -210,6 +213,7 @@ lock: ## renew the pinned requirements from pyproject.toml (needs uv; FIND_LINKS
 	$(LOCK) pyproject.toml --extra gpu --build-constraints requirements-build.txt -c requirements.txt -o requirements-gpu.txt
 	$(LOCK) --group torch -c requirements.txt -o requirements-torch.txt
 	$(if $(FIND_LINKS),$(LOCK) --group torch-cpu -c requirements.txt --find-links $(FIND_LINKS) -o requirements-torch-cpu.txt)
+	$(LOCK) --group workers -c requirements.txt -o requirements-workers.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
 	@set -e; for name in $(ENVIRONMENTS); do \

@@ -75,8 +75,8 @@ def arm(signal_name, phase, call=None, *, note):
 
     create_adapter = registry.create_adapter
 
-    def watched(*arguments):
-        adapter = create_adapter(*arguments)
+    def watched(*arguments, **options):
+        adapter = create_adapter(*arguments, **options)
         if phase == "checkpoint":
             module = sys.modules["trainmark.training.run"]
             kill_inside(module, "write_checkpoint", int(call or random.randint(1, 2)), signal_name, note)

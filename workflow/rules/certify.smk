@@ -24,13 +24,15 @@ rule trace_training:
         SESSION.framework_environment
     container:
         SESSION.framework_image
-    threads: 2
+    threads: SESSION.for_each_worker(2)
     resources:
-        mem_mb=8000,
+        mem_mb=SESSION.for_each_worker(8000),
         runtime=240,
-        gpu=SESSION.gpus,
+        gpu=SESSION.gpus_of_workers,
+        tasks=SESSION.tasks,
+        mpi=SESSION.launcher,
     shell:
-        "python {params.script:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q}"
+        "python {params.script:q} --launcher={resources.mpi:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q}"
         " {params.mean} {params.packed} --trainer {wildcards.trainer}"
         " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
 

@@ -86,14 +86,16 @@ rule train:
         by_wildcards(SESSION.framework_environment)
     container:
         by_wildcards(SESSION.framework_image)
-    threads: 2
+    threads: SESSION.for_each_worker(2)
     resources:
-        mem_mb=4000,
+        mem_mb=SESSION.for_each_worker(4000),
         runtime=240,
-        gpu=by_wildcards(SESSION.gpus),
+        gpu=by_wildcards(SESSION.gpus_of_workers),
+        tasks=by_wildcards(SESSION.tasks),
+        mpi=by_wildcards(SESSION.launcher),
     shell:
-        "python {params.script:q} {params.run} {params.options} --threads {threads} --plan {params.plan:q}"
-        " --log {log:q} --out {output.record:q}"
+        "python {params.script:q} {params.run} {params.options} --threads {threads} --launcher={resources.mpi:q}"
+        " --plan {params.plan:q} --log {log:q} --out {output.record:q}"
 
 
 rule evaluate_weights:

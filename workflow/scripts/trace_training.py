@@ -6,25 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainmark.console import Terminal, print_line, redirect_output
-from trainmark.errors import failing_in_one_sentence, in_workflow
+from trainmark.errors import exit_at_once, failing_in_one_sentence, in_workflow
 from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
+from trainmark.machine.ranks import Ranks
 from trainmark.plan.dependencies import code_record, training_code
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import certified_recipe_values
-from trainmark.training.arguments import parse_with_trainer
+from trainmark.training.arguments import add_launcher, parse_with_trainer, start_ranks
 
 
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line of one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, type=Path, help="output: the trace")
+    add_launcher(parser)
     return parse_with_trainer(parser)
 
 
-def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
-    """Train the certified steps and write the trace.
+def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal, ranks: Ranks) -> None:
+    """Train the certified steps and write the trace. Of several ranks, the first writes it.
 
     The device is locked as for a run, so that no timed run is disturbed.
     """
@@ -36,7 +38,7 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
             training_code(recipe, trainer, "trace_training")
         ),  # computed before any wait, during which the code may be edited
     }
-    with hold_device(trainer.device, arguments.threads, title=title, stream=terminal) as device_lock:
+    with hold_device(trainer.device, arguments.threads, title=title, stream=terminal, ranks=ranks) as device_lock:
         gpus.limit_threads(device_lock.cpus)
         set_environment(trainer.framework, trainer.loop)
         # imported here because numpy reads its number of threads when it is imported
@@ -52,9 +54,10 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal) ->
             len(device_lock.cpus),
             arguments.packed,
         )
-        adapter = create_adapter(trainer.framework, len(device_lock.cpus), trainer.loop)
+        adapter = create_adapter(trainer.framework, len(device_lock.cpus), trainer.loop, ranks=ranks)
         measured = trace(adapter, training, trainer)
-        write_trace(replace(measured, settings={**measured.settings, **depends_on}), arguments.out)
+        if ranks.rank == 0:
+            write_trace(replace(measured, settings={**measured.settings, **depends_on}), arguments.out)
 
 
 def main() -> None:
@@ -63,10 +66,15 @@ def main() -> None:
     terminal = redirect_output(arguments.log)
     title = f"certify {arguments.recipe}: {arguments.trainer.name}"
     start = time.monotonic()
-    with failing_in_one_sentence(title, arguments.log, terminal):
-        take_trace(arguments, title, terminal)
-    if not in_workflow():
-        print_line(f"{title}: traced in {time.monotonic() - start:.0f} s", terminal)
+    with failing_in_one_sentence(title, arguments.log, terminal, exit_at_once):
+        ranks, run_log = start_ranks(arguments)
+        with ranks.failing_together(run_log):
+            take_trace(arguments, title, terminal, ranks)
+        if not in_workflow() and ranks.rank == 0:
+            print_line(f"{title}: traced in {time.monotonic() - start:.0f} s", terminal)
+        if ranks.size > 1:
+            ranks.leave()
+            exit_at_once(0)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from trainmark.console import redirect_output
+from trainmark.console import Terminal, redirect_output
 from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
@@ -16,7 +16,13 @@ from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_o
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.tuning import chosen_threads
-from trainmark.training.arguments import add_run_arguments, parse_with_trainer, run_of
+from trainmark.training.arguments import (
+    add_launcher,
+    add_run_arguments,
+    parse_with_trainer,
+    run_of,
+    start_ranks,
+)
 from trainmark.training.display import RunDisplay
 from trainmark.training.job import Job, hold_run_and_device
 from trainmark.training.phases import PhaseTimes, process_start
@@ -30,6 +36,7 @@ def parse_arguments() -> argparse.Namespace:
     """Parse the command line of one run."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_run_arguments(parser)
+    add_launcher(parser)
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
@@ -54,11 +61,13 @@ def train(
     plan: Mapping,
     display: RunDisplay,
     process_exit: ProcessExit,
+    run_log: Terminal | None,
 ) -> NoReturn:
-    """Lock the device, train, write the record and end the process.
+    """Lock the device, train, write the record and end the process. Of several workers, each does so with its part.
 
     order: position of the run in its workflow; None without a plan.
     plan: the workflow's plan; empty if there is none.
+    run_log: see `start_ranks`.
     """
     start = process_start()
     phase_times = PhaseTimes(start)
@@ -67,8 +76,15 @@ def train(
         training_code(recipe, run.trainer)
     )  # computed before any wait, during which the code may be edited
     phase_times.add("start", time.monotonic() - start)
+    ranks = process_exit.ranks
     with hold_run_and_device(
-        arguments.out, process_exit.checkpoint_folder, run.trainer.device, arguments.threads, display, phase_times
+        arguments.out,
+        process_exit.checkpoint_folder,
+        run.trainer.device,
+        arguments.threads,
+        display,
+        phase_times,
+        ranks,
     ) as device_lock:
         display.start()
         threads = chosen_threads(arguments.tuning, cpu_model(), device_lock.cpus)
@@ -94,15 +110,17 @@ def train(
             plan.get("call"),
             arguments.packed,
             tuned_threads=threads,
+            ranks=ranks,
         )
         training = Training(run, recipe, arguments.settings, job, phase_times)
-        if process_exit.take_kept_record(training.measurements.is_of_this_run):
+        if ranks.from_first(lambda: process_exit.take_kept_record(training.measurements.is_of_this_run)):
             process_exit.done_elsewhere()
 
         def on_excess(resident_mib: float) -> None:
             try:
-                if record := training.over_limit(resident_mib):
-                    process_exit.finish(record)
+                with ranks.failing_together(run_log):
+                    if record := training.over_limit(resident_mib):
+                        process_exit.finish(record)
             except Exception as error:  # this runs in the watch's thread, where nothing else would catch it
                 process_exit.fail(error)
 
@@ -121,7 +139,11 @@ def main() -> None:
     process_exit = ProcessExit(arguments.out, arguments.log, display)
     process_exit.stop_on_signals()
     try:
-        train(arguments, run, order, plan, display, process_exit)
+        process_exit.ranks, run_log = start_ranks(arguments)
+        if process_exit.ranks.rank:
+            display.silence()
+        with process_exit.ranks.failing_together(run_log):
+            train(arguments, run, order, plan, display, process_exit, run_log)
     except Exception as error:
         process_exit.fail(error)
 

@@ -35,6 +35,9 @@ ELSEWHERE = {"chainer": {"chainer", "pkg_resources"}}
 """Packages that an environment has without listing them: Chainer is installed by its post-deploy script; setuptools,
 which is listed, contains pkg_resources."""
 
+OF_SEVERAL_WORKERS = {"mpi4py"}
+"""Packages that only runs with several workers import: MPI is the machine's own (docs/workers.md)."""
+
 BROUGHT_BY = {"urllib3": "requests", "markupsafe": "jinja2"}
 """Packages that another package requires, because their classes are in its interface."""
 
@@ -111,7 +114,7 @@ def missing_in(env: str, imported: set[str]) -> list[str]:
     named = named_in(env)
     named |= {BUILDS.get(name, name) for name in named}
     missing = []
-    for name in sorted(imported - ELSEWHERE.get(env.removesuffix("-gpu"), set())):
+    for name in sorted(imported - OF_SEVERAL_WORKERS - ELSEWHERE.get(env.removesuffix("-gpu"), set())):
         brought_by = {name, *map(normal, BRINGING.get(name, ()))}
         if not (brought_by | {BROUGHT_BY.get(name)}) & named and not of_another_framework(name, env):
             missing.append(name)

@@ -137,7 +137,7 @@ def train(tmp_path, monkeypatch):
     ):  # fmt: skip
         if not measures_peak:  # it takes a second
             monkeypatch.setattr(run_module, "measure_peak", lambda *arguments: dict(PEAK))
-        monkeypatch.setattr(run_module, "create_adapter", lambda name, threads, loop: adapter)
+        monkeypatch.setattr(run_module, "create_adapter", lambda name, threads, loop, ranks: adapter)
         recipe = RECIPES[run.recipe]
         data = tmp_path / ("images" if recipe.input else "texts")
         mean = data / "mean.npy" if recipe.input else None

@@ -81,7 +81,7 @@ def redirect_output(log: Path | None) -> Terminal:
     # Numbers from 3 on, because those of streams that were closed when Python was started (>&-) are free.
     terminal = Terminal(os.fdopen(fcntl(2, F_DUPFD_CLOEXEC, 3), "w", buffering=1) if sys.stderr else None)
     log.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     if descriptor > 2:

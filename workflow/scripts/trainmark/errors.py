@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOBase
 from pathlib import Path
+from typing import NoReturn
 
 WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
 """Environment variable through which a workflow passes its process id to its jobs."""
@@ -41,6 +42,14 @@ class DataError(TrainmarkError):
 
 class DeviceError(TrainmarkError):
     """The requested device is not available."""
+
+
+class RankError(TrainmarkError):
+    """One of the ranks of a run failed, and with it the run. Its cause is what the rank raised."""
+
+
+class LostRankError(TrainmarkError):
+    """Another rank of the run has ended. What it said is the reason for which the run fails."""
 
 
 class LoaderError(TrainmarkError):
@@ -120,20 +129,34 @@ def run_command(main: Callable[[], None]) -> None:
         sys.exit(128 + signal.SIGINT)
 
 
+def in_one_sentence(error: Exception) -> str:
+    """Return the message of an error; if it is not one of ours, after the name of its class."""
+    return str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
+
+
+def exit_at_once(status: int) -> NoReturn:
+    """Exit without clean-up: that of the frameworks takes time, or waits for other ranks, which wait for this one."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 @contextmanager
-def failing_in_one_sentence(title: str, log: Path | None, terminal: TextIOBase) -> Iterator[None]:
+def failing_in_one_sentence(
+    title: str, log: Path | None, terminal: TextIOBase, leave: Callable[[int], object] = sys.exit
+) -> Iterator[None]:
     """If the body fails, print one sentence on the terminal and the traceback on standard error, and exit with 1.
 
     In a workflow the sentence is not printed, because the workflow prints it.
 
     title: what the process does; the sentence begins with it.
     log: the log that the sentence names.
+    leave: exits with a status.
     """
     try:
         yield
     except Exception as error:
         traceback.print_exc()
-        message = str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
         if not in_workflow():
-            terminal.write(f"{title}: failed: {message}" + (f"; log: {log}\n" if log else "\n"))
-        sys.exit(1)
+            terminal.write(f"{title}: failed: {in_one_sentence(error)}" + (f"; log: {log}\n" if log else "\n"))
+        leave(1)

@@ -16,7 +16,7 @@ from trainmark.console import Terminal, print_line
 from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import internals, products
-from trainmark.plan.campaign import Campaign, Wildcards, option, trainer_of
+from trainmark.plan.campaign import Campaign, Wildcards, by_wildcards, option, trainer_of
 from trainmark.plan.display import WorkflowDisplay, show_workflow
 from trainmark.plan.environments import (
     conda_file,
@@ -33,6 +33,9 @@ from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_f
 from trainmark.plan.products import PLAN_FILE, RECORD_FILE
 from trainmark.plan.reruns import runs_to_repeat
 from trainmark.plan.staleness import sources_of_prepared
+
+LAUNCHER = "mpiexec --bind-to none"
+"""What starts the workers of a run. Each worker chooses its CPUs itself, among those that no other run holds."""
 
 
 def refusing(function: Callable) -> Callable:
@@ -231,6 +234,22 @@ class Session:
         for 0.
         """
         return 1 if trainer_of(wildcards).device == "gpu" else None
+
+    def gpus_of_workers(self, wildcards: Wildcards) -> int | None:
+        """Return the number of GPUs of all workers of a framework's job, see `gpus`."""
+        return self.gpus(wildcards) and self.tasks(wildcards)
+
+    def launcher(self, wildcards: Wildcards) -> str:
+        """Return the command that starts the workers of a framework's job; an empty text for one worker."""
+        return LAUNCHER if self.tasks(wildcards) > 1 else ""
+
+    def tasks(self, wildcards: Wildcards) -> int:
+        """Return the number of workers of a framework's job."""
+        return trainer_of(wildcards).workers
+
+    def for_each_worker(self, amount: int) -> Callable[[Wildcards], int]:
+        """Return a function that gives a job this amount of a resource for each of its workers."""
+        return by_wildcards(lambda wildcards: amount * self.tasks(wildcards))
 
     def framework_environment(self, wildcards: Wildcards) -> str:
         """Return the conda file of a framework's job."""

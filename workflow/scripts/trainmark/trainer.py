@@ -68,7 +68,7 @@ class Trainer(NamedTuple):
 TRAINER = Trainer._fields
 """The parts of a trainer: keys of runs and records, and columns of tables."""
 
-KEYS = {"devices": "device", "loops": "loop", "frameworks": "framework"}
+KEYS = {"devices": "device", "loops": "loop", "workers": "workers", "frameworks": "framework"}
 """The keys of an experiment that list parts of its trainers.
 
 Frameworks come last: each trainer evaluates the weights of the one before it, which should be of another framework.
@@ -77,7 +77,7 @@ Frameworks come last: each trainer evaluates the weights of the one before it, w
 
 def trainers_of(experiment: Mapping[str, Any]) -> list[Trainer]:
     """Return the trainers of an experiment with resolved devices: every combination of the parts that it lists."""
-    lists = (experiment[key] for key in KEYS)
+    lists = ({"workers": [1], **experiment}[key] for key in KEYS)  # plans of earlier versions have no workers
     return [Trainer(**dict(zip(KEYS.values(), parts, strict=True))) for parts in product(*lists)]
 
 

@@ -35,8 +35,8 @@ CODE = Path("results/code")
 RUNS = "runs-"
 """Beginning of the name of a group of runs (Campaign.group)."""
 
-DERIVED = ("mem", "mem_mib", "disk", "disk_mb", "disk_mib", "tmpdir")
-"""Resources that Snakemake itself gives to each job. They ask the scheduler for nothing."""
+DERIVED = ("mem", "mem_mib", "disk", "disk_mb", "disk_mib", "tmpdir", "mpi")
+"""Resources that ask the scheduler for nothing: those that Snakemake itself gives to each job, and the launcher."""
 
 WAITING_SHARE = 0.5
 """Share of its time limit that a job may wait for CPUs or a GPU that other jobs hold."""
@@ -140,6 +140,7 @@ def values_of(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:
             raise ClusterError(f"{key}: found {file}, one file for all jobs; put {{name}}, the job's name, into it")
     return values | {
         "limit": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
+        "cpus_per_task": max(1, int(values["threads"]) // int(values.get("tasks", 1))),
         "gpu_type": f"{values['gpu_model']}:" if values.get("gpu_model") else "",
         "name": name,
         "join": None if "stderr" in outputs else "y",
@@ -149,7 +150,8 @@ def values_of(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:
 
 def _given(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:
     """Return the values of the profile, the rule and the site file; later ones replace earlier ones."""
-    resources = {name: value for name, value in job.resources.items() if name not in DERIVED}
+    unasked = {*DERIVED} | ({"tasks"} - scheduler.names)  # for other schedulers the CPUs of all tasks are slots
+    resources = {name: value for name, value in job.resources.items() if name not in unasked}
     values = {**scheduler.defaults, "threads": job.threads, **resources}
     rule = "train" if job.rule.startswith(RUNS) else job.rule
     for section in ("all", *(["gpu"] if job.on_gpu else []), rule):

@@ -9,7 +9,7 @@ from trainmark.config.optimizer_check import optimizer_findings
 from trainmark.config.schema_check import Finding
 from trainmark.config.wording import format_value
 from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
-from trainmark.frameworks.registry import known_frameworks
+from trainmark.frameworks.registry import Framework, known_frameworks
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.initializers import KERNEL_INITIALIZERS
@@ -23,7 +23,7 @@ from trainmark.recipes.recipe import (
     seen_shape,
 )
 from trainmark.recipes.weights_file import initial_weights_file, why_unfit
-from trainmark.trainer import DEVICES, Trainer, trainers_of
+from trainmark.trainer import DEVICES, STOCK, TUNED, Trainer, trainers_of
 
 STREAM_KEYS = ("loader", "evaluation_batch_size")
 """Settings of an experiment that concern only streamed images."""
@@ -52,6 +52,7 @@ def fit_findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any
         yield from _stream_findings(name, experiment, catalogue, defaults)
         yield from _baseline_findings(name, experiment)
         yield from _loop_findings(name, experiment)
+        yield from _worker_findings(name, experiment, catalogue)
     yield from _figure_findings(config)
 
 
@@ -96,6 +97,56 @@ def _loop_findings(name: str, experiment: Mapping) -> Iterator[Finding]:
                 f"found {format_value(loop)}, but there is no {loop} loop for {without}; allowed: stock, or only "
                 f"frameworks with a {loop} loop ({having}); move {without} to another experiment",
             )
+
+
+def _worker_findings(name: str, experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+    """Yield why trainers of the experiment can't have several workers."""
+    for i, workers in enumerate(experiment["workers"]):
+        if workers == 1:
+            continue
+        path, found = ("experiments", name, "workers", i), f"found {workers}, but"
+        if TUNED in experiment["loops"]:
+            yield path, f"{found} several workers train only in the loop {STOCK}; allowed: 1, or loops: [{STOCK}]"
+        for framework in map(known_frameworks().__getitem__, experiment["frameworks"]):
+            yield from ((path, f"{found} {why}") for why in _why_no_workers(framework, experiment))
+        for recipe, dataset in product(experiment["recipes"], experiment["datasets"]):
+            if why := _why_too_many(recipe, dataset, workers, experiment, catalogue):
+                yield path, f"{found} {why}"
+
+
+def _why_no_workers(framework: Framework, experiment: Mapping) -> Iterator[str]:
+    """Yield why a framework can't train the recipes of an experiment with several workers."""
+    engines = {other.name: other.engine for other in known_frameworks().values() if other.engine}
+    if framework.engine is None:
+        yield f"{framework.name} has no engine for several workers; allowed: 1, or the frameworks {', '.join(engines)}"
+        return
+    for recipe in experiment["recipes"]:
+        for op in sorted(_ops(recipe).intersection(framework.engine.lacks)):
+            yield (
+                f"{framework.engine.name}, the engine of {framework.name}, computes {op} of {recipe} over the samples "
+                "of all workers, and other engines over those of each; allowed: 1, another recipe, or the frameworks "
+                f"{', '.join(name for name, engine in engines.items() if op not in engine.lacks)}"
+            )
+
+
+@cache
+def _ops(name: str) -> frozenset[str]:
+    """Return the layer types of a recipe's network."""
+    recipe = RECIPES[name]
+    return frozenset(node.op for node in recipe.architecture(recipe.input_shape, recipe.published_classes).nodes)
+
+
+def _why_too_many(recipe: str, dataset: str, workers: int, experiment: Mapping, catalogue: Mapping) -> str | None:
+    """Return why a batch can't be shared among so many workers; None if each gets a sample of all."""
+    samples = catalogue[dataset].get("samples", {}).get("train")
+    size = configured_batch_size(RECIPES[recipe].batch_size, experiment["batch_size"]) or samples
+    if size is None:
+        return None
+    last = (samples or 0) % size or size
+    if last >= workers:
+        return None
+    which = "batches have" if last == size else "last batch has"
+    return f"the {which} {last} samples ({recipe} on {dataset}); allowed: at most {last}, or another batch_size"
 
 
 @cache

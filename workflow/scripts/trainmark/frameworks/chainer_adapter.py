@@ -93,13 +93,17 @@ class ChainerAdapter(ObservedAdapter):
         self._network.to_device(self._device)
         self.set_weights(weights)
         constants = optimizer.as_dict()
-        self._optimizer = OPTIMIZERS[constants.pop("rule")](**constants).setup(self._network)
+        self._optimizer = self._shared(OPTIMIZERS[constants.pop("rule")](**constants)).setup(self._network)
         for parameter in self._network.params():
             parameter.update_rule._init_states(parameter)  # by default at the first update; `state` would lack it
         self._gradients: Weights = {}
         if observed_batch:
             self._network.masks = {}
             self._optimizer.add_hook(self._store_gradients, name="observed", timing="pre")
+
+    def _shared(self, optimizer: chainer.Optimizer) -> chainer.Optimizer:
+        """Return the optimizer that several workers share."""
+        return optimizer
 
     def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
         """See `adapter.Adapter.load`. The arrays stay on the host; the stock updater moves each batch."""

@@ -81,6 +81,7 @@ class FlaxAdapter(ObservedAdapter):
 
     out_of_memory_texts = jax_platform.OUT_OF_MEMORY
     _replaced_layers: Mapping[str, Callable] = MappingProxyType({})
+    _training_step = staticmethod(training_step)
 
     def __init__(self, framework: str, threads: int) -> None:
         super().__init__(framework, threads)
@@ -144,7 +145,7 @@ class FlaxAdapter(ObservedAdapter):
         self._network.train()
         losses, samples = [], 0
         for inputs, labels in self._batches(feed):
-            losses.append(training_step(self._network, self._optimizer, inputs, labels))
+            losses.append(self._training_step(self._network, self._optimizer, inputs, labels))
             samples += len(labels)
         self._counted = {"samples": samples, "batches": len(losses)}
         return np.array(jax.device_get(losses), np.float64)
@@ -161,8 +162,13 @@ class FlaxAdapter(ObservedAdapter):
 
     def predict(self, split: str) -> np.ndarray:
         self._network.eval()
-        logits = [evaluation_step(self._network, inputs) for inputs in self._stored_batches(split)]
+        network = self._evaluated()
+        logits = [evaluation_step(network, inputs) for inputs in self._stored_batches(split)]
         return np.concatenate(jax.device_get(logits))
+
+    def _evaluated(self) -> Network:
+        """Return the network for evaluation."""
+        return self._network
 
     def _stored_batches(self, split: str) -> Iterator[np.ndarray]:
         """Yield the inputs of a split in their stored order, in batches for evaluation."""
@@ -191,7 +197,7 @@ class FlaxAdapter(ObservedAdapter):
         nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
         names = ["input", *(node.name for node in nodes)]
         (self._network.train if training else self._network.eval)()
-        graph, state = nnx.split(self._network)
+        graph, state = nnx.split(self._evaluated())
 
         @jax.jit
         def outputs(state: nnx.State, inputs: jax.Array) -> list[jax.Array]:
@@ -224,7 +230,7 @@ class FlaxAdapter(ObservedAdapter):
         jax.block_until_ready(nnx.state(self._network, STATE))
 
     def describe_device(self) -> dict[str, str]:
-        (device,) = next(variable for _, variable in self._variables())[...].devices()
+        (device,) = next(variable for _, variable in self._variables())[...].addressable_data(0).devices()
         if device not in jax_platform.gpus(jax):
             return {"kind": device.platform, "name": "jax"}
         return {"kind": "gpu", "name": jax_platform.gpu_name(jax, device)}

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -22,12 +22,30 @@ from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING
+from trainmark.machine.ranks import Ranks
 from trainmark.machine.variables import VARIABLES
 
 if TYPE_CHECKING:
     from trainmark.frameworks.adapter import Adapter
 
 FOLDER = Path(__file__).parent
+
+MODULES = {"TUNING": "tuned", "WORKERS": "workers"}
+"""The end of the name of a module beside an adapter, by the table that it has."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How several workers of a framework train, as an entry of WORKERS says.
+
+    name: what exchanges their gradients, as texts name it.
+    packages: packages that it needs besides the framework's.
+    lacks: layer types that it would compute as no other engine does, which are refused.
+    """
+
+    name: str
+    packages: Sequence[str] = ()
+    lacks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,7 @@ class Framework:
         training uses them, and its environment in envs/ has none of them except those of the image decoders.
     also_called: other names, in lower case, that a user may write in a config; a message then suggests the right one.
     variables: beginnings of the environment variables that its library reads when it is imported.
+    engine: how several workers of it train, as the adapter's `*_workers` module says in WORKERS; None if they can't.
     """
 
     name: str
@@ -57,15 +76,17 @@ class Framework:
     unused_packages: tuple[str, ...] = ()
     also_called: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    engine: Engine | None = None
 
     @property
     def loops(self) -> tuple[str, ...]:
         """The loops in which its adapter trains, see `trainer.LOOPS`."""
         return ("stock", "tuned") if self.tuning else ("stock",)
 
-    def modules(self, loop: str) -> list[str]:
-        """Return the modules that train with a loop: the adapter's, and for the tuned loop also one beside it."""
-        return [self.module, *([_tuned_module(self.module)] if loop == "tuned" else [])]
+    def modules(self, loop: str, workers: int = 1) -> list[str]:
+        """Return the modules that train: the adapter's, and for the tuned loop or several workers one beside it."""
+        beside = [*(["tuned"] if loop == "tuned" else []), *(["workers"] if workers > 1 else [])]
+        return [self.module, *(_beside(self.module, what) for what in beside)]
 
     def steps(self, ops: Collection[str], device: str) -> tuple[str, ...]:
         """Return the names of the steps with which a network of these layer types is tuned on a device."""
@@ -96,30 +117,38 @@ def known_frameworks() -> dict[str, Framework]:
             entry["environment"],
             entry.get("cpu_environment", {}),
             entry.get("set_up", "make"),
-            tuple(TuningStep(step, **keys) for step, keys in _tuning(path).get(name, {}).items()),
+            tuple(TuningStep(step, **keys) for step, keys in _table(path, "TUNING").get(name, {}).items()),
             tuple(entry.get("unused_packages", [])),
             tuple(entry.get("also_called", [])),
             tuple(entry.get("variables", [])),
+            Engine(**workers) if (workers := _table(path, "WORKERS").get(name)) else None,
         )
         for path in own_paths(FOLDER, "*_adapter.py")
         for name, entry in read_literal(path, "FRAMEWORKS").items()
     }
 
 
-def _tuned_module(adapter: str) -> str:
-    return adapter.replace("_adapter", "_tuned")
+def _beside(adapter: str, what: str) -> str:
+    return adapter.replace("_adapter", f"_{what}")
 
 
-def _tuning(adapter: Path) -> dict[str, dict]:
-    """Return the table TUNING of the module beside an adapter: steps by framework and name; empty without a module."""
-    path = FOLDER / f"{_tuned_module(adapter.stem)}.py"
-    return read_literal(path, "TUNING") if path.exists() else {}
+def _table(adapter: Path, name: str) -> dict[str, dict]:
+    """Return a table of the module beside an adapter, by framework: TUNING or WORKERS; empty without a module."""
+    path = FOLDER / f"{_beside(adapter.stem, MODULES[name])}.py"
+    return read_literal(path, name) if path.exists() else {}
 
 
-def create_adapter(name: str, threads: int, loop: str = "stock", steps: Collection[str] | None = None) -> "Adapter":
+def create_adapter(
+    name: str,
+    threads: int,
+    loop: str = "stock",
+    steps: Collection[str] | None = None,
+    ranks: Ranks | None = None,
+) -> "Adapter":
     """Import a framework and return the adapter of one of its loops.
 
     steps: the steps of the tuned loop that the adapter may take; None for all.
+    ranks: the ranks that train together, in the stock loop; None for one worker.
 
     Call this for one framework per process, because Keras has one backend per process. Raises DeviceError if a package
     of the framework is not installed.
@@ -128,7 +157,10 @@ def create_adapter(name: str, threads: int, loop: str = "stock", steps: Collecti
     framework.refuse(framework.missing_packages())
     set_environment(name, loop, steps)
     with _hidden(framework.unused_packages):
-        module = importlib.import_module(f"trainmark.frameworks.{framework.modules(loop)[-1]}")
+        modules = framework.modules(loop, ranks.size if ranks else 1)
+        module = importlib.import_module(f"trainmark.frameworks.{modules[-1]}")
+    if ranks and ranks.size > 1:
+        return module.create(name, threads, ranks)
     if loop == "stock":
         return module.create(name, threads)
     allowed = {step.name for step in framework.tuning} if steps is None else {*steps}

@@ -122,9 +122,13 @@ class TorchAdapter(ObservedAdapter):
         order = None if feed.order is None else self._send(feed.order)
         yield from replace(feed, order=order).batches(inputs, labels)
 
+    def _forward(self, inputs: torch.Tensor) -> list[torch.Tensor]:
+        """Return the logits of each head, in training."""
+        return self._network(inputs)
+
     def _loss(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss of a step: softmax cross entropy, plus the weighted ones of auxiliary heads."""
-        loss, *auxiliary = (F.cross_entropy(logits, labels) for logits in self._network(inputs))
+        loss, *auxiliary = (F.cross_entropy(logits, labels) for logits in self._forward(inputs))
         for (_, weight), head in zip(self._architecture.auxiliary, auxiliary, strict=True):
             loss = loss + weight * head
         return loss

@@ -1,6 +1,6 @@
 """Decides whether a run was disturbed: compares what `watch.Watch` counted with limits (see docs/running.md)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 FOREIGN_SHARE = 0.04
 """Largest fraction of the held CPUs' time that other processes may use."""
@@ -45,6 +45,15 @@ def disturbance(stretches: Sequence[Mapping], cpus: int) -> dict | None:
             exceeding = [stretch["epochs"] for stretch in stretches if _exceeds(cause, stretch, cpus)]
             causes.append({"cause": cause, "epochs": exceeding, "value": value, "limit": limit})
     return {"causes": causes} if causes else None
+
+
+def disturbance_of(ranks: Iterable[Mapping]) -> dict | None:
+    """Return what disturbed a run with these ranks: what disturbed the first of those that were (see `disturbance`).
+
+    ranks: the record, which is that of the first rank, and its other_ranks.
+    """
+    found = (disturbance(rank["machine"], len(rank["sessions"][-1]["cpus"])) for rank in ranks)
+    return next(filter(None, found), None)
 
 
 def _exceeds(cause: str, stretch: Mapping, cpus: int) -> bool:

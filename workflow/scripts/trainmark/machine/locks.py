@@ -8,9 +8,11 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import TextIO
@@ -21,6 +23,7 @@ from trainmark.console import LONG_SECONDS, Terminal, in_words, say_when_long
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine.cpus import allowed_cores, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
+from trainmark.machine.ranks import Ranks
 from trainmark.machine.variables import seconds_in
 
 HOST_FOLDER = Path("/tmp")  # noqa: S108 (see _lock_folder)
@@ -61,8 +64,12 @@ def hold_device(
     title: str = "",
     stream: TextIO | Terminal | None = None,
     waiting_seconds: float = LONG_SECONDS,
+    ranks: Ranks | None = None,
 ) -> Iterator[DeviceLock]:
     """Lock `threads` CPUs and, for the device "gpu", one GPU for a timed run. Wait while other runs hold them.
+
+    Of a run with several workers, one rank of each host locks for all that are there, one host after the other, so that
+    no two runs each hold half of what they need. Each rank gets an equal part of the CPUs, and a GPU of its own.
 
     With these locks, no value of --cores or --resources can make two timed runs share a CPU or a GPU. Whole cores are
     locked, so that no other run computes on the second CPU of a core. If there are fewer cores than threads, all cores
@@ -75,34 +82,80 @@ def hold_device(
 
     CUDA_VISIBLE_DEVICES is set so that a GPU run sees only its own GPU, and a CPU run sees none.
 
+    threads: number of CPUs of all ranks together.
     title: beginning of the line that says that the process waits.
     stream: where this line is printed; None means standard error.
     waiting_seconds: waiting time before this line is printed.
+    ranks: the ranks of the run; None for one process.
 
-    Raises DeviceError if there is no GPU or no usable folder for the locks, and BusyError if the job waits longer than
-    WAITING_VARIABLE says.
+    Raises DeviceError if there are not as many GPUs, or CPUs, as ranks, or no usable folder for the locks, and
+    BusyError if the job waits longer than WAITING_VARIABLE says.
     """
+    ranks = ranks or Ranks()
+    with ExitStack() as locks:
+        take = partial(_hold_parts, locks, device, threads * len(ranks.local) // ranks.size, len(ranks.local))
+        parts = _in_turn(ranks, lambda: take(title, stream, waiting_seconds))
+        part = parts[ranks.local.index(ranks.rank)]
+        os.environ["CUDA_VISIBLE_DEVICES"] = part.gpu or ""
+        yield part
+
+
+def _in_turn(ranks: Ranks, take: Callable[[], list[DeviceLock]]) -> list[DeviceLock]:
+    """Let the first rank of each host take the locks of the ranks there, and return those of this host."""
+    if ranks.size == 1:
+        return take()
+    here = platform.node()
+    places = ranks.all_values((here, os.sched_getaffinity(0)))
+    # A launcher may have bound each rank to some CPUs: together they may use those of all.
+    os.sched_setaffinity(0, set().union(*(cpus for host, cpus in places if host == here)))
+    taken: list[list[DeviceLock]] = []
+    for host in sorted({host for host, _ in places}):
+        takes = host == here and ranks.rank == ranks.local[0]
+        taken += [locks for locks in ranks.all_values(take() if takes else []) if locks and host == here]
+    return taken[0]
+
+
+def _hold_parts(
+    locks: ExitStack,
+    device: str,
+    threads: int,
+    parts: int,
+    title: str,
+    stream: TextIO | Terminal | None,
+    waiting_seconds: float,
+) -> list[DeviceLock]:
+    """Lock CPUs and GPUs of this host until `locks` closes, and return equal parts of them. See `hold_device`."""
     gpus = visible_gpus() if device == "gpu" else []
     if device == "gpu" and not gpus:
         raise DeviceError(no_gpu_message("this run"))
     cores = allowed_cores()
-    share = len(cores) // len(gpus) if gpus else len(cores)
-    count = max(1, min(threads, share))
+    if parts > len(cores) or (gpus and parts > len(gpus)):
+        each, has = ("CPU core and a GPU", f"{len(cores)} and {len(gpus)}") if gpus else ("CPU core", len(cores))
+        raise DeviceError(
+            f"each of the {parts} workers on {platform.node()} needs a {each} of its own, and the run may use {has} "
+            "there; allowed: fewer workers, or more hosts"
+        )
+    share = len(cores) * parts // len(gpus) if gpus else len(cores)
+    count = max(parts, min(threads, share))
     folder = _lock_folder()
-    with ExitStack() as locks:
-        needed = "a GPU" if gpus else f"{count} CPU{'s' if count > 1 else ''}"
-        text = f"{title}: waiting for {needed}, held by other jobs"
-        with say_when_long(text, stream, waiting_seconds), ExitStack() as queue:
-            end = time.monotonic() + seconds_in(WAITING_VARIABLE, inf)
-            first = folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock"
-            while not _take(first, queue):
-                _wait(QUEUE_POLL_SECONDS, end, needed)
-            while not (held := _try_device(cores, count, gpus, folder, locks)):
-                _wait(POLL_SECONDS, end, needed)
-        held_cores, gpu = held
-        cpus = spread(cores[core] for core in held_cores)[:threads]
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu or ""
-        yield DeviceLock(tuple(sorted(cpus)), gpu, time.monotonic())
+    needed = f"{count} CPU{'s' if count > 1 else ''}"
+    if gpus:
+        needed = "a GPU" if parts == 1 else f"{parts} GPUs"
+    text = f"{title}: waiting for {needed}, held by other jobs"
+    with say_when_long(text, stream, waiting_seconds), ExitStack() as queue:
+        end = time.monotonic() + seconds_in(WAITING_VARIABLE, inf)
+        first = folder / f"queue-{_short_hash(f'{list(cores)} {gpus}')}.lock"
+        while not _take(first, queue):
+            _wait(QUEUE_POLL_SECONDS, end, needed)
+        while not (held := _try_device(cores, count, gpus, parts, folder, locks)):
+            _wait(POLL_SECONDS, end, needed)
+    held_cores, held_gpus = held
+    cpus = spread(cores[core] for core in held_cores)[: max(parts, threads)]
+    size, now = len(cpus) // parts, time.monotonic()
+    return [
+        DeviceLock(tuple(sorted(cpus[i * size : (i + 1) * size])), held_gpus[i] if gpus else None, now)
+        for i in range(parts)
+    ]
 
 
 def _wait(seconds: float, end: float, needed: str) -> None:
@@ -128,22 +181,23 @@ def cpus_beside_runs(threads: int, title: str) -> Iterator[None]:
 
 
 def _try_device(
-    cores: Iterable[int], count: int, gpus: Sequence[str], folder: Path, locks: ExitStack
-) -> tuple[list[int], str | None] | None:
-    """Lock `count` cores and, if there are GPUs, one of them in `locks`, and return (cores, GPU).
+    cores: Iterable[int], count: int, gpus: Sequence[str], parts: int, folder: Path, locks: ExitStack
+) -> tuple[list[int], list[str]] | None:
+    """Lock `count` cores and, if there are GPUs, `parts` of them in `locks`, and return (cores, GPUs).
 
     Return None, with nothing locked, if not all of them are free.
     """
     with ExitStack() as choosing:  # one process at a time: else two runs could each lock half of the cores and give up
         _take(folder / "choosing.lock", choosing, wait=True)
-        gpu = next((gpu for gpu in gpus if _take(folder / f"gpu-{gpu.replace('/', '-')}.lock", locks)), None)
+        free = (gpu for gpu in gpus if _take(folder / f"gpu-{gpu.replace('/', '-')}.lock", locks))
+        held_gpus = list(islice(free, parts))
         held: list[int] = []
-        if gpu or not gpus:
+        if not gpus or len(held_gpus) == parts:
             for core in cores:
                 if len(held) < count and _take(folder / f"core-{core}.lock", locks):
                     held.append(core)
         if len(held) == count:
-            return held, gpu
+            return held, held_gpus
         locks.close()
     return None
 

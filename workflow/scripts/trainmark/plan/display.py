@@ -313,7 +313,7 @@ def tail(log: Path | None) -> str:
 
 def last_error(text: str) -> str:
     """Return the last exception in a log, or an empty text. The class is left out if the error is one of ours."""
-    exceptions = re.findall(r"^([\w.]*(?:Error|Exception)): (.+(?:\n(?!\s|Traceback).+)*)", text, re.MULTILINE)
+    exceptions = re.findall(r"^([\w.]*(?:Error|Exception)): (.+(?:\n(?!\s|Traceback|-----).+)*)", text, re.MULTILINE)
     if not exceptions:
         return ""
     name, sentence = exceptions[-1]

@@ -17,6 +17,7 @@ from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
+from trainmark.machine.ranks import check_launcher
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.code_digests import write_parsed
 from trainmark.plan.display import Failure
@@ -53,6 +54,10 @@ def start_workflow(
     if local and not deployed:
         frameworks = {trainer.framework for job in jobs if (trainer := trainer_in(job.wildcards_dict))}
         check_installed(name for name in campaign.frameworks if name in frameworks)
+        launched = {(job.resources.get("mpi", ""), job.resources.get("tasks", 1)) for job in jobs}
+        for launcher, workers in sorted(launched):
+            if workers > 1:
+                check_launcher(launcher, workers)
     devices = {name: experiment["devices"] for name, experiment in config["experiments"].items()}
     on_gpu = [name for name, of_experiment in devices.items() if "gpu" in of_experiment]
     if on_gpu and local and not gpu_found:

@@ -22,6 +22,8 @@ class EpochFeed:
         on the weights, the optimizer's state and the feed.
     augmentation_seed: seed of the random crops and flips of the epoch (input_transform.draw_windows).
     rates: constants of the update rule that have other values in this epoch, by name, such as learning_rate.
+    loss_weights: of a rank's share (see `shard`): the factors on the mean losses of whole batches and of the last one,
+        with which the mean of the ranks' gradients is the gradient of the mean over all samples of the step.
     """
 
     order: np.ndarray | None
@@ -30,6 +32,7 @@ class EpochFeed:
     dropout_seed: int
     augmentation_seed: tuple[int, ...] = ()
     rates: tuple[tuple[str, float], ...] = ()
+    loss_weights: tuple[float, float] = (1.0, 1.0)
 
     @property
     def steps(self) -> int:
@@ -80,6 +83,32 @@ class EpochFeed:
             for part, seed in zip(orders, [self.dropout_seed, *seeds[1:]], strict=True)
         ]
 
+    def shard(self, rank: int, workers: int) -> "EpochFeed":
+        """Return the share of one of several workers: consecutive samples of each batch, and a dropout seed of its own.
+
+        Raises ValueError if the last batch, which may be a smaller one, has fewer samples than there are workers.
+        """
+        if workers == 1:
+            return self
+        sizes, order = self.batch_sizes(), np.arange(self.samples) if self.order is None else self.order
+        if sizes[-1] < workers:
+            raise ValueError(f"a batch of {sizes[-1]} samples has none for some of {workers} workers")
+        shares = [order[place][share_of(size, rank, workers)] for place, size in zip(self.places(), sizes, strict=True)]
+        weights = [len(share) * workers / size for share, size in zip(shares, sizes, strict=True)]
+        return replace(
+            self,
+            order=np.concatenate(shares),
+            batch_size=len(shares[0]),
+            samples=sum(map(len, shares)),
+            dropout_seed=int(np.random.default_rng([self.dropout_seed, rank]).integers(2**31)),
+            loss_weights=(float(weights[0]), float(weights[-1])),
+        )
+
+    def weights_of_losses(self) -> list[float]:
+        """Return the factor on the mean loss of each step, see `loss_weights`."""
+        whole, last = self.loss_weights
+        return [whole] * (self.steps - 1) + [last]
+
     def one_of_each_size(self) -> "EpochFeed":
         """Return a feed with one batch of each size: a full one and, if the last is smaller, one of its size."""
         last = self.samples % self.batch_size
@@ -101,6 +130,13 @@ class EpochFeed:
         order = b"" if self.order is None else self.order.astype("<i8").tobytes()
         text = f"{self.batch_size} {self.samples} {self.dropout_seed} {self.augmentation_seed} {self.rates} "
         return hashlib.sha256(text.encode() + order).hexdigest()
+
+
+def share_of(samples: int, rank: int, workers: int) -> slice:
+    """Return the places of a rank's samples in a batch. The shares differ by a sample at most; the first are larger."""
+    size, larger = divmod(samples, workers)
+    first = rank * size + min(rank, larger)
+    return slice(first, first + size + (rank < larger))
 
 
 def epoch_feed(

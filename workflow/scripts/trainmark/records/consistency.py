@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 from math import ceil, inf, isclose, isfinite
 
-from trainmark.machine.disturbance import disturbance
+from trainmark.machine.disturbance import disturbance_of
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.inputs import has_valid_inputs
 from trainmark.records.resolved import batch_size_of, epoch_steps_of
@@ -223,7 +223,7 @@ def _peak(record: Mapping) -> Iterator[str]:
 
 def _machine(record: Mapping) -> Iterator[str]:
     cpus = len(record["sessions"][-1]["cpus"])
-    if record["disturbed"] != disturbance(record["machine"], cpus):
+    if record["disturbed"] != disturbance_of([record, *record.get("other_ranks", ())]):
         yield "its disturbances do not follow from its machine entries"
     threads = record["provenance"]["threads"]
     if threads > cpus or (threads < cpus and record["run"]["loop"] == "stock"):

@@ -2,16 +2,21 @@
 
 import argparse
 import json
+import os
+import shlex
+import sys
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
-from trainmark.errors import ConfigError
+from trainmark.console import Terminal, redirect_output
+from trainmark.errors import ConfigError, DeviceError
 from trainmark.frameworks.registry import known_frameworks
+from trainmark.machine.ranks import Ranks, join_ranks, no_launcher
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.trainer import TUNED, Trainer
+from trainmark.trainer import STOCK, TUNED, Trainer
 
 
 class Settings(dict):
@@ -32,12 +37,9 @@ def parse_settings(text: str) -> Settings:
 def parse_trainer(text: str) -> Trainer:
     """Parse the value of --trainer. Raises argparse.ArgumentTypeError if it is none."""
     try:
-        trainer = Trainer.parse(text)
+        return Trainer.parse(text)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    if trainer.workers != 1:
-        raise argparse.ArgumentTypeError(f"found {text}; allowed: no number of workers, since all runs have one so far")
-    return trainer
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,10 +66,50 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--settings", required=True, type=parse_settings, help="settings of the experiment as JSON (config/schema.yaml)"
     )
-    parser.add_argument("--threads", type=int, default=1, help="number of CPUs, with one thread each (default: 1)")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="number of CPUs of all workers, with one thread each (default: 1)"
+    )
     parser.add_argument(
         "--log", type=Path, help="file for the output of the framework or the command (default: the terminal)"
     )
+
+
+def add_launcher(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that starts several workers."""
+    parser.add_argument(
+        "--launcher",
+        default="",
+        help="command that starts the workers, such as 'srun --mpi=pmix' (default: none, it has started this process)",
+    )
+
+
+def _launch(launcher: str, workers: int) -> None:
+    """Replace this process by a launcher that runs its command line as so many workers, if there are several.
+
+    Raises DeviceError if there is no such program.
+    """
+    if not launcher or workers == 1:
+        return
+    command = [*shlex.split(launcher), "-n", str(workers), "python", *sys.argv, "--launcher="]
+    try:
+        os.execvp(command[0], command)  # noqa: S606 (each word is an argument of its own)
+    except OSError as error:
+        raise DeviceError(no_launcher(command[0], workers)) from error
+
+
+def start_ranks(arguments: argparse.Namespace) -> tuple[Ranks, Terminal | None]:
+    """Start the workers of a command line or, in a process that was started as one, join the others.
+
+    Returns the ranks and, on all but the first, a stream to the log of the run; they have logs of their own beside it.
+
+    Raises DeviceError if there is no launcher or no MPI, or if it has started another number of processes.
+    """
+    workers = arguments.trainer.workers
+    _launch(arguments.launcher, workers)
+    ranks = join_ranks(workers)
+    if ranks.rank == 0 or arguments.log is None:
+        return ranks, None
+    return ranks, redirect_output(arguments.log.with_suffix(f".rank{ranks.rank}.log"))
 
 
 def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
@@ -86,4 +128,8 @@ def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:
         parser.error(f"--trainer: found the framework {trainer.framework}; allowed: {', '.join(known_frameworks())}")
     if trainer.loop not in (loops := known_frameworks()[trainer.framework].loops):
         parser.error(f"--trainer {trainer}: the framework {trainer.framework} has only the loop {loops[0]}")
+    if trainer.workers > 1 and trainer.loop != STOCK:
+        parser.error(f"--trainer {trainer}: several workers train only in the loop {STOCK}")
+    if trainer.workers > 1 and not known_frameworks()[trainer.framework].engine:
+        parser.error(f"--trainer {trainer}: the framework {trainer.framework} has no engine for several workers")
     return arguments

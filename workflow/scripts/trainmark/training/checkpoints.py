@@ -35,12 +35,12 @@ class Checkpoint:
     """The state of a run after `epoch` epochs and `step` steps of the next one.
 
     state: the adapter's state (`Adapter.state`).
-    progress: the run's measurements so far (`RunMeasurements.snapshot`), as JSON values.
+    progress: the measurements of each rank so far (`RunMeasurements.snapshot`), as JSON values.
     """
 
     epoch: int
     state: dict[str, np.ndarray]
-    progress: dict
+    progress: list[dict]
     step: int = 0
 
 

@@ -34,6 +34,10 @@ class RunDisplay:
         self._silent = in_workflow()
         self._bar: tqdm  # made by `start`
 
+    def silence(self) -> None:
+        """Print nothing on the terminal from now on."""
+        self._silent = True
+
     def wait(self) -> None:
         """Write to the log that the run waits for its device. The bar of the workflow shows this."""
         print("waiting for its device", flush=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainmark.machine.cpus import instruction_set
 from trainmark.machine.locks import DeviceLock, hold_device, run_lock
+from trainmark.machine.ranks import Ranks
 from trainmark.training.display import RunDisplay
 from trainmark.training.phases import PhaseTimes
 
@@ -28,6 +29,7 @@ class Job:
     packed_folder: folder of the dataset's packed store, if the run reads its images from there.
     compiled_folder, peaks_folder: of compiled programs and of measured peaks, which runs share.
     tuned_threads: the number of threads that was chosen for a tuned loop; None: one for each CPU held.
+    ranks: the ranks that train the run together.
     """
 
     dataset_folder: Path
@@ -44,6 +46,7 @@ class Job:
     compiled_folder: Path = COMPILED_FOLDER
     peaks_folder: Path = PEAKS_FOLDER
     tuned_threads: int | None = None
+    ranks: Ranks = field(default_factory=Ranks)
 
     @property
     def threads(self) -> int:
@@ -60,17 +63,26 @@ class Job:
 
 @contextmanager
 def hold_run_and_device(
-    record: Path, own_folder: Path, device: str, threads: int, display: RunDisplay, phase_times: PhaseTimes
+    record: Path,
+    own_folder: Path,
+    device: str,
+    threads: int,
+    display: RunDisplay,
+    phase_times: PhaseTimes,
+    ranks: Ranks | None = None,
 ) -> Iterator[DeviceLock]:
     """Lock a run and its device. The time until both are locked is the phase `device_wait`.
 
-    record, own_folder: see `locks.run_lock`. device, threads: see `locks.hold_device`.
+    record, own_folder: see `locks.run_lock`. device, threads, ranks: see `locks.hold_device`.
     """
     with ExitStack() as held:
         with phase_times.phase("device_wait"):
             display.wait()
-            held.enter_context(run_lock(record, own_folder))
+            if not (ranks and ranks.rank):
+                held.enter_context(run_lock(record, own_folder))
             device_lock = held.enter_context(
-                hold_device(device, threads, title=display.title, stream=display.terminal, waiting_seconds=60)
+                hold_device(
+                    device, threads, title=display.title, stream=display.terminal, waiting_seconds=60, ranks=ranks
+                )
             )
         yield device_lock

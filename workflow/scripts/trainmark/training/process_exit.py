@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -12,7 +11,8 @@ from typing import NoReturn
 
 import psutil
 
-from trainmark.errors import CLUSTER_VARIABLE, WORKFLOW_VARIABLE, RecordError, TrainmarkError
+from trainmark.errors import CLUSTER_VARIABLE, WORKFLOW_VARIABLE, RecordError, exit_at_once, in_one_sentence
+from trainmark.machine.ranks import Ranks
 from trainmark.records.attempts import forget_others, least_disturbed
 from trainmark.records.record import read_record, write_record
 from trainmark.training.display import RunDisplay
@@ -38,7 +38,10 @@ class ProcessExit:
     incomplete, and the next workflow would train the run again. A job of a cluster cannot see its workflow, and always
     writes a copy, which the workflow removes when it sees the end of the job.
     log: the run's log file, named when the run fails.
+    ranks: the ranks of the run, known once they have joined. Only the first writes and shows how the run ended.
     """
+
+    ranks = Ranks()
 
     def __init__(self, record: Path, log: Path | None, display: RunDisplay) -> None:
         self.checkpoint_folder = record.with_suffix(".checkpoint")
@@ -70,9 +73,10 @@ class ProcessExit:
 
     def done_elsewhere(self) -> NoReturn:
         """Exit with status 0 without training, after `take_kept_record` returned True."""
-        self._display.done_elsewhere()
-        self._remove_checkpoints()
-        _exit(0)
+        if self.ranks.rank == 0:
+            self._display.done_elsewhere()
+            self._remove_checkpoints()
+        self._leave()
 
     def finish(self, record: dict) -> NoReturn:
         """Write the record, show its result and exit. Thread-safe: only the first call acts.
@@ -80,6 +84,8 @@ class ProcessExit:
         Raises RecordError if the record does not fit its schema.
         """
         with self._finishing:
+            if self.ranks.rank:
+                self._leave()
             new, record = record, least_disturbed(record, self._record, self._is_of_this_run)
             write_record(record, self._record)
             if CLUSTER_VARIABLE in os.environ or (self._had_workflow and not workflow_is_alive()):
@@ -88,14 +94,14 @@ class ProcessExit:
             forget_others(self._record)
             self._display.finish(new)
             self._remove_checkpoints()
-            _exit(0)
+            self._leave()
 
     def fail(self, error: Exception) -> NoReturn:
         """Exit with status 1: one sentence on the terminal, the traceback in the log."""
         traceback.print_exception(error)
-        message = str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
+        message = in_one_sentence(error)
         self._display.fail(message, self._log)
-        _exit(1)
+        exit_at_once(1)
 
     def stop_on_signals(self, stop_first: Callable[[], None] | None = None) -> None:
         """Exit at once, with a message, on a signal in STOPPING. Training since the last checkpoint is lost.
@@ -112,15 +118,13 @@ class ProcessExit:
             os._exit(0)
         if self._stop_first:
             self._stop_first()
-        self._display.stopped(signal.Signals(number).name)
+        if self.ranks.rank == 0:
+            self._display.stopped(signal.Signals(number).name)
         os._exit(128 + number)
+
+    def _leave(self) -> NoReturn:
+        self.ranks.leave()
+        exit_at_once(0)
 
     def _remove_checkpoints(self) -> None:
         shutil.rmtree(self.checkpoint_folder, ignore_errors=True)
-
-
-def _exit(status: int) -> NoReturn:
-    """Exit without the frameworks' own clean-up, which takes a fraction of a second that no record would hold."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)

@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from trainmark.errors import MeasurementError
 from trainmark.machine import nvml
-from trainmark.machine.disturbance import disturbance
+from trainmark.machine.disturbance import disturbance_of
 from trainmark.machine.energy import open_meter
 from trainmark.machine.memory import peak_host_mib
 from trainmark.machine.provenance import describe_job, describe_session
@@ -282,23 +282,35 @@ class RunMeasurements:
         self._read_watch()
         self.watch.close()
 
+    def of_rank(self) -> dict:
+        """Return what the record holds of this rank alone, after `end`, as an entry of `other_ranks`."""
+        phases_seconds, wall_seconds = self.phase_times.until_now()
+        return {
+            "sessions": self._sessions(),
+            "phases_seconds": phases_seconds,
+            "wall_seconds": wall_seconds,
+            "machine": list(self.progress.machine),
+            "energy": self._energy(),
+            "memory": self._memory(),
+        }
+
     def record(
         self,
         diverged: dict | None = None,
         out_of_memory: dict | None = None,
         weights: dict | None = None,
         peak: dict | None = None,
+        other_ranks: Sequence[dict] = (),
     ) -> dict:
         """Build the record of a run, after `end`.
 
         diverged, out_of_memory: why the run was ended early, as in the record; None otherwise.
         weights: the value returned by `kept_weights.write_weights`.
+        other_ranks: `of_rank` of the ranks after this one.
         """
         progress, job = self.progress, self._job
         curves = list(progress.curves)  # copied once: the memory watch may build a record in its own thread
-        sessions = [dict(session) for session in progress.sessions] or [self._session(1, 0.0)]
-        sessions[-1]["held_seconds"] = [job.device_lock.held_from, time.monotonic()]
-        phases_seconds, wall_seconds = self.phase_times.until_now()
+        of_this = self.of_rank()
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self._run,
@@ -317,19 +329,23 @@ class RunMeasurements:
             "result": result(curves, progress.first_step_seconds, self._resolved.samples),
             "scored_texts": list(progress.scored_texts),
             "weights": weights,
-            "phases_seconds": phases_seconds,
-            "wall_seconds": wall_seconds,
             "compilation_cache": progress.compilation_cache,
-            "resumes": len(sessions) - 1,
-            "sessions": sessions,
-            "machine": list(progress.machine),
-            "disturbed": disturbance(progress.machine, len(job.device_lock.cpus)),
+            "resumes": len(of_this["sessions"]) - 1,
+            **of_this,
+            **(of_all_ranks([of_this, *other_ranks]) if other_ranks else {}),
+            "disturbed": disturbance_of([of_this, *other_ranks]),
             "other_attempts": [],
-            "energy": self._energy(),
-            "memory": {"peak_host_mib": progress.peak_host_mib, "peak_device_mib": progress.peak_device_mib},
             "peak": peak,
             "provenance": dict(self.provenance),
         }
+
+    def _sessions(self) -> list[dict]:
+        sessions = [dict(session) for session in self.progress.sessions] or [self._session(1, 0.0)]
+        sessions[-1]["held_seconds"] = [self._job.device_lock.held_from, time.monotonic()]
+        return sessions
+
+    def _memory(self) -> dict:
+        return {"peak_host_mib": self.progress.peak_host_mib, "peak_device_mib": self.progress.peak_device_mib}
 
     def _energy(self) -> dict:
         reason = self.progress.energy_reason or self.meter.reason
@@ -338,3 +354,22 @@ class RunMeasurements:
             "source": None if reason else self.meter.source,
             "reason": reason,
         }
+
+
+def of_all_ranks(ranks: Sequence[Mapping]) -> dict:
+    """Return what the record of a run with several ranks holds of the others, and of all together.
+
+    ranks: `RunMeasurements.of_rank` of each.
+    """
+    energies = [rank["energy"] for rank in ranks]
+    unmeasured = next((energy for energy in energies if energy["reason"]), None)
+    joules = sum(energy["training_joules"] or 0.0 for energy in energies)
+    peaks = {
+        key: max((rank["memory"][key] for rank in ranks if rank["memory"][key] is not None), default=None)
+        for key in ranks[0]["memory"]
+    }
+    return {
+        "other_ranks": list(ranks[1:]),
+        "energy": unmeasured or energies[0] | {"training_joules": joules},
+        "memory": peaks,
+    }

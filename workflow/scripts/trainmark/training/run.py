@@ -8,6 +8,7 @@ from contextlib import suppress
 import numpy as np
 
 from trainmark.datasets.prepared import read_manifest
+from trainmark.errors import DeviceError
 from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import create_adapter
 from trainmark.loading.splits import Split, open_splits
@@ -42,10 +43,15 @@ ResumeCallback = Callable[[int, int], None]
 
 
 class Training:
-    """The training of one run. `train` returns its record."""
+    """The training of one run. `train` returns its record.
+
+    Of several ranks each has a training, and they go through it together: each trains its share and keeps its own time,
+    and the first alone evaluates, writes checkpoints and weights, and returns the record.
+    """
 
     def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
         self.run, self.settings, self.job, self.phase_times = run, settings, job, phase_times
+        self._ranks = job.ranks
         self.resolved = ResolvedTraining(recipe, settings, read_manifest(job.dataset_folder))
         self.measurements = RunMeasurements(run, self.resolved, job, phase_times)
         self._loaded: Adapter | None = None
@@ -76,28 +82,38 @@ class Training:
             diverged = self._train_epochs(on_epoch)
             weights = self._keep_weights() if self.job.keep_weights and not diverged else None
         except Exception as error:
+            if self._ranks.size > 1:  # the others would wait for this one: the run fails
+                raise
             if not (self._loaded.is_out_of_memory(error) if self._loaded else isinstance(error, MemoryError)):
                 raise
             return self._out_of_memory(resident_mib(), f"{type(error).__name__}: {error}"[:500])
         with self._writing:
             self._is_trained = True
         self.measurements.end(self._device_memory_mib())
-        return self.measurements.record(diverged=diverged, weights=weights, peak=None if diverged else self._peak())
+        return self.measurements.record(
+            diverged=diverged,
+            weights=weights,
+            peak=None if diverged else self._peak(),
+            other_ranks=self._ranks.all_values(self.measurements.of_rank())[1:],
+        )
 
     def over_limit(self, resident_mib: float) -> dict | None:
         """Return the record of a run whose process exceeds its memory limit; None if its training has ended.
 
         Called by the thread of the memory watch. From now on the run writes neither checkpoints, which the caller is
         about to delete, nor weights, and its training can't end.
+
+        Raises DeviceError if there are other ranks, which would wait for this one.
         """
+        message = f"{resident_mib:.1f} MiB exceed the limit of {self.settings['memory_limit_mib']:g} MiB"
+        if self._ranks.size > 1:
+            raise DeviceError(f"{message} (memory_limit_mib); allowed: a smaller batch, more workers or a higher limit")
         self._writing.acquire()
         if self._is_trained:
             self._writing.release()
             return None
         remove_weights(self.job.weights_file)
-        return self._out_of_memory(
-            resident_mib, f"{resident_mib:.1f} MiB exceed the limit of {self.settings['memory_limit_mib']:g} MiB"
-        )
+        return self._out_of_memory(resident_mib, message)
 
     def _out_of_memory(self, resident_mib: float, message: str) -> dict:
         details = {
@@ -123,6 +139,8 @@ class Training:
                 self._adapter, self.run.trainer.device, self.job.threads, self.settings["memory_limit_mib"]
             )
 
+        if self._ranks.size > 1:  # what one rank can do alone says nothing of what they can do together
+            return None
         with self.phase_times.phase("peak"):
             try:
                 conditions = self.measurements.conditions_of_peak()
@@ -137,7 +155,8 @@ class Training:
         """Load framework and data, build and compile the network, and restore the newest checkpoint if there is one."""
         phase_times, measurements = self.phase_times, self.measurements
         with phase_times.phase("import"):
-            adapter = create_adapter(self.run.trainer.framework, self.job.threads, self.run.trainer.loop)
+            trainer = self.run.trainer
+            adapter = create_adapter(trainer.framework, self.job.threads, trainer.loop, ranks=self._ranks)
         self._loaded = adapter
         measurements.provenance |= {"versions": adapter.versions(), "variables": variables()}  # some set by the adapter
         cache_folder = self.job.compilation_cache(self.run.trainer.framework)
@@ -159,7 +178,7 @@ class Training:
                 adapter.load(split=split, inputs=inputs, labels=labels)
                 self._labels[split] = labels
         self._check_device()
-        checkpoint = newest_checkpoint(self.job.checkpoint_folder, self._identity())
+        checkpoint = self._ranks.from_first(lambda: newest_checkpoint(self.job.checkpoint_folder, self._identity()))
         restarts = self.resolved.optimizer_restarts > 0
         built = {} if checkpoint and not restarts else adapter.state()
         self._built = built if restarts else {}
@@ -173,7 +192,7 @@ class Training:
         measurements.provenance["thread_pools"] = thread_pools() + adapter.thread_pools()  # all are loaded now
         adapter.set_state(state)
         if checkpoint:
-            measurements.resume(checkpoint.epoch, checkpoint.progress)
+            measurements.resume(checkpoint.epoch, checkpoint.progress[self._ranks.rank])
             on_resume(checkpoint.epoch, checkpoint.step)
         else:
             measurements.begin(clock.seconds, programs)
@@ -226,29 +245,37 @@ class Training:
         epoch, step: see `Checkpoint`.
         """
         with self._writing, self.phase_times.phase("checkpoint") as clock:
-            progress = self.measurements.snapshot(self._device_memory_mib())
+            progress = self._ranks.all_values(self.measurements.snapshot(self._device_memory_mib()))
             checkpoint = Checkpoint(epoch, self._adapter.state(), progress, step)
-            try:
-                write_checkpoint(self.job.checkpoint_folder, self._identity(), checkpoint)
-            except OSError as error:
-                where = f"step {step} of epoch {epoch + 1}" if step else f"epoch {epoch}"
-                print(f"no checkpoint was written after {where}: {error}; training continues", flush=True)
+            self._ranks.from_first(lambda: self._write(checkpoint))
         return clock.seconds
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        try:
+            write_checkpoint(self.job.checkpoint_folder, self._identity(), checkpoint)
+        except OSError as error:
+            epoch, step = checkpoint.epoch, checkpoint.step
+            where = f"step {step} of epoch {epoch + 1}" if step else f"epoch {epoch}"
+            print(f"no checkpoint was written after {where}: {error}; training continues", flush=True)
 
     def _checkpoint_if_due(self, epoch: int, step: int = 0) -> None:
         due_seconds = max(self.job.checkpoint_seconds, self._cost_seconds / CHECKPOINT_SHARE)
-        if time.monotonic() - self._written >= due_seconds:
+        if self._ranks.from_first(lambda: time.monotonic() - self._written >= due_seconds):
             self._cost_seconds = self._write_checkpoint(epoch, step)
             self._written = time.monotonic()
 
     def _keep_weights(self) -> dict | None:
         """Write the trained weights and return `weights` of the record; None, with a line in the log, if that fails."""
-        with self._writing, self.phase_times.phase("checkpoint"):
+
+        def write() -> dict | None:
             try:
                 return write_weights(self.job.weights_file, self._adapter.weights(), self.measurements.trained)
             except OSError as error:
                 print(f"the trained weights were not written: {error}", flush=True)
-        return None
+            return None
+
+        with self._writing, self.phase_times.phase("checkpoint"):
+            return self._ranks.from_first(write)
 
     # --- training -----------------------------------------------------------------------------------------------
 
@@ -305,7 +332,7 @@ class Training:
         adapter, measurements = self._adapter, self.measurements
         joules = measurements.meter.joules()
         waited_seconds = self._stream.waiting_seconds if self._stream else 0.0
-        with self.phase_times.phase(phase, adapter.synchronize) as clock:
+        with self.phase_times.phase(phase, self._settle) as clock:
             losses = adapter.train_epoch(part)
         measurements.add_energy(joules)
         self._check.after(clock.seconds)
@@ -313,7 +340,16 @@ class Training:
         waiting_seconds = self._stream.waiting_seconds - waited_seconds if self._stream else None
         measurements.add_part(losses, clock.seconds, waiting_seconds)
 
+    def _settle(self) -> None:
+        """Wait for the device and the other ranks: between two such moments passes the time of the slowest rank."""
+        self._adapter.synchronize()
+        self._ranks.wait()
+
     def _evaluate(self, split: str) -> Evaluation:
+        """Let the first rank evaluate a split, and return loss and accuracies on all."""
+        return self._ranks.from_first(lambda: self._evaluate_here(split))
+
+    def _evaluate_here(self, split: str) -> Evaluation:
         """Return loss and accuracies over a split. On the test split, score the record's texts, too."""
         logits, labels = self._adapter.predict(split), self._labels[split]
         self._adapter.check_precision("prediction", {split: logits})

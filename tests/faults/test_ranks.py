@@ -1,0 +1,137 @@
+"""A run of two workers of which one dies or raises an error: it ends soon, says why, and resumes bit for bit."""
+
+import re
+import shlex
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pytest
+from failing_rank_python import WAYS
+from harness import environment, path_with_stand_in, snakemake, write_config
+from test_kills import curves
+
+from trainmark.plan.run import Run
+from trainmark.records.consistency import contradictions
+from trainmark.records.record import read_record
+from trainmark.trainer import Trainer
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(not find_spec("mpi4py"), reason="mpi4py is not installed (make workers)"),
+]
+
+FRAMEWORKS = ["chainer", "flax", *(["torch"] if find_spec("torch") else [])]
+FAILURES = {framework: 12 // len(FRAMEWORKS) for framework in FRAMEWORKS}
+"""How often rank 1 of a framework's run fails in each way."""
+
+LONGEST_SECONDS = 30
+"""Longest time from the failure of a rank to the end of the run."""
+
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+EXPERIMENT = {
+    "recipes": ["mnist-mlp-keras"],  # with dropout, whose masks differ between ranks
+    "frameworks": FRAMEWORKS,
+    "devices": ["cpu"],
+    "workers": [1, 2],
+    "epochs": [12],
+    "repeats": 1,
+    "batch_size": 100,  # the last one has 38 samples
+}
+
+
+def record_of(framework, workers=2):
+    run = Run("shared", "mnist-mlp-keras", "digits", Trainer(framework, "cpu", workers=workers), 12, 1)
+    return f"results/runs/{run.id}/record.json"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """(folder of a workflow, what it printed, the command of each run of two workers by framework)."""
+    folder = tmp_path_factory.mktemp("shared")
+    name = write_config(folder, {"experiments": {"shared": EXPERIMENT}})
+    options = ("--cores", "2", "--configfile", name)
+    process = snakemake(folder, *options, **AS_ROOT)
+    assert process.returncode == 0, process.printed
+    commands = snakemake(folder, *options, "-np", "--forcerun", "train", "--workflow-profile", "none")
+    lines = re.findall(r"(python \S*train\.py .*)$", commands.printed, re.MULTILINE)
+    return (
+        folder,
+        process.printed,
+        {framework: next(line for line in lines if record_of(framework) in line) for framework in FRAMEWORKS},
+    )
+
+
+def test_workers_train_what_one_trains_and_records_hold_all_ranks(shared):
+    folder, printed, _ = shared
+    for framework in FRAMEWORKS:
+        assert f"{framework} on cpu and {framework} on cpu with 2 workers: equal up to rounding" in printed
+        record = read_record(folder / record_of(framework))
+        assert list(contradictions(record)) == []
+        (other,) = record["other_ranks"]
+        for rank in (record, other):
+            assert sum(rank["phases_seconds"].values()) == pytest.approx(rank["wall_seconds"], rel=1e-9)
+        held = [set(rank["sessions"][-1]["cpus"]) for rank in (record, other)]
+        assert len(held[0] | held[1]) == len(held[0]) + len(held[1]) >= 2, "no CPU is of both"
+        samples, steps = 12 * record["dataset"]["samples"]["train"], 12 * 15
+        assert record["counted"] == {"samples": samples, "batches": steps, "updates": steps}
+        assert record["provenance"]["threads"] == len(held[0])
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, tmp_path):
+    folder, _, commands = shared
+    expected = curves(folder / record_of(framework))
+    stand_in = Path(__file__).with_name("failing_rank_python.py")
+    path = path_with_stand_in(tmp_path, f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
+    failure = tmp_path / "failure"
+    variables = environment(PATH=path, FAILURE=str(failure), TRAINMARK_CHECKPOINT_SECONDS="0", **AS_ROOT)
+    log = folder / f"results/logs/train/{Path(record_of(framework)).parent.relative_to('results/runs')}.log"
+    for _ in range(FAILURES[framework]):
+        failure.write_text(how)
+        failed = subprocess.run(shlex.split(commands[framework]), cwd=folder, env=variables, check=False, timeout=300)
+        ended = time.monotonic()
+        assert failed.returncode != 0
+        assert ended - float(failure.read_text()) < LONGEST_SECONDS
+        assert [process.pid for process in psutil.process_iter() if works_in(process, folder)] == []
+        text = log.read_text()
+        if how == "SIGKILL":
+            assert re.search(r"rank 1 .* exited on\s+signal 9", text)
+        else:
+            assert text.count("RankError: rank 1 of 2: PlantedError") == 1
+            assert "RankError: rank 0" not in text
+        done = subprocess.run(shlex.split(commands[framework]), cwd=folder, env=variables, check=False, timeout=300)
+        assert done.returncode == 0, log.read_text()
+        assert curves(folder / record_of(framework)) == expected
+        record = read_record(folder / record_of(framework))
+        assert record["resumes"] == 1
+        assert len(record["other_ranks"][0]["sessions"]) == 2
+        assert list(contradictions(record)) == []
+
+
+def works_in(process, folder):
+    try:
+        return process.cwd() == str(folder)
+    except psutil.Error:
+        return False
+
+
+def test_the_workflow_names_the_rank_that_failed(shared, tmp_path):
+    folder, *_ = shared
+    stand_in = Path(__file__).with_name("failing_rank_python.py")
+    path = path_with_stand_in(tmp_path, f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
+    (failure := tmp_path / "failure").write_text("PlantedError")
+    again = (record_of("chainer"), "--cores", "2", "--configfile", "experiment.yaml", "--force")
+    options = {"PATH": path, "FAILURE": str(failure), "TRAINMARK_CHECKPOINT_SECONDS": "0", **AS_ROOT}
+    failed = snakemake(folder, *again, **options)
+    assert failed.returncode == 1
+    assert "failed: training chainer on cpu with 2 workers" in failed.printed
+    assert "rank 1 of 2: PlantedError" in failed.printed
+    done = snakemake(folder, *again[:-1], **options)
+    assert done.returncode == 0, done.printed

@@ -1,0 +1,97 @@
+"""Train with several workers and with one, and print how far their weights and losses are apart, as JSON.
+
+Started by the launcher of MPI: mpiexec -n 2 python same_training.py torch 2
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "workflow/scripts"))
+
+from trainmark.frameworks.adapter import ObservedAdapter as Adapter
+from trainmark.frameworks.registry import create_adapter, set_environment
+from trainmark.machine.ranks import Ranks, join_ranks
+from trainmark.networks.graph import chain
+from trainmark.recipes.batch_order import EpochFeed, epoch_feed
+from trainmark.recipes.initial_weights import draw_initial_weights
+from trainmark.recipes.recipe import Optimizer
+
+OPTIMIZER = Optimizer("adam", 1e-2, (("beta_1", 0.9), ("beta_2", 0.999), ("epsilon", 1e-8)))
+SAMPLES, BATCH_SIZE, STEPS = 93, 16, 10
+SHAPE, UNITS, CLASSES = (1, 8, 8), 12, 3
+
+
+def built(framework: str, ranks: Ranks, observed_batch: int | None) -> Adapter:
+    """Return a fresh adapter in float64. With an observed batch, its network has dropout."""
+    dropout = [("dropout", "Dropout", {"rate": 0.5})] if observed_batch else []
+    layers = [
+        ("conv", "Conv2D", {"filters": 4, "size": 3}),
+        ("relu1", "ReLU", {}),
+        ("flatten", "Flatten", {}),
+        ("dense1", "Dense", {"units": UNITS}),
+        ("relu2", "ReLU", {}),
+        *dropout,
+        ("dense2", "Dense", {"units": CLASSES}),
+    ]
+    network = chain("small", SHAPE, layers)
+    adapter = create_adapter(framework, 1, ranks=ranks)
+    adapter.build(
+        architecture=network,
+        weights=draw_initial_weights(network, "glorot_uniform", (1, 1)),
+        optimizer=OPTIMIZER,
+        device="cpu",
+        dtype="float64",
+        observed_batch=observed_batch,
+    )
+    generator = np.random.default_rng(0)
+    images, labels = generator.random((SAMPLES, *SHAPE)), generator.integers(0, CLASSES, SAMPLES)
+    for split in ("train", "test"):
+        adapter.load(split=split, inputs=images, labels=labels)
+    return adapter
+
+
+def train(framework: str, ranks: Ranks) -> dict:
+    """Return what steps with given masks show, and an epoch with a short last batch."""
+    found: dict = {"losses": [], "gradients": []}
+    adapter, generator = built(framework, ranks, BATCH_SIZE), np.random.default_rng(1)
+    for step in range(STEPS):
+        part = EpochFeed(generator.permutation(SAMPLES)[:BATCH_SIZE], BATCH_SIZE, BATCH_SIZE, step)
+        adapter.set_masks({"dropout": 2.0 * generator.integers(0, 2, (BATCH_SIZE, UNITS))})
+        found["losses"].append(adapter.train_epoch(part))
+        found["gradients"].append(adapter.gradients()["conv.kernel"])
+    found |= {"weights": adapter.weights(), "state": adapter.state()}
+    found["activations"] = adapter.activations("train", range(BATCH_SIZE), training=True)
+    adapter = built(framework, ranks, None)
+    found["epoch losses"] = adapter.train_epoch(epoch_feed(SAMPLES, BATCH_SIZE, (1, 1), 1))
+    found |= {"counted": adapter.counted(), "epoch weights": adapter.weights()}
+    found["logits"] = ranks.from_first(lambda: adapter.predict("test"))  # which the first can do alone
+    adapter.set_state(adapter.state())
+    found["next losses"] = adapter.train_epoch(epoch_feed(SAMPLES, BATCH_SIZE, (1, 1), 2))
+    return found
+
+
+def difference(one: object, other: object) -> float:
+    """Return the largest absolute difference of two trees of numbers."""
+    if isinstance(one, dict):
+        return max(difference(one[key], other[key]) for key in one)
+    return float(np.max(np.abs(np.asarray(one, float) - np.asarray(other, float))))
+
+
+def main() -> None:
+    framework, workers = sys.argv[1], int(sys.argv[2])
+    set_environment(framework, "stock")
+    ranks = join_ranks(workers)
+    together, alone = train(framework, ranks), train(framework, Ranks())
+    differences = {key: difference(together[key], alone[key]) for key in together}
+    of_ranks = ranks.all_values(together["state"])
+    differences["ranks"] = max(difference(state, of_ranks[0]) for state in of_ranks)
+    if ranks.rank == 0:
+        print(json.dumps(differences))
+    ranks.leave()
+
+
+if __name__ == "__main__":
+    main()

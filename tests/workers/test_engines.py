@@ -1,0 +1,49 @@
+"""Several workers train as one does with the same batches: in every engine, for even and uneven shares."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from harness import importing
+
+from trainmark.frameworks.registry import known_frameworks
+
+pytestmark = pytest.mark.skipif(not find_spec("mpi4py"), reason="mpi4py is not installed (make workers)")
+
+PROGRAM = Path(__file__).with_name("same_training.py")
+MPI = ("mpiexec", "--oversubscribe", "--bind-to", "none", "-n")
+ENGINES = [name for name, framework in known_frameworks().items() if framework.engine]
+
+
+def run_ranks(count, *arguments):
+    """Run the program as so many ranks of MPI."""
+    command = [*MPI, str(count), sys.executable, PROGRAM, *map(str, arguments)]
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=200, env=importing(PATH=path, **as_root)
+    )
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])  # batches of 16, and a last one of 13: shares differ with 3 and 4
+@pytest.mark.parametrize("framework", ENGINES)
+def test_several_workers_train_as_one(framework, workers):
+    if not known_frameworks()[framework].missing_packages():
+        done = run_ranks(workers, framework, workers)
+        assert done.returncode == 0, done.stderr
+        differences = json.loads(done.stdout.splitlines()[-1])
+        assert differences.pop("counted") == 0, "each sample once"
+        assert differences.pop("ranks") == 0, "all ranks have the same weights and the same optimizer"
+        assert {key: value for key, value in differences.items() if not value < 1e-9} == {}
+        assert len(differences) == 9
+    else:
+        pytest.skip(f"{framework} is not installed")
+
+
+def test_a_world_of_another_size_is_refused():
+    done = run_ranks(2, "chainer", 3)
+    assert done.returncode != 0
+    assert "the run has 3 workers, and MPI has started 2: start it by mpiexec -n 3" in done.stderr
