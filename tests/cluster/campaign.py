@@ -3,6 +3,7 @@
 import json
 import subprocess
 from contextlib import contextmanager, suppress
+from itertools import chain
 
 import psutil
 import yaml
@@ -71,7 +72,7 @@ class Campaign:
 
         process: the call of snakemake, which must not end before.
         """
-        standing = {}
+        standing = {}  # by repeat, for each of its workers
 
         def stand():
             assert process.poll() is None, self.printed
@@ -80,20 +81,20 @@ class Campaign:
                 repeat = words[words.index("--repeat") + 1]
                 if repeat in repeats and list(self.results.glob(f"runs/**/repeat-{repeat}/**/epoch-*.npz")):
                     training.suspend()
-                    standing[repeat] = training
+                    standing.setdefault(repeat, set()).add(training)
             return len(standing) == len(repeats)
 
         wait_until(stand, f"the training of {repeats}", 240)
         yield
-        for training in standing.values():
+        for training in chain.from_iterable(standing.values()):
             with suppress(psutil.NoSuchProcess):
                 training.resume()
 
     def trainings(self):
-        """The processes that train."""
+        """The processes that train; a launcher of workers is none."""
         return [
             process for process in psutil.process_iter(["cmdline", "cwd"])
-            if any(word.endswith("/train.py") for word in process.info["cmdline"] or ())
+            if any(word.endswith("/train.py") for word in (process.info["cmdline"] or ())[1:2])
             and process.info["cwd"] == str(self.folder)
         ]  # fmt: skip
 

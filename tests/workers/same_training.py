@@ -5,6 +5,7 @@ Started by the launcher of MPI: mpiexec -n 2 python same_training.py torch 2
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "workflow/scripts"))
 from trainmark.frameworks.adapter import ObservedAdapter as Adapter
 from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine.ranks import Ranks, join_ranks
-from trainmark.networks.graph import chain
+from trainmark.networks.graph import Architecture, chain
+from trainmark.parity.adapter_check import check_adapter
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
@@ -24,9 +26,9 @@ SAMPLES, BATCH_SIZE, STEPS = 93, 16, 10
 SHAPE, UNITS, CLASSES = (1, 8, 8), 12, 3
 
 
-def built(framework: str, ranks: Ranks, observed_batch: int | None) -> Adapter:
-    """Return a fresh adapter in float64. With an observed batch, its network has dropout."""
-    dropout = [("dropout", "Dropout", {"rate": 0.5})] if observed_batch else []
+def network(has_dropout: bool) -> Architecture:
+    """Return the network of the trainings."""
+    dropout = [("dropout", "Dropout", {"rate": 0.5})] if has_dropout else []
     layers = [
         ("conv", "Conv2D", {"filters": 4, "size": 3}),
         ("relu1", "ReLU", {}),
@@ -36,11 +38,16 @@ def built(framework: str, ranks: Ranks, observed_batch: int | None) -> Adapter:
         *dropout,
         ("dense2", "Dense", {"units": CLASSES}),
     ]
-    network = chain("small", SHAPE, layers)
+    return chain("small", SHAPE, layers)
+
+
+def built(framework: str, ranks: Ranks, observed_batch: int | None) -> Adapter:
+    """Return a fresh adapter in float64. With an observed batch, its network has dropout."""
+    architecture = network(has_dropout=bool(observed_batch))
     adapter = create_adapter(framework, 1, ranks=ranks)
     adapter.build(
-        architecture=network,
-        weights=draw_initial_weights(network, "glorot_uniform", (1, 1)),
+        architecture=architecture,
+        weights=draw_initial_weights(architecture, "glorot_uniform", (1, 1)),
         optimizer=OPTIMIZER,
         device="cpu",
         dtype="float64",
@@ -73,6 +80,18 @@ def train(framework: str, ranks: Ranks) -> dict:
     return found
 
 
+def check(framework: str, ranks: Ranks, equal_masks: bool) -> dict:
+    """Return what is wrong with the adapter of several workers (see `check_adapter`).
+
+    equal_masks: let all ranks draw the same dropout masks.
+    """
+    if equal_masks:
+        shard = EpochFeed.shard
+        EpochFeed.shard = lambda feed, *of: replace(shard(feed, *of), dropout_seed=feed.dropout_seed)
+    checks = check_adapter(create_adapter(framework, 1, ranks=ranks), network(has_dropout=True), "cpu")
+    return {name: wrong for name, wrong in checks.items() if wrong}
+
+
 def difference(one: object, other: object) -> float:
     """Return the largest absolute difference of two trees of numbers."""
     if isinstance(one, dict):
@@ -84,6 +103,12 @@ def main() -> None:
     framework, workers = sys.argv[1], int(sys.argv[2])
     set_environment(framework, "stock")
     ranks = join_ranks(workers)
+    if check_of := sys.argv[3:]:
+        wrong = check(framework, ranks, equal_masks=check_of == ["equal"])
+        if ranks.rank == 0:
+            print(json.dumps(wrong))
+        ranks.leave()
+        return
     together, alone = train(framework, ranks), train(framework, Ranks())
     differences = {key: difference(together[key], alone[key]) for key in together}
     of_ranks = ranks.all_values(together["state"])

@@ -43,6 +43,14 @@ def test_several_workers_train_as_one(framework, workers):
         pytest.skip(f"{framework} is not installed")
 
 
+@pytest.mark.parametrize(("masks", "wrong"), [("own", []), ("equal", ["dropout"])])
+def test_workers_that_draw_the_same_masks_are_found(masks, wrong):
+    done = run_ranks(2, "chainer", 2, masks)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert list(found) == wrong
+    assert all("independently for the halves of a batch" in sentence for sentence in found.values())
+
+
 def test_a_world_of_another_size_is_refused():
     done = run_ranks(2, "chainer", 3)
     assert done.returncode != 0

@@ -78,11 +78,10 @@ def host(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("device", "threads", "expected"),
     [
-        ("cpu", 2, [((0,), None), ((1,), None)]),
-        ("cpu", 4, [((0, 1), None), ((2, 3), None)]),
-        ("cpu", 1, [((0,), None), ((1,), None)]),  # no fewer than ranks
-        ("cpu", 3, [((0,), None), ((1,), None)]),
-        ("gpu", 4, [((0, 1), "GPU-a"), ((2, 3), "GPU-b")]),
+        ("cpu", 1, [((0,), None), ((1,), None)]),
+        ("cpu", 2, [((0, 1), None), ((2, 3), None)]),
+        ("cpu", 9, [((0, 1, 2, 3), None), ((4, 5, 6, 7), None)]),  # more than there are
+        ("gpu", 2, [((0, 1), "GPU-a"), ((2, 3), "GPU-b")]),
     ],
 )
 def test_the_first_rank_of_a_host_locks_for_all_and_each_has_its_own(host, device, threads, expected):

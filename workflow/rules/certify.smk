@@ -24,7 +24,7 @@ rule trace_training:
         SESSION.framework_environment
     container:
         SESSION.framework_image
-    threads: SESSION.for_each_worker(2)
+    threads: by_wildcards(SESSION.threads)
     resources:
         mem_mb=SESSION.for_each_worker(8000),
         runtime=240,

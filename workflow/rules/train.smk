@@ -86,7 +86,7 @@ rule train:
         by_wildcards(SESSION.framework_environment)
     container:
         by_wildcards(SESSION.framework_image)
-    threads: SESSION.for_each_worker(2)
+    threads: by_wildcards(SESSION.threads)
     resources:
         mem_mb=SESSION.for_each_worker(4000),
         runtime=240,

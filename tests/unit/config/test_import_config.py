@@ -137,8 +137,8 @@ def test_each_defect_of_the_sample_is_reported_with_its_line():
         "line 13: mean: the original always subtracted the top left window of the mean image; here it is the window of "
         "the image (with input: {mean_window: top-left} as there)",
         "line 19: out: the results folder is chosen with snakemake --directory results",
-        "line 24: communicator: hierarchical was removed in Chainer 7: use pure_nccl, or flat or naive; a run has one "
-        "worker here, which needs no communicator",
+        "line 24: communicator: hierarchical was removed in Chainer 7; several workers here exchange gradients by "
+        "pure_nccl on GPUs, and by naive on CPUs",
     ]
 
 
@@ -155,6 +155,7 @@ def test_each_defect_of_the_sample_is_reported_with_its_line():
         ({"optimizer": "rmsprop"}, {"optimizer": {"rule": "rmsprop"}}),
         ({"optimizer": "rmsprop_warmup"}, {"optimizer": {"rule": "rmsprop_warmup", "legacy": True}}),
         ({"test": True}, {"evaluation_steps": 10}),
+        ({"nodetype": "f_node", "nnodes": 2, "batchsize": 32}, {"workers": [8], "batch_size": 256}),
     ],
 )
 def test_a_setting_becomes_todays(changes, expected):
@@ -210,7 +211,8 @@ def test_lists_of_images_become_a_dataset(text, entry, monkeypatch):
 
 def test_what_has_no_place_in_an_experiment_is_named_once():
     by_folder = imported(BY_DATASET_DIR)
-    assert by_folder.site == {"options": {"all": {"group": None, "node_type": "q_node"}, "train": {"runtime": 20}}}
+    sections = {"train": {"nodes": 2, "runtime": 20}, "trace_training": {"nodes": 2}}
+    assert by_folder.site == {"options": {"all": {"group": None, "node_type": "q_node"}} | sections}
     for key, words in [
         ("resource", "another version of the original calls it so; read as nodetype"),
         ("initmodels", "/data/init_models/resnet50.npz is a snapshot of Chainer"),
@@ -262,10 +264,10 @@ def test_settings_of_the_job_become_words_of_the_profile(changes, site):
         ({"optimizer": "rmsprop_warmup"}, "optimizer: as published, its warm-up overshoots…; …continuous…"),
         (
             {"nodetype": "f_node", "nnodes": 2, "batchsize": 32},
-            "batchsize: the original trained with 8 workers, 256 samples per step together; …batch_size is 32",
+            "batchsize: the original's batches of 32 were those of each of its 8 workers; …of all together, 256",
         ),
-        ({"communicator": "two_dimensional"}, "communicator: two_dimensional was removed in Chainer 7: …pure_nccl…; …"),
-        ({"communicator": "flat"}, "communicator: a run has one worker here, which needs no communicator"),
+        ({"communicator": "two_dimensional"}, "communicator: two_dimensional was removed in Chainer 7; …pure_nccl…"),
+        ({"communicator": "flat"}, "communicator: several workers here exchange gradients by pure_nccl on GPUs, …"),
         ({"others": {"j": True}}, "others: j is true in YAML 1.1 without quotes, …-j True; read as j: y"),
         ({"modules": {"cuda": "cuda/8.0"}}, "modules: modules in config/site.yaml names a file; …module load cuda/8.0"),
         ({"vars": "./vars.sh"}, "vars: each job read ./vars.sh; …"),

@@ -44,6 +44,7 @@ class Job:
 
     name: str
     wildcards_dict: dict = field(default_factory=dict)
+    resources: dict = field(default_factory=dict)
     output: tuple = ()
 
     @property

@@ -34,6 +34,9 @@ from trainmark.plan.products import PLAN_FILE, RECORD_FILE
 from trainmark.plan.reruns import runs_to_repeat
 from trainmark.plan.staleness import sources_of_prepared
 
+THREADS = 2
+"""Threads of a worker."""
+
 LAUNCHER = "mpiexec --bind-to none"
 """What starts the workers of a run. Each worker chooses its CPUs itself, among those that no other run holds."""
 
@@ -246,6 +249,15 @@ class Session:
     def tasks(self, wildcards: Wildcards) -> int:
         """Return the number of workers of a framework's job."""
         return trainer_of(wildcards).workers
+
+    def threads(self, wildcards: Wildcards) -> int:
+        """Return the threads of each worker: 2, if those of an experiment's most workers have as many cores here.
+
+        All trainers of the experiment get as many, so that they differ in their number of workers alone.
+        """
+        most = max(self.campaign.config["experiments"][wildcards.experiment].get("workers", [1]))
+        cores = self._workflow.cores if most > 1 and internals.runs_here(self._workflow) else THREADS * most
+        return int(max(1, min(THREADS, cores // most)))
 
     def for_each_worker(self, amount: int) -> Callable[[Wildcards], int]:
         """Return a function that gives a job this amount of a resource for each of its workers."""

@@ -140,7 +140,6 @@ def values_of(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:
             raise ClusterError(f"{key}: found {file}, one file for all jobs; put {{name}}, the job's name, into it")
     return values | {
         "limit": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
-        "cpus_per_task": max(1, int(values["threads"]) // int(values.get("tasks", 1))),
         "gpu_type": f"{values['gpu_model']}:" if values.get("gpu_model") else "",
         "name": name,
         "join": None if "stderr" in outputs else "y",
@@ -150,9 +149,10 @@ def values_of(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:
 
 def _given(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:
     """Return the values of the profile, the rule and the site file; later ones replace earlier ones."""
-    unasked = {*DERIVED} | ({"tasks"} - scheduler.names)  # for other schedulers the CPUs of all tasks are slots
-    resources = {name: value for name, value in job.resources.items() if name not in unasked}
-    values = {**scheduler.defaults, "threads": job.threads, **resources}
+    resources = {name: value for name, value in job.resources.items() if name not in DERIVED}
+    # A scheduler without tasks is asked for the CPUs of all workers.
+    slots = job.threads if "tasks" in scheduler.names else job.threads * resources.pop("tasks", 1)
+    values = {**scheduler.defaults, "threads": slots, **resources}
     rule = "train" if job.rule.startswith(RUNS) else job.rule
     for section in ("all", *(["gpu"] if job.on_gpu else []), rule):
         given = dict(site.options.get(section, {}))
@@ -165,12 +165,14 @@ def _given(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:
 def _check_node(job: Job, values: Mapping, scheduler: Scheduler) -> None:
     """Raise ClusterError if a job asks for more than its node type has."""
     kind = values["node_type"]
+    nodes = int(values.get("nodes") or 1)
     has = dict(zip(("threads", "mem_mb", "gpu"), scheduler.node_types[kind], strict=True))
     for name, most in has.items():
-        if (values.get(name) or 0) > most:
+        if (values.get(name) or 0) > most * nodes:
+            several = f" on {nodes} nodes" if nodes > 1 else ""
             raise ClusterError(
-                f"{job.rule}: it asks for {name}={values[name]}, and the node type {kind} has {most}; choose another "
-                f"node_type for it in the site file ({', '.join(scheduler.node_types)})"
+                f"{job.rule}: it asks for {name}={values[name]}{several}, and the node type {kind} has {most}; choose "
+                f"another node_type for it in the site file ({', '.join(scheduler.node_types)})"
             )
 
 
@@ -212,6 +214,8 @@ def node_script(job_script: str, name: str, values: Mapping[str, Any], site: Sit
             *(f"export {name}={shlex.quote(os.environ[name])}" for name in restored),
             f"export {CLUSTER_VARIABLE}={shlex.quote(name)} {WAITING_VARIABLE}={seconds}",
             f'export {LOCK_FOLDER_VARIABLE}="{site.lock_folder}"',
+            # srun takes the CPUs of a task from its own variable.
+            '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK',
             *([f'export {SCRATCH_VARIABLE}="{site.scratch}"'] if site.scratch else []),
             *([f". {shlex.quote(os.path.abspath(site.modules))}"] if site.modules else []),
             'echo "started $(date) on $(hostname)"',

@@ -62,7 +62,7 @@ class Scheduler:
         return (used | set(self.options) | set(self.defaults) | set(self.required)) - OWN
 
 
-OWN = {"name", "limit", "gpu_type", "join", "cpus_per_task"}
+OWN = {"name", "limit", "gpu_type", "join"}
 """Values that trainmark derives, and nobody gives."""
 
 ENDED = {
@@ -163,7 +163,7 @@ SLURM = Scheduler(
         "runtime": "--time={runtime}",
         "mem_mb": "--mem={mem_mb}M",
         "tasks": "--ntasks={tasks}",
-        "threads": "--cpus-per-task={cpus_per_task}",
+        "threads": "--cpus-per-task={threads}",
         "gpu": "--gpus={gpu_type}{gpu}",
         "nodes": "--nodes={nodes}",
         "slurm_account": "--account={slurm_account}",

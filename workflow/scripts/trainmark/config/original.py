@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from trainmark.config.load import load_config
-from trainmark.config.original_defects import YES_OR_NO, UnquotedTime, defects
+from trainmark.config.original_defects import YES_OR_NO, UnquotedTime, defects, workers_of
 from trainmark.config.original_keys import LIST_KEYS, MISSPELT, NOT_IMPORTED, OTHER_KEYS, SETTINGS, STORES
 from trainmark.config.schema_check import Finding, raise_findings, schema_findings
 from trainmark.config.strict_yaml import StrictLoader, as_mapping, parse_yaml, read_text
@@ -173,7 +173,7 @@ def _unknown_keys(settings: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _document(settings: Mapping[str, Any], file: Path, name: str) -> dict:
     dataset, datasets = _lists(settings, file) or _classes(settings["nclasses"])
-    rule = settings.get("optimizer", "momentum_sgd")
+    rule, workers = settings.get("optimizer", "momentum_sgd"), workers_of(settings)
     loader = {
         "iterator": settings.get("iterator", "process"),
         "jobs": settings.get("loaderjob"),
@@ -186,7 +186,8 @@ def _document(settings: Mapping[str, Any], file: Path, name: str) -> dict:
         "frameworks": ["chainer"],
         "epochs": [settings["epoch"]],
         "repeats": 1,
-        "batch_size": settings["batchsize"],
+        **({"workers": [workers]} if workers > 1 else {}),
+        "batch_size": workers * settings["batchsize"],
         "input": {"subtract_mean": True},
         "optimizer": {"rule": rule, **({"legacy": True} if rule == "rmsprop_warmup" else {})},
         "loader": loader,
@@ -241,9 +242,12 @@ def _site(settings: Mapping[str, Any]) -> dict:
     given = {key: value for key, value in options.items() if value}
     if isinstance(others := given.get("others"), dict):
         given["others"] = {key: YES_OR_NO[value] if isinstance(value, bool) else value for key, value in others.items()}
+    nodes = {"nodes": settings["nnodes"]} if settings.get("nnodes", 1) > 1 else {}
+    limit = {"runtime": _minutes(settings["walltime"])} if "walltime" in settings else {}
     sections = {
         **({"all": {"group": None, **given}} if given else {}),
-        **({"train": {"runtime": _minutes(settings["walltime"])}} if "walltime" in settings else {}),
+        **({"train": {**nodes, **limit}} if nodes or limit else {}),
+        **({"trace_training": nodes} if nodes else {}),
     }
     modules = settings.get("modules")
     return {

@@ -18,6 +18,11 @@ class UnquotedTime(str):
     """A time that stands without quotes where YAML 1.1 reads a number to the base 60."""
 
 
+def workers_of(settings: Mapping[str, Any]) -> int:
+    """Return the number of workers of the original: one for each GPU of its nodes."""
+    return int(settings.get("nnodes", 1) * GPUS[settings.get("nodetype", "q_node")])
+
+
 def defects(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (key, sentence) of each defect, and of each setting that has no place in an experiment file."""
     for key, value in settings.items():
@@ -90,18 +95,15 @@ def _on_test(test: bool | None, _: Mapping) -> Iterator[str]:
 
 
 def _on_communicator(communicator: str, _: Mapping) -> Iterator[str]:
-    removed = (
-        f"{communicator} was removed in Chainer 7: use pure_nccl, or flat or naive; " if communicator in REMOVED else ""
-    )
-    yield f"{removed}a run has one worker here, which needs no communicator"
+    removed = f"{communicator} was removed in Chainer 7; " if communicator in REMOVED else ""
+    yield f"{removed}several workers here exchange gradients by pure_nccl on GPUs, and by naive on CPUs"
 
 
 def _on_batch_size(size: int, settings: Mapping) -> Iterator[str]:
-    workers = settings.get("nnodes", 1) * GPUS[settings.get("nodetype", "q_node")]
-    if workers > 1:
+    if (workers := workers_of(settings)) > 1:
         yield (
-            f"the original trained with {workers} workers, {workers * size} samples per step together; a run has one "
-            f"worker here, and batch_size is {size}"
+            f"the original's batches of {size} were those of each of its {workers} workers; here batch_size is that of "
+            f"all together, {workers * size}"
         )
 
 

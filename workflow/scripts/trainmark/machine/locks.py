@@ -69,7 +69,7 @@ def hold_device(
     """Lock `threads` CPUs and, for the device "gpu", one GPU for a timed run. Wait while other runs hold them.
 
     Of a run with several workers, one rank of each host locks for all that are there, one host after the other, so that
-    no two runs each hold half of what they need. Each rank gets an equal part of the CPUs, and a GPU of its own.
+    no two runs each hold half of what they need. Each rank gets as many CPUs, and a GPU of its own.
 
     With these locks, no value of --cores or --resources can make two timed runs share a CPU or a GPU. Whole cores are
     locked, so that no other run computes on the second CPU of a core. If there are fewer cores than threads, all cores
@@ -82,7 +82,7 @@ def hold_device(
 
     CUDA_VISIBLE_DEVICES is set so that a GPU run sees only its own GPU, and a CPU run sees none.
 
-    threads: number of CPUs of all ranks together.
+    threads: number of CPUs of each rank.
     title: beginning of the line that says that the process waits.
     stream: where this line is printed; None means standard error.
     waiting_seconds: waiting time before this line is printed.
@@ -93,7 +93,7 @@ def hold_device(
     """
     ranks = ranks or Ranks()
     with ExitStack() as locks:
-        take = partial(_hold_parts, locks, device, threads * len(ranks.local) // ranks.size, len(ranks.local))
+        take = partial(_hold_parts, locks, device, threads * len(ranks.local), len(ranks.local))
         parts = _in_turn(ranks, lambda: take(title, stream, waiting_seconds))
         part = parts[ranks.local.index(ranks.rank)]
         os.environ["CUDA_VISIBLE_DEVICES"] = part.gpu or ""

@@ -19,7 +19,7 @@ from trainmark.recipes.recipe import DTYPE, Optimizer
 TOLERANCE = 1e-5
 """Relative tolerance of logits, and a tenth of that of losses: float32 rounds by 6e-8, which sums turn into 1e-6."""
 
-SAMPLES, BATCH_SIZE, FEATURES, CLASSES, EPOCHS = 23, 5, 6, 3, 3
+SAMPLES, BATCH_SIZE, FEATURES, CLASSES, EPOCHS = 48, 10, 6, 3, 3
 
 LEARNING_RATES = (0.5, 0.2, 0.8)
 """Learning rate of each epoch: first that of the optimizer, then those of feeds, as schedules change it."""
@@ -191,12 +191,16 @@ def _wrong_factors(factors: np.ndarray, rate: float) -> str | None:
 
 
 def _independent_draws(dropped: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return pairs of draws that must be independent of each other, by the axis along which they are neighbours."""
+    """Return pairs of draws that must be independent of each other, by where they are neighbours."""
     steps = dropped.reshape(len(dropped), -1, DROPOUT_BATCH, dropped.shape[-1])
-    selections: Mapping[str, Callable[[slice], np.ndarray]] = {
-        "the samples of a batch": lambda part: steps[:, :, part],
-        "the steps of an epoch": lambda part: steps[:, part],
-        "the epochs of a run": lambda part: steps[part],
-        "neighbouring units": lambda part: steps[..., part],
+    selections: Mapping[str, tuple[int, Callable[[slice], np.ndarray]]] = {
+        "the samples of a batch": (1, lambda part: steps[:, :, part]),
+        "the halves of a batch": (DROPOUT_BATCH // 2, lambda part: steps[:, :, part]),  # those of two workers
+        "the steps of an epoch": (1, lambda part: steps[:, part]),
+        "the epochs of a run": (1, lambda part: steps[part]),
+        "neighbouring units": (1, lambda part: steps[..., part]),
     }
-    return {name: (select(slice(None, -1)), select(slice(1, None))) for name, select in selections.items()}
+    return {
+        name: (select(slice(None, -distance)), select(slice(distance, None)))
+        for name, (distance, select) in selections.items()
+    }

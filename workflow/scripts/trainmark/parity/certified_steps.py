@@ -138,6 +138,8 @@ def trace(
     try:
         if not isinstance(adapter, ObservedAdapter):
             raise UnobservedError(f"{adapter.framework} does not show its gradients")
+        if trainer.workers > (samples := training.batches.shape[1]):
+            raise UnobservedError(f"the steps of the certificate have {samples} samples for {trainer.workers} workers")
         for name, stage, state in _prepared_stages(adapter, training, trainer.device, stages):
             stage_traces[name] = _trace_stage(adapter, training, stage, state)
         if training.epochs:

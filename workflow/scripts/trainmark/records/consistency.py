@@ -194,6 +194,12 @@ def _phases(record: Mapping) -> Iterator[str]:
     phases, wall = record["phases_seconds"], record["wall_seconds"]
     if not isclose(total := sum(phases.values()), wall, **SECONDS):
         yield f"its phases sum to {total:.6f} s, but its wall time is {wall:.6f} s"
+    others = record.get("other_ranks", [])
+    if len(others) != record["run"]["workers"] - 1:
+        yield f"it has {record['run']['workers']} workers and {len(others)} other ranks"
+    for i, rank in enumerate(others, start=1):
+        if not isclose(sum(rank["phases_seconds"].values()), rank["wall_seconds"], **SECONDS):
+            yield f"the phases of its rank {i} do not sum to the wall time of that rank"
     sums = {
         part: sum(entry["seconds"] or 0.0 for entry in record["curves"] if entry["part"] == part)
         for part in ("warm_up", "steady")

@@ -36,11 +36,12 @@ def costs_of(record: Mapping, prices: Mapping | None) -> dict:
 def _cost(record: Mapping, prices: Mapping) -> float | None:
     unpaid = sum(record["phases_seconds"][phase] for phase in ("device_wait", "peak"))
     hours = (record["wall_seconds"] - unpaid) / 3600
-    cpus = len(record["provenance"]["cpus"])
+    workers = record["run"]["workers"]
+    cpus = len(record["provenance"]["cpus"]) * workers
     joules = record["energy"]["training_joules"]
     amounts = {
         "cpu_hour": cpus * hours,
-        "gpu_hour": hours if record["run"]["device"] == "gpu" else 0.0,
+        "gpu_hour": workers * hours if record["run"]["device"] == "gpu" else 0.0,
         "kilowatt_hour": None if joules is None else joules / 3.6e6,
     }
     priced = {name: amount for name, amount in amounts.items() if prices.get(name) is not None}

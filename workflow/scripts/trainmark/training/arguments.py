@@ -67,7 +67,7 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         "--settings", required=True, type=parse_settings, help="settings of the experiment as JSON (config/schema.yaml)"
     )
     parser.add_argument(
-        "--threads", type=int, default=1, help="number of CPUs of all workers, with one thread each (default: 1)"
+        "--threads", type=int, default=1, help="number of CPUs of each worker, with one thread each (default: 1)"
     )
     parser.add_argument(
         "--log", type=Path, help="file for the output of the framework or the command (default: the terminal)"
