@@ -60,10 +60,10 @@ SCORED_TEXTS = [
 
 def run_of(
     framework="chainer", repeat=1, device="cpu", epochs=2, experiment="e", recipe="mnist-mlp-flux", dataset="digits",
-    loop="stock",
+    loop="stock", workers=1,
 ):  # fmt: skip
     """The `run` of a record."""
-    return Run(experiment, recipe, dataset, Trainer(framework, device, loop), epochs, repeat).values
+    return Run(experiment, recipe, dataset, Trainer(framework, device, loop, workers), epochs, repeat).values
 
 
 def curve(epoch, loss=0.5, seconds=0.25):

@@ -25,6 +25,7 @@ from trainmark.tables.break_even import break_even_table
 from trainmark.tables.comparisons import baselines_of, comparisons_table, speed_ups_table
 from trainmark.tables.curves import curves_table
 from trainmark.tables.published import published_table
+from trainmark.tables.scaling import scaling_table
 from trainmark.tables.tables import summary_table
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import tidy_table
@@ -174,6 +175,7 @@ def test_every_column_of_the_tables_is_documented(tmp_path):
         "speed_ups": speed_ups_table(compared, baselines_of(runs, {})),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
+        "scaling": scaling_table(compared),
     }
     others = [curves_table(by_path), summary_table(runs), agreement_table(by_path), tuning_table([])]
     others += [tidy_table(tables, "EUR"), published_table(runs, curves_table(by_path), by_path.values(), [])]

@@ -13,7 +13,7 @@ FIGURE_FORMATS = ("pdf", "svg", "png", "caption.txt", "caption.tex")
 
 FOLDER = Path(__file__).parents[1] / "report" / "figures"
 
-MODULES = ("curves", "by_epochs", "phases", "intervals", "tuning", "parity", "published")
+MODULES = ("curves", "by_epochs", "phases", "intervals", "tuning", "parity", "published", "scaling")
 """The modules that hold figures."""
 
 PREFIX = "draw_"

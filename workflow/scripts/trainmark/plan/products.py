@@ -39,7 +39,7 @@ TABLE_FILES = [
     for name in (
         "runs.parquet", "curves.parquet", "summary.csv", "comparisons.csv", "variants.csv", "parity.csv",
         "agreement.csv", "speed_ups.csv", "break_even.csv", "targets.csv", "tuning.csv", "published.csv",
-        "tidy.csv", "summary.txt", MANIFEST,
+        "scaling.csv", "tidy.csv", "summary.txt", MANIFEST,
     )
 ]  # fmt: skip
 """The outputs of collect_records."""

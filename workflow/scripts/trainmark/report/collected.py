@@ -26,6 +26,7 @@ from trainmark.tables.curves import curves_table
 from trainmark.tables.missing import missing_lines
 from trainmark.tables.published import published_table
 from trainmark.tables.run_checks import wrong_pairs
+from trainmark.tables.scaling import scaling_table
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import tidy_table
 from trainmark.tables.tuning import tuning_table
@@ -73,6 +74,7 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
         "tuning": tuning_table(tunings.values()),
+        "scaling": scaling_table(compared),
         "published": published_table(runs, curves, records.values(), read_references()),
     }
     made["tidy"] = tidy_table(made, currency_of(plan["config"]))

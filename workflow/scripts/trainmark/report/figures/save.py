@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from trainmark.files.whole import written_whole
 from trainmark.plan.figures import FIGURE_FORMATS, NOTHING_TO_SHOW, PREFIX
-from trainmark.report.figures import by_epochs, curves, intervals, parity, phases, published, tuning
+from trainmark.report.figures import by_epochs, curves, intervals, parity, phases, published, scaling, tuning
 from trainmark.report.figures.caption import caption_of, for_latex, notes
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.options import NOTES, FigureOptions
@@ -21,7 +21,7 @@ from trainmark.report.figures.svg import finished, name_entries
 from trainmark.report.figures.text import place_of
 from trainmark.tables.verdicts import short_refusals
 
-MODULES = (curves, by_epochs, phases, intervals, tuning, parity, published)
+MODULES = (curves, by_epochs, phases, intervals, tuning, parity, published, scaling)
 """Where the figures are; the same as plan.figures.MODULES."""
 
 ALL_CENSORED = "Nothing to show: every run diverged or ran out of memory."

@@ -1,0 +1,77 @@
+"""The figure of speed-up and efficiency by number of workers. Lengths are in inches."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from trainmark.report.figures.axes import draw_dots, log_axis
+from trainmark.report.figures.data import Data
+from trainmark.report.figures.style import (
+    TWO_COLUMNS,
+    Look,
+    add_legend,
+    hollow_entry,
+    looks,
+    new_figure,
+    trainer_entries,
+    width_of,
+)
+from trainmark.report.figures.svg import of_trainer
+from trainmark.tables.comparisons import COMPARED
+from trainmark.tables.scaling import EFFICIENCIES, ESTIMATES, scaling_table
+from trainmark.tables.tables import groups
+from trainmark.trainer import Trainer
+
+HEIGHT = 2.2
+
+
+def draw_scaling(data: Data) -> Figure | None:
+    """Strong scaling: speed-up over the fewest workers, and parallel efficiency (speed-up divided by the ratio of the
+    workers), by number of workers at a fixed batch of all together. Steady epochs of the longest runs, from pairs of
+    runs; bars: 95 % interval; a hollow mark has too few pairs for one. Dotted: the speed-up of perfect scaling.
+    """
+    table = scaling_table(data.comparisons)
+    table = table[(table["metric"] == COMPARED[1]) & table["speed_up"].notna()]
+    table = table[table["epochs"] == table["epochs"].max()]
+    if table.empty:
+        return None
+    width = width_of(data.options, TWO_COLUMNS)
+    figure = new_figure(width, HEIGHT)
+    speed_up, efficiency = figure.subplots(1, 2)
+    styles, drawn = looks(data), {}
+    for (framework, device, loop), rows in groups(table, ["framework", "device", "loop"]):
+        first = Trainer(framework, device, loop, int(rows["of_workers"].iloc[0]))
+        drawn[first] = styles[first]
+        with of_trainer(speed_up, data.trainers.index(first)):
+            _draw(speed_up, rows, ESTIMATES, 1.0, styles[first])
+        with of_trainer(efficiency, data.trainers.index(first)):
+            _draw(efficiency, rows, EFFICIENCIES, 100.0, styles[first])
+    workers = sorted({*table["workers"], *table["of_workers"]})
+    (ideal,) = speed_up.plot(workers, np.divide(workers, workers[0]), ":", color="black", lw=0.8, label="perfect")
+    values = [1.0, workers[-1] / workers[0], *table[[*ESTIMATES]].to_numpy(float).ravel()]
+    log_axis(speed_up, "y", values)
+    efficiency.set_ylim(0, max(105.0, 105.0 * np.nanmax(table[[*EFFICIENCIES]].to_numpy(float))))
+    for axis in (speed_up, efficiency):
+        log_axis(axis, "x", workers, width / 2 - 0.5)
+        axis.set_xticks(workers, [f"{count}" for count in workers])
+        axis.set_xlabel("number of workers")
+    speed_up.set_ylabel("speed-up (ratio)")
+    efficiency.set_ylabel("parallel efficiency (%)")
+    without = [hollow_entry("too few pairs for an interval")] if table["low"].isna().any() else []
+    add_legend(figure, [*trainer_entries(drawn), ideal, *without])
+    return figure
+
+
+def _draw(axis: Axes, rows: pd.DataFrame, columns: tuple[str, str, str], factor: float, look: Look) -> None:
+    """Draw an estimate and its interval by number of workers, from 1 (times factor) at the fewest."""
+    rows = rows.sort_values("workers")
+    x = np.array([rows["of_workers"].iloc[0], *rows["workers"]], float)
+    y, low, high = (factor * np.array([1.0, *rows[name]], float) for name in columns)
+    axis.plot(x, y, **look.line(thin=True))
+    lengths = np.clip(np.nan_to_num([y - low, high - y]), 0, None)
+    axis.errorbar(x, y, yerr=lengths, fmt="none", ecolor=look.colour, elinewidth=1)
+    for is_hollow in (False, True):
+        chosen = np.isnan(low) == is_hollow
+        if chosen.any():
+            draw_dots(axis, x[chosen], y[chosen], **look.dots(hollow=is_hollow))

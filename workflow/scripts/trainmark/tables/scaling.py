@@ -1,0 +1,64 @@
+"""How many times as fast are several workers? From the comparisons of trainers that differ in their workers alone."""
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from trainmark.recipes.command import DATASET
+from trainmark.tables.comparisons import COMPARED
+from trainmark.tables.tables import GROUP, rows_of
+from trainmark.trainer import Trainer
+
+ESTIMATES = ("speed_up", "low", "high")
+"""The speed-up, and the ends of its 95 % interval."""
+
+EFFICIENCIES = ("efficiency", "efficiency_low", "efficiency_high")
+
+COLUMNS = [
+    *GROUP, "epochs", "framework", "device", "loop", "workers", "of_workers", "metric", "pairs", *ESTIMATES,
+    *EFFICIENCIES, "verdict", "parity",
+]  # fmt: skip
+
+
+def scaling_table(comparisons: pd.DataFrame) -> pd.DataFrame:
+    """Make the table of speed-ups: a row per number of epochs, number of workers and metric of a trainer.
+
+    All are over the fewest workers that the trainer was compared with. The batch is that of all workers together, so
+    this is strong scaling.
+
+    workers, of_workers: of the trainer, and of the one that it is compared with.
+    metric: training_seconds, or steady_epoch_seconds, which is without the first epoch and compilation.
+    speed_up, low, high: seconds of the fewer workers / those of these: 1 / the ratio of `comparisons_table` and the
+        ends of its interval, or what that is if the comparison is the other way round.
+    efficiency, efficiency_low, efficiency_high: speed-up * of_workers / workers.
+    pairs, verdict, parity: as in `comparisons_table`; the verdict is on the second trainer there.
+    """
+    rows = pd.DataFrame(_rows(comparisons), columns=COLUMNS)
+    rows = rows.astype(dict.fromkeys((*ESTIMATES, *EFFICIENCIES), "float64"))
+    same = [*GROUP, "epochs", "framework", "device", "loop", "metric"]
+    return rows[rows["of_workers"] == rows.groupby(same)["of_workers"].transform("min")].reset_index(drop=True)
+
+
+def _rows(comparisons: pd.DataFrame) -> Iterator[dict]:
+    for row in rows_of(comparisons[comparisons["metric"].isin(COMPARED)]):
+        if row["dataset"] == DATASET:  # of a command
+            continue
+        fewer, more = sorted((Trainer.named(row[side]) for side in ("first", "second")), key=lambda one: one.workers)
+        if fewer._replace(workers=more.workers) != more or fewer.workers == more.workers:
+            continue
+        yield {
+            **{key: row[key] for key in (*GROUP, "epochs", "metric", "pairs", "verdict", "parity")},
+            **more._asdict(),
+            "of_workers": fewer.workers,
+            **_speed_up(row, more.workers / fewer.workers, is_inverse=row["second"] == more.name),
+        }
+
+
+def _speed_up(row: Mapping, factor: float, *, is_inverse: bool) -> dict:
+    """The speed-up of a comparison, and the efficiency at so many times the workers."""
+    values = [row[name] for name in ("ratio", "low", "high")]
+    if is_inverse:
+        ratio, low, high = (None if value is None else 1 / value for value in values)
+        values = [ratio, high, low]
+    efficiencies = [None if value is None else value / factor for value in values]
+    return dict(zip((*ESTIMATES, *EFFICIENCIES), [*values, *efficiencies], strict=True))
