@@ -25,6 +25,7 @@ rule collect_records:
         targets=report("results/tables/targets.csv", category="Tables", labels={"table": "time to accuracy"}),
         tuning=report("results/tables/tuning.csv", category="Tables", labels={"table": "steps of the tuning"}),
         published=report("results/tables/published.csv", category="Tables", labels={"table": "published results"}),
+        scaling=report("results/tables/scaling.csv", category="Tables", labels={"table": "several workers"}),
         tidy=report("results/tables/tidy.csv", category="Tables", labels={"table": "all numbers"}),
         text="results/tables/summary.txt",
         manifest=f"results/tables/{products.MANIFEST}",
