@@ -6,6 +6,7 @@ Started by the launcher of MPI: mpiexec -n 2 python same_training.py torch 2
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +27,12 @@ SAMPLES, BATCH_SIZE, STEPS = 93, 16, 10
 SHAPE, UNITS, CLASSES = (1, 8, 8), 12, 3
 
 
-def network(has_dropout: bool) -> Architecture:
+def network(*, has_dropout: bool = False, is_normalised: bool = False) -> Architecture:
     """Return the network of the trainings."""
     dropout = [("dropout", "Dropout", {"rate": 0.5})] if has_dropout else []
     layers = [
         ("conv", "Conv2D", {"filters": 4, "size": 3}),
+        *([("norm", "BatchNorm", {})] if is_normalised else []),
         ("relu1", "ReLU", {}),
         ("flatten", "Flatten", {}),
         ("dense1", "Dense", {"units": UNITS}),
@@ -41,9 +43,8 @@ def network(has_dropout: bool) -> Architecture:
     return chain("small", SHAPE, layers)
 
 
-def built(framework: str, ranks: Ranks, observed_batch: int | None) -> Adapter:
-    """Return a fresh adapter in float64. With an observed batch, its network has dropout."""
-    architecture = network(has_dropout=bool(observed_batch))
+def built(framework: str, ranks: Ranks, architecture: Architecture, observed_batch: int | None = None) -> Adapter:
+    """Return a fresh adapter in float64, with the same samples as "train" and "test"."""
     adapter = create_adapter(framework, 1, ranks=ranks)
     adapter.build(
         architecture=architecture,
@@ -63,7 +64,7 @@ def built(framework: str, ranks: Ranks, observed_batch: int | None) -> Adapter:
 def train(framework: str, ranks: Ranks) -> dict:
     """Return what steps with given masks show, and an epoch with a short last batch."""
     found: dict = {"losses": [], "gradients": []}
-    adapter, generator = built(framework, ranks, BATCH_SIZE), np.random.default_rng(1)
+    adapter, generator = built(framework, ranks, network(has_dropout=True), BATCH_SIZE), np.random.default_rng(1)
     for step in range(STEPS):
         part = EpochFeed(generator.permutation(SAMPLES)[:BATCH_SIZE], BATCH_SIZE, BATCH_SIZE, step)
         adapter.set_masks({"dropout": 2.0 * generator.integers(0, 2, (BATCH_SIZE, UNITS))})
@@ -71,7 +72,7 @@ def train(framework: str, ranks: Ranks) -> dict:
         found["gradients"].append(adapter.gradients()["conv.kernel"])
     found |= {"weights": adapter.weights(), "state": adapter.state()}
     found["activations"] = adapter.activations("train", range(BATCH_SIZE), training=True)
-    adapter = built(framework, ranks, None)
+    adapter = built(framework, ranks, network())
     found["epoch losses"] = adapter.train_epoch(epoch_feed(SAMPLES, BATCH_SIZE, (1, 1), 1))
     found |= {"counted": adapter.counted(), "epoch weights": adapter.weights()}
     found["logits"] = ranks.from_first(lambda: adapter.predict("test"))  # which the first can do alone
@@ -92,6 +93,13 @@ def check(framework: str, ranks: Ranks, equal_masks: bool) -> dict:
     return {name: wrong for name, wrong in checks.items() if wrong}
 
 
+def normalised(framework: str, ranks: Ranks) -> dict:
+    """Return the weights and logits after an epoch of a network with batch normalisation."""
+    adapter = built(framework, ranks, network(is_normalised=True))
+    adapter.train_epoch(epoch_feed(SAMPLES, BATCH_SIZE, (1, 1), 1))
+    return {"weights": adapter.weights(), "logits": ranks.from_first(lambda: adapter.predict("test"))}
+
+
 def difference(one: object, other: object) -> float:
     """Return the largest absolute difference of two trees of numbers."""
     if isinstance(one, dict):
@@ -99,22 +107,35 @@ def difference(one: object, other: object) -> float:
     return float(np.max(np.abs(np.asarray(one, float) - np.asarray(other, float))))
 
 
+def compare(framework: str, ranks: Ranks) -> dict:
+    """Return how far all that several workers show is from what one shows, and the ranks from each other."""
+    together, alone = train(framework, ranks), train(framework, Ranks())
+    of_ranks = ranks.all_values(together["state"])
+    differences = {key: difference(together[key], alone[key]) for key in together}
+    return differences | {"ranks": max(difference(state, of_ranks[0]) for state in of_ranks)}
+
+
+def compare_normalised(framework: str, ranks: Ranks) -> dict:
+    """Return how far a network with batch normalisation is from that of torch, and from that of one worker."""
+    own, one = normalised(framework, ranks), normalised(framework, Ranks())
+    return {"torch": difference(own, normalised("torch", ranks)), "one": difference(own, one)}
+
+
+MODES = {
+    "train": compare,
+    "own masks": partial(check, equal_masks=False),
+    "equal masks": partial(check, equal_masks=True),
+    "normalised": compare_normalised,
+}
+
+
 def main() -> None:
     framework, workers = sys.argv[1], int(sys.argv[2])
     set_environment(framework, "stock")
     ranks = join_ranks(workers)
-    if check_of := sys.argv[3:]:
-        wrong = check(framework, ranks, equal_masks=check_of == ["equal"])
-        if ranks.rank == 0:
-            print(json.dumps(wrong))
-        ranks.leave()
-        return
-    together, alone = train(framework, ranks), train(framework, Ranks())
-    differences = {key: difference(together[key], alone[key]) for key in together}
-    of_ranks = ranks.all_values(together["state"])
-    differences["ranks"] = max(difference(state, of_ranks[0]) for state in of_ranks)
+    found = MODES[sys.argv[3] if sys.argv[3:] else "train"](framework, ranks)
     if ranks.rank == 0:
-        print(json.dumps(differences))
+        print(json.dumps(found))
     ranks.leave()
 
 

@@ -43,12 +43,18 @@ def test_several_workers_train_as_one(framework, workers):
         pytest.skip(f"{framework} is not installed")
 
 
-@pytest.mark.parametrize(("masks", "wrong"), [("own", []), ("equal", ["dropout"])])
+@pytest.mark.parametrize(("masks", "wrong"), [("own masks", []), ("equal masks", ["dropout"])])
 def test_workers_that_draw_the_same_masks_are_found(masks, wrong):
     done = run_ranks(2, "chainer", 2, masks)
     found = json.loads(done.stdout.splitlines()[-1])
     assert list(found) == wrong
     assert all("independently for the halves of a batch" in sentence for sentence in found.values())
+
+
+@pytest.mark.skipif(not find_spec("torch"), reason="torch is not installed")
+def test_batch_normalisation_is_over_the_samples_of_each_worker_in_all_engines():
+    found = json.loads(run_ranks(2, "chainer", 2, "normalised").stdout.splitlines()[-1])
+    assert found["torch"] < 1e-9 < 1e-3 < found["one"]
 
 
 def test_a_world_of_another_size_is_refused():
