@@ -20,6 +20,9 @@ FRAMEWORKS = ["chainer", "flax", "keras-tensorflow", "keras-jax", *(["torch"] if
 
 SECRET = "c0nfidential"
 
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+"""The variables with which Open MPI lets root start processes, as in a container."""
+
 DIVERGING = {
     "recipes": ["mnist-mlp-flux"],
     "frameworks": ["chainer", "keras-jax"],

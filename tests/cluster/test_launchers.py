@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 from campaign import Campaign
+from harness import AS_ROOT
 from same_results import records_of, trained
 from schedulers import wait_until
 
@@ -26,7 +27,6 @@ EXPERIMENT = {
     "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "workers": [2], "epochs": [400],
     "repeats": 3,
 }  # fmt: skip
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @pytest.fixture(scope="module")

@@ -196,7 +196,7 @@ def test_nothing_is_left_behind(killed):
 def test_no_process_and_no_shared_memory_is_left_behind(killed):
     folder = str(killed[0])
     assert shared_memory_for_a_minute() == set()
-    assert [process.pid for process in psutil.process_iter() if _works_in(process, folder)] == []
+    assert [process.pid for process in psutil.process_iter() if works_in(process, folder)] == []
 
 
 def shared_memory_for_a_minute():
@@ -208,7 +208,7 @@ def shared_memory_for_a_minute():
     return left
 
 
-def _works_in(process, folder):
+def works_in(process, folder):
     try:
         return process.cwd().startswith(folder)
     except psutil.Error:

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 from failing_rank_python import WAYS
-from harness import environment, path_with_stand_in, snakemake, write_config
-from test_kills import curves
+from harness import AS_ROOT, environment, path_with_stand_in, snakemake, write_config
+from test_kills import curves, works_in
 
 from trainmark.plan.run import Run
 from trainmark.records.consistency import contradictions
@@ -31,8 +31,6 @@ FAILURES = {framework: 12 // len(FRAMEWORKS) for framework in FRAMEWORKS}
 
 LONGEST_SECONDS = 30
 """Longest time from the failure of a rank to the end of the run."""
-
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 EXPERIMENT = {
     "recipes": ["mnist-mlp-keras"],  # with dropout, whose masks differ between ranks
@@ -99,7 +97,7 @@ def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, t
         ended = time.monotonic()
         assert failed.returncode != 0
         assert ended - float(failure.read_text()) < LONGEST_SECONDS
-        assert [process.pid for process in psutil.process_iter() if works_in(process, folder)] == []
+        assert [process.pid for process in psutil.process_iter() if works_in(process, str(folder))] == []
         text = log.read_text()
         if how == "SIGKILL":
             assert re.search(r"rank 1 .* exited on\s+signal 9", text)
@@ -113,13 +111,6 @@ def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, t
         assert record["resumes"] == 1
         assert len(record["other_ranks"][0]["sessions"]) == 2
         assert list(contradictions(record)) == []
-
-
-def works_in(process, folder):
-    try:
-        return process.cwd() == str(folder)
-    except psutil.Error:
-        return False
 
 
 def test_the_workflow_names_the_rank_that_failed(shared, tmp_path):

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from harness import importing
+from harness import AS_ROOT, importing
 
 from trainmark.frameworks.registry import known_frameworks
 
@@ -22,9 +22,13 @@ def run_ranks(count, *arguments):
     """Run the program as so many ranks of MPI."""
     command = [*MPI, str(count), sys.executable, PROGRAM, *map(str, arguments)]
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=200, env=importing(PATH=path, **as_root)
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+        env=importing(PATH=path, OMP_NUM_THREADS="1", **AS_ROOT),
     )
 
 

@@ -31,7 +31,9 @@ def test_the_mean_of_the_weighted_losses_is_that_of_the_batch(samples, batch_siz
     feed, losses = epoch_feed(samples, batch_size, (1, 1), 2), np.random.default_rng(1).random(samples)
     shares = [feed.shard(rank, workers) for rank in range(workers)]
     means = [[losses[batch].mean() for batch, _ in share.batches(np.arange(samples), losses)] for share in shares]
-    weighted = [np.multiply(mean, share.weights_of_losses()) for mean, share in zip(means, shares, strict=True)]
+    weighted = [
+        np.multiply(mean, feed.weights_of_share(share, workers)) for mean, share in zip(means, shares, strict=True)
+    ]
     expected = [losses[batch].mean() for batch, _ in feed.batches(np.arange(samples), losses)]
     np.testing.assert_allclose(np.mean(weighted, axis=0), expected, rtol=1e-13)
 

@@ -67,14 +67,12 @@ def main() -> None:
     title = f"certify {arguments.recipe}: {arguments.trainer.name}"
     start = time.monotonic()
     with failing_in_one_sentence(title, arguments.log, terminal, exit_at_once):
-        ranks, run_log = start_ranks(arguments)
-        with ranks.failing_together(run_log):
+        ranks = start_ranks(arguments)
+        with ranks.failing_together():
             take_trace(arguments, title, terminal, ranks)
         if not in_workflow() and ranks.rank == 0:
             print_line(f"{title}: traced in {time.monotonic() - start:.0f} s", terminal)
-        if ranks.size > 1:
-            ranks.leave()
-            exit_at_once(0)
+        ranks.leave()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from trainmark.console import Terminal, redirect_output
+from trainmark.console import redirect_output
 from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
@@ -16,13 +16,7 @@ from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_o
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.tuning import chosen_threads
-from trainmark.training.arguments import (
-    add_launcher,
-    add_run_arguments,
-    parse_with_trainer,
-    run_of,
-    start_ranks,
-)
+from trainmark.training.arguments import add_launcher, add_run_arguments, parse_with_trainer, run_of, start_ranks
 from trainmark.training.display import RunDisplay
 from trainmark.training.job import Job, hold_run_and_device
 from trainmark.training.phases import PhaseTimes, process_start
@@ -61,13 +55,11 @@ def train(
     plan: Mapping,
     display: RunDisplay,
     process_exit: ProcessExit,
-    run_log: Terminal | None,
 ) -> NoReturn:
     """Lock the device, train, write the record and end the process. Of several workers, each does so with its part.
 
     order: position of the run in its workflow; None without a plan.
     plan: the workflow's plan; empty if there is none.
-    run_log: see `start_ranks`.
     """
     start = process_start()
     phase_times = PhaseTimes(start)
@@ -118,7 +110,7 @@ def train(
 
         def on_excess(resident_mib: float) -> None:
             try:
-                with ranks.failing_together(run_log):
+                with ranks.failing_together():
                     if record := training.over_limit(resident_mib):
                         process_exit.finish(record)
             except Exception as error:  # this runs in the watch's thread, where nothing else would catch it
@@ -139,11 +131,11 @@ def main() -> None:
     process_exit = ProcessExit(arguments.out, arguments.log, display)
     process_exit.stop_on_signals()
     try:
-        process_exit.ranks, run_log = start_ranks(arguments)
+        process_exit.ranks = start_ranks(arguments)
         if process_exit.ranks.rank:
             display.silence()
-        with process_exit.ranks.failing_together(run_log):
-            train(arguments, run, order, plan, display, process_exit, run_log)
+        with process_exit.ranks.failing_together():
+            train(arguments, run, order, plan, display, process_exit)
     except Exception as error:
         process_exit.fail(error)
 

@@ -8,7 +8,7 @@ from trainmark.machine.ranks import Ranks
 
 import chainermn  # type: ignore[import-untyped]  # isort: skip  (after the compatibility module, which the adapter imports)
 
-WORKERS = {"chainer": {"name": "ChainerMN", "packages": ["mpi4py"]}}
+WORKERS = {"chainer": {"name": "ChainerMN"}}
 
 COMMUNICATORS = {"cpu": "naive", "gpu": "pure_nccl"}
 """ChainerMN's communicator by device."""

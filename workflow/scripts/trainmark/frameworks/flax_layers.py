@@ -188,10 +188,15 @@ class Network(nnx.Module):
         return getattr(self, layer_name(name))
 
 
-def mean_cross_entropy(network: Network, inputs: jax.Array, labels: jax.Array) -> jax.Array:
-    """Return the loss of a step: softmax cross entropy, plus the weighted ones of auxiliary heads."""
+def mean_cross_entropy(
+    network: Network, inputs: jax.Array, labels: jax.Array, mean: Callable[[jax.Array], jax.Array] = jnp.mean
+) -> jax.Array:
+    """Return the loss of a step: softmax cross entropy, plus the weighted ones of auxiliary heads.
+
+    mean: takes that of the samples' losses.
+    """
     losses = [
-        weight * optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+        weight * mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
         for weight, logits in zip(network.head_weights, network(inputs), strict=True)
     ]
     return reduce(add, losses)

@@ -5,17 +5,14 @@ the samples of all ranks. Arrays are divided equally, so the shares of a small l
 """
 
 from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import add
 from typing import Any
 
 import jax
 import numpy as np
-import optax  # type: ignore[import-untyped]
 from flax import nnx
 
 from trainmark.frameworks.flax_adapter import FlaxAdapter
-from trainmark.frameworks.flax_layers import Network
+from trainmark.frameworks.flax_layers import Network, mean_cross_entropy
 from trainmark.frameworks.sharing import SharingAdapter
 from trainmark.machine.ranks import Ranks, address_of_first
 from trainmark.recipes.batch_order import EpochFeed, share_of
@@ -31,18 +28,14 @@ def create(framework: str, threads: int, ranks: Ranks) -> "FlaxWorkersAdapter":
     return FlaxWorkersAdapter(framework, threads, ranks)
 
 
-def mean_cross_entropy(network: Network, inputs: jax.Array, labels: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """Return the loss of a step as `flax_layers.mean_cross_entropy` does, over the samples that are no padding.
+def mean_over_given(network: Network, inputs: jax.Array, labels: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """Return the loss of a step over the samples that are no padding.
 
     labels: those of all samples, and how many of them are no padding, which would take another exchange to count.
     """
     of_samples, count = labels
     given = of_samples != PADDING
-    losses = [
-        weight * (given * optax.softmax_cross_entropy_with_integer_labels(logits, given * of_samples)).sum() / count
-        for weight, logits in zip(network.head_weights, network(inputs), strict=True)
-    ]
-    return reduce(add, losses)
+    return mean_cross_entropy(network, inputs, given * of_samples, lambda losses: (given * losses).sum() / count)
 
 
 def create_step(everywhere: jax.sharding.Sharding) -> Callable:
@@ -50,7 +43,7 @@ def create_step(everywhere: jax.sharding.Sharding) -> Callable:
 
     @nnx.jit
     def training_step(network: Network, optimizer: nnx.Optimizer, inputs: Any, labels: Any) -> jax.Array:
-        loss, gradients = nnx.value_and_grad(mean_cross_entropy)(network, inputs, labels)
+        loss, gradients = nnx.value_and_grad(mean_over_given)(network, inputs, labels)
         optimizer.update(network, gradients)
         both = (network, optimizer)  # of which XLA would divide some arrays, such as masks
         nnx.update(both, jax.lax.with_sharding_constraint(nnx.state(both), everywhere))

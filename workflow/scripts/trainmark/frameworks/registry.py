@@ -22,7 +22,7 @@ from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING
-from trainmark.machine.ranks import Ranks
+from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.machine.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -39,12 +39,10 @@ class Engine:
     """How several workers of a framework train, as an entry of WORKERS says.
 
     name: what exchanges their gradients, as texts name it.
-    packages: packages that it needs besides the framework's.
     lacks: layer types that it would compute as no other engine does, which are refused.
     """
 
     name: str
-    packages: Sequence[str] = ()
     lacks: Sequence[str] = ()
 
 
@@ -143,12 +141,12 @@ def create_adapter(
     threads: int,
     loop: str = "stock",
     steps: Collection[str] | None = None,
-    ranks: Ranks | None = None,
+    ranks: Ranks = ALONE,
 ) -> "Adapter":
     """Import a framework and return the adapter of one of its loops.
 
     steps: the steps of the tuned loop that the adapter may take; None for all.
-    ranks: the ranks that train together, in the stock loop; None for one worker.
+    ranks: the ranks that train together, several of them in the stock loop.
 
     Call this for one framework per process, because Keras has one backend per process. Raises DeviceError if a package
     of the framework is not installed.
@@ -157,9 +155,8 @@ def create_adapter(
     framework.refuse(framework.missing_packages())
     set_environment(name, loop, steps)
     with _hidden(framework.unused_packages):
-        modules = framework.modules(loop, ranks.size if ranks else 1)
-        module = importlib.import_module(f"trainmark.frameworks.{modules[-1]}")
-    if ranks and ranks.size > 1:
+        module = importlib.import_module(f"trainmark.frameworks.{framework.modules(loop, ranks.size)[-1]}")
+    if ranks.size > 1:
         return module.create(name, threads, ranks)
     if loop == "stock":
         return module.create(name, threads)

@@ -39,7 +39,8 @@ class SharingAdapter(ObservedAdapter):
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`. Raises LostRankError if another rank has ended."""
         share = feed.shard(self.ranks.rank, self.ranks.size)
-        self._batch_sizes, self._loss_weights = feed.batch_sizes(), iter(share.weights_of_losses())
+        self._batch_sizes = feed.batch_sizes()
+        self._loss_weights = iter(feed.weights_of_share(share, self.ranks.size).tolist())
         if self._masks:
             super().set_masks({name: self._masks_of_share(mask) for name, mask in self._masks.items()})
         try:
@@ -71,6 +72,6 @@ class SharingAdapter(ObservedAdapter):
         return super().counted()["samples"]
 
     def _weighted(self, loss: Any) -> Any:
-        """Return a rank's mean loss of a step, as its part of the mean over the ranks (`EpochFeed.loss_weights`)."""
+        """Return a rank's mean loss of a step as its part of the mean over the ranks (`EpochFeed.weights_of_share`)."""
         weight = next(self._loss_weights)
         return loss if weight == 1 else weight * loss

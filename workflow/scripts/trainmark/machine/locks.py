@@ -23,7 +23,7 @@ from trainmark.console import LONG_SECONDS, Terminal, in_words, say_when_long
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine.cpus import allowed_cores, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
-from trainmark.machine.ranks import Ranks
+from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.machine.variables import seconds_in
 
 HOST_FOLDER = Path("/tmp")  # noqa: S108 (see _lock_folder)
@@ -64,7 +64,7 @@ def hold_device(
     title: str = "",
     stream: TextIO | Terminal | None = None,
     waiting_seconds: float = LONG_SECONDS,
-    ranks: Ranks | None = None,
+    ranks: Ranks = ALONE,
 ) -> Iterator[DeviceLock]:
     """Lock `threads` CPUs and, for the device "gpu", one GPU for a timed run. Wait while other runs hold them.
 
@@ -86,16 +86,15 @@ def hold_device(
     title: beginning of the line that says that the process waits.
     stream: where this line is printed; None means standard error.
     waiting_seconds: waiting time before this line is printed.
-    ranks: the ranks of the run; None for one process.
+    ranks: the ranks of the run.
 
     Raises DeviceError if there are not as many GPUs, or CPUs, as ranks, or no usable folder for the locks, and
     BusyError if the job waits longer than WAITING_VARIABLE says.
     """
-    ranks = ranks or Ranks()
+    count = len(ranks.local)
     with ExitStack() as locks:
-        take = partial(_hold_parts, locks, device, threads * len(ranks.local), len(ranks.local))
-        parts = _in_turn(ranks, lambda: take(title, stream, waiting_seconds))
-        part = parts[ranks.local.index(ranks.rank)]
+        take = partial(_hold_parts, locks, device, threads * count, count, title, stream, waiting_seconds)
+        part = _in_turn(ranks, take)[ranks.local.index(ranks.rank)]
         os.environ["CUDA_VISIBLE_DEVICES"] = part.gpu or ""
         yield part
 

@@ -29,11 +29,13 @@ class Ranks:
     """The place of a process among the ranks of its run: it is the only one. See `MpiRanks` for several.
 
     rank: its number, from 0. size: number of ranks. local: numbers of the ranks on this host, the same on each of them.
+    run_log: on all but the first, which have logs of their own, a stream to the log of the run.
     """
 
     rank = 0
     size = 1
     local: tuple[int, ...] = (0,)
+    run_log: TextIO | Terminal | None = None
 
     def all_values(self, value: Value) -> list[Value]:
         """Return the values of all ranks, by rank. Every rank has to call it."""
@@ -47,15 +49,16 @@ class Ranks:
         """Return once all ranks have called it, at the same moment as far as the network allows: for clocks."""
 
     def leave(self) -> None:
-        """Wait until all ranks are done, so that none ends while another one needs it."""
+        """End the process with status 0 when all ranks are done. Does nothing if there are no others."""
 
     @contextmanager
-    def failing_together(self, log: TextIO | Terminal | None) -> Iterator[None]:
-        """Let errors of the body name the rank. All but the first also print them to the log of the run.
-
-        log: the log of the run; None on the first rank, which prints there anyway.
-        """
+    def failing_together(self) -> Iterator[None]:
+        """Let errors of the body name the rank, and print them to the log of the run, too."""
         yield
+
+
+ALONE = Ranks()
+"""A process that has no other ranks."""
 
 
 class MpiRanks(Ranks):
@@ -91,9 +94,10 @@ class MpiRanks(Ranks):
         """See `Ranks.leave`."""
         self._meet()
         self._mpi.Finalize()
+        exit_at_once(0)  # the clean-up of the engines waits for ranks that are gone
 
     @contextmanager
-    def failing_together(self, log: TextIO | Terminal | None) -> Iterator[None]:
+    def failing_together(self) -> Iterator[None]:
         """See `Ranks.failing_together`."""
         try:
             yield
@@ -103,9 +107,9 @@ class MpiRanks(Ranks):
         except Exception as error:
             named = RankError(f"rank {self.rank} of {self.size}: {in_one_sentence(error)}")
             named.__cause__ = error
-            if log:
-                traceback.print_exception(named, file=log)
-                log.flush()
+            if self.run_log:
+                traceback.print_exception(named, file=self.run_log)
+                self.run_log.flush()
             raise named  # noqa: B904 (it has its cause)
 
     def _meet(self) -> None:
@@ -121,7 +125,7 @@ def join_ranks(workers: int) -> Ranks:
     Raises DeviceError if MPI is missing, or has not started as many processes.
     """
     if workers == 1:
-        return Ranks()
+        return ALONE
     try:
         ranks = MpiRanks()
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no library of MPI

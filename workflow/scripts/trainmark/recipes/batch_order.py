@@ -22,8 +22,6 @@ class EpochFeed:
         on the weights, the optimizer's state and the feed.
     augmentation_seed: seed of the random crops and flips of the epoch (input_transform.draw_windows).
     rates: constants of the update rule that have other values in this epoch, by name, such as learning_rate.
-    loss_weights: of a rank's share (see `shard`): the factors on the mean losses of whole batches and of the last one,
-        with which the mean of the ranks' gradients is the gradient of the mean over all samples of the step.
     """
 
     order: np.ndarray | None
@@ -32,7 +30,6 @@ class EpochFeed:
     dropout_seed: int
     augmentation_seed: tuple[int, ...] = ()
     rates: tuple[tuple[str, float], ...] = ()
-    loss_weights: tuple[float, float] = (1.0, 1.0)
 
     @property
     def steps(self) -> int:
@@ -94,20 +91,21 @@ class EpochFeed:
         if sizes[-1] < workers:
             raise ValueError(f"a batch of {sizes[-1]} samples has none for some of {workers} workers")
         shares = [order[place][share_of(size, rank, workers)] for place, size in zip(self.places(), sizes, strict=True)]
-        weights = [len(share) * workers / size for share, size in zip(shares, sizes, strict=True)]
         return replace(
             self,
             order=np.concatenate(shares),
             batch_size=len(shares[0]),
             samples=sum(map(len, shares)),
             dropout_seed=int(np.random.default_rng([self.dropout_seed, rank]).integers(2**31)),
-            loss_weights=(float(weights[0]), float(weights[-1])),
         )
 
-    def weights_of_losses(self) -> list[float]:
-        """Return the factor on the mean loss of each step, see `loss_weights`."""
-        whole, last = self.loss_weights
-        return [whole] * (self.steps - 1) + [last]
+    def weights_of_share(self, share: "EpochFeed", workers: int) -> np.ndarray:
+        """Return the factor on the mean loss of a rank's share in each step, float64, (steps,).
+
+        With it the mean of the ranks' gradients is the gradient of the mean over all samples of the step.
+        """
+        weights: np.ndarray = share.batch_sizes() * workers / self.batch_sizes()
+        return weights
 
     def one_of_each_size(self) -> "EpochFeed":
         """Return a feed with one batch of each size: a full one and, if the last is smaller, one of its size."""

@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
-from trainmark.console import Terminal, redirect_output
+from trainmark.console import redirect_output
 from trainmark.errors import ConfigError, DeviceError
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine.ranks import Ranks, join_ranks, no_launcher
@@ -97,19 +97,19 @@ def _launch(launcher: str, workers: int) -> None:
         raise DeviceError(no_launcher(command[0], workers)) from error
 
 
-def start_ranks(arguments: argparse.Namespace) -> tuple[Ranks, Terminal | None]:
+def start_ranks(arguments: argparse.Namespace) -> Ranks:
     """Start the workers of a command line or, in a process that was started as one, join the others.
 
-    Returns the ranks and, on all but the first, a stream to the log of the run; they have logs of their own beside it.
+    All but the first get logs of their own, beside that of the run.
 
     Raises DeviceError if there is no launcher or no MPI, or if it has started another number of processes.
     """
     workers = arguments.trainer.workers
     _launch(arguments.launcher, workers)
     ranks = join_ranks(workers)
-    if ranks.rank == 0 or arguments.log is None:
-        return ranks, None
-    return ranks, redirect_output(arguments.log.with_suffix(f".rank{ranks.rank}.log"))
+    if ranks.rank and arguments.log:
+        ranks.run_log = redirect_output(arguments.log.with_suffix(f".rank{ranks.rank}.log"))
+    return ranks
 
 
 def parse_with_trainer(parser: argparse.ArgumentParser) -> argparse.Namespace:

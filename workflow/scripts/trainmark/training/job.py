@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainmark.machine.cpus import instruction_set
 from trainmark.machine.locks import DeviceLock, hold_device, run_lock
-from trainmark.machine.ranks import Ranks
+from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.training.display import RunDisplay
 from trainmark.training.phases import PhaseTimes
 
@@ -46,7 +46,7 @@ class Job:
     compiled_folder: Path = COMPILED_FOLDER
     peaks_folder: Path = PEAKS_FOLDER
     tuned_threads: int | None = None
-    ranks: Ranks = field(default_factory=Ranks)
+    ranks: Ranks = ALONE
 
     @property
     def threads(self) -> int:
@@ -69,7 +69,7 @@ def hold_run_and_device(
     threads: int,
     display: RunDisplay,
     phase_times: PhaseTimes,
-    ranks: Ranks | None = None,
+    ranks: Ranks = ALONE,
 ) -> Iterator[DeviceLock]:
     """Lock a run and its device. The time until both are locked is the phase `device_wait`.
 
@@ -78,7 +78,7 @@ def hold_run_and_device(
     with ExitStack() as held:
         with phase_times.phase("device_wait"):
             display.wait()
-            if not (ranks and ranks.rank):
+            if ranks.rank == 0:
                 held.enter_context(run_lock(record, own_folder))
             device_lock = held.enter_context(
                 hold_device(

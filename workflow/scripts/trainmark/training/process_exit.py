@@ -12,7 +12,7 @@ from typing import NoReturn
 import psutil
 
 from trainmark.errors import CLUSTER_VARIABLE, WORKFLOW_VARIABLE, RecordError, exit_at_once, in_one_sentence
-from trainmark.machine.ranks import Ranks
+from trainmark.machine.ranks import ALONE
 from trainmark.records.attempts import forget_others, least_disturbed
 from trainmark.records.record import read_record, write_record
 from trainmark.training.display import RunDisplay
@@ -41,7 +41,7 @@ class ProcessExit:
     ranks: the ranks of the run, known once they have joined. Only the first writes and shows how the run ended.
     """
 
-    ranks = Ranks()
+    ranks = ALONE
 
     def __init__(self, record: Path, log: Path | None, display: RunDisplay) -> None:
         self.checkpoint_folder = record.with_suffix(".checkpoint")
