@@ -48,7 +48,7 @@ torch: $(VENV)/.installed ## add torch, for the frameworks torch and keras-torch
 torch-cpu: $(VENV)/.installed ## the same, from an index that has torch's build for CPUs
 	@$(PIP) install --quiet --require-hashes -r requirements-torch-cpu.txt
 
-workers: $(VENV)/.installed ## add MPI, for runs with several workers: 40 MB
+workers: $(VENV)/.installed ## add MPI, for runs with several workers: 22 MB
 	@$(PIP) install --quiet --require-hashes -r requirements-workers.txt
 
 # A line of a .pth file is one more folder on Python's path: Snakemake looks there for its plug-ins.
