@@ -2,14 +2,18 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 import yaml
 from harness import REPOSITORY, environment, write_config
 
 PROFILES = ("slurm", "gridengine", "tsubame")
-CONFIG = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu", "gpu"], "repeats": 1}
-SITE = {"options": {"all": {"group": None, "node_type": "q_node"}}}
+CONFIG = {
+    "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu", "gpu"], "workers": [1, 2],
+    "repeats": 1,
+}  # fmt: skip
+SITE = {"options": {"all": {"group": None, "node_type": "h_node"}}}
 
 
 @pytest.fixture
@@ -34,14 +38,27 @@ def test_each_kind_of_job_is_shown_with_its_submit_command(validate, profile):
     assert shown.returncode == 0, shown.stderr
     lines = shown.stdout.splitlines()
     kinds = {line.removesuffix(":") for line in lines if line.endswith(":")}
-    assert kinds == {
-        "prepare_dataset", "compute_mean_image", "check_gpu on gpu", "train on cpu", "train on gpu",
-        "trace_training on cpu", "trace_training on gpu", "certify", "evaluate_weights on cpu",
-        "evaluate_weights on gpu", "plot_figures", "report",
-    }  # fmt: skip
+    once = {"prepare_dataset", "compute_mean_image", "check_gpu on gpu", "certify", "plot_figures", "report"}
+    evaluated = {f"evaluate_weights on {device}" for device in ("cpu", "gpu")}
+    assert kinds == once | evaluated | {
+        f"{rule} on {device}{workers}"
+        for rule in ("train", "trace_training")
+        for device in ("cpu", "gpu")
+        for workers in ("", ", 2 workers")
+    }
     commands = [line for line in lines if line.startswith("  ")]
     assert len(commands) == len(kinds)
     assert {command.split()[0] for command in commands} == {"sbatch" if profile == "slurm" else "qsub"}
+
+
+def test_a_run_with_several_workers_is_a_job_of_its_own_with_as_many_tasks(validate):
+    lines = validate("slurm", {"runs_per_job": 20}).stdout.splitlines()
+    command = dict(pairwise(lines))
+    of_one, of_two = command["train on cpu:"], command["train on cpu, 2 workers:"]
+    assert "trainmark-runs-cpu" in of_one
+    assert "--ntasks=1 --cpus-per-task=2 " in of_one
+    assert "trainmark-train" in of_two
+    assert "--mem=8000M --ntasks=2 --cpus-per-task=2 " in of_two
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -240,28 +240,32 @@ class Session:
 
     def gpus_of_workers(self, wildcards: Wildcards) -> int | None:
         """Return the number of GPUs of all workers of a framework's job, see `gpus`."""
-        return self.gpus(wildcards) and self.tasks(wildcards)
+        return self.gpus(wildcards) and trainer_of(wildcards).workers
 
     def launcher(self, wildcards: Wildcards) -> str:
         """Return the command that starts the workers of a framework's job; an empty text for one worker."""
-        return LAUNCHER if self.tasks(wildcards) > 1 else ""
+        return LAUNCHER if trainer_of(wildcards).workers > 1 else ""
 
-    def tasks(self, wildcards: Wildcards) -> int:
-        """Return the number of workers of a framework's job."""
-        return trainer_of(wildcards).workers
+    def tasks(self, wildcards: Wildcards) -> int | None:
+        """Return the number of workers of a framework's job.
+
+        None, for one worker, omits the resource, which a group of jobs would sum.
+        """
+        return trainer_of(wildcards).workers if trainer_of(wildcards).workers > 1 else None
 
     def threads(self, wildcards: Wildcards) -> int:
-        """Return the threads of each worker: 2, if those of an experiment's most workers have as many cores here.
+        """Return the threads of each worker: 2, or fewer if this machine lacks them for an experiment's most workers.
 
         All trainers of the experiment get as many, so that they differ in their number of workers alone.
         """
         most = max(self.campaign.config["experiments"][wildcards.experiment].get("workers", [1]))
-        cores = self._workflow.cores if most > 1 and internals.runs_here(self._workflow) else THREADS * most
-        return int(max(1, min(THREADS, cores // most)))
+        if most == 1 or not self._plans or not internals.runs_here(self._workflow) or PREVIEW_VARIABLE in os.environ:
+            return THREADS
+        return int(max(1, min(THREADS, self._workflow.cores // most)))
 
     def for_each_worker(self, amount: int) -> Callable[[Wildcards], int]:
         """Return a function that gives a job this amount of a resource for each of its workers."""
-        return by_wildcards(lambda wildcards: amount * self.tasks(wildcards))
+        return by_wildcards(lambda wildcards: amount * trainer_of(wildcards).workers)
 
     def framework_environment(self, wildcards: Wildcards) -> str:
         """Return the conda file of a framework's job."""
@@ -291,8 +295,11 @@ class Session:
         return option("--image", image_of_command(self.campaign.command(wildcards), device, self._methods))
 
     def group_of_run(self, wildcards: Wildcards) -> str | None:
-        """Return the group of a run: on a cluster, one job may do several trainings (runs_per_job in the site file)."""
-        size = self._site.runs_per_job if self._plans and self._site else 1
+        """Return the group of a run: on a cluster, one job may do several trainings (runs_per_job in the site file).
+
+        A run with several workers is always a job of its own, which asks for as many tasks.
+        """
+        size = self._site.runs_per_job if self._plans and self._site and not self.tasks(wildcards) else 1
         if group := self.campaign.group(wildcards, size):
             internals.set_group_size(self._workflow, group, size)
         return group

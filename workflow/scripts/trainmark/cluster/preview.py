@@ -19,7 +19,7 @@ SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
 
 
 class Preview(logging.Handler):
-    """A handler of Snakemake's messages that prints one submit command for each rule and device.
+    """A handler of Snakemake's messages that prints one submit command for each rule, device and number of workers.
 
     workflow: the workflow, whose rules need not be there yet.
     """
@@ -44,7 +44,8 @@ class Preview(logging.Handler):
             os._exit(1)
 
     def _show(self, record: Any) -> None:
-        kind = (record.rule_name, _device(record))
+        workers = f"{tasks} workers" if (tasks := record.resources.get("tasks")) else None
+        kind = (record.rule_name, _device(record), workers)
         if kind in self._shown:
             return
         self._shown.add(kind)
@@ -53,7 +54,7 @@ class Preview(logging.Handler):
         if record.rule_name not in rules:
             return
         job = _job(record, self._site.runs_per_job)
-        title = " on ".join(filter(None, kind))
+        title = " on ".join(filter(None, kind[:2])) + (f", {workers}" if workers else "")
         values = values_of(job, self._scheduler, self._site)
         command = [*submit_command(values, self._scheduler), str(FOLDER / values["name"] / "job.sh")]
         print(f"{title}:\n  {shlex.join(command)}", flush=True)
@@ -69,7 +70,7 @@ def _job(record: Any, runs_per_job: int) -> Job:
     resources = {name: value for name, value in record.resources.items() if not name.startswith("_")}
     outputs = tuple(sorted(map(str, record.output or ())))
     rule, params = record.rule_name, {"rule": record.rule_name}
-    if rule == "train" and runs_per_job > 1:
+    if rule == "train" and runs_per_job > 1 and "tasks" not in resources:
         rule, params, outputs = f"{RUNS}{_device(record)}", {}, outputs * runs_per_job
         resources["runtime"] *= runs_per_job
     return Job(rule, outputs, dict(record.wildcards), params, record.threads, resources)
