@@ -413,8 +413,8 @@ def main() -> None:
     true = registry.create_adapter
 
     @wraps(true)
-    def create(*arguments):
-        adapter = true(*arguments)
+    def create(*arguments, **options):
+        adapter = true(*arguments, **options)
         FAULTS[name](adapter)
         return adapter
 

@@ -6,14 +6,19 @@ model, compile and fit with the accuracy as metric. ResNet-50: `keras.applicatio
 Keras's has biases in its convolutions, which the recipe's has not.
 """
 
+import random
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 
 
-def keras_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int):
-    """Return a function that trains one epoch with Keras."""
+def keras_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int, shares: bool = False):
+    """Return a function that trains one epoch with Keras.
+
+    shares: whether these are the samples of one of several workers, as in the guide "Distributed training with JAX".
+    """
     import keras
     from keras import layers
 
@@ -30,9 +35,12 @@ def keras_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_siz
     }  # fmt: skip
     if recipe == "imagenet-resnet50":
         inputs = np.ascontiguousarray(np.moveaxis(inputs, 1, -1))
-        model = keras.applications.ResNet50(weights=None, classifier_activation=None)
-    else:
-        model = keras.Sequential(models[recipe]())
+
+    def build() -> keras.Model:
+        if recipe == "imagenet-resnet50":
+            return keras.applications.ResNet50(weights=None, classifier_activation=None)
+        return keras.Sequential(models[recipe]())
+
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if recipe == "imdb-cnn":
         loss = keras.losses.BinaryCrossentropy(from_logits=True)
@@ -40,11 +48,18 @@ def keras_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_siz
         "mnist-mlp-keras": keras.optimizers.RMSprop,
         "imagenet-resnet50": lambda: keras.optimizers.SGD(0.01, momentum=0.9),
     }
-    optimizer = optimizers.get(recipe, keras.optimizers.Adam)()
-    model.compile(loss=loss, optimizer=optimizer, metrics=["accuracy"])
     if recipe.startswith("mnist"):
         inputs = inputs.reshape(len(inputs), -1)
-    return _epochs_of_one_call(lambda **more: model.fit(inputs, labels, batch_size=batch_size, verbose=0, **more))
+
+    def train_all(**more: object) -> None:
+        distribution = keras.distribution.DataParallel(auto_shard_dataset=False) if shares else None
+        with distribution.scope() if distribution else nullcontext():
+            random.seed(0)  # the first states of dropout have to be the same in all processes
+            model = build()
+            model.compile(loss=loss, optimizer=optimizers.get(recipe, keras.optimizers.Adam)(), metrics=["accuracy"])
+            model.fit(inputs, labels, batch_size=batch_size, verbose=0, **more)
+
+    return _epochs_of_one_call(train_all)
 
 
 def _epochs_of_one_call(fit: Callable[..., object]) -> Callable[[], None]:
@@ -139,8 +154,11 @@ def _chainer_networks() -> dict:
     }
 
 
-def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int):
-    """Return a function that trains one epoch with Chainer."""
+def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int, shares: bool = False):
+    """Return a function that trains one epoch with Chainer.
+
+    shares: whether these are the samples of one of several workers, as in chainermn/examples/mnist/train_mnist.py.
+    """
     from trainmark.frameworks.chainer_layers import L, chainer
 
     model = L.Classifier(_chainer_networks()[recipe]())
@@ -149,6 +167,10 @@ def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_s
         "imagenet-resnet50": chainer.optimizers.MomentumSGD,
     }
     optimizer = optimizers.get(recipe, chainer.optimizers.Adam)()
+    if shares:
+        import chainermn
+
+        optimizer = chainermn.create_multi_node_optimizer(optimizer, chainermn.create_communicator("naive"))
     optimizer.setup(model)
     if recipe.startswith("mnist"):
         inputs = inputs.reshape(len(inputs), -1)

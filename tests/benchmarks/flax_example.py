@@ -9,6 +9,7 @@ ImageNet example: nnx.Conv without bias, nnx.BatchNorm, nnx.max_pool.
 from collections.abc import Callable
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -107,8 +108,13 @@ def train_step(model: nnx.Module, optimizer: nnx.Optimizer, metrics: nnx.MultiMe
     optimizer.update(model, gradients)
 
 
-def flax_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int) -> Callable[[], None]:
-    """Return a function that trains one epoch with Flax."""
+def flax_trainer(
+    recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int, shares: bool = False
+) -> Callable[[], None]:
+    """Return a function that trains one epoch with Flax.
+
+    shares: whether these are the samples of one of several workers, as in "Multi-process programming" of JAX.
+    """
     model = NETWORKS[recipe](rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, OPTIMIZERS.get(recipe, lambda: optax.adam(1e-3))(), wrt=nnx.Param)
     metrics = nnx.MultiMetric(accuracy=nnx.metrics.Accuracy(), loss=nnx.metrics.Average("loss"))
@@ -116,13 +122,20 @@ def flax_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size
         inputs = inputs.reshape(len(inputs), -1)
     if recipe == "imagenet-resnet50":
         inputs = np.ascontiguousarray(np.moveaxis(inputs, 1, -1))
-    generator = np.random.default_rng(0)
+    generator, place = np.random.default_rng(0), lambda array: array
+    if shares:
+        mesh = jax.sharding.Mesh(np.array(jax.devices()), ("workers",))
+        divided, everywhere = (jax.sharding.NamedSharding(mesh, jax.P(*axes)) for axes in (("workers",), ()))
+        place = partial(jax.make_array_from_process_local_data, divided)
+        both = (model, optimizer, metrics)
+        spread = partial(jax.make_array_from_process_local_data, everywhere)
+        nnx.update(both, jax.tree.map(lambda leaf: spread(np.asarray(leaf)), nnx.state(both, nnx.Not(nnx.RngState))))
 
     def train() -> None:
         order = generator.permutation(len(inputs))
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
-            train_step(model, optimizer, metrics, {"image": inputs[batch], "label": labels[batch]})
+            train_step(model, optimizer, metrics, {"image": place(inputs[batch]), "label": place(labels[batch])})
         metrics.compute()["loss"].block_until_ready()
         metrics.reset()
 

@@ -86,10 +86,16 @@ OPTIMIZERS = {
 """The optimizer of a recipe, if it is not Adam."""
 
 
-def torch_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int) -> Callable[[], None]:
-    """Return a function that trains one epoch with torch."""
+def torch_trainer(
+    recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_size: int, shares: bool = False
+) -> Callable[[], None]:
+    """Return a function that trains one epoch with torch.
+
+    shares: whether these are the samples of one of several workers, as in torch's tutorial of DistributedDataParallel.
+    """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = MODELS[recipe]().to(device)
+    model = nn.parallel.DistributedDataParallel(model) if shares else model
     optimizer = OPTIMIZERS.get(recipe, optim.Adam)(model.parameters())
     dataset = TensorDataset(torch.from_numpy(inputs), torch.from_numpy(labels.astype(np.int64)))
     loader = DataLoader(dataset, batch_size=batch_size, shuffle=True)

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(not find_spec("mpi4py"), reason="mpi4py is not installed (make workers)"),
 ]
 
-FRAMEWORKS = ["chainer", "flax", *(["torch"] if find_spec("torch") else [])]
+FRAMEWORKS = ["chainer", "flax", "keras-jax", *(["torch"] if find_spec("torch") else [])]
 FAILURES = {framework: 12 // len(FRAMEWORKS) for framework in FRAMEWORKS}
 """How often rank 1 of a framework's run fails in each way."""
 

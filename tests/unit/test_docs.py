@@ -175,7 +175,7 @@ def test_every_column_of_the_tables_is_documented(tmp_path):
         "speed_ups": speed_ups_table(compared, baselines_of(runs, {})),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
-        "scaling": scaling_table(compared),
+        "scaling": scaling_table(compared, runs),
     }
     others = [curves_table(by_path), summary_table(runs), agreement_table(by_path), tuning_table([])]
     others += [tidy_table(tables, "EUR"), published_table(runs, curves_table(by_path), by_path.values(), [])]

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("in_tmp_path")
         (
             "workers: [1, 2], frameworks: [keras-tensorflow]",
             "workers[1]: found 2, but keras-tensorflow has no engine for several workers; allowed: 1, or the "
-            "frameworks chainer, flax, torch",
+            "frameworks chainer, flax, keras-jax, torch",
         ),
         (
             "workers: [2], frameworks: [chainer], loops: [stock, tuned]",
@@ -59,7 +59,7 @@ def test_a_mistake_is_one_sentence(keys, expected):
     "keys",
     [
         "workers: [1], frameworks: [keras-jax], loops: [tuned]",
-        "workers: [1, 2, 3, 16], frameworks: [chainer, torch, flax], batch_size: 64",
+        "workers: [1, 2, 3, 16], frameworks: [chainer, torch, keras-jax, flax], batch_size: 64",
         "workers: [7], frameworks: [chainer], batch_size: full",
     ],
 )

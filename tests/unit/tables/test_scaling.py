@@ -24,7 +24,7 @@ def table_of(tmp_path, *records, order=None, parities=None):
     _, runs = written_tables(tmp_path, *records)
     runs = runs if order is None else pd.concat([runs[runs["workers"] == workers] for workers in order])
     certificates = certificates_of(runs) if parities is None else certificates_of(runs, parities)
-    return scaling_table(comparisons_table(runs, certificates))
+    return scaling_table(comparisons_table(runs, certificates), runs)
 
 
 OF_RANK = ("sessions", "phases_seconds", "wall_seconds", "machine", "energy", "memory")
@@ -37,7 +37,9 @@ def runs(workers, repeats=6, framework="a"):
             seconds = epoch_seconds(count) * (1 + repeat / 1000)
             one = record(framework, repeat, epochs=3, workers=count, seconds=seconds)
             others = [{key: one[key] for key in OF_RANK}] * (count - 1)
-            made.append(changed(one, {"other_ranks": others} if others else {}))
+            together = [epoch_seconds(count)] * 9
+            measured = {"steps": 1000, "together_seconds": together, "alone_seconds": [600 / count] * 9}
+            made.append(changed(one, {"other_ranks": others, "communication": measured} if others else {}))
     return made
 
 
@@ -52,17 +54,19 @@ def test_speed_ups_and_efficiencies_are_those_of_the_model(tmp_path, order):
         assert row["low"] <= row["speed_up"] * (1 + 1e-9) and row["speed_up"] <= row["high"] * (1 + 1e-9)
         assert row["efficiency"] == pytest.approx(expected / row["workers"], rel=1e-9)
         assert row["efficiency_low"] <= row["efficiency"] * (1 + 1e-9)
+        assert row["communication_share"] == pytest.approx(1 - 600 / row["workers"] / epoch_seconds(row["workers"]))
 
 
 def test_the_figure_has_a_line_for_each_framework_from_one_worker_on(tmp_path):
     with matplotlib.rc_context(STYLE):
         figure, shows = draw_figure("scaling", data_of(tmp_path, *runs(WORKERS), *runs((1, 4), framework="b")))
     assert shows
-    speed_up, efficiency = figure.axes
+    speed_up, efficiency, communication = figure.axes
     drawn = {tuple(line.get_xdata()): line.get_ydata() for line in speed_up.lines if len(line.get_xdata()) > 1}
     assert drawn[1, 4][-1] == pytest.approx(epoch_seconds(1) / epoch_seconds(4))
     assert {*drawn} == {(1, 4), WORKERS}
     assert efficiency.lines[0].get_ydata()[0] == 100
+    assert {tuple(line.get_xdata()) for line in communication.lines} == {(4,), WORKERS[1:]}
     figure, shows = draw_figure("scaling", data_of(tmp_path / "one", *runs((1,)), *runs((1,), framework="b")))
     assert not shows
 

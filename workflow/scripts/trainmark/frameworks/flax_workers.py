@@ -1,8 +1,4 @@
-"""Several workers of Flax: JAX's distributed runtime. Every step is one program over the devices of all ranks.
-
-The arrays of a batch are divided among the devices, and those of the network are on each: XLA then adds the sums over
-the samples of all ranks. Arrays are divided equally, so the shares of a small last batch are padded.
-"""
+"""Several workers of Flax: a step by nnx.jit over arrays that are divided among the devices of all ranks."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,9 +9,9 @@ from flax import nnx
 
 from trainmark.frameworks.flax_adapter import FlaxAdapter
 from trainmark.frameworks.flax_layers import Network, mean_cross_entropy
-from trainmark.frameworks.sharing import SharingAdapter
-from trainmark.machine.ranks import Ranks, address_of_first
-from trainmark.recipes.batch_order import EpochFeed, share_of
+from trainmark.frameworks.jax_workers import JaxSharingAdapter
+from trainmark.machine.ranks import Ranks
+from trainmark.recipes.batch_order import EpochFeed
 
 WORKERS = {"flax": {"name": "JAX's distributed runtime", "lacks": ["BatchNorm"]}}
 
@@ -52,24 +48,22 @@ def create_step(everywhere: jax.sharding.Sharding) -> Callable:
     return training_step
 
 
-class FlaxWorkersAdapter(SharingAdapter, FlaxAdapter):
-    """See `adapter.Adapter`. Its losses are over the samples of all ranks already."""
+class FlaxWorkersAdapter(JaxSharingAdapter, FlaxAdapter):
+    """See `adapter.Adapter`."""
 
     def __init__(self, framework: str, threads: int, ranks: Ranks) -> None:
-        if not jax.distributed.is_initialized():
-            jax.distributed.initialize(address_of_first(ranks), ranks.size, ranks.rank)
+        super().__init__(framework, threads, ranks)
         mesh = jax.sharding.Mesh(np.array(jax.devices()), ("workers",))
         self._divided = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("workers"))
         self._everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         self._training_step = create_step(self._everywhere)
-        super().__init__(framework, threads, ranks)
 
     def _batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
         self._spread()
         self._given = 0
         for (inputs, labels), samples in zip(super()._batches(feed), self._batch_sizes, strict=True):
             self._given += len(labels)
-            parts = self._filled(inputs, samples), self._filled(labels, samples, PADDING)
+            parts = self._padded(inputs, samples), self._padded(labels, samples, PADDING)
             inputs, labels = (jax.make_array_from_process_local_data(self._divided, part) for part in parts)
             yield inputs, (labels, np.int32(samples))
 
@@ -87,15 +81,8 @@ class FlaxWorkersAdapter(SharingAdapter, FlaxAdapter):
     def _samples_of_rank(self) -> int:
         return self._given
 
-    def _filled(self, share: np.ndarray, samples: int, value: int = 0) -> np.ndarray:
-        """Return the share of a batch with so many rows as the largest share has; the last ones have this value."""
-        rows = -(-samples // self.ranks.size) - len(share)
-        return np.pad(share, [(0, rows), *[(0, 0)] * (share.ndim - 1)], constant_values=value)
-
     def _masks_of_share(self, mask: np.ndarray) -> np.ndarray:
-        """Return the masks of all shares, each filled up as they are."""
-        shares = (mask[share_of(len(mask), rank, self.ranks.size)] for rank in range(self.ranks.size))
-        return np.concatenate([self._filled(share, len(mask)) for share in shares])
+        return self._padded_shares(mask)
 
     def _evaluated(self) -> Network:
         """Return the network on this rank's device alone, which can evaluate without the other ranks."""

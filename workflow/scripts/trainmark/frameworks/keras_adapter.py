@@ -341,11 +341,16 @@ class KerasAdapter(ObservedAdapter):
         inputs = self._splits[split][0][np.asarray(indices)]
         nodes = self._architecture.nodes if training else self._architecture.inference_nodes()
         all_outputs = keras.Model(self._outputs["input"], {node.name: self._outputs[node.name] for node in nodes})
-        state = self.state()
-        outputs = all_outputs(inputs, training=training)
-        self.set_state(state)
+        outputs = self._call(all_outputs, inputs, training)
         values = {"input": inputs, **{node.name: outputs[node.name] for node in nodes}}
         return {name: to_channels_first(ops.convert_to_numpy(value)) for name, value in values.items()}
+
+    def _call(self, model: keras.Model, inputs: Any, training: bool) -> dict[str, Any]:
+        """Return the outputs of a model, and leave running statistics as they are."""
+        state = self.state()
+        outputs = model(inputs, training=training)
+        self.set_state(state)
+        return outputs
 
     def gradients(self) -> Weights:
         pairs = zip(self._model.trainable_variables, self._optimizer.last_gradients, strict=True)
@@ -372,7 +377,8 @@ class KerasAdapter(ObservedAdapter):
         self._backend.wait(self._module, [variable.value for variable in self._model.trainable_variables])
 
     def describe_device(self) -> dict[str, str]:
-        device = str(_device_of(self._model.trainable_variables[0].value)).lower()
+        array = self._backend.uncached(self._module, self._model.trainable_variables[0].value)
+        device = str(_device_of(array)).lower()
         kind = next((kind for word, kind in KINDS.items() if word in device), device)
         if kind != "gpu":
             return {"kind": kind, "name": keras.backend.backend()}
@@ -415,7 +421,7 @@ class KerasAdapter(ObservedAdapter):
         if self._metric is None or self._metric.losses.shape[0] < steps:
             weights = tuple(weight for _, weight in self._architecture.auxiliary)
             self._metric = StepLosses(steps, weights)
-            self._model.compile(optimizer=self._optimizer, loss=CrossEntropy(weights), metrics=[self._metric])
+            self._model.compile(optimizer=self._optimizer, loss=CrossEntropy(weights), weighted_metrics=[self._metric])
 
     def _seed_dropout(self, seed: int) -> None:
         # Not keras.utils.set_random_seed: on JAX it imports TensorFlow, on TensorFlow it clears caches in every epoch.

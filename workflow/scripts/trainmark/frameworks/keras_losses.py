@@ -22,9 +22,16 @@ def cross_entropies(labels: Any, logits: Any, auxiliary_weights: tuple[float, ..
     return loss
 
 
-def mean_cross_entropy(labels: Any, outputs: Any, auxiliary_weights: tuple[float, ...]) -> Any:
-    """Return the loss of a step, the mean of `cross_entropies`. Not with ops.mean, which computes in float32 on JAX."""
+def mean_cross_entropy(
+    labels: Any, outputs: Any, auxiliary_weights: tuple[float, ...], sample_weight: Any = None
+) -> Any:
+    """Return the loss of a step, the mean of `cross_entropies`. Not with ops.mean, which computes in float32 on JAX.
+
+    sample_weight: what to multiply each sample's loss by, (samples,); None for 1.
+    """
     losses = cross_entropies(labels, outputs, auxiliary_weights)
+    if sample_weight is not None:
+        losses = losses * ops.cast(sample_weight, losses.dtype)
     return ops.sum(losses) / ops.cast(ops.shape(losses)[0], losses.dtype)
 
 
@@ -58,13 +65,14 @@ class StepLosses(keras.metrics.Metric):
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Store the loss of one batch."""
-        loss = mean_cross_entropy(y_true, y_pred, self._auxiliary_weights)
+        """Store the loss of one batch. A sample without weight is not counted."""
+        loss = mean_cross_entropy(y_true, y_pred, self._auxiliary_weights, sample_weight)
         # The remainder matters only in the dry run that Keras on torch does first, on uninitialised memory.
         position = ops.reshape(self.step % self._steps, (1, 1))
         self.losses.assign(ops.scatter_update(self.losses, position, ops.reshape(loss, (1,))))
         self.step.assign(self.step + 1)
-        self.samples.assign(self.samples + ops.cast(ops.shape(y_pred)[0], "int"))
+        samples = ops.shape(y_pred)[0] if sample_weight is None else ops.count_nonzero(sample_weight)
+        self.samples.assign(self.samples + ops.cast(samples, "int"))
 
     def result(self) -> Any:
         """Return the loss of the epoch's last step, or 0 before it; it is never shown, because there is no progress

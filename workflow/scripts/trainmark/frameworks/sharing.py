@@ -38,7 +38,7 @@ class SharingAdapter(ObservedAdapter):
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `adapter.Adapter.train_epoch`. Raises LostRankError if another rank has ended."""
-        share = feed.shard(self.ranks.rank, self.ranks.size)
+        share = self._share(feed)
         self._batch_sizes = feed.batch_sizes()
         self._loss_weights = iter(feed.weights_of_share(share, self.ranks.size).tolist())
         if self._masks:
@@ -63,6 +63,9 @@ class SharingAdapter(ObservedAdapter):
         """See `adapter.ObservedAdapter.set_masks`. In a step, each rank takes the masks of its samples."""
         self._masks = masks
         super().set_masks(masks)
+
+    def _share(self, feed: EpochFeed) -> EpochFeed:
+        return feed.shard(self.ranks.rank, self.ranks.size)
 
     def _masks_of_share(self, mask: np.ndarray) -> np.ndarray:
         return mask[share_of(len(mask), self.ranks.rank, self.ranks.size)]

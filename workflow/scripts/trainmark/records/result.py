@@ -83,6 +83,18 @@ def waiting_share(epochs: Sequence[Mapping]) -> float | None:
     return sum(waiting) / seconds if seconds else None
 
 
+def communication_share(record: Mapping) -> float | None:
+    """Return the share of a step's time that several workers need because they share its batch; None for one worker.
+
+    It is 1 - time of a rank's share alone / time of all together, from the medians of `communication` of the record.
+    What the exchange of gradients does beside computing counts only if the step takes longer for it.
+    """
+    if not (measured := record.get("communication")):
+        return None
+    together, alone = (statistics.median(measured[name]) for name in ("together_seconds", "alone_seconds"))
+    return float(1 - alone / together)
+
+
 def command_result(curves: Sequence[Mapping], training_seconds: float) -> dict:
     """Compute the summary values of a command's run: without a first step of its own, and without known samples.
 

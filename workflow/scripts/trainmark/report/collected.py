@@ -74,7 +74,7 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
         "tuning": tuning_table(tunings.values()),
-        "scaling": scaling_table(compared),
+        "scaling": scaling_table(compared, runs),
         "published": published_table(runs, curves, records.values(), read_references()),
     }
     made["tidy"] = tidy_table(made, currency_of(plan["config"]))

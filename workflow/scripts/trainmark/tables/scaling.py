@@ -6,7 +6,7 @@ import pandas as pd
 
 from trainmark.recipes.command import DATASET
 from trainmark.tables.comparisons import COMPARED
-from trainmark.tables.tables import GROUP, rows_of
+from trainmark.tables.tables import GROUP, SETTING, rows_of
 from trainmark.trainer import Trainer
 
 ESTIMATES = ("speed_up", "low", "high")
@@ -14,13 +14,16 @@ ESTIMATES = ("speed_up", "low", "high")
 
 EFFICIENCIES = ("efficiency", "efficiency_low", "efficiency_high")
 
+COMMUNICATION = {"communication_share": "median", "communication_min": "min", "communication_max": "max"}
+"""The share of communication in the time of a step, and its range over the repeats."""
+
 COLUMNS = [
     *GROUP, "epochs", "framework", "device", "loop", "workers", "of_workers", "metric", "pairs", *ESTIMATES,
-    *EFFICIENCIES, "verdict", "parity",
+    *EFFICIENCIES, *COMMUNICATION, "verdict", "parity",
 ]  # fmt: skip
 
 
-def scaling_table(comparisons: pd.DataFrame) -> pd.DataFrame:
+def scaling_table(comparisons: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Make the table of speed-ups: a row per number of epochs, number of workers and metric of a trainer.
 
     All are over the fewest workers that the trainer was compared with. The batch is that of all workers together, so
@@ -31,9 +34,14 @@ def scaling_table(comparisons: pd.DataFrame) -> pd.DataFrame:
     speed_up, low, high: seconds of the fewer workers / those of these: 1 / the ratio of `comparisons_table` and the
         ends of its interval, or what that is if the comparison is the other way round.
     efficiency, efficiency_low, efficiency_high: speed-up * of_workers / workers.
+    communication_share, communication_min, communication_max: `result.communication_share` of the runs with these
+        workers, the median and the range.
     pairs, verdict, parity: as in `comparisons_table`; the verdict is on the second trainer there.
     """
-    rows = pd.DataFrame(_rows(comparisons), columns=COLUMNS)
+    rows = pd.DataFrame(_rows(comparisons), columns=[name for name in COLUMNS if name not in COMMUNICATION])
+    columns = {name: ("communication_share", function) for name, function in COMMUNICATION.items()}
+    shares = runs.groupby(SETTING).agg(**columns).reset_index()
+    rows = rows.merge(shares, how="left", on=SETTING)[COLUMNS]
     rows = rows.astype(dict.fromkeys((*ESTIMATES, *EFFICIENCIES), "float64"))
     same = [*GROUP, "epochs", "framework", "device", "loop", "metric"]
     return rows[rows["of_workers"] == rows.groupby(same)["of_workers"].transform("min")].reset_index(drop=True)

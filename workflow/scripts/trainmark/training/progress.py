@@ -300,12 +300,14 @@ class RunMeasurements:
         out_of_memory: dict | None = None,
         weights: dict | None = None,
         peak: dict | None = None,
+        communication: dict | None = None,
         other_ranks: Sequence[dict] = (),
     ) -> dict:
         """Build the record of a run, after `end`.
 
         diverged, out_of_memory: why the run was ended early, as in the record; None otherwise.
         weights: the value returned by `kept_weights.write_weights`.
+        communication: the value returned by `communication.measure_communication`.
         other_ranks: `of_rank` of the ranks after this one.
         """
         progress, job = self.progress, self._job
@@ -332,7 +334,7 @@ class RunMeasurements:
             "compilation_cache": progress.compilation_cache,
             "resumes": len(of_this["sessions"]) - 1,
             **of_this,
-            **(of_all_ranks([of_this, *other_ranks]) if other_ranks else {}),
+            **(of_all_ranks([of_this, *other_ranks]) | {"communication": communication} if other_ranks else {}),
             "disturbed": disturbance_of([of_this, *other_ranks]),
             "other_attempts": [],
             "peak": peak,

@@ -17,6 +17,7 @@ from trainmark.machine.memory import resident_mib
 from trainmark.machine.provenance import thread_pools, variables
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.outputs import Evaluation, evaluate
 from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.recipes.resolved import ResolvedTraining
@@ -24,6 +25,7 @@ from trainmark.recipes.stream import Stream
 from trainmark.records.result import part_steps
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
+from trainmark.training.communication import measure_communication, steps_to_time
 from trainmark.training.job import Job
 from trainmark.training.kept_weights import remove_weights, write_weights
 from trainmark.training.pace import PacedStream, StepCallback
@@ -55,6 +57,7 @@ class Training:
         self.resolved = ResolvedTraining(recipe, settings, read_manifest(job.dataset_folder))
         self.measurements = RunMeasurements(run, self.resolved, job, phase_times)
         self._loaded: Adapter | None = None
+        self._training_data: Split  # opened by `_prepare`
         self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
         self._stream: PacedStream | None = None
@@ -94,6 +97,7 @@ class Training:
             diverged=diverged,
             weights=weights,
             peak=None if diverged else self._peak(),
+            communication=None if diverged else self._communication(),
             other_ranks=self._ranks.all_values(self.measurements.of_rank())[1:],
         )
 
@@ -149,6 +153,26 @@ class Training:
                 print(f"the peak was not measured: {type(error).__name__}: {error}"[:500], flush=True)
         return None
 
+    def _communication(self) -> dict | None:
+        """Return `communication` of the record; None for one worker."""
+        if self._ranks.size == 1:
+            return None
+        if self._stream:
+            self._stream.begin_epoch(0, 0)  # of no epoch
+        trainer, inputs_and_labels = self.run.trainer, self._training_data
+
+        def alone() -> Adapter:
+            adapter = create_adapter(trainer.framework, self.job.threads)
+            self._build(adapter, self._adapter.weights())
+            adapter.load(split="train", inputs=inputs_and_labels[0], labels=inputs_and_labels[1])
+            return adapter
+
+        last = self.measurements.progress.curves[-1]
+        steps = self._ranks.from_first(lambda: steps_to_time(last["seconds"] / self._feed(1).steps))
+        with self.phase_times.phase("peak"):
+            feed = self._feed(self.run.epochs).parts(steps)[0]
+            return measure_communication(self._adapter, alone, feed, self._ranks)
+
     # --- before the first epoch ---------------------------------------------------------------------------------
 
     def _prepare(self, on_resume: ResumeCallback, on_step: StepCallback) -> None:
@@ -164,15 +188,10 @@ class Training:
         with phase_times.phase("data_load"):
             splits = self._splits(on_step)
         with phase_times.phase("build"):
-            adapter.build(
-                architecture=self.resolved.architecture,
-                weights=self.resolved.initial_weights(self.run.repeat),
-                optimizer=self.resolved.first_optimizer,
-                device=self.run.trainer.device,
-                dtype=DTYPE,
-            )
+            self._build(adapter, self.resolved.initial_weights(self.run.repeat))
             adapter.synchronize()
         adapter.check_precision("weights", adapter.weights())
+        self._training_data = splits["train"]
         with phase_times.phase("transfer", adapter.synchronize):
             for split, (inputs, labels) in splits.items():
                 adapter.load(split=split, inputs=inputs, labels=labels)
@@ -199,6 +218,15 @@ class Training:
             if self.resolved.architecture.has_dropout:  # its training losses depend on the framework's own masks
                 with phase_times.phase("evaluation", adapter.synchronize):
                     measurements.note_initial_evaluation(self._evaluate("test"))
+
+    def _build(self, adapter: Adapter, weights: Weights) -> None:
+        adapter.build(
+            architecture=self.resolved.architecture,
+            weights=weights,
+            optimizer=self.resolved.first_optimizer,
+            device=self.run.trainer.device,
+            dtype=DTYPE,
+        )
 
     def _parts_to_compile(self) -> Iterable[EpochFeed]:
         """Return a part of an epoch of each size."""

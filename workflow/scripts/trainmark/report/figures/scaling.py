@@ -1,5 +1,7 @@
 """The figure of speed-up and efficiency by number of workers. Lengths are in inches."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -19,7 +21,7 @@ from trainmark.report.figures.style import (
 )
 from trainmark.report.figures.svg import of_trainer
 from trainmark.tables.comparisons import COMPARED
-from trainmark.tables.scaling import EFFICIENCIES, ESTIMATES, scaling_table
+from trainmark.tables.scaling import COMMUNICATION, EFFICIENCIES, ESTIMATES, scaling_table
 from trainmark.tables.tables import groups
 from trainmark.trainer import Trainer
 
@@ -27,18 +29,19 @@ HEIGHT = 2.2
 
 
 def draw_scaling(data: Data) -> Figure | None:
-    """Strong scaling: speed-up over the fewest workers, and parallel efficiency (speed-up divided by the ratio of the
-    workers), by number of workers at a fixed batch of all together. Steady epochs of the longest runs, from pairs of
-    runs; bars: 95 % interval; a hollow mark has too few pairs for one. Dotted: the speed-up of perfect scaling.
+    """Strong scaling: speed-up over the fewest workers, parallel efficiency (speed-up divided by the ratio of the
+    workers), and the share of communication in a step, by number of workers at a fixed batch of all together. Steady
+    epochs of the longest runs, from pairs of runs; bars: 95 % interval, and range of the shares; a hollow mark has too
+    few pairs for an interval. Dotted: the speed-up of perfect scaling.
     """
-    table = scaling_table(data.comparisons)
+    table = scaling_table(data.comparisons, data.runs)
     table = table[(table["metric"] == COMPARED[1]) & table["speed_up"].notna()]
     table = table[table["epochs"] == table["epochs"].max()]
     if table.empty:
         return None
     width = width_of(data.options, TWO_COLUMNS)
     figure = new_figure(width, HEIGHT)
-    speed_up, efficiency = figure.subplots(1, 2)
+    speed_up, efficiency, share = axes = figure.subplots(1, 3)
     styles, drawn = looks(data), {}
     for (framework, device, loop), rows in groups(table, ["framework", "device", "loop"]):
         first = Trainer(framework, device, loop, int(rows["of_workers"].iloc[0]))
@@ -47,17 +50,21 @@ def draw_scaling(data: Data) -> Figure | None:
             _draw(speed_up, rows, ESTIMATES, 1.0, styles[first])
         with of_trainer(efficiency, data.trainers.index(first)):
             _draw(efficiency, rows, EFFICIENCIES, 100.0, styles[first])
+        with of_trainer(share, data.trainers.index(first)):
+            _draw_shares(share, rows, styles[first])
     workers = sorted({*table["workers"], *table["of_workers"]})
     (ideal,) = speed_up.plot(workers, np.divide(workers, workers[0]), ":", color="black", lw=0.8, label="perfect")
     values = [1.0, workers[-1] / workers[0], *table[[*ESTIMATES]].to_numpy(float).ravel()]
     log_axis(speed_up, "y", values)
     efficiency.set_ylim(0, max(105.0, 105.0 * np.nanmax(table[[*EFFICIENCIES]].to_numpy(float))))
-    for axis in (speed_up, efficiency):
-        log_axis(axis, "x", workers, width / 2 - 0.5)
+    share.set_ylim(min(0.0, 105.0 * np.nanmin([0.0, *table["communication_min"]])), 100.0)
+    for axis in axes:
+        log_axis(axis, "x", workers, width / 3 - 0.5)
         axis.set_xticks(workers, [f"{count}" for count in workers])
         axis.set_xlabel("number of workers")
     speed_up.set_ylabel("speed-up (ratio)")
     efficiency.set_ylabel("parallel efficiency (%)")
+    share.set_ylabel("communication (% of a step)")
     without = [hollow_entry("too few pairs for an interval")] if table["low"].isna().any() else []
     add_legend(figure, [*trainer_entries(drawn), ideal, *without])
     return figure
@@ -68,10 +75,24 @@ def _draw(axis: Axes, rows: pd.DataFrame, columns: tuple[str, str, str], factor:
     rows = rows.sort_values("workers")
     x = np.array([rows["of_workers"].iloc[0], *rows["workers"]], float)
     y, low, high = (factor * np.array([1.0, *rows[name]], float) for name in columns)
-    axis.plot(x, y, **look.line(thin=True))
-    lengths = np.clip(np.nan_to_num([y - low, high - y]), 0, None)
-    axis.errorbar(x, y, yerr=lengths, fmt="none", ecolor=look.colour, elinewidth=1)
+    _draw_line(axis, x, (y, low, high), look)
     for is_hollow in (False, True):
         chosen = np.isnan(low) == is_hollow
         if chosen.any():
             draw_dots(axis, x[chosen], y[chosen], **look.dots(hollow=is_hollow))
+
+
+def _draw_shares(axis: Axes, rows: pd.DataFrame, look: Look) -> None:
+    rows = rows.sort_values("workers").dropna(subset=[*COMMUNICATION])
+    x, *estimates = (rows[name].to_numpy(float) for name in ("workers", *COMMUNICATION))
+    shares = [100 * estimate for estimate in estimates]
+    _draw_line(axis, x, shares, look)
+    draw_dots(axis, x, shares[0], **look.dots())
+
+
+def _draw_line(axis: Axes, x: np.ndarray, estimates: Sequence[np.ndarray], look: Look) -> None:
+    """Draw values and the bars between their lower and upper ends. estimates: (values, lower ends, upper ends)."""
+    y, low, high = estimates
+    axis.plot(x, y, **look.line(thin=True))
+    lengths = np.clip(np.nan_to_num([y - low, high - y]), 0, None)
+    axis.errorbar(x, y, yerr=lengths, fmt="none", ecolor=look.colour, elinewidth=1)

@@ -1,0 +1,41 @@
+"""What several workers of Flax and Keras share: JAX's distributed runtime, where a step is one program of all ranks.
+
+The arrays of a batch are divided among the devices of the ranks, and those of the network are on each: XLA then adds
+the sums over the samples of all. Arrays are divided equally, so the shares of a small batch are padded.
+"""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from trainmark.frameworks.sharing import SharingAdapter
+from trainmark.machine.ranks import Ranks, address_of_first
+from trainmark.recipes.batch_order import EpochFeed, share_of
+
+
+class JaxSharingAdapter(SharingAdapter):
+    """See `sharing.SharingAdapter`. The losses of a rank are over the samples of all ranks already."""
+
+    def __init__(self, framework: str, threads: int, ranks: Ranks) -> None:
+        if not jax.distributed.is_initialized():
+            jax.distributed.initialize(address_of_first(ranks), ranks.size, ranks.rank)
+        super().__init__(framework, threads, ranks)
+
+    def _share(self, feed: EpochFeed) -> EpochFeed:
+        """The program of all ranks draws the masks of whole batches, from one seed."""
+        return replace(super()._share(feed), dropout_seed=feed.dropout_seed)
+
+    def _rows(self, samples: int) -> int:
+        """Return the rows of each padded share of a batch with so many samples."""
+        return -(-samples // self.ranks.size)
+
+    def _padded(self, share: np.ndarray, samples: int, value: int = 0) -> np.ndarray:
+        """Return the share of a batch with so many rows as the largest share has; the last ones have this value."""
+        rows = self._rows(samples) - len(share)
+        return np.pad(share, [(0, rows), *[(0, 0)] * (share.ndim - 1)], constant_values=value)
+
+    def _padded_shares(self, batch: np.ndarray) -> np.ndarray:
+        """Return a batch as the devices of all ranks have it."""
+        shares = (batch[share_of(len(batch), rank, self.ranks.size)] for rank in range(self.ranks.size))
+        return np.concatenate([self._padded(share, len(batch)) for share in shares])

@@ -1,0 +1,55 @@
+"""Measures what sharing its batches costs a run: steps of all ranks together, and of each rank alone, in turns.
+
+The engines overlap the exchange of gradients with computing, or compile it into the step, so that no clock around the
+exchange is right for all. What a user pays is the difference to the same steps on the rank's share without it.
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+
+from trainmark.frameworks.adapter import Adapter
+from trainmark.machine.ranks import Ranks
+from trainmark.recipes.batch_order import EpochFeed
+
+PAIRS = 9
+"""Number of times that both are timed, in alternating order."""
+
+PART_SECONDS = 0.5
+"""Time for which each of them trains, unless an epoch is shorter or a step longer."""
+
+
+def steps_to_time(step_seconds: float) -> int:
+    """Return the number of steps that take about PART_SECONDS; at least 1."""
+    return max(1, round(PART_SECONDS / step_seconds))
+
+
+def measure_communication(adapter: Adapter, alone: Callable[[], Adapter], feed: EpochFeed, ranks: Ranks) -> dict | None:
+    """Time a feed with all ranks together and alone, and return `communication` of the record.
+
+    adapter: that of this rank. alone: returns one for one worker with the same network, data and weights.
+    feed: of all ranks together. Its training goes on from the adapter's weights, which are of no use afterwards.
+
+    Returns None, with a line in the log, if some rank can't train alone, for lack of memory for example.
+    """
+    share = feed.shard(ranks.rank, ranks.size)
+    problem, single = "", adapter
+    try:
+        single = alone()
+        single.compile(share)
+    except Exception as error:  # whatever a framework raises: the training is done, and its record counts
+        problem = f"rank {ranks.rank}: {type(error).__name__}: {error}"[:500]
+    if problems := list(filter(None, ranks.all_values(problem))):
+        print(f"the communication was not measured: {problems[0]}", flush=True)
+        return None
+    seconds: dict[str, list[float]] = {"together_seconds": [], "alone_seconds": []}
+    both = [("together_seconds", adapter, feed), ("alone_seconds", single, share)]
+    for pair in range(PAIRS + 1):
+        for name, trained, part in both[:: 1 if pair % 2 else -1]:
+            ranks.wait()
+            start = perf_counter()
+            trained.train_epoch(part)
+            trained.synchronize()
+            ranks.wait()
+            if pair:  # the first one warms caches
+                seconds[name].append(perf_counter() - start)
+    return {"steps": feed.steps, **seconds}
