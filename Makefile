@@ -172,6 +172,9 @@ bench-steps: $(VENV)/.installed-dev ## are correct trainings refused for their s
 bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: half an hour (MNIST=<mirror>)
 	@$(BENCHMARK)/loops.py
 
+bench-workers: $(VENV)/.installed-dev ## efficiency of two workers beside the engines' own examples: ten minutes
+	@$(BENCHMARK)/workers.py
+
 bench-own: $(VENV)/.installed-dev ## our own layers and update rules beside the frameworks': a quarter of an hour
 	@$(BENCHMARK)/own_parts.py
 

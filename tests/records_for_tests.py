@@ -117,10 +117,13 @@ def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1)):
     }  # fmt: skip
 
 
-def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, seconds=0.25, changes=None, **run):
+def record(
+    framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, seconds=0.25, settings=(), changes=None, **run
+):
     """A record of a run that is ok. Every epoch has this test loss and takes these seconds.
 
-    run: other parts of the run. changes: values by the path of keys to them, as in {"network.dropout": True}.
+    run: other parts of the run. settings: in place of those of SETTINGS.
+    changes: values by the path of keys to them, as in {"network.dropout": True}.
     """
     curves = [curve(epoch, loss, seconds) for epoch in range(1, epochs + 1)]
     gpu = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024} if device == "gpu" else None
@@ -128,7 +131,7 @@ def record(framework="chainer", repeat=1, device="cpu", epochs=2, *, loss=0.5, s
         "schema_version": SCHEMA_VERSION,
         "run": run_of(framework, repeat, device, epochs, **run),
         "order": None,
-        "settings": copy.deepcopy(SETTINGS),
+        "settings": copy.deepcopy(SETTINGS) | dict(settings),
         "network": dict(NETWORK),
         "dataset": {
             "name": run.get("dataset", "digits"),

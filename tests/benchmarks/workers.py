@@ -20,9 +20,9 @@ from trainmark.frameworks.registry import create_adapter, known_frameworks, set_
 from trainmark.machine.gpus import limit_threads
 from trainmark.machine.ranks import ALONE, Ranks, join_ranks
 
-ROUNDS = 7
 WORKERS = 2
-SAMPLES = {"mnist-mlp-chainer": 4000, "imagenet-resnet50": 16}
+ROUNDS = {"mnist-mlp-chainer": 7, "imagenet-resnet50": 3}
+SAMPLES = {"mnist-mlp-chainer": 4000, "imagenet-resnet50": 8}
 """Samples of an epoch, which the number of workers divides; so it does each batch."""
 
 
@@ -83,7 +83,7 @@ def measure(framework: str, recipe: str) -> None:
         for name, make in makers.items()
     }
     seconds: dict[tuple[str, int], list[float]] = {variant: [] for variant in trained}
-    for turn in range(ROUNDS + 1):
+    for turn in range(ROUNDS[recipe] + 1):
         for variant in [*trained][:: 1 if turn % 2 else -1]:
             # With one worker the other rank is idle, as in a run with one.
             is_mine = variant[1] > 1 or ranks.rank == 0

@@ -1,5 +1,7 @@
 """Speed-up and efficiency by number of workers: as computed by hand, from one worker to 1,024."""
 
+from dataclasses import replace
+
 import matplotlib
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from trainmark.report.figures.save import draw_figure
 from trainmark.report.figures.style import STYLE
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.scaling import scaling_table
+from trainmark.tables.variants import runs_of_variants, variants_table
 
 WORKERS = (1, 2, 4, 32, 1024)
 
@@ -30,12 +33,12 @@ def table_of(tmp_path, *records, order=None, parities=None):
 OF_RANK = ("sessions", "phases_seconds", "wall_seconds", "machine", "energy", "memory")
 
 
-def runs(workers, repeats=6, framework="a"):
+def runs(workers, repeats=6, framework="a", **more):
     made = []
     for count in workers:
         for repeat in range(1, repeats + 1):
             seconds = epoch_seconds(count) * (1 + repeat / 1000)
-            one = record(framework, repeat, epochs=3, workers=count, seconds=seconds)
+            one = record(framework, repeat, epochs=3, workers=count, seconds=seconds, **more)
             others = [{key: one[key] for key in OF_RANK}] * (count - 1)
             together = [epoch_seconds(count)] * 9
             measured = {"steps": 1000, "together_seconds": together, "alone_seconds": [600 / count] * 9}
@@ -79,6 +82,29 @@ def test_the_fewest_workers_are_the_base_and_other_frameworks_no_partners(tmp_pa
     first = table.iloc[0]
     assert first["efficiency"] == pytest.approx(first["speed_up"] / 2)
     assert pd.isna(first["low"]) and pd.isna(first["efficiency_high"]), "too few pairs for an interval"
+
+
+def test_variants_with_the_same_batch_of_each_worker_are_weak_scaling(tmp_path):
+    batches = {1: 20, 2: 40, 4: 80, 8: 100}
+    records = [
+        one
+        for count, size in batches.items()
+        for one in runs((count,), experiment=f"weak.w{count}", settings={"batch_size": size})
+    ]
+    by_path, of_runs = written_tables(tmp_path, *records)
+    named = runs_of_variants(of_runs)
+    compared = variants_table(of_runs, by_path.values())
+    table = scaling_table(compared, named)
+    assert {*table["scaling"]} == {"weak"} and {*table["experiment"]} == {"weak"} and {*table["framework"]} == {"a"}
+    assert table["workers"].tolist() == [2, 2, 4, 4], "8 workers have other batches"
+    assert table["batch_size"].tolist() == [40, 40, 80, 80]
+    steady = table[table["metric"] == "steady_epoch_seconds"]
+    assert steady["speed_up"].tolist() == pytest.approx([epoch_seconds(1) / epoch_seconds(count) for count in (2, 4)])
+    with matplotlib.rc_context(STYLE):
+        data = data_of(tmp_path / "drawn", *records)
+        figure, shows = draw_figure("scaling", replace(data, runs=named, comparisons=compared))
+    assert shows
+    assert figure.axes[0].get_ylabel() == "speed-up (weak scaling)"
 
 
 def test_workers_that_train_something_else_have_no_speed_up(tmp_path):

@@ -19,7 +19,7 @@ def records_of(settings, experiments=("0",)):
     """Records of these variants, by name, of each of the experiments, with what a comparison reads of them."""
     return [
         {
-            "run": {"experiment": f"{experiment}.{variant}", "recipe": "r"},
+            "run": {"experiment": f"{experiment}.{variant}", "recipe": "r", "workers": 1},
             "settings": {"batch_size": "recipe", "input": {}, "optimizer": {}, **of_variant},
             "inputs": {"recipe": RECIPE},
         }

@@ -82,8 +82,9 @@ def _file_of(path: KeyPath, documents: Mapping[str, Mapping]) -> str:
 
 def _of_variants(keys: Mapping[str, dict]) -> dict[str, Mapping]:
     """Return the part of the schema for the keys of a variant: those of an experiment, some of which are refused."""
-    varied = [key for key, part in keys.items() if part["decides"] == "training" and key != "seed"]
-    for key in varied:
+    settings = [key for key, part in keys.items() if part["decides"] == "training" and key != "seed"]
+    varied = [*settings, "workers"]
+    for key in settings:
         for part in (keys[key], *keys[key].get("properties", {}).values()):
             part["hint"] = "; to compare several, make each a variant (docs/variants.md)"
     for_variants = f"; allowed in a variant: {', '.join(varied)}"

@@ -52,6 +52,8 @@ class KerasWorkersAdapter(JaxSharingAdapter, KerasAdapter):
 
     def _training_data(self, feed: EpochFeed) -> dict[str, Any]:
         data = super()._training_data(feed)
+        if not (self._batch_sizes % self.ranks.size).any():
+            return data  # without weights, whose sum would take another exchange
         return data | {"x": self._padded_batches(data["x"])}
 
     def _padded_batches(self, batches: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:

@@ -30,7 +30,7 @@ from trainmark.tables.scaling import scaling_table
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import tidy_table
 from trainmark.tables.tuning import tuning_table
-from trainmark.tables.variants import variants_table
+from trainmark.tables.variants import runs_of_variants, variants_table
 
 Table = pd.DataFrame | str
 """The content of a file: a table for .parquet, a text for any other format."""
@@ -62,19 +62,20 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     experiments = plan["config"]["experiments"]
     of_pairs = (runs, certificates, wrong, experiments)
     compared, curves = comparisons.comparisons_table(*of_pairs), curves_table(records)
+    variants = variants_table(runs, records.values())
     made = {
         "runs": runs,
         "curves": curves,
         "summary": tables.summary_table(runs),
         "comparisons": compared,
-        "variants": variants_table(runs, records.values()),
+        "variants": variants,
         "parity": comparisons.parity_table(*of_pairs),
         "agreement": agreement_table(records),
         "speed_ups": comparisons.speed_ups_table(compared, comparisons.baselines_of(runs, experiments)),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
         "tuning": tuning_table(tunings.values()),
-        "scaling": scaling_table(compared, runs),
+        "scaling": scaling_table(pd.concat([compared, variants]), pd.concat([runs, runs_of_variants(runs)])),
         "published": published_table(runs, curves, records.values(), read_references()),
     }
     made["tidy"] = tidy_table(made, currency_of(plan["config"]))

@@ -7,6 +7,7 @@ import pandas as pd
 from trainmark.recipes.command import DATASET
 from trainmark.tables.comparisons import COMPARED
 from trainmark.tables.tables import GROUP, SETTING, rows_of
+from trainmark.tables.variants import NAMED_AFTER
 from trainmark.trainer import Trainer
 
 ESTIMATES = ("speed_up", "low", "high")
@@ -18,48 +19,67 @@ COMMUNICATION = {"communication_share": "median", "communication_min": "min", "c
 """The share of communication in the time of a step, and its range over the repeats."""
 
 COLUMNS = [
-    *GROUP, "epochs", "framework", "device", "loop", "workers", "of_workers", "metric", "pairs", *ESTIMATES,
-    *EFFICIENCIES, *COMMUNICATION, "verdict", "parity",
+    *GROUP, "epochs", "framework", "device", "loop", "workers", "of_workers", "scaling", "metric", "pairs", *ESTIMATES,
+    *EFFICIENCIES, "batch_size", "samples_per_second", *COMMUNICATION, "verdict", "parity",
 ]  # fmt: skip
 
 
 def scaling_table(comparisons: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Make the table of speed-ups: a row per number of epochs, number of workers and metric of a trainer.
 
-    All are over the fewest workers that the trainer was compared with. The batch is that of all workers together, so
-    this is strong scaling.
+    All are over the fewest workers that the trainer was compared with.
+
+    comparisons, runs: those of trainers, of variants (`variants.runs_of_variants`), or both.
 
     workers, of_workers: of the trainer, and of the one that it is compared with.
+    scaling: "strong" if the batches of all workers together are equal; "weak" if those of each worker are, in variants.
     metric: training_seconds, or steady_epoch_seconds, which is without the first epoch and compilation.
     speed_up, low, high: seconds of the fewer workers / those of these: 1 / the ratio of `comparisons_table` and the
         ends of its interval, or what that is if the comparison is the other way round.
     efficiency, efficiency_low, efficiency_high: speed-up * of_workers / workers.
+    batch_size, samples_per_second: of all workers together; the latter of steady epochs, the median of the runs.
     communication_share, communication_min, communication_max: `result.communication_share` of the runs with these
         workers, the median and the range.
     pairs, verdict, parity: as in `comparisons_table`; the verdict is on the second trainer there.
     """
-    rows = pd.DataFrame(_rows(comparisons), columns=[name for name in COLUMNS if name not in COMMUNICATION])
     columns = {name: ("communication_share", function) for name, function in COMMUNICATION.items()}
-    shares = runs.groupby(SETTING).agg(**columns).reset_index()
-    rows = rows.merge(shares, how="left", on=SETTING)[COLUMNS]
-    rows = rows.astype(dict.fromkeys((*ESTIMATES, *EFFICIENCIES), "float64"))
-    same = [*GROUP, "epochs", "framework", "device", "loop", "metric"]
+    of_settings = (
+        runs.groupby(SETTING)
+        .agg(batch_size=("batch_size", "first"), samples_per_second=("samples_per_second", "median"), **columns)
+        .reset_index()
+    )
+    rows = pd.DataFrame(_rows(comparisons, of_settings), columns=COLUMNS)
+    rows = rows.astype(dict.fromkeys((*ESTIMATES, *EFFICIENCIES, "samples_per_second", *COMMUNICATION), "float64"))
+    same = [*GROUP, "epochs", "framework", "device", "loop", "scaling", "metric"]
     return rows[rows["of_workers"] == rows.groupby(same)["of_workers"].transform("min")].reset_index(drop=True)
 
 
-def _rows(comparisons: pd.DataFrame) -> Iterator[dict]:
+def _rows(comparisons: pd.DataFrame, of_settings: pd.DataFrame) -> Iterator[dict]:
+    values = {tuple(row[key] for key in SETTING): row for row in rows_of(of_settings)}
     for row in rows_of(comparisons[comparisons["metric"].isin(COMPARED)]):
         if row["dataset"] == DATASET:  # of a command
             continue
         fewer, more = sorted((Trainer.named(row[side]) for side in ("first", "second")), key=lambda one: one.workers)
-        if fewer._replace(workers=more.workers) != more or fewer.workers == more.workers:
+        of_fewer, of_more = (values[*(row[key] for key in GROUP), *one, row["epochs"]] for one in (fewer, more))
+        trainer = without_variant(more)
+        if without_variant(fewer)._replace(workers=more.workers) != trainer or fewer.workers == more.workers:
+            continue
+        factor, larger = more.workers / fewer.workers, of_more["batch_size"] / of_fewer["batch_size"]
+        if larger not in (1, factor):
             continue
         yield {
             **{key: row[key] for key in (*GROUP, "epochs", "metric", "pairs", "verdict", "parity")},
-            **more._asdict(),
+            **{key: of_more[key] for key in ("batch_size", "samples_per_second", *COMMUNICATION)},
+            **trainer._asdict(),
             "of_workers": fewer.workers,
-            **_speed_up(row, more.workers / fewer.workers, is_inverse=row["second"] == more.name),
+            "scaling": "strong" if larger == 1 else "weak",
+            **_speed_up(row, factor, is_inverse=row["second"] == more.name),
         }
+
+
+def without_variant(trainer: Trainer) -> Trainer:
+    """Return the trainer that trains a variant, from one that is named after it."""
+    return trainer._replace(framework=trainer.framework.partition(NAMED_AFTER)[0])
 
 
 def _speed_up(row: Mapping, factor: float, *, is_inverse: bool) -> dict:

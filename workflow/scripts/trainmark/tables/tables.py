@@ -139,9 +139,7 @@ def runs_table(
     integers = dict.fromkeys(
         ["diverged_step", "out_of_memory_epoch", "parameters", "batch_size", "optimizer_restarts"], "Int64"
     )
-    numbers_of_runs = dict.fromkeys(
-        [*METRICS, *SHARES.values(), *TARGET_COLUMNS, "communication_share"], "float64"
-    )
+    numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values(), *TARGET_COLUMNS, "communication_share"], "float64")
     table = pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
     return with_machine_shares(table)
 

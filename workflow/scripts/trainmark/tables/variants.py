@@ -22,11 +22,14 @@ from trainmark.tables.comparisons import (
 from trainmark.tables.formatting import listed
 from trainmark.tables.tables import GROUP, by_trainer, groups
 from trainmark.tables.waiting import SHARES
-from trainmark.trainer import TRAINER, Trainer
+from trainmark.trainer import Trainer
 from trainmark.variant import split_name, variant_name
 
-TRAINED_BY = ["trained_by", *TRAINER[1:]]
-"""The columns of the trainer of a run of a variant, without the variant."""
+TRAINED_BY = ["trained_by", "device", "loop"]
+"""The columns of the trainer of a run of a variant, without the variant and the number of workers."""
+
+NAMED_AFTER = " with "
+"""Between the framework and the variant in the name of a trainer."""
 
 
 def runs_of_variants(runs: pd.DataFrame) -> pd.DataFrame:
@@ -37,13 +40,18 @@ def runs_of_variants(runs: pd.DataFrame) -> pd.DataFrame:
     names = runs["experiment"].map(split_name)
     found = runs.assign(experiment=names.str[0], variant=names.str[1], trained_by=runs["framework"])
     found = found[found["variant"] != ""]
-    return found.assign(framework=found["trained_by"] + " with " + found["variant"])
+    return found.assign(framework=found["trained_by"] + NAMED_AFTER + found["variant"])
 
 
 def by_variants(named: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    """Yield ((experiment, recipe, dataset), the runs of one trainer in all variants). named: `runs_of_variants`."""
+    """Yield ((experiment, recipe, dataset), the runs of one trainer in all variants). named: `runs_of_variants`.
+
+    A variant that has one number of workers is compared with variants that have another one.
+    """
     for values, group in groups(named, [*GROUP, *TRAINED_BY]):
-        yield values[: len(GROUP)], group
+        are_of_several = group.groupby("variant")["workers"].nunique().max() > 1
+        for _, own in groups(group, ["workers"]) if are_of_several else [(values, group)]:
+            yield values[: len(GROUP)], own
 
 
 def baseline_of(of_trainer: pd.DataFrame) -> Trainer:
@@ -92,6 +100,9 @@ def _pairs(group: tuple, runs: pd.DataFrame, records: Mapping[tuple, Mapping]) -
 
 def _difference(variants: Iterable[str], *records: Mapping) -> str:
     """In which settings two variants differ, in a sentence."""
-    first, second = (effective_settings(record["inputs"]["recipe"], record["settings"]) for record in records)
+    first, second = (
+        effective_settings(record["inputs"]["recipe"], record["settings"]) | {"workers": record["run"]["workers"]}
+        for record in records
+    )
     differing = differing_settings(first, second)
     return f"{listed(variants)} {f'differ in {listed(differing)}' if differing else 'have the same settings'}"

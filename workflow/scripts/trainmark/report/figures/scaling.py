@@ -21,7 +21,7 @@ from trainmark.report.figures.style import (
 )
 from trainmark.report.figures.svg import of_trainer
 from trainmark.tables.comparisons import COMPARED
-from trainmark.tables.scaling import COMMUNICATION, EFFICIENCIES, ESTIMATES, scaling_table
+from trainmark.tables.scaling import COMMUNICATION, EFFICIENCIES, ESTIMATES, scaling_table, without_variant
 from trainmark.tables.tables import groups
 from trainmark.trainer import Trainer
 
@@ -29,14 +29,15 @@ HEIGHT = 2.2
 
 
 def draw_scaling(data: Data) -> Figure | None:
-    """Strong scaling: speed-up over the fewest workers, parallel efficiency (speed-up divided by the ratio of the
-    workers), and the share of communication in a step, by number of workers at a fixed batch of all together. Steady
-    epochs of the longest runs, from pairs of runs; bars: 95 % interval, and range of the shares; a hollow mark has too
-    few pairs for an interval. Dotted: the speed-up of perfect scaling.
+    """By number of workers: speed-up over the fewest, parallel efficiency (speed-up divided by the ratio of the
+    workers), and the share of communication in a step. Strong scaling: the time of a steady epoch, with the same batch
+    of all workers together. Weak scaling: images/s, with the same batch of each worker. Longest runs, from pairs of
+    runs; bars: 95 % interval, and range of the shares; a hollow mark has too few pairs for an interval. Dotted: the
+    speed-up of perfect scaling.
     """
     table = scaling_table(data.comparisons, data.runs)
     table = table[(table["metric"] == COMPARED[1]) & table["speed_up"].notna()]
-    table = table[table["epochs"] == table["epochs"].max()]
+    table = table[(table["epochs"] == table["epochs"].max()) & (table["scaling"] == table["scaling"].min())]
     if table.empty:
         return None
     width = width_of(data.options, TWO_COLUMNS)
@@ -44,7 +45,8 @@ def draw_scaling(data: Data) -> Figure | None:
     speed_up, efficiency, share = axes = figure.subplots(1, 3)
     styles, drawn = looks(data), {}
     for (framework, device, loop), rows in groups(table, ["framework", "device", "loop"]):
-        first = Trainer(framework, device, loop, int(rows["of_workers"].iloc[0]))
+        named = Trainer(framework, device, loop, int(rows["of_workers"].iloc[0]))
+        first = next(trainer for trainer in data.trainers if without_variant(trainer) == named)
         drawn[first] = styles[first]
         with of_trainer(speed_up, data.trainers.index(first)):
             _draw(speed_up, rows, ESTIMATES, 1.0, styles[first])
@@ -62,7 +64,7 @@ def draw_scaling(data: Data) -> Figure | None:
         log_axis(axis, "x", workers, width / 3 - 0.5)
         axis.set_xticks(workers, [f"{count}" for count in workers])
         axis.set_xlabel("number of workers")
-    speed_up.set_ylabel("speed-up (ratio)")
+    speed_up.set_ylabel(f"speed-up ({table['scaling'].iloc[0]} scaling)")
     efficiency.set_ylabel("parallel efficiency (%)")
     share.set_ylabel("communication (% of a step)")
     without = [hollow_entry("too few pairs for an interval")] if table["low"].isna().any() else []
