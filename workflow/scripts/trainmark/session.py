@@ -33,6 +33,7 @@ from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_f
 from trainmark.plan.products import PLAN_FILE, RECORD_FILE
 from trainmark.plan.reruns import runs_to_repeat
 from trainmark.plan.staleness import sources_of_prepared
+from trainmark.variant import split_name
 
 THREADS = 2
 """Threads of a worker."""
@@ -256,12 +257,21 @@ class Session:
     def threads(self, wildcards: Wildcards) -> int:
         """Return the threads of each worker: 2, or fewer if this machine lacks them for an experiment's most workers.
 
-        All trainers of the experiment get as many, so that they differ in their number of workers alone.
+        All trainers of the experiment get as many, also in its variants, so that their workers differ in number alone.
         """
-        most = max(self.campaign.config["experiments"][wildcards.experiment].get("workers", [1]))
+        most = self._most_workers(split_name(wildcards.experiment)[0])
         if most == 1 or not self._plans or not internals.runs_here(self._workflow) or PREVIEW_VARIABLE in os.environ:
             return THREADS
         return int(max(1, min(THREADS, self._workflow.cores // most)))
+
+    @cache  # noqa: B019 (a call has one session)
+    def _most_workers(self, experiment: str) -> int:
+        """Return the largest number of workers of an experiment, variants included."""
+        found = [1]
+        for name, own in self.campaign.config["experiments"].items():
+            if split_name(name)[0] == experiment:
+                found += own.get("workers", [])
+        return max(found)
 
     def for_each_worker(self, amount: int) -> Callable[[Wildcards], int]:
         """Return a function that gives a job this amount of a resource for each of its workers."""
