@@ -11,23 +11,31 @@ from trainmark.frameworks.adapter import Adapter
 from trainmark.machine.ranks import Ranks
 from trainmark.recipes.batch_order import EpochFeed
 
-PAIRS = 9
-"""Number of times that both are timed, in alternating order."""
-
 PART_SECONDS = 0.5
 """Time for which each of them trains, unless an epoch is shorter or a step longer."""
 
+MOST_PAIRS, LEAST_PAIRS = 9, 3
+"""Number of times that both are timed, in alternating order; fewer if a step is long."""
 
-def steps_to_time(step_seconds: float) -> int:
-    """Return the number of steps that take about PART_SECONDS; at least 1."""
-    return max(1, round(PART_SECONDS / step_seconds))
+ALL_SECONDS = 10.0
+"""Time of all measurements, unless LEAST_PAIRS take longer."""
 
 
-def measure_communication(adapter: Adapter, alone: Callable[[], Adapter], feed: EpochFeed, ranks: Ranks) -> dict | None:
+def part_to_time(epoch: EpochFeed, step_seconds: float) -> tuple[EpochFeed, int]:
+    """Return the part of an epoch to measure with, and the number of pairs. step_seconds: about the time of a step."""
+    part = epoch.parts(max(1, round(PART_SECONDS / step_seconds)))[0]
+    pairs = round(ALL_SECONDS / (2 * part.steps * step_seconds))
+    return part, max(LEAST_PAIRS, min(pairs, MOST_PAIRS))
+
+
+def measure_communication(
+    adapter: Adapter, alone: Callable[[], Adapter], feed: EpochFeed, pairs: int, ranks: Ranks
+) -> dict | None:
     """Time a feed with all ranks together and alone, and return `communication` of the record.
 
     adapter: that of this rank. alone: returns one for one worker with the same network, data and weights.
-    feed: of all ranks together. Its training goes on from the adapter's weights, which are of no use afterwards.
+    feed, pairs: from `part_to_time`, the feed of all ranks together. Its training goes on from the adapter's weights,
+        which are of no use afterwards.
 
     Returns None, with a line in the log, if some rank can't train alone, for lack of memory for example.
     """
@@ -43,7 +51,7 @@ def measure_communication(adapter: Adapter, alone: Callable[[], Adapter], feed: 
         return None
     seconds: dict[str, list[float]] = {"together_seconds": [], "alone_seconds": []}
     both = [("together_seconds", adapter, feed), ("alone_seconds", single, share)]
-    for pair in range(PAIRS + 1):
+    for pair in range(pairs + 1):
         for name, trained, part in both[:: 1 if pair % 2 else -1]:
             ranks.wait()
             start = perf_counter()

@@ -25,7 +25,7 @@ from trainmark.recipes.stream import Stream
 from trainmark.records.result import part_steps
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
-from trainmark.training.communication import measure_communication, steps_to_time
+from trainmark.training.communication import measure_communication, part_to_time
 from trainmark.training.job import Job
 from trainmark.training.kept_weights import remove_weights, write_weights
 from trainmark.training.pace import PacedStream, StepCallback
@@ -57,7 +57,7 @@ class Training:
         self.resolved = ResolvedTraining(recipe, settings, read_manifest(job.dataset_folder))
         self.measurements = RunMeasurements(run, self.resolved, job, phase_times)
         self._loaded: Adapter | None = None
-        self._training_data: Split  # opened by `_prepare`
+        self._training_data: Split | None = None  # of several workers, opened by `_prepare`
         self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
         self._stream: PacedStream | None = None
@@ -155,23 +155,22 @@ class Training:
 
     def _communication(self) -> dict | None:
         """Return `communication` of the record; None for one worker."""
-        if self._ranks.size == 1:
+        if self._training_data is None:
             return None
+        inputs, labels = self._training_data
         if self._stream:
             self._stream.begin_epoch(0, 0)  # of no epoch
-        trainer, inputs_and_labels = self.run.trainer, self._training_data
 
         def alone() -> Adapter:
-            adapter = create_adapter(trainer.framework, self.job.threads)
+            adapter = create_adapter(self.run.trainer.framework, self.job.threads)
             self._build(adapter, self._adapter.weights())
-            adapter.load(split="train", inputs=inputs_and_labels[0], labels=inputs_and_labels[1])
+            adapter.load(split="train", inputs=inputs, labels=labels)
             return adapter
 
-        last = self.measurements.progress.curves[-1]
-        steps = self._ranks.from_first(lambda: steps_to_time(last["seconds"] / self._feed(1).steps))
+        feed, seconds = self._feed(self.run.epochs), self.measurements.progress.curves[-1]["seconds"]
+        part, pairs = part_to_time(feed, self._ranks.from_first(lambda: seconds / feed.steps))
         with self.phase_times.phase("peak"):
-            feed = self._feed(self.run.epochs).parts(steps)[0]
-            return measure_communication(self._adapter, alone, feed, self._ranks)
+            return measure_communication(self._adapter, alone, part, pairs, self._ranks)
 
     # --- before the first epoch ---------------------------------------------------------------------------------
 
@@ -191,7 +190,8 @@ class Training:
             self._build(adapter, self.resolved.initial_weights(self.run.repeat))
             adapter.synchronize()
         adapter.check_precision("weights", adapter.weights())
-        self._training_data = splits["train"]
+        if self._ranks.size > 1:
+            self._training_data = splits["train"]
         with phase_times.phase("transfer", adapter.synchronize):
             for split, (inputs, labels) in splits.items():
                 adapter.load(split=split, inputs=inputs, labels=labels)
