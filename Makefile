@@ -22,7 +22,7 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 .PHONY: all report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
-  bench-intervals bench-epochs bench-steps bench-loops bench-own bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
+  bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
   bench-workflow lock gpu-bundle prepare images
 
 ##@ For users

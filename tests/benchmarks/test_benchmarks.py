@@ -5,11 +5,12 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import snakemake, write_config
+from harness import AS_ROOT, snakemake, write_config
 from PIL import Image
 
 from trainmark.datasets.catalogue import SPLITS
@@ -59,6 +60,19 @@ def test_the_verdicts_benchmark_prints_the_reports_verdicts():
     disturbed = "withheld: 1 of 1 pairs disturbed"  # so short a run may be, by snakemake itself
     assert shown.count("too few pairs (1, needs 6)") + shown.count(disturbed) == 4
     assert "as it should be: no" in shown
+
+
+@pytest.mark.skipif(not find_spec("mpi4py"), reason="mpi4py is not installed (make workers)")
+def test_the_benchmark_of_workers_prints_both_efficiencies(monkeypatch):
+    for name, value in AS_ROOT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    shown = printed("workers.py", "--frameworks", "chainer", "--recipes", "mnist-mlp-chainer", "--rounds", "1")
+    assert re.fullmatch(
+        r"chainer, mnist-mlp-chainer: efficiency of 2 workers [\d.]+ \([\d.]+ and [\d.]+ s an epoch\), of the engine's "
+        r"example [\d.]+ \([\d.]+ and [\d.]+ s\): ratio [\d.]+; time with 2 workers / the example's [\d.]+\n",
+        shown,
+    )
 
 
 def test_the_benchmark_of_the_naive_loss_prints_when_it_is_nan(tmp_path):

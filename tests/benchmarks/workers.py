@@ -1,16 +1,19 @@
 """How well do two workers scale beside the engine's own example?
 
-Run: make bench-workers, or by a launcher: mpiexec -n 2 python workers.py torch mnist-mlp-chainer. The example of each
-engine's documentation and the adapter train an epoch each in turn, with all ranks and with one, with batches of the
-same size of all ranks together. Efficiency is time of one / (time of all * ranks), medians. Each rank has a CPU.
+Run: make bench-workers. The example of each engine's documentation and the adapter train an epoch each in turn, with
+all ranks and with one, with batches of the same size of all ranks together. Efficiency is time of one / (time of all *
+ranks), medians. Each rank has a CPU. A ratio of efficiencies also falls if the adapter is faster with one worker, so
+the ratio of the times is beside it.
 """
 
+import argparse
 import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from itertools import product
 from time import perf_counter
 
 import loops
@@ -68,7 +71,7 @@ def seconds_of(train: Callable[[], object], ranks: Ranks) -> float:
     return perf_counter() - start
 
 
-def measure(framework: str, recipe: str) -> None:
+def measure(framework: str, recipe: str, rounds: int) -> None:
     """Print efficiencies, as one of the ranks."""
     set_environment(framework, "stock")
     ranks = join_ranks(WORKERS)
@@ -83,7 +86,7 @@ def measure(framework: str, recipe: str) -> None:
         for name, make in makers.items()
     }
     seconds: dict[tuple[str, int], list[float]] = {variant: [] for variant in trained}
-    for turn in range(ROUNDS[recipe] + 1):
+    for turn in range(rounds + 1):
         for variant in [*trained][:: 1 if turn % 2 else -1]:
             # With one worker the other rank is idle, as in a run with one.
             is_mine = variant[1] > 1 or ranks.rank == 0
@@ -106,17 +109,23 @@ def measure(framework: str, recipe: str) -> None:
 
 
 def main() -> None:
-    if sys.argv[1:]:
-        measure(*sys.argv[1:])
-    launcher = ["mpiexec", "--bind-to", "none", "-n", str(WORKERS), sys.executable, __file__]
-    for recipe in SAMPLES:
-        for name, framework in known_frameworks().items():
-            if framework.engine and not framework.missing_packages():
-                lacks = "BatchNorm" in framework.engine.lacks and recipe == "imagenet-resnet50"
-                if lacks:
-                    print(f"{name}, {recipe}: several workers are refused (batch normalisation)")
-                else:
-                    subprocess.run([*launcher, name, recipe], check=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    engines = [name for name, one in known_frameworks().items() if one.engine and not one.missing_packages()]
+    parser.add_argument("--frameworks", nargs="+", default=engines)
+    parser.add_argument("--recipes", nargs="+", default=[*SAMPLES])
+    parser.add_argument("--rounds", type=int, help="default: 7, or 3 of a network that takes minutes")
+    parser.add_argument("--as-rank", action="store_true", help="what the launcher starts")
+    arguments = parser.parse_args()
+    launcher = ["mpiexec", "--bind-to", "none", "-n", str(WORKERS), sys.executable, __file__, "--as-rank"]
+    for recipe, framework in product(arguments.recipes, arguments.frameworks):
+        rounds, engine = arguments.rounds or ROUNDS[recipe], known_frameworks()[framework].engine
+        if engine and recipe == "imagenet-resnet50" and "BatchNorm" in engine.lacks:
+            print(f"{framework}, {recipe}: several workers are refused (batch normalisation)")
+        elif arguments.as_rank:
+            measure(framework, recipe, rounds)
+        else:
+            chosen = ["--frameworks", framework, "--recipes", recipe, "--rounds", str(rounds)]
+            subprocess.run([*launcher, *chosen], check=True)
 
 
 if __name__ == "__main__":

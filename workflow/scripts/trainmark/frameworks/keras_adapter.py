@@ -377,12 +377,14 @@ class KerasAdapter(ObservedAdapter):
         self._backend.wait(self._module, [variable.value for variable in self._model.trainable_variables])
 
     def describe_device(self) -> dict[str, str]:
-        array = self._backend.uncached(self._module, self._model.trainable_variables[0].value)
-        device = str(_device_of(array)).lower()
+        device = str(_device_of(self._first_array())).lower()
         kind = next((kind for word, kind in KINDS.items() if word in device), device)
         if kind != "gpu":
             return {"kind": kind, "name": keras.backend.backend()}
         return {"kind": "gpu", "name": str(self._backend.gpu_name(self._module, self._backend.gpus(self._module)[0]))}
+
+    def _first_array(self) -> Any:
+        return self._model.trainable_variables[0].value
 
     def device_memory_mib(self) -> float | None:
         if self.describe_device()["kind"] != "gpu":

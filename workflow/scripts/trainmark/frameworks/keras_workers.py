@@ -67,6 +67,9 @@ class KerasWorkersAdapter(JaxSharingAdapter, KerasAdapter):
         # The metric is that of all ranks.
         return super()._samples_of_rank() if self.ranks.rank == 0 else 0
 
+    def _first_array(self) -> Any:
+        return super()._first_array().addressable_data(0)
+
     def set_masks(self, masks: Weights) -> None:
         KerasAdapter.set_masks(self, {name: self._padded_shares(mask) for name, mask in masks.items()})
 
