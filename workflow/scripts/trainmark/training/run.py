@@ -110,12 +110,12 @@ class Training:
         Raises DeviceError if there are other ranks, which would wait for this one.
         """
         message = f"{resident_mib:.1f} MiB exceed the limit of {self.settings['memory_limit_mib']:g} MiB"
-        if self._ranks.size > 1:
-            raise DeviceError(f"{message} (memory_limit_mib); allowed: a smaller batch, more workers or a higher limit")
         self._writing.acquire()
         if self._is_trained:
             self._writing.release()
             return None
+        if self._ranks.size > 1:
+            raise DeviceError(f"{message} (memory_limit_mib); allowed: a smaller batch, more workers or a higher limit")
         remove_weights(self.job.weights_file)
         return self._out_of_memory(resident_mib, message)
 
