@@ -35,6 +35,7 @@ EQUAL = "is the same training as a with the recipe mnist-mlp-keras; allowed: oth
         ("variants: {a: {description: x}, b: {}}", "variants.a.description: decides nothing of a training; …"),
         # --- values: found in the variant that has them
         ("variants: {a: {batch_size: 0}, b: {}}", "variants.a.batch_size: found 0 …; …"),
+        ("variants: {a: {workers: [0]}, b: {}}", "variants.a.workers[0]: found 0 …; …"),
         ("variants: {a: {batch_size: 9000}, b: {}}", "variants.a.batch_size: found 9000, but …; …"),
         (
             "variants: {a: {optimizer: {rule: adam, momentum: .3}}, b: {}}",
@@ -52,6 +53,7 @@ EQUAL = "is the same training as a with the recipe mnist-mlp-keras; allowed: oth
         # --- variants that are no comparison
         ("variants: {a: {batch_size: 8}, b: {batch_size: 8}}", f"variants.b: {EQUAL}"),
         ("variants: {a: {dropout: .2}, b: {}}", f"variants.b: {EQUAL}"),
+        ("variants: {a: {workers: [1]}, b: {}}", f"variants.b: {EQUAL}"),
         (
             "variants: {a: {optimizer: {rule: rmsprop, learning_rate: 1.0e-2}}, b: {optimizer: {rule: rmsprop}}}",
             f"variants.b: {EQUAL}",
