@@ -79,15 +79,16 @@ def arm(signal_name, phase, call=None, *, note):
         adapter = create_adapter(*arguments, **options)
         if phase == "checkpoint":
             module = sys.modules["trainmark.training.run"]
-            kill_inside(module, "write_checkpoint", int(call or random.randint(1, 2)), signal_name, note)
+            kill_inside(module, "write_checkpoint", int(call or random.randint(2, 3)), signal_name, note)
         elif phase == "removal":
             module = sys.modules["trainmark.training.cross_evaluation"]
             kill_inside(module, "write_evaluation", int(call), signal_name, note)
         elif phase == "loading":
             kill_inside(adapter, "train_epoch", int(call or random.randint(4, 8)), signal_name, note, loader_processes)
         else:
-            # From the second call on: there is a checkpoint then, from which the next call resumes.
-            kill_inside(adapter, ADAPTER_FUNCTIONS[phase], int(call or random.randint(2, 8)), signal_name, note)
+            # From the fourth call on there is a checkpoint, from which the next call resumes: those before compile,
+            # evaluate the fresh model, and train and evaluate the first epoch.
+            kill_inside(adapter, ADAPTER_FUNCTIONS[phase], int(call or random.randint(4, 8)), signal_name, note)
         return adapter
 
     if phase == "start":
