@@ -28,6 +28,7 @@ from unittest import mock
 
 from trainmark.frameworks.registry import create_adapter, known_frameworks, set_environment
 from trainmark.machine.gpus import limit_threads
+from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.training.turns import Trainee
 
 VARIANTS = ("example", "stock", "tuned")
@@ -49,13 +50,13 @@ EXAMPLES = {
 """Module and function of the example, by library."""
 
 
-def data(recipe: str) -> tuple:
+def data(recipe: str, samples: int | None = None) -> tuple:
     """Return (inputs, labels, number of classes) of a recipe."""
     import numpy as np
 
     from trainmark.recipes.catalogue import RECIPES
 
-    generator, entry, samples = np.random.default_rng(0), RECIPES[recipe], SAMPLES[recipe]
+    generator, entry, samples = np.random.default_rng(0), RECIPES[recipe], samples or SAMPLES[recipe]
     if entry.input is None:
         return (
             generator.integers(0, 5000, (samples, *entry.input_shape), dtype=np.int32),
@@ -94,21 +95,25 @@ def batch_size(recipe: str) -> int:
     return BATCH_SIZES.get(recipe, RECIPES[recipe].batch_size) or SAMPLES[recipe]
 
 
-def example_of(framework: str, recipe: str) -> Callable[[], object]:
-    """Return a function that trains an epoch of the framework's example."""
+def example_of(framework: str, recipe: str, ranks: Ranks = ALONE, samples: int | None = None) -> Callable[[], object]:
+    """Return a function that trains an epoch of the framework's example, of several ranks on their shares."""
     module, function = EXAMPLES[framework.partition("-")[0]]
-    inputs, labels, _ = data(recipe)
-    return getattr(import_module(module), function)(recipe, inputs, labels, batch_size(recipe))
+    inputs, labels, _ = data(recipe, samples)
+    mine = slice(ranks.rank, None, ranks.size)
+    size, trainer = batch_size(recipe) // ranks.size, getattr(import_module(module), function)
+    return trainer(recipe, inputs[mine], labels[mine], size, shares=ranks.size > 1)
 
 
-def adapter_of(framework: str, recipe: str, loop: str) -> Callable[[], object]:
+def adapter_of(
+    framework: str, recipe: str, loop: str = "stock", ranks: Ranks = ALONE, samples: int | None = None
+) -> Callable[[], object]:
     """Return a function that trains an epoch with an adapter."""
     from trainmark.recipes.batch_order import epoch_feed
     from trainmark.recipes.catalogue import RECIPES
     from trainmark.recipes.initial_weights import draw_initial_weights
 
-    entry, (inputs, labels, classes) = RECIPES[recipe], data(recipe)
-    adapter = create_adapter(framework, len(os.sched_getaffinity(0)), loop)
+    entry, (inputs, labels, classes) = RECIPES[recipe], data(recipe, samples)
+    adapter = create_adapter(framework, len(os.sched_getaffinity(0)), loop, ranks=ranks)
     architecture = entry.architecture(inputs.shape[1:], classes)
     adapter.build(
         architecture=architecture, weights=draw_initial_weights(architecture, entry.initializer, (1, 1)),

@@ -11,17 +11,14 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
-from importlib import import_module
 from itertools import product
-from time import perf_counter
 
 import loops
 
-from trainmark.frameworks.adapter import Adapter
-from trainmark.frameworks.registry import create_adapter, known_frameworks, set_environment
-from trainmark.machine.gpus import limit_threads
-from trainmark.machine.ranks import ALONE, Ranks, join_ranks
+from trainmark.frameworks.registry import known_frameworks, set_environment
+from trainmark.machine.gpus import THREAD_VARIABLES, limit_threads
+from trainmark.machine.ranks import ALONE, join_ranks
+from trainmark.training.communication import seconds_of
 
 WORKERS = 2
 ROUNDS = {"mnist-mlp-chainer": 7, "imagenet-resnet50": 3}
@@ -29,60 +26,15 @@ SAMPLES = {"mnist-mlp-chainer": 4000, "imagenet-resnet50": 8}
 """Samples of an epoch, which the number of workers divides; so it does each batch."""
 
 
-def adapter_of(framework: str, recipe: str, ranks: Ranks, data: tuple) -> Callable[[], object]:
-    """Return a function that trains an epoch with an adapter."""
-    from trainmark.recipes.batch_order import epoch_feed
-    from trainmark.recipes.catalogue import RECIPES
-    from trainmark.recipes.initial_weights import draw_initial_weights
-
-    entry, (inputs, labels, classes) = RECIPES[recipe], data
-    adapter: Adapter = create_adapter(framework, 1, ranks=ranks)
-    architecture = entry.architecture(inputs.shape[1:], classes)
-    adapter.build(
-        architecture=architecture, weights=draw_initial_weights(architecture, entry.initializer, (1, 1)),
-        optimizer=entry.optimizer, device="cpu", dtype="float32",
-    )  # fmt: skip
-    adapter.load(split="train", inputs=inputs, labels=labels)
-    feeds = (epoch_feed(len(inputs), loops.batch_size(recipe), (1, 1), epoch) for epoch in range(1, 10**6))
-
-    def train() -> None:
-        adapter.train_epoch(next(feeds))
-        adapter.synchronize()
-
-    return train
-
-
-def example_of(framework: str, recipe: str, ranks: Ranks, data: tuple) -> Callable[[], object]:
-    """Return a function that trains an epoch of the engine's example, on this rank's samples."""
-    module, function = loops.EXAMPLES[framework.partition("-")[0]]
-    inputs, labels, _ = data
-    size = loops.batch_size(recipe) // ranks.size
-    mine = slice(ranks.rank, None, ranks.size)
-    trainer = getattr(import_module(module), function)
-    return trainer(recipe, inputs[mine], labels[mine], size, shares=ranks.size > 1)
-
-
-def seconds_of(train: Callable[[], object], ranks: Ranks) -> float:
-    """Return the seconds of an epoch of the slowest rank."""
-    ranks.wait()
-    start = perf_counter()
-    train()
-    ranks.wait()
-    return perf_counter() - start
-
-
 def measure(framework: str, recipe: str, rounds: int) -> None:
     """Print efficiencies, as one of the ranks."""
     set_environment(framework, "stock")
     ranks = join_ranks(WORKERS)
-    cpus = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cpus[ranks.rank % len(cpus)]})
-    limit_threads([0])
-    data = tuple(part[: SAMPLES[recipe]] if hasattr(part, "shape") else part for part in loops.data(recipe))
-    makers = {"trainmark": adapter_of, "example": example_of}  # the adapter starts the engine
+    limit_threads([sorted(os.sched_getaffinity(0))[ranks.rank]])
+    makers = {"trainmark": loops.adapter_of, "example": loops.example_of}  # the adapter starts the engine
     trained = {
-        (name, size): make(framework, recipe, of, data)
-        for size, of in ((ranks.size, ranks), (1, ALONE))
+        (name, of.size): make(framework, recipe, ranks=of, samples=SAMPLES[recipe])
+        for of in (ranks, ALONE)
         for name, make in makers.items()
     }
     seconds: dict[tuple[str, int], list[float]] = {variant: [] for variant in trained}
@@ -125,7 +77,9 @@ def main() -> None:
             measure(framework, recipe, rounds)
         else:
             chosen = ["--frameworks", framework, "--recipes", recipe, "--rounds", str(rounds)]
-            subprocess.run([*launcher, *chosen], check=True)
+            # Before numpy is imported: the threads of two CPUs would share each rank's one.
+            environment = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
+            subprocess.run([*launcher, *chosen], check=True, env=environment)
 
 
 if __name__ == "__main__":

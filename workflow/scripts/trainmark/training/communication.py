@@ -5,6 +5,7 @@ exchange is right for all. What a user pays is the difference to the same steps 
 """
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 
 from trainmark.frameworks.adapter import Adapter
@@ -53,11 +54,21 @@ def measure_communication(
     both = [("together_seconds", adapter, feed), ("alone_seconds", single, share)]
     for pair in range(pairs + 1):
         for name, trained, part in both[:: 1 if pair % 2 else -1]:
-            ranks.wait()
-            start = perf_counter()
-            trained.train_epoch(part)
-            trained.synchronize()
-            ranks.wait()
+            took_seconds = seconds_of(partial(_train, trained, part), ranks)
             if pair:  # the first one warms caches
-                seconds[name].append(perf_counter() - start)
+                seconds[name].append(took_seconds)
     return {"steps": feed.steps, **seconds}
+
+
+def seconds_of(train: Callable[[], object], ranks: Ranks) -> float:
+    """Return the seconds that the slowest rank takes to train. Every rank has to call it."""
+    ranks.wait()
+    start = perf_counter()
+    train()
+    ranks.wait()
+    return perf_counter() - start
+
+
+def _train(adapter: Adapter, feed: EpochFeed) -> None:
+    adapter.train_epoch(feed)
+    adapter.synchronize()
