@@ -252,7 +252,8 @@ class Session:
 
         None, for one worker, omits the resource, which a group of jobs would sum.
         """
-        return trainer_of(wildcards).workers if trainer_of(wildcards).workers > 1 else None
+        workers = trainer_of(wildcards).workers
+        return workers if workers > 1 else None
 
     def threads(self, wildcards: Wildcards) -> int:
         """Return the threads of each worker: 2, or fewer if this machine lacks them for an experiment's most workers.

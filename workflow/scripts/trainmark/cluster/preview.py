@@ -29,7 +29,7 @@ class Preview(logging.Handler):
         self._workflow = workflow
         self._scheduler = scheduler_of(profile)
         self._site = read_site(self._scheduler)
-        self._shown: set[tuple] = set()
+        self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler.emit`."""
@@ -44,20 +44,24 @@ class Preview(logging.Handler):
             os._exit(1)
 
     def _show(self, record: Any) -> None:
-        workers = f"{tasks} workers" if (tasks := record.resources.get("tasks")) else None
-        kind = (record.rule_name, _device(record), workers)
-        if kind in self._shown:
+        title = _title(record)
+        if title in self._shown:
             return
-        self._shown.add(kind)
+        self._shown.add(title)
         rules = submitted_rules(self._workflow)
         check_sections(self._site, rules)
         if record.rule_name not in rules:
             return
         job = _job(record, self._site.runs_per_job)
-        title = " on ".join(filter(None, kind[:2])) + (f", {workers}" if workers else "")
         values = values_of(job, self._scheduler, self._site)
         command = [*submit_command(values, self._scheduler), str(FOLDER / values["name"] / "job.sh")]
         print(f"{title}:\n  {shlex.join(command)}", flush=True)
+
+
+def _title(record: Any) -> str:
+    """The rule of a job, its device and its number of workers: "train on cpu, 2 workers"."""
+    named = " on ".join(filter(None, (record.rule_name, _device(record))))
+    return f"{named}, {tasks} workers" if (tasks := record.resources.get("tasks")) else named
 
 
 def _device(record: Any) -> str | None:

@@ -37,9 +37,11 @@ def draw_scaling(data: Data) -> Figure | None:
     """
     table = scaling_table(data.comparisons, data.runs)
     table = table[(table["metric"] == COMPARED[1]) & table["speed_up"].notna()]
-    table = table[(table["epochs"] == table["epochs"].max()) & (table["scaling"] == table["scaling"].min())]
+    table = table[table["epochs"] == table["epochs"].max()]
     if table.empty:
         return None
+    scaling = "strong" if "strong" in set(table["scaling"]) else "weak"
+    table = table[table["scaling"] == scaling]
     width = width_of(data.options, TWO_COLUMNS)
     figure = new_figure(width, HEIGHT)
     speed_up, efficiency, share = axes = figure.subplots(1, 3)
@@ -64,7 +66,7 @@ def draw_scaling(data: Data) -> Figure | None:
         log_axis(axis, "x", workers, width / 3 - 0.5)
         axis.set_xticks(workers, [f"{count}" for count in workers])
         axis.set_xlabel("number of workers")
-    speed_up.set_ylabel(f"speed-up ({table['scaling'].iloc[0]} scaling)")
+    speed_up.set_ylabel(f"speed-up ({scaling} scaling)")
     efficiency.set_ylabel("parallel efficiency (%)")
     share.set_ylabel("communication (% of a step)")
     without = [hollow_entry("too few pairs for an interval")] if table["low"].isna().any() else []
