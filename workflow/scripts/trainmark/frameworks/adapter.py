@@ -1,7 +1,7 @@
 """The interface that every adapter implements, and functions that all adapters share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from math import prod
@@ -34,6 +34,15 @@ def evaluation_batch_size(architecture: Architecture) -> int:
     """Return the number of samples per forward step in evaluation. It limits memory and does not affect results."""
     largest = max(prod(shape) for shape in architecture.shapes().values())
     return max(1, min(EVALUATION_BATCH_SIZE, EVALUATION_VALUES // largest))
+
+
+def evaluation_batches(inputs: np.ndarray | Stream, architecture: Architecture) -> Iterator[np.ndarray]:
+    """Yield the inputs of a split in their stored order, in batches for evaluation."""
+    if isinstance(inputs, Stream):
+        yield from (batch for batch, _ in inputs.stored_batches(inputs.evaluation_batch_size))
+        return
+    size = evaluation_batch_size(architecture)
+    yield from (inputs[start : start + size] for start in range(0, len(inputs), size))
 
 
 class Adapter(ABC):

@@ -10,7 +10,7 @@ from trainmark.frameworks.adapter import (
     ObservedAdapter,
     check_array,
     check_shape,
-    evaluation_batch_size,
+    evaluation_batches,
     numpy_operation,
     random_matrix,
 )
@@ -163,19 +163,10 @@ class ChainerAdapter(ObservedAdapter):
     def predict(self, split: str) -> np.ndarray:
         logits = []
         with chainer.using_config("train", False), chainer.no_backprop_mode():
-            for inputs in self._stored_batches(split):
+            for inputs in evaluation_batches(self._splits[split][0], self._architecture):
                 batch = self._device.send(np.ascontiguousarray(inputs))
                 logits.append(to_cpu(self._network(batch)[0].array))
         return np.concatenate(logits)
-
-    def _stored_batches(self, split: str) -> Iterator[np.ndarray]:
-        """Yield the inputs of a split in their stored order, in batches for evaluation."""
-        inputs = self._splits[split][0]
-        if isinstance(inputs, Stream):
-            yield from (batch for batch, _ in inputs.stored_batches(inputs.evaluation_batch_size))
-            return
-        size = evaluation_batch_size(self._architecture)
-        yield from (inputs[start : start + size] for start in range(0, len(inputs), size))
 
     def weights(self) -> Weights:
         return {

@@ -16,7 +16,7 @@ from trainmark.frameworks.adapter import (
     ObservedAdapter,
     check_array,
     check_shape,
-    evaluation_batch_size,
+    evaluation_batches,
     random_matrix,
 )
 from trainmark.frameworks.flax_layers import Mask, Network, layer_name, mean_cross_entropy
@@ -171,14 +171,10 @@ class FlaxAdapter(ObservedAdapter):
         return self._network
 
     def _stored_batches(self, split: str) -> Iterator[np.ndarray]:
-        """Yield the inputs of a split in their stored order, in batches for evaluation."""
+        """Yield the inputs of a split in Flax's layout, see `adapter.evaluation_batches`."""
         inputs = self._splits[split][0]
-        if isinstance(inputs, Stream):
-            batches = inputs.stored_batches(inputs.evaluation_batch_size)
-            yield from (to_channels_last(batch) for batch, _ in batches)
-            return
-        size = evaluation_batch_size(self._architecture)
-        yield from (inputs[start : start + size] for start in range(0, len(inputs), size))
+        batches = evaluation_batches(inputs, self._architecture)
+        return map(to_channels_last, batches) if isinstance(inputs, Stream) else batches
 
     def weights(self) -> Weights:
         """See `adapter.Adapter.weights`. Of an array that is read JAX keeps a copy on the host, but not of its data."""

@@ -8,9 +8,10 @@ import jax
 import keras
 import numpy as np
 
-from trainmark.frameworks.adapter import evaluation_batch_size
+from trainmark.frameworks.adapter import evaluation_batches
 from trainmark.frameworks.jax_workers import JaxSharingAdapter
 from trainmark.frameworks.keras_adapter import KerasAdapter
+from trainmark.frameworks.layouts import to_channels_last
 from trainmark.machine.ranks import Ranks
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
@@ -74,16 +75,11 @@ class KerasWorkersAdapter(JaxSharingAdapter, KerasAdapter):
         KerasAdapter.set_masks(self, {name: self._padded_shares(mask) for name, mask in masks.items()})
 
     def predict(self, split: str) -> np.ndarray:
-        values = _local_values(self._evaluated)
-        return np.concatenate([self._logits(*values, inputs) for inputs in self._stored_batches(split)])
-
-    def _stored_batches(self, split: str) -> Iterator[np.ndarray]:
-        inputs = self._splits[split][0]
+        inputs, values = self._splits[split][0], _local_values(self._evaluated)
+        batches = evaluation_batches(inputs, self._architecture)
         if isinstance(inputs, Stream):
-            yield from (batch for batch, _ in self._converted(inputs.stored_batches(inputs.evaluation_batch_size)))
-            return
-        size = evaluation_batch_size(self._architecture)
-        yield from (inputs[start : start + size] for start in range(0, len(inputs), size))
+            batches = map(to_channels_last, batches)
+        return np.concatenate([self._logits(*values, batch) for batch in batches])
 
     def _call(self, model: keras.Model, inputs: Any, training: bool) -> dict[str, Any]:
         if not (training and self._has_masks):
