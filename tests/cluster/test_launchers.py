@@ -9,6 +9,8 @@ from harness import AS_ROOT
 from same_results import records_of, trained
 from schedulers import wait_until
 
+from trainmark.frameworks.registry import known_frameworks
+
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.timeout(1200),
@@ -78,6 +80,16 @@ def test_jobs_are_cancelled_and_requeued_and_lose_their_controller(shared, clust
         ranks = [record, *record["other_ranks"]]
         held = [cpu for rank in ranks for cpu in rank["sessions"][-1]["cpus"]]
         assert len(set(held)) == len(held) == 2
+
+
+def test_every_engine_trains_in_a_job_as_on_this_machine(campaign, tmp_path):
+    engines = [name for name, one in known_frameworks().items() if one.engine and not one.missing_packages()]
+    experiments = {"experiments": {"shared": EXPERIMENT | {"frameworks": engines, "epochs": [1], "repeats": 1}}}
+    in_jobs, local = campaign(experiments, threads=1), Campaign(tmp_path / "local", experiments, threads=1)
+    for one in (in_jobs, local):
+        one.environment |= AS_ROOT
+        one.run("--until", "train")
+    same_as({name: trained(record) for name, record in records_of(local.results).items()}, in_jobs)
 
 
 def test_a_launcher_that_starts_two_worlds_is_refused(campaign, cluster):

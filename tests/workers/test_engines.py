@@ -50,12 +50,14 @@ def test_several_workers_train_as_one(framework, workers):
         pytest.skip(f"{framework} is not installed")
 
 
-@pytest.mark.parametrize(("masks", "wrong"), [("own masks", []), ("equal masks", ["dropout"])])
-def test_workers_that_draw_the_same_masks_are_found(masks, wrong):
-    done = run_ranks(2, "chainer", 2, masks)
+@pytest.mark.parametrize(
+    ("workers", "masks", "wrong"), [(2, "own masks", []), (12, "own masks", []), (3, "equal masks", ["dropout"])]
+)
+def test_workers_that_draw_the_same_masks_are_found(workers, masks, wrong):
+    done = run_ranks(workers, "chainer", workers, masks)
     found = json.loads(done.stdout.splitlines()[-1])
     assert list(found) == wrong
-    assert all("independently for the halves of a batch" in sentence for sentence in found.values())
+    assert all("independently for the parts of a batch" in sentence for sentence in found.values())
 
 
 @pytest.mark.skipif(not find_spec("torch"), reason="torch is not installed")

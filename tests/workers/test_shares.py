@@ -2,13 +2,17 @@
 
 import os
 import sys
+from contextlib import nullcontext
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from harness import AS_ROOT
 
 from trainmark.errors import DeviceError
 from trainmark.machine import locks
-from trainmark.machine.ranks import Ranks, check_shared, join_ranks
+from trainmark.machine import ranks as ranks_module
+from trainmark.machine.ranks import Ranks, check_launcher, check_shared, join_ranks
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 
 SIZES = [(23, 5, 2), (23, 5, 3), (24, 8, 2), (24, 8, 5), (100, 32, 4), (1024, 1024, 7), (7, 7, 7), (4100, 1030, 1000)]
@@ -131,6 +135,26 @@ def test_hosts_without_a_shared_folder_are_refused(tmp_path):
     with pytest.raises(DeviceError, match=r"other than .* can't see .*, where the first worker writes; allowed: "):
         check_shared(tmp_path, OnTwoHosts(shared=False))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("script", "refused"),
+    [
+        ('exec mpiexec --bind-to none "$@"', None),
+        ('shift 2; "$@"; "$@"', r"launcher .* starts processes that are not the 2 workers of one run; allowed: "),
+        ("echo ---- >&2; echo no slots >&2; exit 1", r"launcher .* can't start 2 workers \(no slots\)"),
+    ],
+)
+@pytest.mark.skipif(not find_spec("mpi4py"), reason="mpi4py is not installed (make workers)")
+def test_a_launcher_is_tried_before_anything_starts(tmp_path, monkeypatch, script, refused):
+    for name, value in AS_ROOT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ranks_module, "allowed_cores", lambda: {0: (0,), 1: (1,)})
+    launcher = tmp_path / "launcher"
+    launcher.write_text(f"#!/bin/sh\n{script}\n")
+    launcher.chmod(0o755)
+    with pytest.raises(DeviceError, match=refused) if refused else nullcontext():
+        check_launcher(str(launcher), 2)
 
 
 def test_one_worker_needs_no_mpi_and_several_say_what_is_missing(monkeypatch):

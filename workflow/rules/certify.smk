@@ -14,6 +14,7 @@ rule trace_training:
         settings=CAMPAIGN.certified_settings,
         mean=lambda wildcards, input: option("--mean", input.mean),
         packed=CAMPAIGN.packed_option,
+        most_workers=CAMPAIGN.most_workers,
         recipe=CAMPAIGN.certified_recipe,
         code=CAMPAIGN.tracing_code,
         script=f"{SCRIPTS}/trace_training.py",
@@ -33,7 +34,7 @@ rule trace_training:
         mpi=SESSION.launcher,
     shell:
         "python {params.script:q} --launcher={resources.mpi:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q}"
-        " {params.mean} {params.packed} --trainer {wildcards.trainer}"
+        " {params.mean} {params.packed} --trainer {wildcards.trainer} --most-workers {params.most_workers}"
         " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
 
 

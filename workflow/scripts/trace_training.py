@@ -21,6 +21,9 @@ def parse_arguments() -> argparse.Namespace:
     """Parse the command line of one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, type=Path, help="output: the trace")
+    parser.add_argument(
+        "--most-workers", type=int, default=1, help="largest number of workers of the certificate's trainers"
+    )
     add_launcher(parser)
     return parse_with_trainer(parser)
 
@@ -53,6 +56,7 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal, ra
             arguments.mean,
             len(device_lock.cpus),
             arguments.packed,
+            arguments.most_workers,
         )
         adapter = create_adapter(trainer.framework, len(device_lock.cpus), trainer.loop, ranks=ranks)
         measured = trace(adapter, training, trainer)

@@ -46,6 +46,12 @@ def test_a_step_has_as_many_samples_as_in_runs_and_at_most_8(samples, batch_size
         assert (found == np.arange(size)).all()
 
 
+def test_a_step_has_a_sample_for_each_worker(dataset):
+    folder, _ = dataset
+    settings = harness.settings(batch_size=16)
+    assert certified_training(FLUX, settings, folder, folder / "mean.npy", workers=12).batches.shape == (10, 12)
+
+
 @pytest.fixture
 def dataset(tmp_path):
     """A prepared dataset of 40 and 25 images of 6 x 6, and its mean image."""

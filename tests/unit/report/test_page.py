@@ -258,7 +258,7 @@ def test_the_share_of_the_peak_has_small_tables_whose_numbers_come_from_records(
     assert fields["memory_gb_per_second", "value"] == "25.0"
     shares = [float(cell["data-value"]) for cell in shown if cell["data-field"] == "machine_peak_share"]
     assert shares == pytest.approx([1438e6 / 0.25 / 2e11] * 2)
-    assert "Processor cpu 2 200 25.0 b" in page.words
+    assert "Processor cpu 2 1 200 25.0 b" in page.words
     assert "a cpu 5.75 100 5.8 % 2.9 % 2" in page.words
     assert "share of the machine's peak" not in Page(tmp_path / "without", record("a"), record("b")).words
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from trainmark.errors import MeasurementError
 from trainmark.machine.ranks import Ranks
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.records.result import communication_share
@@ -62,10 +63,9 @@ def test_long_steps_are_timed_less_often(step_seconds, steps, pairs):
     assert (part.steps, times) == (steps, pairs)
 
 
-def test_a_rank_that_cannot_train_alone_leaves_the_record_without(capsys):
+def test_a_rank_that_cannot_train_alone_stops_the_measurement_of_all():
     def too_large():
         raise MemoryError("no memory for a second network")
 
-    assert measure_communication(Simulated(), too_large, epoch_feed(40, 20, (1, 1), 1), 3, FirstOf()) is None
-    printed = capsys.readouterr().out
-    assert printed == "the communication was not measured: rank 0: MemoryError: no memory for a second network\n"
+    with pytest.raises(MeasurementError, match="rank 0: MemoryError: no memory for a second network"):
+        measure_communication(Simulated(), too_large, epoch_feed(40, 20, (1, 1), 1), 3, FirstOf())

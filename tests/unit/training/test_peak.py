@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.training import peak as peak_module
 from trainmark.training.peak import shared_peak
 
@@ -19,8 +20,8 @@ def measured(tmp_path, monkeypatch):
         take.count += 1
         return {"matrix_flops_per_second": take.count}
 
-    def take(**changes):
-        return shared_peak(tmp_path / "peaks", CONDITIONS | changes, measure)
+    def take(ranks=ALONE, **changes):
+        return shared_peak(tmp_path / "peaks", CONDITIONS | changes, measure, ranks)
 
     take.count, take.disturbed, take.folder = 0, False, tmp_path / "peaks"
     return take
@@ -45,6 +46,22 @@ def test_a_peak_that_other_work_disturbed_is_measured_again(measured):
 def test_a_peak_that_cannot_be_kept_is_that_of_its_run(measured):
     measured.folder.write_text("no folder")
     assert [measured()["matrix_flops_per_second"] for _ in range(2)] == [1, 2]
+
+
+class OfThree(Ranks):
+    """The first of three ranks, of which the others have the same conditions and measure the same."""
+
+    size = 3
+
+    def all_values(self, value):
+        return [value] * 3
+
+
+def test_the_peak_of_several_ranks_is_the_sum_of_theirs_and_no_others(measured):
+    together = measured(ranks=OfThree())
+    assert together["matrix_flops_per_second"] == 3
+    assert measured(ranks=OfThree()) == together
+    assert measured()["matrix_flops_per_second"] == 2
 
 
 @pytest.mark.parametrize("edit", ["edited", "cut off", "no object"])

@@ -15,10 +15,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 from typing import TextIO, TypeVar
 
 from trainmark.console import Terminal
-from trainmark.errors import DeviceError, LostRankError, RankError, exit_at_once, in_one_sentence
+from trainmark.errors import DeviceError, LostRankError, MeasurementError, RankError, exit_at_once, in_one_sentence
 from trainmark.machine.cpus import allowed_cores
 
 Value = TypeVar("Value")
@@ -26,6 +27,10 @@ Value = TypeVar("Value")
 LONGEST_POLL_SECONDS = 0.02
 """Longest time between two looks at whether the other ranks have come. MPI's own wait would keep a CPU busy."""
 
+REASON_LENGTH = 200
+"""Length of what a launcher says of its failure in the message, in characters."""
+
+AS_ROOT = "; as root, Open MPI needs OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 
 SHARED_SECONDS = 20.0
 """Longest time until a new file is seen from another host, on a slow file system."""
@@ -46,6 +51,24 @@ class Ranks:
     def all_values(self, value: Value) -> list[Value]:
         """Return the values of all ranks, by rank. Every rank has to call it."""
         return [value]
+
+    def all_measured(self, measure: Callable[[], Value]) -> list[Value]:
+        """Return what all ranks measure at the same time, by rank. Every rank has to call it.
+
+        Raises MeasurementError on all of them if one can't measure.
+        """
+        measured: list[Value] = []
+        problem = ""
+        self.wait()
+        try:
+            measured.append(measure())
+        except Exception as error:  # whatever a framework raises
+            problem = in_one_sentence(error)
+        of_ranks = self.all_values((measured, problem))
+        for rank, (_, failed) in enumerate(of_ranks):
+            if failed:
+                raise MeasurementError(f"rank {rank}: {failed}" if self.size > 1 else failed)
+        return [own for measured, _ in of_ranks for own in measured]
 
     def from_first(self, compute: Callable[[], Value]) -> Value:
         """Let rank 0 compute a value while the others sleep, and return it on all. Every rank has to call it."""
@@ -178,9 +201,25 @@ def check_launcher(launcher: str, workers: int) -> None:
             "allowed: fewer workers, or a cluster profile (docs/workers.md)"
         )
     python = shutil.which("python") or sys.executable
-    found = subprocess.run([python, "-c", "import mpi4py.MPI"], capture_output=True, text=True, check=False)
-    if found.returncode:
-        raise DeviceError(_no_mpi(workers, found.stderr.strip().rpartition("\n")[2]))
+    started = _try([*words, "-n", str(workers), python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"])
+    if started.returncode:
+        loaded = _try([python, "-c", "import mpi4py.MPI"])
+        if loaded.returncode:
+            raise DeviceError(_no_mpi(workers, loaded.stderr.strip().rpartition("\n")[2]))
+        said = " ".join(word for word in started.stderr.split() if word.strip("-"))
+        reason = shorten(said, REASON_LENGTH, placeholder=" ...")
+        raise DeviceError(
+            f"the launcher {launcher} can't start {workers} workers ({reason}){AS_ROOT if 'root' in reason else ''}"
+        )
+    if started.stdout.split().count(str(workers)) != workers:
+        raise DeviceError(
+            f"the launcher {launcher} starts processes that are not the {workers} workers of one run; allowed: a "
+            "launcher of the MPI that mpi4py was installed for (docs/workers.md)"
+        )
+
+
+def _try(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def no_launcher(program: str, workers: int) -> str:

@@ -12,20 +12,25 @@ import numpy as np
 
 from trainmark.frameworks.adapter import EVALUATION_BATCH_SIZE, Adapter
 from trainmark.networks.graph import Architecture, chain
-from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.batch_order import EpochFeed, share_of
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import DTYPE, Optimizer
 
 TOLERANCE = 1e-5
 """Relative tolerance of logits, and a tenth of that of losses: float32 rounds by 6e-8, which sums turn into 1e-6."""
 
-SAMPLES, BATCH_SIZE, FEATURES, CLASSES, EPOCHS = 48, 10, 6, 3, 3
+FEATURES, CLASSES, EPOCHS = 6, 3, 3
+
+FULL_BATCHES, LAST_BATCH, MORE_SAMPLES = 4, 8, 2
+"""An epoch's full batches, the samples of its shorter last one (one for each worker, if they are more), and by how many
+the others are larger."""
 
 LEARNING_RATES = (0.5, 0.2, 0.8)
 """Learning rate of each epoch: first that of the optimizer, then those of feeds, as schedules change it."""
 
-DROPOUT_SAMPLES, DROPOUT_BATCH, DROPOUT_FEATURES, DROPOUT_EPOCHS = 64, 16, 4096, 8
-"""Samples x features x epochs are 2,097,152 draws, which determine a rate of .2 to .0003 (one standard deviation)."""
+DROPOUT_STEPS, DROPOUT_BATCH, DROPOUT_FEATURES, DROPOUT_EPOCHS = 4, 16, 4096, 8
+"""All samples x features x epochs are 2,097,152 draws, which determine a rate of .2 to .0003 (one standard deviation).
+A batch is larger if there are more workers."""
 
 SMALL_RATE = 1e-6
 """Learning rate of the dropout check; so small that the weights stay practically 0 in every step."""
@@ -37,7 +42,7 @@ MAX_DEVIATIONS = 5.0
 """Allowed deviation of a share of draws, in standard deviations; chance exceeds it once in a million checks."""
 
 
-def check_adapter(adapter: Adapter, architecture: Architecture, device: str) -> dict[str, str | None]:
+def check_adapter(adapter: Adapter, architecture: Architecture, device: str, workers: int = 1) -> dict[str, str | None]:
     """Return by check what is wrong, as a phrase, or None: "order", "evaluation" and, if the network has it, "dropout".
 
     architecture: the recipe's network; each of its dropout rates is checked.
@@ -50,8 +55,11 @@ def check_adapter(adapter: Adapter, architecture: Architecture, device: str) -> 
     weights = {"dense.kernel": generator.normal(size=(FEATURES, CLASSES)), "dense.bias": generator.normal(size=CLASSES)}
     optimizer = Optimizer("sgd", LEARNING_RATES[0])
     adapter.build(architecture=network, weights=weights, optimizer=optimizer, device=device, dtype=DTYPE)
-    checks = {"evaluation": _wrong_evaluation(adapter, weights, generator), "order": _wrong_order(adapter, weights)}
-    wrong_dropout = (_wrong_dropout(adapter, rate, device) for rate in sorted(rates))
+    checks = {
+        "evaluation": _wrong_evaluation(adapter, weights, generator),
+        "order": _wrong_order(adapter, weights, workers),
+    }
+    wrong_dropout = (_wrong_dropout(adapter, rate, device, workers) for rate in sorted(rates))
     return checks | ({"dropout": next(filter(None, wrong_dropout), None)} if rates else {})
 
 
@@ -82,17 +90,20 @@ def _wrong_evaluation(adapter: Adapter, weights: Weights, generator: np.random.G
     return None
 
 
-def _wrong_order(adapter: Adapter, weights: Weights) -> str | None:
+def _wrong_order(adapter: Adapter, weights: Weights, workers: int) -> str | None:
     """Compare the losses of several epochs with numpy; each epoch has its own order and a shorter last batch."""
+    last = max(LAST_BATCH, workers)
+    batch_size = last + MORE_SAMPLES
+    samples = FULL_BATCHES * batch_size + last
     generator = np.random.default_rng(6)
-    orders = [generator.permutation(SAMPLES) for _ in range(EPOCHS)]
-    inputs, labels = generator.normal(size=(SAMPLES, FEATURES)).astype(DTYPE), generator.integers(0, CLASSES, SAMPLES)
+    orders = [generator.permutation(samples) for _ in range(EPOCHS)]
+    inputs, labels = generator.normal(size=(samples, FEATURES)).astype(DTYPE), generator.integers(0, CLASSES, samples)
     _load(adapter, "train", inputs, labels)
     kernel, bias = weights["dense.kernel"], weights["dense.bias"]
     updates = 0
     for epoch, (order, rate) in enumerate(zip(orders, LEARNING_RATES, strict=True), start=1):
         rates = (("learning_rate", rate),) if epoch > 1 else ()
-        feed = EpochFeed(order, BATCH_SIZE, SAMPLES, dropout_seed=epoch, rates=rates)
+        feed = EpochFeed(order, batch_size, samples, dropout_seed=epoch, rates=rates)
         losses = adapter.train_epoch(feed)
         updates += feed.steps
         if wrong := feed.wrong_counts(adapter.counted(), updates):
@@ -100,7 +111,7 @@ def _wrong_order(adapter: Adapter, weights: Weights) -> str | None:
         if len(losses) != feed.steps:
             return f"returns {len(losses)} losses for {feed.steps} steps in epoch {epoch}"
         for step, loss in enumerate(losses):
-            batch = order[step * BATCH_SIZE : (step + 1) * BATCH_SIZE]
+            batch = order[step * batch_size : (step + 1) * batch_size]
             expected, errors = _softmax_regression(inputs[batch], labels[batch], kernel, bias)
             if not abs(loss - expected) <= 10 * TOLERANCE * abs(expected):
                 return (
@@ -129,8 +140,10 @@ def _softmax_regression(
 # --- dropout ------------------------------------------------------------------------------------------------------
 
 
-def _wrong_dropout(adapter: Adapter, rate: float, device: str) -> str | None:
-    classes = DROPOUT_SAMPLES + 1
+def _wrong_dropout(adapter: Adapter, rate: float, device: str, workers: int) -> str | None:
+    batch_size = max(DROPOUT_BATCH, workers)
+    samples = DROPOUT_STEPS * batch_size
+    classes = samples + 1
     adapter.build(
         architecture=_network(DROPOUT_FEATURES, classes, rate),
         weights={"dense.kernel": np.zeros((DROPOUT_FEATURES, classes)), "dense.bias": np.zeros(classes)},
@@ -138,38 +151,45 @@ def _wrong_dropout(adapter: Adapter, rate: float, device: str) -> str | None:
         device=device,
         dtype=DTYPE,
     )
-    _load(adapter, "train", np.ones((DROPOUT_SAMPLES, DROPOUT_FEATURES)), np.arange(DROPOUT_SAMPLES))
+    _load(adapter, "train", np.ones((samples, DROPOUT_FEATURES)), np.arange(samples))
     state = adapter.state()
-    factors = np.stack([_factors(adapter, state, seed) for seed in range(DROPOUT_EPOCHS)])
-    repeated = _factors(adapter, state, 0)
+    factors = np.stack([_factors(adapter, state, seed, batch_size) for seed in range(DROPOUT_EPOCHS)])
+    repeated = _factors(adapter, state, 0, batch_size)
     kernel = np.random.default_rng(7).normal(size=(DROPOUT_FEATURES, classes)).astype(DTYPE)
     adapter.set_weights({"dense.kernel": kernel, "dense.bias": np.zeros(classes)})
     _load(adapter, "test", np.ones((3, DROPOUT_FEATURES)), np.zeros(3, int))
     logits, expected = adapter.predict("test"), kernel.sum(axis=0, dtype=np.float64)
     if not np.allclose(logits, expected, rtol=0, atol=1e-3 * np.abs(expected).max()):
         return "applies dropout in evaluation too"
-    return _wrong_factors(factors, rate) or (
+    return _wrong_factors(factors, rate, workers) or (
         None
         if np.allclose(factors[0], repeated, rtol=0, atol=SCALE_TOLERANCE)
         else f"draws different dropout masks for the same seed, at rate {rate:g}"
     )
 
 
-def _factors(adapter: Adapter, state: Mapping[str, np.ndarray], seed: int) -> np.ndarray:
-    """Return the factor by which dropout multiplied each input in an epoch: (samples, features). All inputs are 1.
+def _factors(adapter: Adapter, state: Mapping[str, np.ndarray], seed: int, batch_size: int) -> np.ndarray:
+    """Return the factor by which dropout multiplied each input in an epoch. All inputs are 1.
+
+    (steps, samples of a step, features)
 
     Each sample has its own class, and one more class has no sample. All weights are 0, so every class has the same
     probability p. The gradient of a class's weights is (p - 1) times the mask of its sample plus p times the masks of
     all others; the class without a sample has p times all masks. The difference of the two is the mask itself.
     """
     adapter.set_state(dict(state))
-    adapter.train_epoch(EpochFeed(np.arange(DROPOUT_SAMPLES), DROPOUT_BATCH, DROPOUT_SAMPLES, dropout_seed=seed))
+    samples = DROPOUT_STEPS * batch_size
+    adapter.train_epoch(EpochFeed(np.arange(samples), batch_size, samples, dropout_seed=seed))
     kernel = adapter.weights()["dense.kernel"].astype(np.float64)
-    return (kernel[:, :-1] - kernel[:, -1:]).T * DROPOUT_BATCH / SMALL_RATE
+    factors = (kernel[:, :-1] - kernel[:, -1:]).T * batch_size / SMALL_RATE
+    return factors.reshape(DROPOUT_STEPS, batch_size, DROPOUT_FEATURES)
 
 
-def _wrong_factors(factors: np.ndarray, rate: float) -> str | None:
-    """Return what is wrong with the factors of all epochs (epochs, samples, features) at this rate, or None."""
+def _wrong_factors(factors: np.ndarray, rate: float, workers: int) -> str | None:
+    """Return what is wrong with the factors of all epochs at this rate, or None.
+
+    factors: (epochs, steps, samples of a step, features).
+    """
     dropped = np.abs(factors) < 0.5
     share = float(dropped.mean())
     scales = factors[~dropped] * (1 - rate)
@@ -177,7 +197,7 @@ def _wrong_factors(factors: np.ndarray, rate: float) -> str | None:
         furthest = float(scales[np.argmax(np.abs(scales - 1))])
         expected_scale = 1 / (1 - rate)
         return f"scales the values that dropout keeps by {furthest / (1 - rate):.4f} instead of {expected_scale:.4f}"
-    for what, (first, second) in _independent_draws(dropped).items():
+    for what, (first, second) in _independent_draws(dropped, workers).items():
         equal, by_chance = float((first == second).mean()), share**2 + (1 - share) ** 2
         if abs(equal - by_chance) > MAX_DEVIATIONS * np.sqrt(by_chance * (1 - by_chance) / first.size):
             return (
@@ -190,15 +210,15 @@ def _wrong_factors(factors: np.ndarray, rate: float) -> str | None:
     return None
 
 
-def _independent_draws(dropped: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _independent_draws(dropped: np.ndarray, workers: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return pairs of draws that must be independent of each other, by where they are neighbours."""
-    steps = dropped.reshape(len(dropped), -1, DROPOUT_BATCH, dropped.shape[-1])
+    part_size = share_of(dropped.shape[2], 1, max(workers, 2)).start
     selections: Mapping[str, tuple[int, Callable[[slice], np.ndarray]]] = {
-        "the samples of a batch": (1, lambda part: steps[:, :, part]),
-        "the halves of a batch": (DROPOUT_BATCH // 2, lambda part: steps[:, :, part]),  # those of two workers
-        "the steps of an epoch": (1, lambda part: steps[:, part]),
-        "the epochs of a run": (1, lambda part: steps[part]),
-        "neighbouring units": (1, lambda part: steps[..., part]),
+        "the samples of a batch": (1, lambda part: dropped[:, :, part]),
+        "the parts of a batch": (part_size, lambda part: dropped[:, :, part]),  # those of two workers
+        "the steps of an epoch": (1, lambda part: dropped[:, part]),
+        "the epochs of a run": (1, lambda part: dropped[part]),
+        "neighbouring units": (1, lambda part: dropped[..., part]),
     }
     return {
         name: (select(slice(None, -distance)), select(slice(distance, None)))

@@ -146,7 +146,7 @@ def trace(
             name = "epochs"
             epochs = train_epochs(adapter, training.epochs, trainer.device)
             name = "checks"
-            checks = check_adapter(adapter, training.architecture, trainer.device)
+            checks = check_adapter(adapter, training.architecture, trainer.device, trainer.workers)
     except UnobservedError as error:
         failure = Failure("unobserved", next(iter(stages)), None, str(error))
     except ShapeError as error:

@@ -31,7 +31,7 @@ from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.inputs import initial_weights_sha256
 
 CERTIFIED_SAMPLES = 8
-"""Maximum number of samples in a step and in the evaluation."""
+"""Maximum number of samples in a step and in the evaluation. In a step, one for each worker if these are more."""
 
 REPEAT = 1
 """The repeat whose initial weights and batches are certified."""
@@ -94,17 +94,18 @@ class Chosen(Stream):
         self._stream.close()
 
 
-def certified_batches(feed: Callable[[int], EpochFeed], steps: int) -> np.ndarray:
+def certified_batches(feed: Callable[[int], EpochFeed], steps: int, samples: int = CERTIFIED_SAMPLES) -> np.ndarray:
     """Return the sample indices of the certified steps: (steps, samples of a step).
 
-    Each step takes the first CERTIFIED_SAMPLES samples of one of the run's first batches. A batch with fewer samples
-    than the others is left out. If the first epoch has too few batches, those of the next epochs follow.
+    Each step takes the first samples of one of the run's first batches. A batch with fewer samples than the others is
+    left out. If the first epoch has too few batches, those of the next epochs follow.
 
     feed: returns an epoch of the run by its number, from 1.
+    samples: number of samples of a step; fewer if a batch has fewer.
     """
     batches: list[np.ndarray] = []
     for one in map(feed, count(1)):
-        size = min(CERTIFIED_SAMPLES, one.batch_size)
+        size = min(samples, one.batch_size)
         order = np.arange(one.samples) if one.order is None else one.order
         starts = range(0, one.samples, one.batch_size)
         batches += [order[start : start + size] for start in starts if start + size <= one.samples]
@@ -120,10 +121,12 @@ def certified_training(
     mean_file: Path | None,
     cpus: int = 1,
     packed_folder: Path | None = None,
+    workers: int = 1,
 ) -> CertifiedTraining:
     """Return the certified training of a recipe on a prepared dataset.
 
     mean_file, cpus, packed_folder: see `Inputs`.
+    workers: the largest number of workers of the trainers that repeat it.
 
     Images are cropped to the recipe's `certified_side`. If runs take them from streams, the steps train on images
     cropped and flipped as in the first epoch, and the whole epochs on streams.
@@ -134,7 +137,7 @@ def certified_training(
     inputs = Inputs(resolved, dataset_folder, mean_file, cpus, packed_folder)
     steps = certified_step_count(resolved.architecture)
     feed = partial(resolved.feed, REPEAT)
-    batches = certified_batches(feed, steps)
+    batches = certified_batches(feed, steps, max(CERTIFIED_SAMPLES, workers))
     train_indices, positions = np.unique(batches, return_inverse=True)
     test_indices = _spread(tests, CERTIFIED_SAMPLES)
     splits = {}

@@ -367,6 +367,10 @@ class Campaign:
             return with_runs
         return with_runs if self._certificate_changes(wildcards, planned, True) else planned
 
+    def most_workers(self, wildcards: Wildcards) -> int:
+        """The largest number of workers of a certificate's trainers, who all train the same steps."""
+        return max(trainer.workers for trainer in self.certified_trainers(wildcards))
+
     def traces(self, wildcards: Wildcards) -> list[str]:
         """The traces of all trainers of a certificate."""
         group = _group_of(wildcards)

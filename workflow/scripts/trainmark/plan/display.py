@@ -260,7 +260,7 @@ class WorkflowDisplay(logging.Handler):
     def _without_error(self, log: Path | None) -> str:
         """Describe the failure of a job whose log ends without an exception, such as a killed job."""
         lines = tail(log).split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        last = next((line.strip() for line in reversed(lines) if line.strip(" -")), "")
         log_end = f"; its log ends with: {last[:200]}" if last else ""
         return f"it ended with no exception ({self._exit_status or 'killed?'}){log_end}"
 

@@ -135,14 +135,14 @@ def _machine_peaks(runs: pd.DataFrame, longest: pd.DataFrame) -> dict:
             Cell(format_figure(name, row[name]), str(row[number]), name, "value", row[name])
             for name, number in (("peak_gflop_per_second", "number"), ("memory_gb_per_second", "memory_number"))
         ]
-        texts = [row["machine"], row["device"], str(row["threads"])]
+        texts = [row["machine"], row["device"], str(row["threads"]), str(row["workers"])]
         rows.append({"runs": cells[0].runs, "texts": texts, "cells": cells, "last": row["framework"]})
     return {
         "title": "Peak of the machine",
         "caption": "The fastest product of matrices (float32) and the largest memory bandwidth (STREAM's add) that a "
         "run of the campaign measured on the machine, after its training.",
         "file": "runs.parquet",
-        "headings": ["machine", "device", "threads", "peak, GFLOP/s", "memory, GB/s", "peak by"],
+        "headings": ["machine", "device", "threads", "workers", "peak, GFLOP/s", "memory, GB/s", "peak by"],
         "rows": rows,
     }
 

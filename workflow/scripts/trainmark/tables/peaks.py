@@ -13,7 +13,7 @@ PEAK_METRICS = {
 }
 """The heading of each metric of this module. Runs whose peak was not measured have none of them."""
 
-MACHINE = ["machine", "device", "threads"]
+MACHINE = ["machine", "device", "threads", "workers"]
 """The columns that identify what a peak belongs to. All peaks are of float32."""
 
 
@@ -45,7 +45,7 @@ def with_machine_shares(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def machine_peaks(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per machine, device and number of threads.
+    """One row per machine, device, number of threads and number of workers.
 
     peak_gflop_per_second: the largest peak of a run, with its `framework` and its `number`.
     memory_gb_per_second: the largest bandwidth of a run, with its number as `memory_number`.

@@ -31,27 +31,25 @@ def part_to_time(epoch: EpochFeed, step_seconds: float) -> tuple[EpochFeed, int]
 
 def measure_communication(
     adapter: Adapter, alone: Callable[[], Adapter], feed: EpochFeed, pairs: int, ranks: Ranks
-) -> dict | None:
+) -> dict:
     """Time a feed with all ranks together and alone, and return `communication` of the record.
 
     adapter: that of this rank. alone: returns one for one worker with the same network, data and weights.
     feed, pairs: from `part_to_time`, the feed of all ranks together. Its training goes on from the adapter's weights,
         which are of no use afterwards.
 
-    Returns None, with a line in the log, if some rank can't train alone, for lack of memory for example.
+    Raises MeasurementError if some rank can't train alone, for lack of memory for example.
     """
     share = feed.shard(ranks.rank, ranks.size)
-    problem, single = "", adapter
-    try:
-        single = alone()
-        single.compile(share)
-    except Exception as error:  # whatever a framework raises: the training is done, and its record counts
-        problem = f"rank {ranks.rank}: {type(error).__name__}: {error}"[:500]
-    if problems := list(filter(None, ranks.all_values(problem))):
-        print(f"the communication was not measured: {problems[0]}", flush=True)
-        return None
+    singles: list[Adapter] = []
+
+    def prepare() -> None:
+        singles.append(alone())
+        singles[0].compile(share)
+
+    ranks.all_measured(prepare)
     seconds: dict[str, list[float]] = {"together_seconds": [], "alone_seconds": []}
-    both = [("together_seconds", adapter, feed), ("alone_seconds", single, share)]
+    both = [("together_seconds", adapter, feed), ("alone_seconds", singles[0], share)]
     for pair in range(pairs + 1):
         for name, trained, part in both[:: 1 if pair % 2 else -1]:
             took_seconds = seconds_of(partial(_train, trained, part), ranks)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from trainmark.errors import DataError, MeasurementError
 from trainmark.frameworks.adapter import Adapter
 from trainmark.machine.disturbance import disturbance
 from trainmark.machine.memory import available_mib, resident_mib
+from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.machine.watch import Watch
 from trainmark.recipes.recipe import DTYPE
 from trainmark.records.peaks import peak_file, read_peak, write_peak
@@ -45,45 +47,66 @@ NEEDED_MIB = 1024
 SECONDS = 0.1
 """Time for which an operation is repeated."""
 
+RATES = "matrix_flops_per_second", "memory_bytes_per_second"
+"""The keys of a peak that are summed over the ranks of a run."""
+
 LEAST_REPEATS = 2
 """Least number of repeats, of which the fastest counts. The largest peak of all runs of a campaign is the machine's."""
 
 
-def shared_peak(folder: Path, conditions: Mapping, measure: Callable[[], dict]) -> dict:
+def shared_peak(folder: Path, conditions: Mapping, measure: Callable[[], dict], ranks: Ranks = ALONE) -> dict:
     """Return the peak that another run measured under the same conditions, or else what `measure` returns.
 
-    A new peak is kept for other runs if nothing disturbed it. A file that was changed is not used, and replaced.
+    Several ranks measure at once, and their peak is the sum of theirs; every rank has to call it. A new peak is kept
+    for other runs if nothing disturbed it. A file that was changed is not used, and replaced.
 
     folder: a JSON file for each set of conditions.
-    conditions: all that the peak depends on, as JSON, among them the held "cpus" and "gpu" (its UUID or None).
+    conditions: all that the peak of this rank depends on, as JSON, among them the held "cpus" and "gpu" (its UUID or
+        None).
     """
-    file = peak_file(folder, conditions)
+    others = ranks.all_values(conditions)[1:]
+    of_all = dict(conditions) | ({"other_ranks": others} if others else {})
+    file = peak_file(folder, of_all)
+    if kept := ranks.from_first(partial(_kept, file, of_all)):
+        return kept
+    of_ranks = ranks.all_measured(partial(_watched, conditions, measure))
+    peaks = [peak for peak, _ in of_ranks]
+    peak = peaks[0] | {name: sum(one[name] for one in peaks) for name in RATES if name in peaks[0]}
+    peak |= {"measured": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    if ranks.rank == 0 and not any(disturbed for _, disturbed in of_ranks):
+        with suppress(OSError):  # a full disk: this run has its peak, and the next one measures again
+            write_peak(file, of_all, peak)
+    return peak
+
+
+def _kept(file: Path, conditions: Mapping) -> dict | None:
     with suppress(DataError):
         kept = read_peak(file)
         if kept["conditions"] == conditions:
             return dict(kept["peak"])
+    return None
+
+
+def _watched(conditions: Mapping, measure: Callable[[], dict]) -> tuple[dict, bool]:
+    """Return what this rank measures, and whether other work disturbed it."""
     watch = Watch(conditions["cpus"], conditions["gpu"])
     watch.begin(1)
     try:
-        peak = measure() | {"measured": datetime.now(UTC).isoformat(timespec="milliseconds")}
-        disturbed = disturbance(watch.after(1, force=True), len(conditions["cpus"]))
+        return measure(), bool(disturbance(watch.after(1, force=True), len(conditions["cpus"])))
     finally:
         watch.close()
-    if not disturbed:
-        with suppress(OSError):  # a full disk: this run has its peak, and the next one measures again
-            write_peak(file, conditions, peak)
-    return peak
 
 
-def measure_peak(adapter: Adapter, device: str, threads: int, limit_mib: float | None) -> dict:
+def measure_peak(adapter: Adapter, device: str, threads: int, limit_mib: float | None, processes: int = 1) -> dict:
     """Measure on the device that the run holds; return the measured part of `peak`, as the record holds it.
 
     device: "cpu" or "gpu". threads: number of threads that the run uses.
     limit_mib: limit of the process's memory; None without one.
+    processes: number of processes that measure at the same time on this host.
 
     Raises MeasurementError if memory is lacking, or if the adapter can't compute the operations.
     """
-    free_mib = min(available_mib(), (limit_mib or inf) - resident_mib())
+    free_mib = min(available_mib() / processes, (limit_mib or inf) - resident_mib())
     if free_mib < NEEDED_MIB:
         raise MeasurementError(f"it needs {NEEDED_MIB} MiB of memory, and {max(free_mib, 0):.0f} MiB are free")
     return {

@@ -4,11 +4,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
 from trainmark.datasets.prepared import read_manifest
-from trainmark.errors import DeviceError
+from trainmark.errors import DeviceError, MeasurementError, in_one_sentence
 from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import create_adapter
 from trainmark.loading.splits import Split, open_splits
@@ -96,8 +97,8 @@ class Training:
         return self.measurements.record(
             diverged=diverged,
             weights=weights,
-            peak=None if diverged else self._peak(),
-            communication=None if diverged else self._communication(),
+            peak=None if diverged else self._after_training("peak", self._peak),
+            communication=None if diverged else self._after_training("communication", self._communication),
             other_ranks=self._ranks.all_values(self.measurements.of_rank())[1:],
         )
 
@@ -135,23 +136,13 @@ class Training:
             return self._loaded.device_memory_mib() if self._loaded else None
         return None
 
-    def _peak(self) -> dict | None:
-        """Return `peak` of the record; None, with a line in the log, if it can't be measured."""
-
-        def measure() -> dict:
-            return measure_peak(
-                self._adapter, self.run.trainer.device, self.job.threads, self.settings["memory_limit_mib"]
-            )
-
-        if self._ranks.size > 1:  # what one rank can do alone says nothing of what they can do together
-            return None
-        with self.phase_times.phase("peak"):
-            try:
-                conditions = self.measurements.conditions_of_peak()
-                return self.measurements.share_of(shared_peak(self.job.peaks_folder, conditions, measure))
-            except Exception as error:  # whatever a framework raises: the training is done, and its record counts
-                print(f"the peak was not measured: {type(error).__name__}: {error}"[:500], flush=True)
-        return None
+    def _peak(self) -> dict:
+        """Return `peak` of the record."""
+        device, limit_mib = self.run.trainer.device, self.settings["memory_limit_mib"]
+        here = len(self._ranks.local)
+        measure = partial(measure_peak, self._adapter, device, self.job.threads, limit_mib, here)
+        conditions = self.measurements.conditions_of_peak()
+        return self.measurements.share_of(shared_peak(self.job.peaks_folder, conditions, measure, self._ranks))
 
     def _communication(self) -> dict | None:
         """Return `communication` of the record; None for one worker."""
@@ -169,8 +160,18 @@ class Training:
 
         feed, seconds = self._feed(self.run.epochs), self.measurements.progress.curves[-1]["seconds"]
         part, pairs = part_to_time(feed, self._ranks.from_first(lambda: seconds / feed.steps))
+        return measure_communication(self._adapter, alone, part, pairs, self._ranks)
+
+    def _after_training(self, what: str, measure: Callable[[], dict | None]) -> dict | None:
+        """Return what a function measures; None, with a line in the log, if it can't be measured."""
         with self.phase_times.phase("peak"):
-            return measure_communication(self._adapter, alone, part, pairs, self._ranks)
+            try:
+                return measure()
+            except Exception as error:  # whatever a framework raises: the training is done, and its record counts
+                if self._ranks.size > 1 and not isinstance(error, MeasurementError):
+                    raise  # the others wait for this rank
+                print(f"the {what} was not measured: {in_one_sentence(error)}"[:500], flush=True)
+        return None
 
     # --- before the first epoch ---------------------------------------------------------------------------------
 
