@@ -294,6 +294,16 @@ def with_peak(record, matrix_flops=2e11, sample_flops=10**6):
     return changed(record, {"peak": peak | peak_shares(record["curves"], record["dataset"]["samples"]["train"], peak)})
 
 
+def with_other_ranks(record, together_seconds, alone_seconds):
+    """A record of several workers whose ranks all measured the same; a step takes so long together and alone."""
+    of_rank = {
+        key: record[key] for key in ("sessions", "phases_seconds", "wall_seconds", "machine", "energy", "memory")
+    }
+    measured = {"steps": 1, "together_seconds": [together_seconds] * 9, "alone_seconds": [alone_seconds] * 9}
+    others = [of_rank] * (record["run"]["workers"] - 1)
+    return changed(record, {"other_ranks": others, "communication": measured})
+
+
 def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS, framework="a"):
     """A timed tuning without its digest: six turns of two epochs of 100 samples, in which the stock loop takes 8 s.
 

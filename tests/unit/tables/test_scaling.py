@@ -6,7 +6,7 @@ import matplotlib
 import pandas as pd
 import pytest
 from figures_for_tests import data_of
-from records_for_tests import certificates_of, changed, record, written_tables
+from records_for_tests import certificates_of, record, with_other_ranks, written_tables
 
 from trainmark.report.figures.save import draw_figure
 from trainmark.report.figures.style import STYLE
@@ -30,19 +30,13 @@ def table_of(tmp_path, *records, order=None, parities=None):
     return scaling_table(comparisons_table(runs, certificates), runs)
 
 
-OF_RANK = ("sessions", "phases_seconds", "wall_seconds", "machine", "energy", "memory")
-
-
 def runs(workers, repeats=6, framework="a", **more):
     made = []
     for count in workers:
         for repeat in range(1, repeats + 1):
             seconds = epoch_seconds(count) * (1 + repeat / 1000)
             one = record(framework, repeat, epochs=3, workers=count, seconds=seconds, **more)
-            others = [{key: one[key] for key in OF_RANK}] * (count - 1)
-            together = [epoch_seconds(count)] * 9
-            measured = {"steps": 1000, "together_seconds": together, "alone_seconds": [600 / count] * 9}
-            made.append(changed(one, {"other_ranks": others, "communication": measured} if others else {}))
+            made.append(with_other_ranks(one, epoch_seconds(count), 600 / count) if count > 1 else one)
     return made
 
 

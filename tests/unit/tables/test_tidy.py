@@ -2,11 +2,20 @@
 
 import pandas as pd
 import pytest
-from records_for_tests import certificates_of, changed, compiling, out_of_memory, record, written_tables
+from records_for_tests import (
+    certificates_of,
+    changed,
+    compiling,
+    out_of_memory,
+    record,
+    with_other_ranks,
+    written_tables,
+)
 
 from trainmark.tables.break_even import break_even_table
 from trainmark.tables.comparisons import baselines_of, comparisons_table, speed_ups_table
 from trainmark.tables.costs import costs_of
+from trainmark.tables.scaling import scaling_table
 from trainmark.tables.tables import SETTING, runs_table
 from trainmark.tables.targets import targets_table
 from trainmark.tables.tidy import COLUMNS, tidy_table
@@ -42,6 +51,7 @@ def made(tmp_path_factory):
         "speed_ups": speed_ups_table(compared, baselines_of(runs, {"e": {"baseline": None}})),
         "break_even": break_even_table(runs, compared),
         "targets": targets_table(runs),
+        "scaling": scaling_table(compared, runs),
     }
     return tables, tidy_table(tables, "CHF")
 
@@ -73,6 +83,16 @@ def test_the_numbers_are_those_of_the_tables(made):
     assert (even["framework"], even["device"], even["compared_with"]) == ("a", "gpu", "a on cpu")
     assert even["low"] < even["value"] < even["high"] and even["value"] == pytest.approx(5 / 1.46, rel=0.05)
     assert len(select(tidy, metric="target_seconds", statistic="median_time_to_accuracy")) == 3
+
+
+def test_speed_ups_and_efficiencies_of_several_workers_are_named_by_the_kind_of_scaling(made, tmp_path):
+    two = [with_other_ranks(record("a", n, epochs=3, seconds=1.25, workers=2), 1.0, 0.9) for n in range(1, 7)]
+    _, runs = written_tables(tmp_path, *(record("a", n, epochs=3, seconds=2.0) for n in range(1, 7)), *two)
+    scaling = scaling_table(comparisons_table(runs, certificates_of(runs)), runs)
+    tidy = tidy_table({name: table[:0] for name, table in made[0].items()} | {"runs": runs, "scaling": scaling}, "CHF")
+    own = select(tidy, workers=2, metric="steady_epoch_seconds", compared_with="a on cpu").set_index("statistic")
+    assert own["value"].to_dict() == {"strong_speed_up": 1.6, "strong_efficiency": 0.8}
+    assert select(tidy, metric="communication_share")["value"].tolist() == [pytest.approx(0.1)]
 
 
 def test_the_shares_of_the_phases_sum_to_one(made):

@@ -6,6 +6,7 @@ import pandas as pd
 
 from trainmark.records.record import PHASES
 from trainmark.tables.costs import COSTS
+from trainmark.tables.scaling import EFFICIENCIES, ESTIMATES
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of, summary_table
 from trainmark.trainer import Trainer
 
@@ -17,6 +18,7 @@ UNITS = {
     "peak_share": "share",
     "machine_peak_share": "share",
     "waiting_share": "share",
+    "communication_share": "share",
     "peak_host_mib": "MiB",
     "peak_device_mib": "MiB",
     "training_joules": "J",
@@ -29,14 +31,15 @@ COLUMNS = [*SETTING, "compared_with", "metric", "unit", "statistic", "value", "l
 
 
 def tidy_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFrame:
-    """Make the tidy table from others: runs, comparisons, variants, speed_ups, break_even and targets.
+    """Make the tidy table from others: runs, comparisons, variants, speed_ups, break_even, targets and scaling.
 
     epochs: number of epochs of the runs; missing for a break-even.
     compared_with: the other trainer of a ratio or a break-even; missing for numbers of one trainer.
     metric, unit: what was measured. A ratio, and the share of a phase, has the unit "1".
-    statistic, value, low, high: "median" with the smallest and the largest run; "ratio", "speed_up", "break_even" and
-        "median_time_to_accuracy" with the ends of a 95 % interval; "trimmed_mean" (without the best and the worst run)
-        with the mean plus and minus the standard deviation.
+    statistic, value, low, high: "median" with the smallest and the largest run; "ratio", "speed_up" (over the
+        baseline), "break_even", "median_time_to_accuracy" and, for several workers, "strong_speed_up", "weak_speed_up",
+        "strong_efficiency" and "weak_efficiency", with the ends of a 95 % interval; "trimmed_mean" (without the best
+        and the worst run) with the mean plus and minus the standard deviation.
     runs: number of runs, or of pairs of runs.
     verdict: of a ratio.
     """
@@ -47,6 +50,7 @@ def tidy_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFram
         *_speed_ups(tables["speed_ups"]),
         *_break_evens(tables["break_even"]),
         *_targets(tables["targets"], tables["runs"]),
+        *_scaling(tables["scaling"]),
     ]
     table = pd.DataFrame(rows, columns=COLUMNS)
     numbers = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
@@ -55,7 +59,7 @@ def tidy_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFram
 
 def _medians(runs: pd.DataFrame, currency: str) -> list[dict]:
     shares = {share: runs[phase] / runs["wall_seconds"] for share, phase in SHARES_OF_PHASES.items()}
-    metrics = [*METRICS, *PHASE_METRICS, *SHARES_OF_PHASES]
+    metrics = [*METRICS, "communication_share", *PHASE_METRICS, *SHARES_OF_PHASES]
     return [
         {key: row[key] for key in SETTING}
         | {"metric": metric, "unit": _unit(metric, currency), "statistic": "median"}
@@ -106,6 +110,18 @@ def _break_evens(break_even: pd.DataFrame) -> list[dict]:
         | {"unit": "epochs", "statistic": "break_even", "value": row["epochs"], "runs": row["pairs"]}
         for row in rows_of(break_even)
         if row["faster_after"]
+    ]
+
+
+def _scaling(scaling: pd.DataFrame) -> list[dict]:
+    columns = {"speed_up": ESTIMATES, "efficiency": EFFICIENCIES}
+    return [
+        {key: row[key] for key in (*SETTING, "metric", "verdict")}
+        | {"compared_with": Trainer.of(row)._replace(workers=row["of_workers"]).name, "unit": "1", "runs": row["pairs"]}
+        | {"statistic": f"{row['scaling']}_{statistic}"}
+        | dict(zip(("value", "low", "high"), (row[name] for name in names), strict=True))
+        for row in rows_of(scaling)
+        for statistic, names in columns.items()
     ]
 
 
