@@ -27,6 +27,7 @@ rule all:
         tables=TABLE_FILES if CAMPAIGN.runs else [],
         figures=CAMPAIGN.figures,
         datasets=CAMPAIGN.products,
+        claims=CHECKED_CLAIMS if CAMPAIGN.config["claims"] else [],
 
 
 include: f"{RULES}/data.smk"

@@ -13,6 +13,7 @@ from trainmark.report.figures.save import save_figure
 from trainmark.report.page import render
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
+from trainmark.tables.claims import claims_table
 from trainmark.tables.comparisons import (
     baselines_of,
     comparisons_table,
@@ -40,7 +41,7 @@ class Page:
     drawn: whether its figures are drawn, which takes seconds, or left empty.
     """
 
-    def __init__(self, folder, *records, parities=None, missing=None, drawn=False):
+    def __init__(self, folder, *records, parities=None, missing=None, drawn=False, claims=()):
         by_path, runs = written_tables(folder / "runs", *records)
         # Not in the order of the config, so that the number of a run differs from its row.
         order = sorted(runs["id"], key=lambda run_id: run_id[::-1])
@@ -58,6 +59,7 @@ class Page:
         speed_ups = speed_ups_table(compared, baselines_of(runs, {}))
         further = break_even_table(runs, compared), targets_table(runs), speed_ups, compared[:0]
         further = *further, published_table(runs, curves_table(by_path), by_path.values(), PUBLISHED)
+        further = *further, claims_table(claims, compared, tables[2])
         self.plan = {"config": config, "missing": missing or {}, "order": order}
         self.text, summary = render(Results(folder, *tables, *further), self.plan)
         self.summary = json.loads(summary, parse_constant=refuse)

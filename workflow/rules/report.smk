@@ -27,6 +27,7 @@ rule collect_records:
         published=report("results/tables/published.csv", category="Tables", labels={"table": "published results"}),
         scaling=report("results/tables/scaling.csv", category="Tables", labels={"table": "several workers"}),
         tidy=report("results/tables/tidy.csv", category="Tables", labels={"table": "all numbers"}),
+        claims=report("results/tables/claims.csv", category="Tables", labels={"table": "claims"}),
         text="results/tables/summary.txt",
         manifest=f"results/tables/{products.MANIFEST}",
     params:
@@ -119,6 +120,7 @@ rule report:
         break_even="results/tables/break_even.csv",
         targets="results/tables/targets.csv",
         published="results/tables/published.csv",
+        claims="results/tables/claims.csv",
         certificates=CAMPAIGN.certificates,
         figures=CAMPAIGN.figures,
         datasets=CAMPAIGN.products,
@@ -144,6 +146,27 @@ rule report:
     shell:
         "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}"
         " --summary {output.summary:q} 2> {log:q}"
+
+
+rule check_claims:
+    """End the call with an error if a claim of the config fails, when all else is done."""
+    input:
+        claims="results/tables/claims.csv",
+        page="results/report/index.html",
+    output:
+        touch(CHECKED_CLAIMS),
+    params:
+        code=digest("check_claims"),
+        script=f"{SCRIPTS}/check_claims.py",
+    log:
+        "results/logs/check_claims.log",
+    localrule: True
+    threads: 1
+    resources:
+        mem_mb=100,
+        runtime=10,
+    shell:
+        "python {params.script:q} --claims {input.claims:q} 2> {log:q}"
 
 
 rule export_curves:

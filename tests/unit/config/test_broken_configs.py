@@ -181,6 +181,24 @@ OWN = "title: S, format: synthetic, image_shape: [1, 28, 30], classes: 2, sample
             "figures: {trainers: [chainer-cpu, chainer-tpu]}\nexperiments: {e: {frameworks: [chainer]}}",
             "figures.trainers[1]: found 'chainer-tpu' (text); allowed: chainer-cpu, chainer-gpu",
         ),
+        # --- claims
+        ("claims: [{}]\nexperiments: {e: {}}", "claims[0]: lacks the key says; …"),
+        (
+            "claims: [{says: S, at_most: 1, verdict: faster, where: {epochs: 9, metrik: x}}]\nexperiments: {e: {}}",
+            "claims[0].where.metrik: unknown key; …; did you mean metric?",
+        ),
+        ("claims: [{says: S, at_most: 1}]\nexperiments: {e: {}}", "claims[0]: where is missing; allowed: …"),
+        (
+            "claims: [{says: S, at_least: 2, at_most: 1, verdict: faster, where: {epochs: 9}}]\n"
+            "experiments: {e: {epochs: [1]}}",
+            "claims[0]: allowed: at_least, at_most or both; or verdict; or pairs\n"
+            "claims[0].at_least: found 2, which is more than at_most\n"
+            "claims[0].where.epochs: found 9 (a whole number); allowed: 1",
+        ),
+        (
+            "claims: [{says: S, pairs: certified, where: {epochs: 1}}]\nexperiments: {e: {epochs: [1]}}",
+            "claims[0].where.epochs: has no effect on pairs; allowed: experiment, recipe, dataset",
+        ),
         # --- nothing to do
         ("# nothing but a comment", LACKS_BOTH),
         ("mirror: m", "top level: lacks the key experiments or prepare; allowed: one of them, or both"),

@@ -120,7 +120,7 @@ def test_an_experiment_of_defaults_alone_loads():
     assert all(experiment == FILLED for experiment in config["experiments"].values())
     others = {
         "mirror": None, "offline": False, "rerun_disturbed": False, "rerun": [], "prices": {}, "max_runs": 100000,
-        "figures": {}, "prepare": [], "datasets": {},
+        "figures": {}, "claims": [], "prepare": [], "datasets": {},
     }  # fmt: skip
     assert config == others | {"experiments": config["experiments"]}
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")

@@ -58,7 +58,7 @@ def test_a_settings_place_in_the_schema_says_what_it_makes_stale():
         assert (before.settings(wildcards()) != after.settings(wildcards())) == trains, key
         assert (before.certified_settings(wildcards()) != after.certified_settings(wildcards())) == certifies, key
     reported = json.loads(campaign_of(description="Small nets.", baseline="keras-jax on cpu").reported)
-    assert reported == [{}, {"small": {"description": "Small nets.", "baseline": "keras-jax on cpu"}}]
+    assert reported == [{}, [], {"small": {"description": "Small nets.", "baseline": "keras-jax on cpu"}}]
 
 
 def test_whether_the_tuning_is_timed_makes_no_run_of_the_stock_loop_stale():

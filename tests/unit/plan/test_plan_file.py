@@ -69,6 +69,7 @@ def test_what_is_written_is_read(tmp_path):
         "datasets": {},
         "prices": {},
         "figures": {},
+        "claims": [],
         "mirror": "https://me:key@x",
     }
     write_plan(tmp_path / "plan.json", config, [RUN.id], [RUN.id])

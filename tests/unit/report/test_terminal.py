@@ -5,6 +5,7 @@ from records_for_tests import ON_ONE_CPU, certificates_of, losing, out_of_memory
 
 from trainmark.report.terminal import terminal_text
 from trainmark.tables.agreement import agreement_table
+from trainmark.tables.claims import claims_table
 from trainmark.tables.comparisons import comparisons_table, parity_table
 from trainmark.tables.curves import curves_table
 from trainmark.tables.published import published_table
@@ -16,7 +17,7 @@ from trainmark.tables.variants import variants_table
 def printed(tmp_path):
     """A function that gives the text of these records."""
 
-    def text_of(*records, parities=None, references=()):
+    def text_of(*records, parities=None, references=(), claims=()):
         by_path, runs = written_tables(tmp_path, *records)
         certificates = certificates_of(runs, parities)
         tables = {
@@ -26,6 +27,7 @@ def printed(tmp_path):
             "variants": variants_table(runs, by_path.values()),
             "parity": parity_table(runs, certificates),
             "agreement": agreement_table(by_path),
+            "claims": claims_table(claims, runs, parity_table(runs, certificates)),
             "published": published_table(runs, curves_table(by_path), by_path.values(), references),
         }
         return terminal_text(tables, certificates)
@@ -40,6 +42,11 @@ def test_published_numbers_within_the_range_are_counted(printed):
     text = printed(*records, references=[reference])
     counts = "within the range of our runs are, of 3 published numbers, 1 (a on cpu) and 1 (b on cpu)"
     assert f"others: {counts}; one more run of the same training would have 1.0 on average\n" in text
+
+
+def test_claims_come_last(printed):
+    text = printed(record("a"), record("b"), claims=[{"says": "Both train the same.", "pairs": "certified"}])
+    assert text.endswith("\nClaims:\n  holds: Both train the same. (1 of 1 pair certified)\n")
 
 
 def test_each_section_has_its_medians(printed):

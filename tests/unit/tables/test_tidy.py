@@ -18,7 +18,7 @@ from trainmark.tables.costs import costs_of
 from trainmark.tables.scaling import scaling_table
 from trainmark.tables.tables import SETTING, runs_table
 from trainmark.tables.targets import targets_table
-from trainmark.tables.tidy import COLUMNS, tidy_table
+from trainmark.tables.tidy import COLUMNS, numbers_table, tidy_table
 
 PRICES = {"currency": "CHF", "cpu_hour": 0.1, "gpu_hour": 2.0}
 HOUR = {"wall_seconds": 3600.375, "phases_seconds.device_wait": 0.125, "phases_seconds.peak": 0.25}
@@ -53,7 +53,7 @@ def made(tmp_path_factory):
         "targets": targets_table(runs),
         "scaling": scaling_table(compared, runs),
     }
-    return tables, tidy_table(tables, "CHF")
+    return tables, tidy_table(numbers_table(tables, "CHF"))
 
 
 def select(tidy, **values):
@@ -89,7 +89,8 @@ def test_speed_ups_and_efficiencies_of_several_workers_are_named_by_the_kind_of_
     two = [with_other_ranks(record("a", n, epochs=3, seconds=1.25, workers=2), 1.0, 0.9) for n in range(1, 7)]
     _, runs = written_tables(tmp_path, *(record("a", n, epochs=3, seconds=2.0) for n in range(1, 7)), *two)
     scaling = scaling_table(comparisons_table(runs, certificates_of(runs)), runs)
-    tidy = tidy_table({name: table[:0] for name, table in made[0].items()} | {"runs": runs, "scaling": scaling}, "CHF")
+    empty = {name: table[:0] for name, table in made[0].items()}
+    tidy = tidy_table(numbers_table(empty | {"runs": runs, "scaling": scaling}, "CHF"))
     own = select(tidy, workers=2, metric="steady_epoch_seconds", compared_with="a on cpu").set_index("statistic")
     assert own["value"].to_dict() == {"strong_speed_up": 1.6, "strong_efficiency": 0.8}
     assert select(tidy, metric="communication_share")["value"].tolist() == [pytest.approx(0.1)]

@@ -55,6 +55,7 @@ CONFIG = {
     "datasets": {},
     "prices": {},
     "figures": {"notes": "below", "trainers": ["keras-jax-cpu", "chainer-cpu"]},
+    "claims": [{"says": "All pairs are certified.", "pairs": "certified"}],
 }  # fmt: skip
 GROUP = ("e", "mnist-mlp-flux", "digits")
 RUNS = "runs/e/mnist-mlp-flux/digits"
@@ -148,7 +149,7 @@ def test_an_unchanged_folder_has_no_problems_and_its_code_and_config_are_told(un
     assert found.problems == []
     checked = {kind: count["checked"] for kind, count in found.counts.items()}
     assert checked == {
-        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 15,
+        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "certificate": 1, "cross-evaluation": 2, "table": 16,
         "figure": NUMBER_OF_FIGURES, "report": 1,
     }  # fmt: skip
     *trained, certified = found.facts  # a sentence for all runs by the same modules

@@ -107,6 +107,10 @@ class CertificateError(TrainmarkError):
     """A parity certificate, or a trace from which one is made, does not fit its schema."""
 
 
+class ClaimError(TrainmarkError):
+    """The results do not bear a claim of the config out."""
+
+
 def run_command(main: Callable[[], None]) -> None:
     """Call a script's `main`. After a TrainmarkError or on a full disk, print one sentence and exit with status 1.
 

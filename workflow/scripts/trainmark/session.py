@@ -17,7 +17,7 @@ from trainmark.errors import ConfigError, TrainmarkError
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import internals, products
 from trainmark.plan.campaign import Campaign, Wildcards, by_wildcards, option, trainer_of
-from trainmark.plan.display import WorkflowDisplay, show_workflow
+from trainmark.plan.display import CHECKING_CLAIMS, WorkflowDisplay, show_workflow
 from trainmark.plan.environments import (
     conda_file,
     environment_of,
@@ -365,8 +365,11 @@ class Session:
         print_results(self.campaign, self._terminal)
 
     def fail(self) -> None:
-        """After the last job, if one failed, make the tables and the report of the runs that are done."""
-        from trainmark.plan.hooks import finish_without, missing_runs
+        """After the last job, if one failed, make the tables and the report of the runs that are done.
+
+        If only claims have failed, print the results.
+        """
+        from trainmark.plan.hooks import finish_without, missing_runs, print_results
 
         if not (self._display and self._lock):
             return
@@ -377,6 +380,9 @@ class Session:
         failed = internals.failed_by_itself(self._workflow)
         if failed and not internals.makes_selected(self._workflow) and not self._partial:
             self._lock.close()
+            if {failure.title for failure in self._display.failures} == {CHECKING_CLAIMS}:
+                print_results(self.campaign, self._terminal)
+                return
             missing = missing_runs(self.campaign, self._display.failures, self._display.not_trained())
             finish_without(self.campaign, missing, internals.files_of_call(self._workflow), self._terminal)
 

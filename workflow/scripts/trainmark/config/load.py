@@ -129,6 +129,7 @@ def load_config(
     Raises ConfigError with one line for each mistake.
     """
     from trainmark.config.catalogue_check import check_own_datasets
+    from trainmark.config.claim_check import claim_findings
     from trainmark.config.command_check import command_findings
     from trainmark.config.fit_check import fit_findings
     from trainmark.config.mirror_check import check_mirror
@@ -157,5 +158,5 @@ def load_config(
     # After the defaults, because a crop may not fit the default recipe.
     found = [*command_findings(filled), *fit_findings(filled, catalogue, _defaults(schema, "experiment"))]
     in_config = [(written_path(path, written["experiments"]), sentence) for path, sentence in found]
-    raise_findings([*variant_findings(written), *in_config], written, documents)
+    raise_findings([*variant_findings(written), *in_config, *claim_findings(filled)], written, documents)
     return filled, catalogue

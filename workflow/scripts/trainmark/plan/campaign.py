@@ -177,7 +177,7 @@ class Campaign:
         keys = keys_that_decide(["report"])
         experiments = self.config["experiments"].items()
         by_experiment = {name: {key: experiment[key] for key in keys} for name, experiment in experiments}
-        return json.dumps([self.config["prices"], by_experiment], sort_keys=True)
+        return json.dumps([self.config["prices"], self.config["claims"], by_experiment], sort_keys=True)
 
     # --- what a job depends on, by wildcards ------------------------------------------------------------------------
 

@@ -37,6 +37,8 @@ LOG_TAIL_BYTES = 20_000
 STATES = r"^(waiting for its device|training|epoch \d+(?:: step .*left$)?)"
 """Lines of the log of a training job that say how far it is; the part in parentheses is shown."""
 
+CHECKING_CLAIMS = "checking the claims"
+
 TITLES = {
     "download_dataset": "fetching {dataset}",
     "prepare_dataset": "preparing {dataset}",
@@ -53,6 +55,7 @@ TITLES = {
     "collect_records": "making the tables",
     "plot_figures": "drawing the figures ({recipe} on {dataset})",
     "report": "writing the report",
+    "check_claims": CHECKING_CLAIMS,
 }
 """What the jobs of each rule do. `trainer` is the name of a trainer; the other words are its parts and wildcards."""
 

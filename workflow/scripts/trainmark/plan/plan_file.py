@@ -16,7 +16,7 @@ from trainmark.trainer import trainers_of
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
 """Environment variable of the call of snakemake that makes tables and report after a call in which jobs failed."""
 
-PLANNED_KEYS = ("experiments", "prepare", "datasets", "prices", "figures")
+PLANNED_KEYS = ("experiments", "prepare", "datasets", "prices", "figures", "claims")
 """Keys of the config that the plan contains. The mirror is left out because its address may contain a secret key."""
 
 

@@ -39,10 +39,13 @@ TABLE_FILES = [
     for name in (
         "runs.parquet", "curves.parquet", "summary.csv", "comparisons.csv", "variants.csv", "parity.csv",
         "agreement.csv", "speed_ups.csv", "break_even.csv", "targets.csv", "tuning.csv", "published.csv",
-        "scaling.csv", "tidy.csv", "summary.txt", MANIFEST,
+        "scaling.csv", "tidy.csv", "claims.csv", "summary.txt", MANIFEST,
     )
 ]  # fmt: skip
 """The outputs of collect_records."""
+
+CHECKED_CLAIMS = f"{RESULTS}/claims_hold"
+"""Empty file that is there once no claim fails."""
 
 FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
 

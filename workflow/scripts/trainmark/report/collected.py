@@ -20,6 +20,7 @@ from trainmark.report.terminal import terminal_text
 from trainmark.tables import comparisons, tables
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
+from trainmark.tables.claims import claims_table
 from trainmark.tables.consistency import check_certificates, check_evaluations, check_records, check_tunings
 from trainmark.tables.costs import currency_of
 from trainmark.tables.curves import curves_table
@@ -28,7 +29,7 @@ from trainmark.tables.published import published_table
 from trainmark.tables.run_checks import wrong_pairs
 from trainmark.tables.scaling import scaling_table
 from trainmark.tables.targets import targets_table
-from trainmark.tables.tidy import tidy_table
+from trainmark.tables.tidy import numbers_table, tidy_table
 from trainmark.tables.tuning import tuning_table
 from trainmark.tables.variants import runs_of_variants, variants_table
 
@@ -78,7 +79,9 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
         "scaling": scaling_table(pd.concat([compared, variants]), pd.concat([runs, runs_of_variants(runs)])),
         "published": published_table(runs, curves, records.values(), read_references()),
     }
-    made["tidy"] = tidy_table(made, currency_of(plan["config"]))
+    numbers = numbers_table(made, currency_of(plan["config"]))
+    made["tidy"] = tidy_table(numbers)
+    made["claims"] = claims_table(plan["config"].get("claims", []), numbers, made["parity"])
     content: dict[str, Table] = {f"{name}.parquet": made[name] for name in PARQUET}
     content |= {f"{name}.csv": table.to_csv(index=False) for name, table in made.items() if name not in PARQUET}
     missing = "".join(f"{line}\n\n" for line in missing_lines(plan))

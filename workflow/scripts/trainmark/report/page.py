@@ -81,6 +81,7 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
     datasets = [_dataset(datasets_folder / name) for name in _datasets(runs, config)]
     return {
         "screen": screen,
+        "claims": rows_of(results.claims),
         "trust_links": _trust_links(screen, shown),
         "overview": _overview(shown),
         "runs": [_run(run) for run in rows_of(with_names(runs.sort_values("number")))],

@@ -64,6 +64,9 @@ def terminal_text(tables: Mapping[str, pd.DataFrame], certificates: Certificates
             parts += _comparisons(compared)
         if len(of_group["agreement"]):
             parts.append(_agreement(of_group["agreement"]))
+    if len(tables["claims"]):
+        claims = [f"{row['status']}: {row['says']} ({row['sentence']})" for row in rows_of(tables["claims"])]
+        parts.append("\n  ".join(["Claims:", *claims]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -64,6 +64,9 @@ COLUMNS_OF_PAIRS = ["repeat", "id", "target_accuracy", "dropout", *RUN_COLUMNS, 
 OTHER_SETTINGS = "other settings"
 """What stands in place of the parity class of two variants (variants.py)."""
 
+NOT_DISTINGUISHABLE = "not distinguishable"
+"""The verdict on an interval that contains 1."""
+
 TOO_FEW = "too few pairs"
 """Beginning of what stands in place of a verdict if repeats are too few."""
 
@@ -277,7 +280,7 @@ def add_verdicts(rows: Iterable[dict], together: Container[str] = ()) -> None:
     for family in families.values():
         for row, p_value in zip(family, holm([row["test"].p_value for row in family]), strict=True):
             smaller, larger = WORDS.get(row["metric"], ("faster", "slower"))
-            row["verdict"] = (larger if row["ratio"] > 1 else smaller) if p_value <= LEVEL else "not distinguishable"
+            row["verdict"] = (larger if row["ratio"] > 1 else smaller) if p_value <= LEVEL else NOT_DISTINGUISHABLE
             row |= {"p_value": p_value, "compared": len(family)}
             row["detectable"] = row["test"].detectable(LEVEL / len(family))
 

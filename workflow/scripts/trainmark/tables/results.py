@@ -34,6 +34,7 @@ class Results:
     speed_ups: pd.DataFrame
     variants: pd.DataFrame
     published: pd.DataFrame
+    claims: pd.DataFrame
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -87,4 +88,5 @@ def read_results(folder: Path, experiment: str | None = None) -> Results:
         read_table(tables / "speed_ups.csv"),
         read_comparisons(tables / "variants.csv"),
         read_table(tables / "published.csv", NUMBERS),
+        read_table(tables / "claims.csv"),
     )

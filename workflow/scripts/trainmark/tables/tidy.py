@@ -30,8 +30,10 @@ SHARES_OF_PHASES = {f"phase_shares.{phase}": f"phases.{phase}" for phase in PHAS
 COLUMNS = [*SETTING, "compared_with", "metric", "unit", "statistic", "value", "low", "high", "runs", "verdict"]
 
 
-def tidy_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFrame:
-    """Make the tidy table from others: runs, comparisons, variants, speed_ups, break_even, targets and scaling.
+def numbers_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFrame:
+    """Make a table of all numbers of others: runs, comparisons, variants, speed_ups, break_even, targets and scaling.
+
+    A number that was not measured, refused or withheld has a row without value; `tidy_table` leaves these out.
 
     epochs: number of epochs of the runs; missing for a break-even.
     compared_with: the other trainer of a ratio or a break-even; missing for numbers of one trainer.
@@ -52,9 +54,13 @@ def tidy_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFram
         *_targets(tables["targets"], tables["runs"]),
         *_scaling(tables["scaling"]),
     ]
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    numbers = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
-    return table[table["value"].notna()].astype(numbers)
+    types = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
+    return pd.DataFrame(rows, columns=COLUMNS).astype(types)
+
+
+def tidy_table(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `numbers_table` that have a value."""
+    return numbers[numbers["value"].notna()]
 
 
 def _medians(runs: pd.DataFrame, currency: str) -> list[dict]:
