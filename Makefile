@@ -19,7 +19,7 @@ QUICK := -m "not slow and not parity and not faults and not adversary and not be
   and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
-.PHONY: all report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
+.PHONY: all paper report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
   bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
@@ -35,6 +35,9 @@ report: ## open the report in a browser, or serve it on localhost if there is no
 
 test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones below: some minutes
 	@$(RUN) $(PYTEST) $(QUICK)
+
+paper: $(VENV)/.installed ## write numbers, tables and figures of the results for a paper in LaTeX: results/paper
+	@$(RUN) snakemake --cores 2 results/paper
 
 gpu-check: $(VENV)/.installed ## what does each framework see of the GPUs, and does it compute there? Seconds
 	@$(RUN) python3 workflow/scripts/check_gpu.py
@@ -95,7 +98,7 @@ test-slow: $(VENV)/.installed-dev ## single tests that take long: minutes
 	@$(RUN) $(PYTEST) -m slow
 
 test-faults: $(VENV)/.installed-dev ## kill workflows and runs in every phase, by every signal: some minutes
-	@$(RUN) $(PYTEST) -m faults
+	@$(RUN) $(PYTEST) -m faults $(TESTS)
 
 test-adversary: $(VENV)/.installed-dev ## attack whole workflows: wrong trainings, edited results, wrong commands
 	@$(RUN) $(PYTEST) -m adversary --ignore tests/adversary/test_machine.py $(TESTS)

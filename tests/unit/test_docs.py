@@ -76,7 +76,7 @@ LISTS = {
     ),
     "keys of summary.json": (
         listed("docs/results.md", "key"),
-        json.loads(summary_json(FirstScreen("", [], "", [], [], [], "", [], {}))),
+        json.loads(summary_json(FirstScreen("", [], "", [], [], [], "", [], {}), [])),
     ),
     "figures": (listed("docs/results.md", "figure"), known_figures()),
     "recipes": (listed("docs/recipes.md", "recipe"), RECIPES),

@@ -1,4 +1,6 @@
-# Tables, figures and the report.
+# Tables, figures, the report, and the paper kit.
+import json
+
 from trainmark.plan.staleness import sha256_of_input
 
 REFERENCES = sha256_of_input(f"{SCRIPTS}/../../config/references.yaml")
@@ -161,12 +163,46 @@ rule check_claims:
     log:
         "results/logs/check_claims.log",
     localrule: True
+    conda:
+        "../../envs/report.yaml"
+    container:
+        lambda wildcards: SESSION.image("report")
     threads: 1
     resources:
         mem_mb=100,
         runtime=10,
     shell:
         "python {params.script:q} --claims {input.claims:q} 2> {log:q}"
+
+
+rule paper:
+    """Write numbers, tables, figures and references for LaTeX. Only on request: snakemake results/paper."""
+    input:
+        tables=TABLE_FILES,
+        certificates=CAMPAIGN.certificates,
+        summary="results/summary.json",
+    output:
+        # Files of the user's in it are not removed.
+        folder=update(directory("results/paper")),
+    params:
+        plan=PLAN_FILE,
+        figures=json.dumps(CAMPAIGN.config["figures"], sort_keys=True),
+        references=REFERENCES,
+        code=digest("paper"),
+        script=f"{SCRIPTS}/paper.py",
+    log:
+        "results/logs/paper.log",
+    conda:
+        "../../envs/report.yaml"
+    container:
+        lambda wildcards: SESSION.image("report")
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
+    shell:
+        "python {params.script:q} --plan {params.plan:q} --results-folder results --out-folder {output.folder:q}"
+        " 2> {log:q}"
 
 
 rule export_curves:

@@ -56,6 +56,7 @@ TITLES = {
     "plot_figures": "drawing the figures ({recipe} on {dataset})",
     "report": "writing the report",
     "check_claims": CHECKING_CLAIMS,
+    "paper": "writing numbers, tables and figures for a paper",
 }
 """What the jobs of each rule do. `trainer` is the name of a trainer; the other words are its parts and wildcards."""
 

@@ -4,7 +4,7 @@ The page and results/summary.json are made of the same `FirstScreen`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 import pandas as pd
@@ -91,8 +91,8 @@ def first_screen(results: Results, plan: Mapping) -> FirstScreen:
     )
 
 
-def summary_json(screen: FirstScreen) -> str:
-    """The first screen for machines: results/summary.json."""
+def summary_json(screen: FirstScreen, methods: Iterable[Mapping]) -> str:
+    """The first screen and the methods for machines: results/summary.json. methods: from `methods.methods`."""
     content = {
         "title": screen.title,
         "compared": screen.compared,
@@ -112,6 +112,7 @@ def summary_json(screen: FirstScreen) -> str:
         "no_answer": screen.no_answer or None,
         "warnings": [asdict(one) for one in screen.warnings],
         "runs": screen.counts,
+        "methods": list(methods),
     }
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 

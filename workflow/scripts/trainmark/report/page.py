@@ -53,7 +53,8 @@ def render(results: Results, plan: Mapping) -> tuple[str, str]:
     Raises RecordError if a record can't be read, and DataError if a dataset's manifest can't be read.
     """
     screen = first_screen(results, plan)
-    return templates().get_template("page.html.j2").render(_values(results, plan, screen)), summary_json(screen)
+    values = _values(results, plan, screen)
+    return templates().get_template("page.html.j2").render(values), summary_json(screen, values["methods"])
 
 
 def templates() -> jinja2.Environment:

@@ -7,13 +7,10 @@ import pandas as pd
 
 from trainmark.parity.compare import REFUSED
 from trainmark.tables.comparisons import NOT_DISTINGUISHABLE
-from trainmark.tables.formatting import counted, format_figure, format_ratio
+from trainmark.tables.formatting import counted, format_number, number_in_words
 from trainmark.tables.tables import SETTING, rows_of
 
 COLUMNS = ["says", "status", "sentence", "value", "low", "high", "unit", "runs"]
-
-INTERVALS = {"median": "runs from", "trimmed_mean": "one standard deviation from"}
-"""What `low` and `high` are of a statistic; of the others, the ends of a 95 % interval."""
 
 VERDICTS = ("faster", "slower", "lower", "higher", NOT_DISTINGUISHABLE)
 
@@ -87,7 +84,7 @@ def _row(where: Mapping, numbers: pd.DataFrame) -> dict | str:
 
 
 def _verdict_of(claim: Mapping, row: Mapping) -> tuple[str, str]:
-    found, number = row["verdict"], _in_words(row)
+    found, number = row["verdict"], number_in_words(row)
     if found == claim["verdict"]:
         return "holds", f"{number}: {found}"
     if found == NOT_DISTINGUISHABLE:
@@ -97,8 +94,12 @@ def _verdict_of(claim: Mapping, row: Mapping) -> tuple[str, str]:
 
 def _within_bounds(claim: Mapping, row: Mapping) -> tuple[str, str]:
     least, most = claim.get("at_least"), claim.get("at_most")
-    ends = [f"at {word} {_text(row, bound)}" for word, bound in (("least", least), ("most", most)) if bound is not None]
-    number, bounds = _in_words(row), " and ".join(ends)
+    ends = [
+        f"at {word} {format_number(row, bound)}"
+        for word, bound in (("least", least), ("most", most))
+        if bound is not None
+    ]
+    number, bounds = number_in_words(row), " and ".join(ends)
     if row["low"] is None or (row["statistic"] == "median" and row["runs"] == 1):
         return "undecided", f"{number}, without an interval: {row['verdict'] or 'one run has no range'}"
     lower, upper = (-float("inf") if least is None else least), (float("inf") if most is None else most)
@@ -107,16 +108,3 @@ def _within_bounds(claim: Mapping, row: Mapping) -> tuple[str, str]:
     if row["high"] < lower or upper < row["low"]:
         return "fails", f"{number} is not {bounds}"
     return "undecided", f"{number} may or may not be {bounds}"
-
-
-def _in_words(row: Mapping) -> str:
-    """The number with its interval, such as "0.810 (95 % interval 0.790 to 0.830)"."""
-    value, low, high = (None if row[name] is None else _text(row, row[name]) for name in ("value", "low", "high"))
-    interval = INTERVALS.get(row["statistic"], "95 % interval")
-    unit = f" {row['unit']}" if row["unit"] not in ("1", "share") else ""
-    return f"{value}{unit}" + (f" ({interval} {low} to {high})" if low is not None else "")
-
-
-def _text(row: Mapping, value: float) -> str:
-    is_ratio = row["unit"] == "1" and row["statistic"] != "median"
-    return format_ratio(value) if is_ratio else format_figure(row["metric"], value)

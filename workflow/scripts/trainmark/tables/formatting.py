@@ -39,6 +39,26 @@ def format_ratio(value: float) -> str:
     return three_digits(value) if value >= 99.95 else next((t for t in texts if float(t) != 1 or value == 1), texts[-1])
 
 
+INTERVALS = {"median": "runs from", "trimmed_mean": "one standard deviation from"}
+"""What `low` and `high` are of a statistic of the tidy table; of the others, the ends of a 95 % interval."""
+
+
+def format_number(row: Mapping, value: float) -> str:
+    """Format a value of a row of the tidy table, or a bound of it, without its unit."""
+    is_ratio = row["unit"] == "1" and row["statistic"] != "median"
+    return format_ratio(value) if is_ratio else format_figure(row["metric"], value)
+
+
+def number_in_words(row: Mapping) -> str:
+    """A number of the tidy table with its unit and interval: "0.810 (95 % interval 0.790 to 0.830)"."""
+    value, low, high = (
+        None if row[name] is None else format_number(row, row[name]) for name in ("value", "low", "high")
+    )
+    interval = INTERVALS.get(row["statistic"], "95 % interval")
+    unit = f" {row['unit']}" if row["unit"] not in ("1", "share") else ""
+    return f"{value}{unit}" + (f" ({interval} {low} to {high})" if low is not None else "")
+
+
 def format_range(values: Iterable[float]) -> str:
     """The range of some values: "0.5", "0.1 to 2.3"."""
     numbers = list(values)

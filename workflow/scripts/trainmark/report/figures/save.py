@@ -104,7 +104,7 @@ def laid_out(name: str, data: Data) -> Drawn:
         return Drawn(figure, shows, f"{name}: {data.title}", caption, data)
 
 
-def _write(drawn: Drawn, file: Path) -> None:
+def write_figure(drawn: Drawn, file: Path) -> None:
     """Write the file of a figure whose format is the end of the file's name."""
     kind = file.name.partition(".")[2]
     with _style(drawn.data.options), written_whole(file) as part:
@@ -120,7 +120,7 @@ def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
     """Draw a figure into one file per format."""
     drawn = laid_out(name, data)
     for file in files:
-        _write(drawn, file)
+        write_figure(drawn, file)
 
 
 def save_figures(data: Data, folder: Path, names: Iterable[str]) -> None:
@@ -133,7 +133,7 @@ def figure_differs(drawn: Drawn, file: Path) -> bool:
     """Whether the figure in a file differs from this one."""
     with TemporaryDirectory() as folder:
         again = Path(folder, file.name)
-        _write(drawn, again)
+        write_figure(drawn, again)
         return again.read_bytes() != file.read_bytes()
 
 

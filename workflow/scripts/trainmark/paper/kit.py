@@ -1,0 +1,193 @@
+"""Makes the folder of the paper kit from the tables, the summary and the figures of a campaign."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from trainmark.errors import DataError
+from trainmark.files.whole import write_text
+from trainmark.paper.latex import numbers_file, table
+from trainmark.paper.numbers import Number, numbers_of, versions_of
+from trainmark.paper.references import references
+from trainmark.plan.figures import known_figures, options_of_group
+from trainmark.report.figures.caption import for_latex
+from trainmark.report.figures.data import read_data
+from trainmark.report.figures.options import STYLES, FigureOptions
+from trainmark.report.figures.save import laid_out, write_figure
+from trainmark.tables.formatting import format_figure, format_ratio, summary_figure
+from trainmark.tables.results import Results, read_results
+from trainmark.tables.tables import rows_of, select_group, summary_table, with_names
+from trainmark.trainer import Trainer
+
+FIGURE_KINDS = ("pdf", "svg", "caption.tex")
+
+FILES = "files.json"
+"""File that lists what an earlier call made, of which this one removes what it does not make again."""
+
+MEDIANS = {"training_seconds": "training time, s", "test_loss": "test loss", "test_accuracy": "test accuracy"}
+
+MOST_GROUPS = 3
+"""Number of sections that the example shows."""
+
+NO_LATEX = (
+    "example.tex was not compiled, since there is no latexmk (in Debian: texlive-latex-recommended and lmodern, too)"
+)
+
+REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+"""Environment variables with which the same source gives the same PDF, byte for byte."""
+
+
+def make_kit(folder: Path, plan: Mapping, out: Path) -> str:
+    """Write the kit, and return a line on what was made. Files of the user's in its folder stay.
+
+    folder: the results folder. plan: see `plan_file.read_plan`. out: folder of the kit.
+
+    Raises DataError if LaTeX can't compile the example.
+    """
+    results, numbers = read_results(folder), list(numbers_of(folder / "tables"))
+    files = dict(_texts(results, numbers))
+    figures = dict(_figures(folder, plan["config"]["figures"], results, out))
+    files["example.tex"] = _example(results, numbers, figures)
+    for name, text in files.items():
+        write_text(out / name, text)
+    made = [*files, *(name for of_group in figures.values() for name in of_group)]
+    has_latex = shutil.which("latexmk") is not None
+    if has_latex:
+        _compile(out)
+        made.append("example.pdf")
+    _remove_others(out, [*made, FILES])
+    return f"{len(numbers)} numbers in {out}/numbers.tex" + ("" if has_latex else f"; {NO_LATEX}")
+
+
+def _texts(results: Results, numbers: list[Number]) -> Iterator[tuple[str, str]]:
+    """Yield (file, its text) of all but the example."""
+    yield "numbers.tex", numbers_file(numbers)
+    yield "numbers.json", json.dumps({one.key: asdict(one) for one in numbers}, indent=1) + "\n"
+    summary = json.loads((results.folder / "summary.json").read_text(encoding="utf-8"))
+    paragraphs = [f"% {one['title']}\n{for_latex(one['text'])}\n" for one in summary["methods"]]
+    yield "methods.tex", "\n".join(paragraphs)
+    yield "references.bib", references(versions_of(results.runs), results.runs["dataset"].unique())
+    for of_group, name, runs in results.groups():
+        place = "/".join(name)
+        rows = [
+            [
+                Trainer.of(row).name,
+                str(row["epochs"]),
+                *(_with_range(row, metric) for metric in MEDIANS),
+            ]
+            for row in rows_of(summary_table(with_names(runs)))
+        ]
+        yield f"tables/{place}/medians.tex", table(["trainer", "epochs", *MEDIANS.values()], rows)
+        compared = select_group(of_group.comparisons, name)
+        rows = [
+            [f"{row['second']} / {row['first']}", str(row["epochs"]), _ratio(row), row["verdict"]]
+            for row in rows_of(compared[compared["metric"] == "training_seconds"])
+        ]
+        if rows:
+            headings = ["training time of", "epochs", "ratio (95 % interval)", "verdict"]
+            yield f"tables/{place}/comparisons.tex", table(headings, rows)
+
+
+def _with_range(row: Mapping, metric: str) -> str:
+    low, high = (row[f"{metric}_{end}"] for end in ("min", "max"))
+    median, is_single = summary_figure(row, metric, "median"), low is None or low == high
+    return median if is_single else f"{median} ({format_figure(metric, low)} to {format_figure(metric, high)})"
+
+
+def _ratio(row: Mapping) -> str:
+    if row["ratio"] is None:
+        return ""
+    interval = "" if row["low"] is None else f" ({format_ratio(row['low'])} to {format_ratio(row['high'])})"
+    return format_ratio(row["ratio"]) + interval
+
+
+def _figures(
+    folder: Path, chosen: Mapping, results: Results, out: Path
+) -> Iterator[tuple[tuple[str, str, str], list[str]]]:
+    """Draw the figures of each group in the style for a paper; yield (group, files), without those that are empty."""
+    for _, group, runs in results.groups():
+        of_group = options_of_group(chosen, {str(Trainer.of(row)) for row in rows_of(runs)})
+        options = FigureOptions.of({"style": STYLES[1]} | of_group)
+        data, names = read_data(group, folder, options), []
+        for name in known_figures():
+            drawn = laid_out(name, data)
+            if drawn.shows:
+                names += [f"figures/{'/'.join(group)}/{name}.{kind}" for kind in FIGURE_KINDS]
+                for file in names[-len(FIGURE_KINDS) :]:
+                    write_figure(drawn, out / file)
+        yield group, names
+
+
+def _remove_others(out: Path, made: Iterable[str]) -> None:
+    """Remove the files of an earlier call that were not made again."""
+    listed = out / FILES
+    earlier = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else []
+    for name in set(earlier).difference(made):
+        (out / name).unlink(missing_ok=True)
+    write_text(listed, json.dumps(sorted(made), indent=1) + "\n")
+
+
+def _compile(out: Path) -> None:
+    """Compile the example. Only its PDF is left beside it."""
+    with TemporaryDirectory() as scratch:
+        command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={scratch}", "example.tex"]
+        variables = os.environ | REPRODUCIBLE
+        done = subprocess.run(command, cwd=out, env=variables, capture_output=True, errors="replace", check=False)
+        if done.returncode:
+            errors = [line for line in done.stdout.splitlines() if line.startswith("!")]
+            raise DataError(f"LaTeX can't compile {out}/example.tex: {next(iter(errors), 'no reason is given')}")
+        shutil.copyfile(Path(scratch, "example.pdf"), out / "example.pdf")
+
+
+# --- the example --------------------------------------------------------------------------------------------------
+
+PREAMBLE = r"""% Uses all that trainmark has made for a paper. Copy what you need: the next call writes this file again.
+\documentclass[a4paper]{article}
+\usepackage[T1]{fontenc}
+\usepackage[utf8]{inputenc}
+\usepackage{lmodern}
+\usepackage{booktabs}
+\usepackage{graphicx}
+\usepackage{url}
+\usepackage[margin=13mm]{geometry}
+\pdftrailerid{}
+\pdfsuppressptexinfo=-1
+\input{numbers}
+\begin{document}
+"""
+
+
+def _example(results: Results, numbers: Iterable[Number], figures: Mapping[tuple[str, str, str], Iterable[str]]) -> str:
+    parts = [PREAMBLE]
+    for of_group, group, _ in list(results.groups())[:MOST_GROUPS]:
+        place = "/".join(group)
+        parts.append(f"\\section*{{{for_latex(' '.join(group))}}}\n")
+        own = [one for one in numbers if one.key.startswith(f"{place}/")]
+        parts += [_sentence(one) for one in own if "/training_seconds/ratio/" in one.key and one.raw is not None]
+        names = ["medians"] + ["comparisons"] * bool(len(select_group(of_group.comparisons, group)))
+        parts += [f"\n\\begin{{center}}\\input{{tables/{place}/{name}}}\\end{{center}}\n" for name in names]
+        for file in figures[group]:
+            if file.endswith(".pdf"):
+                caption = f"\\caption{{\\protect\\input{{{file.removesuffix('pdf')}caption}}}}"
+                parts.append(
+                    f"\\begin{{figure}}[htbp]\n\\centering\\includegraphics{{{file}}}\n{caption}\n\\end{{figure}}\n"
+                )
+        parts.append("\\clearpage\n")
+    parts.append(
+        "\\section*{Methods}\n\\input{methods}\n\n\\nocite{*}\n\\bibliographystyle{plain}\n\\bibliography{references}\n"
+    )
+    return "".join([*parts, "\\end{document}\n"])
+
+
+def _sentence(number: Number) -> str:
+    *_, trainer, epochs, _, _, compared = number.key.split("/")
+    interval = f", 95\\,\\% interval \\tmlow{{{number.key}}} to \\tmhigh{{{number.key}}}" if number.low else ""
+    return (
+        f"At {epochs} epochs, {trainer} takes \\tm{{{number.key}}} times the training time of {compared} "
+        f"(\\tmverdict{{{number.key}}}{interval}).\n"
+    )

@@ -1,0 +1,67 @@
+"""Writes numbers and tables for LaTeX."""
+
+from collections.abc import Iterable, Sequence
+
+from trainmark.paper.numbers import Number
+from trainmark.report.figures.caption import for_latex
+
+FIELDS = {
+    "": "value",
+    "low": "low",
+    "high": "high",
+    "unit": "unit",
+    "words": "words",
+    "verdict": "verdict",
+    "runs": "runs",
+    "raw": "raw",
+}
+"""The macros are called \\tm and one of these; each prints a field of `Number`."""
+
+PREAMBLE = r"""% Made by trainmark. \tm{key} prints a number, \tmlow and \tmhigh its interval, \tmunit its unit,
+% \tmwords all of these, \tmverdict its verdict, \tmruns the number of runs or pairs, and \tmraw all its digits.
+% An unknown key is an error.
+\makeatletter
+\newcommand{\tm@set}[2]{\expandafter\gdef\csname tm@#1\endcsname{#2}}
+\newcommand{\tm@missing}[2]{\expandafter\gdef\csname tm@missing@#1\endcsname{#2}}
+\newcommand{\tm@get}[2]{\ifcsname tm@#2\endcsname
+  \expandafter\expandafter\expandafter#1\csname tm@#2\endcsname\else\tm@none{#2}\fi}
+\newcommand{\tm@none}[1]{\PackageError{trainmark}{There is no number \detokenize{#1}\ifcsname tm@missing@#1\endcsname
+  : \csname tm@missing@#1\endcsname\fi}{numbers.tex lists all numbers.}}
+"""
+
+
+def numbers_file(numbers: Iterable[Number]) -> str:
+    """Return a file that defines the macros, and a line for each number with the row that it comes from."""
+    lines = [PREAMBLE]
+    arguments = "".join(f"#{place}" for place in range(1, len(FIELDS) + 1))
+    for place, macro in enumerate(FIELDS, start=1):
+        lines.append(f"\\def\\tm@pick@{macro or 'value'}{arguments}{{#{place}}}\n")
+        lines.append(f"\\newcommand{{\\tm{macro}}}[1]{{\\tm@get{{\\tm@pick@{macro or 'value'}}}{{#1}}}}\n")
+    lines += map(_line, numbers)
+    return "".join(lines) + "\\makeatother\n"
+
+
+def _line(number: Number) -> str:
+    if number.raw is None:
+        return f"\\tm@missing{{{number.key}}}{{{for_latex(number.verdict)}}}% {number.source}\n"
+    fields = "".join("{" + for_latex(str(getattr(number, field))) + "}" for field in FIELDS.values())
+    return f"\\tm@set{{{number.key}}}{{{fields}}}% {number.source}\n"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts in the style of booktabs. The first column is on the left, the others on the right."""
+    lines = [" & ".join(map(for_latex, cells)) + r" \\" for cells in [headings, *rows]]
+    head, *body = lines
+    columns = "l" + "r" * (len(headings) - 1)
+    return "\n".join(
+        [
+            f"\\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )

@@ -1,0 +1,95 @@
+"""Every number of a campaign by a key, as a paper writes it: from the tidy table, and from the table of runs."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from trainmark.tables.comparisons import read_comparisons
+from trainmark.tables.formatting import format_number, listed, number_in_words
+from trainmark.tables.tables import GROUP, read_table, rows_of
+from trainmark.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number.
+
+    key: names it, such as "small/mnist-mlp-flux/digits/keras-jax-cpu/20/training_seconds/ratio/chainer-cpu".
+    raw: its value in full; None if it is refused or withheld.
+    value, low, high: as texts, without a unit; low and high are "" if it has no interval.
+    unit: "" for ratios, and for shares, whose texts have a percent sign.
+    words: the value with its unit and interval. verdict: of a ratio; of a missing number, why it is missing.
+    runs: how many runs, or pairs of runs, it comes from.
+    source: the row of the table that it comes from, such as "tidy.csv:17".
+    """
+
+    key: str
+    raw: float | str | None
+    value: str = ""
+    low: str = ""
+    high: str = ""
+    unit: str = ""
+    words: str = ""
+    verdict: str = ""
+    runs: str = ""
+    source: str = ""
+
+
+def numbers_of(tables: Path) -> Iterator[Number]:
+    """Yield the numbers of a campaign, in the order of the tidy table. tables: the folder of the tables."""
+    for line, row in enumerate(rows_of(read_table(tables / "tidy.csv")), start=2):
+        ends = (row[name] for name in ("value", "low", "high"))
+        value, low, high = ("" if end is None else format_number(row, end) for end in ends)
+        yield Number(
+            _key(row),
+            row["value"],
+            value,
+            low,
+            high,
+            "" if row["unit"] in ("1", "share") else row["unit"],
+            number_in_words(row),
+            row["verdict"] or "",
+            str(int(row["runs"])),
+            f"tidy.csv:{line}",
+        )
+    yield from _withheld(read_comparisons(tables / "comparisons.csv"))
+    yield from _of_machines(pd.read_parquet(tables / "runs.parquet"))
+
+
+def _withheld(comparisons: pd.DataFrame) -> Iterator[Number]:
+    for line, row in enumerate(rows_of(comparisons), start=2):
+        if row["ratio"] is None:
+            ratio = row | Trainer.named(row["second"])._asdict() | {"statistic": "ratio", "compared_with": row["first"]}
+            yield Number(_key(ratio), None, verdict=row["verdict"], source=f"comparisons.csv:{line}")
+
+
+def _of_machines(runs: pd.DataFrame) -> Iterator[Number]:
+    """Yield the texts on machines and versions."""
+    facts = {"machine/cpu": runs["cpu_model"], "machine/gpu": runs["gpu"], "machine/threads": runs["threads"]}
+    for key, column in facts.items():
+        if known := list(column.dropna().unique()):
+            text = listed(known)
+            yield Number(key, text, text, words=text, source="runs.parquet")
+    for name, version in versions_of(runs).items():
+        yield Number(f"version/{name}", version, version, words=f"{name} {version}", source="runs.parquet")
+
+
+def versions_of(runs: pd.DataFrame) -> dict[str, str]:
+    """Return the versions of the packages that ran, by name; several of one package with "and"."""
+    found: dict[str, dict[str, None]] = {"trainmark": dict.fromkeys(runs["trainmark"])}
+    for text in filter(None, runs["versions"].unique()):
+        for package in text.split(", "):
+            name, _, version = package.rpartition(" ")
+            found.setdefault(name, {})[version] = None
+    return {name: listed(versions) for name, versions in found.items()}
+
+
+def _key(row: Mapping) -> str:
+    """Return the key of a row: its setting, metric and, but for a median, its statistic, with what it is compared."""
+    epochs = row["epochs"] and int(row["epochs"])  # a break-even has none, and pandas makes floats of the others
+    parts: Iterable[object] = [*(row[name] for name in GROUP), Trainer.of(row), epochs, row["metric"]]
+    statistic = None if row["statistic"] == "median" else row["statistic"]
+    compared = row["compared_with"] and Trainer.named(row["compared_with"])
+    return "/".join(str(part).replace(" ", "-") for part in [*parts, statistic, compared] if part)
