@@ -1,6 +1,7 @@
 """The paper kit: each number is that of the records, LaTeX prints it, and the same results give the same bytes."""
 
 import json
+import re
 import shutil
 import statistics
 import subprocess
@@ -9,10 +10,12 @@ from pathlib import Path
 import pytest
 from fabricated_campaigns import write_campaign
 
+from trainmark.paper import numbers as numbers_module
 from trainmark.paper.kit import make_kit
 from trainmark.plan.plan_file import read_plan
 from trainmark.records.record import read_record
 from trainmark.tables.formatting import format_figure
+from trainmark.trainer import Trainer
 
 GROUP = "two/mnist-mlp-flux/digits"
 
@@ -35,6 +38,20 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="module")
 def kit(results, tmp_path_factory):
     return kit_of(results, tmp_path_factory.mktemp("kit"))
+
+
+def test_keys_name_one_number_each_also_of_variants_and_commands(tmp_path):
+    write_campaign("variants", tmp_path, drawn=False)
+    keys = [number.key for number in numbers_module.numbers_of(tmp_path / "tables")]
+    assert len(set(keys)) == len(keys)
+    command = {"experiment": "e", "recipe": "own", "dataset": "own_data", "epochs": 2.0, "metric": "training_seconds"}
+    command |= Trainer("command", "cpu")._asdict() | {
+        "statistic": "ratio",
+        "compared_with": "a on cpu (flux on digits)",
+    }
+    keys.append(numbers_module.key_of(command))
+    assert keys[-1] == "e/own/own_data/command-cpu/2/training_seconds/ratio/a-on-cpu-flux-on-digits"
+    assert [key for key in keys if not re.fullmatch(r"[a-z0-9._/-]+", key)] == []
 
 
 def numbers_of(kit):
@@ -88,24 +105,18 @@ def test_latex_prints_each_number_and_refuses_unknown_ones(kit, tmp_path):
     assert compile_latex(tmp_path, r"\tm{machine/cpu} \tmwords{version/chainer}x").returncode == 0
 
 
-@needs_latex
 def test_the_same_results_give_the_same_bytes_elsewhere(results, kit, tmp_path, monkeypatch):
+    """What an earlier call made and this one does not make goes, and files of the user's stay."""
+    outdated, own = Path("figures", GROUP, "old.pdf"), Path("figures", GROUP, "mine.pdf")
+    again = tmp_path / "another folder"
+    for file in (outdated, own):
+        (again / file).parent.mkdir(parents=True, exist_ok=True)
+        (again / file).write_text("")
+    (again / "files.json").write_text(json.dumps([str(outdated)]))
     monkeypatch.setenv("TZ", "Pacific/Auckland")
     monkeypatch.setenv("LC_ALL", "C")
-    again = kit_of(results, tmp_path / "another folder")
-    files = {str(path.relative_to(kit)) for path in kit.rglob("*") if path.is_file()}
-    assert files == {str(path.relative_to(again)) for path in again.rglob("*") if path.is_file()}
-    assert "example.pdf" in files
+    kit_of(results, again)
+    files = {path.relative_to(kit) for path in kit.rglob("*") if path.is_file()}
+    assert {path.relative_to(again) for path in again.rglob("*") if path.is_file()} == files | {own}
+    assert (Path("example.pdf") in files) == bool(shutil.which("latexmk"))
     assert [name for name in files if (kit / name).read_bytes() != (again / name).read_bytes()] == []
-
-
-def test_what_is_not_made_again_goes_and_what_is_the_users_stays(results, tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    kit_of(results, tmp_path)
-    outdated, own = Path("figures", GROUP, "old.pdf"), Path("figures", GROUP, "mine.pdf")
-    for file in (outdated, own):
-        (tmp_path / file).write_text("")
-    listed = tmp_path / "files.json"
-    listed.write_text(json.dumps([*json.loads(listed.read_text()), str(outdated)]))
-    kit_of(results, tmp_path)
-    assert (tmp_path / own).exists() and not (tmp_path / outdated).exists()

@@ -1,11 +1,13 @@
 """Every number of a campaign by a key, as a paper writes it: from the tidy table, and from the table of runs."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from trainmark.errors import ConfigError
 from trainmark.tables.comparisons import read_comparisons
 from trainmark.tables.formatting import format_number, listed, number_in_words
 from trainmark.tables.tables import GROUP, read_table, rows_of
@@ -43,7 +45,7 @@ def numbers_of(tables: Path) -> Iterator[Number]:
         ends = (row[name] for name in ("value", "low", "high"))
         value, low, high = ("" if end is None else format_number(row, end) for end in ends)
         yield Number(
-            _key(row),
+            key_of(row),
             row["value"],
             value,
             low,
@@ -62,7 +64,7 @@ def _withheld(comparisons: pd.DataFrame) -> Iterator[Number]:
     for line, row in enumerate(rows_of(comparisons), start=2):
         if row["ratio"] is None:
             ratio = row | Trainer.named(row["second"])._asdict() | {"statistic": "ratio", "compared_with": row["first"]}
-            yield Number(_key(ratio), None, verdict=row["verdict"], source=f"comparisons.csv:{line}")
+            yield Number(key_of(ratio), None, verdict=row["verdict"], source=f"comparisons.csv:{line}")
 
 
 def _of_machines(runs: pd.DataFrame) -> Iterator[Number]:
@@ -86,10 +88,19 @@ def versions_of(runs: pd.DataFrame) -> dict[str, str]:
     return {name: listed(versions) for name, versions in found.items()}
 
 
-def _key(row: Mapping) -> str:
+def key_of(row: Mapping) -> str:
     """Return the key of a row: its setting, metric and, but for a median, its statistic, with what it is compared."""
     epochs = row["epochs"] and int(row["epochs"])  # a break-even has none, and pandas makes floats of the others
     parts: Iterable[object] = [*(row[name] for name in GROUP), Trainer.of(row), epochs, row["metric"]]
     statistic = None if row["statistic"] == "median" else row["statistic"]
-    compared = row["compared_with"] and Trainer.named(row["compared_with"])
-    return "/".join(str(part).replace(" ", "-") for part in [*parts, statistic, compared] if part)
+    compared = row["compared_with"] and _in_path(row["compared_with"])
+    named = [str(part) for part in [*parts, statistic, compared] if part]
+    return "/".join(re.sub("[^A-Za-z0-9._-]+", "-", part).strip("-") for part in named)
+
+
+def _in_path(name: str) -> str:
+    """Return a trainer as in paths; with its recipe and dataset, as commands are compared, as it is."""
+    try:
+        return str(Trainer.named(name))
+    except ConfigError:
+        return name
