@@ -263,6 +263,16 @@ def test_the_share_of_the_peak_has_small_tables_whose_numbers_come_from_records(
     assert "share of the machine's peak" not in Page(tmp_path / "without", record("a"), record("b")).words
 
 
+def test_claims_have_a_section_with_their_status_and_reason(tmp_path):
+    claims = [
+        {"says": f"All pairs of {name} are <certified>.", "pairs": "certified", "where": {"experiment": name}}
+        for name in "ez"
+    ]
+    page = Page(tmp_path, record("a"), record("b"), claims=claims)
+    assert "2 claims holds : All pairs of e are &lt;certified&gt;. (1 of 1 pair certified) wrong : All" in page.words
+    assert 'id="claims"' not in Page(tmp_path / "none", record("a"), record("b")).text
+
+
 # --- energy -------------------------------------------------------------------------------------------------------
 
 NO_COUNTER = "not measured (this machine has no energy counter)"
