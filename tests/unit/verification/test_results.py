@@ -26,6 +26,7 @@ from trainmark.datasets.samples import Arrays
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import sealed
+from trainmark.paper.kit import make_kit
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import write_plan
@@ -178,6 +179,18 @@ def test_what_a_mac_or_an_earlier_config_adds_and_weights_removed_after_their_ev
     assert "weights of 1 run removed after their evaluation" in found.facts
     shutil.rmtree(folder / EVALUATIONS)
     assert not [problem for problem in verify_results(folder, data=True).problems if "weights.npz" in problem]
+
+
+def test_the_paper_is_checked_but_for_figures_of_another_matplotlib_and_the_users_files(light, monkeypatch):
+    monkeypatch.setattr("trainmark.paper.kit.known_figures", lambda: ["loss"])
+    make_kit(light, content(light / "plan.json"), light / "paper", compiles=False)
+    (light / "paper" / "own.tex").write_text("mine")
+    figure, numbers = light / "paper" / FIGURES / "loss.pdf", light / "paper" / "numbers.tex"
+    figure.write_bytes(b"%PDF by another matplotlib")
+    assert verify_results(light, data=False).problems == []
+    numbers.write_text(numbers.read_text().replace("1", "2", 1))
+    (problem,) = verify_results(light, data=False).problems
+    assert problem.startswith(f"{numbers} is not what this clone makes of the results; snakemake results/paper ")
 
 
 def test_what_cannot_be_compared_is_told(folder):

@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import matplotlib
+
 from trainmark.errors import DataError
 from trainmark.files.whole import write_text
 from trainmark.paper.latex import numbers_file, table
@@ -42,10 +44,11 @@ REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "LC_ALL": "C
 """Environment variables with which the same source gives the same PDF, byte for byte."""
 
 
-def make_kit(folder: Path, plan: Mapping, out: Path) -> str:
+def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -> str:
     """Write the kit, and return a line on what was made. Files of the user's in its folder stay.
 
-    folder: the results folder. plan: see `plan_file.read_plan`. out: folder of the kit.
+    folder: the results folder. plan: see `plan_file.read_plan`. out: folder of the kit. compiles: whether the
+        example is compiled where LaTeX is installed.
 
     Raises DataError if LaTeX can't compile the example.
     """
@@ -56,12 +59,18 @@ def make_kit(folder: Path, plan: Mapping, out: Path) -> str:
     for name, text in files.items():
         write_text(out / name, text)
     made = [*files, *(name for of_group in figures.values() for name in of_group)]
-    has_latex = shutil.which("latexmk") is not None
+    has_latex = compiles and shutil.which("latexmk") is not None
     if has_latex:
         _compile(out)
         made.append("example.pdf")
     _remove_others(out, [*made, FILES])
     return f"{len(numbers)} numbers in {out}/numbers.tex" + ("" if has_latex else f"; {NO_LATEX}")
+
+
+def differs(file: Path, again: Path) -> bool:
+    """Whether a file of a kit differs from the same one made again. Figures of another matplotlib are not compared."""
+    content, by_this = file.read_bytes(), f"matplotlib {matplotlib.__version__}".encode()
+    return content != again.read_bytes() and (file.suffix not in (".pdf", ".svg") or by_this in content)
 
 
 def _texts(results: Results, numbers: list[Number]) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from trainmark.config.load import default_settings
@@ -16,6 +17,7 @@ from trainmark.errors import DataError, TrainmarkError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import own_paths
 from trainmark.frameworks.registry import known_frameworks
+from trainmark.paper.kit import FILES, differs, make_kit
 from trainmark.parity.certificate import read_certificate
 from trainmark.plan.code_digests import digests
 from trainmark.plan.dependencies import command_code, training_code
@@ -286,6 +288,22 @@ def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
         verified.facts.append("the report was not compared: it also shows the datasets, and this folder has none")
     elif page.exists():
         verified.check("report", page, _check_report, page, folder / "summary.json", folder, plan)
+    if (folder / "paper" / FILES).exists() and not verified.problems:
+        _check_paper(verified, folder, plan)
+
+
+def _check_paper(verified: Verified, folder: Path, plan: Mapping) -> None:
+    """Check that the files of the paper kit are those that these results give, but for the PDF of the example."""
+    with TemporaryDirectory() as scratch:
+        make_kit(folder, plan, Path(scratch), compiles=False)
+        for again in sorted(path for path in Path(scratch).rglob("*") if path.is_file() and path.name != FILES):
+            file = folder / "paper" / again.relative_to(scratch)
+            verified.check("file of the paper", file, _check_of_paper, file, again)
+
+
+def _check_of_paper(file: Path, again: Path) -> None:
+    if differs(file, again):
+        raise DataError(f"{file} is not what this clone makes of the results; snakemake results/paper makes it again")
 
 
 def _check_table(table: Table, file: Path) -> None:
