@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 
 import matplotlib
 
-from trainmark.errors import DataError
 from trainmark.files.whole import write_text
 from trainmark.paper.latex import numbers_file, table
 from trainmark.paper.numbers import Number, numbers_of, versions_of
@@ -36,9 +35,7 @@ MEDIANS = {"training_seconds": "training time, s", "test_loss": "test loss", "te
 MOST_GROUPS = 3
 """Number of sections that the example shows."""
 
-NO_LATEX = (
-    "example.tex was not compiled, since there is no latexmk (in Debian: texlive-latex-recommended and lmodern, too)"
-)
+NO_LATEX = "; example.tex was not compiled: there is no latexmk (in Debian with texlive-latex-recommended and lmodern)"
 
 REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 """Environment variables with which the same source gives the same PDF, byte for byte."""
@@ -49,8 +46,6 @@ def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -
 
     folder: the results folder. plan: see `plan_file.read_plan`. out: folder of the kit. compiles: whether the
         example is compiled where LaTeX is installed.
-
-    Raises DataError if LaTeX can't compile the example.
     """
     results, numbers = read_results(folder), list(numbers_of(folder / "tables"))
     files = dict(_texts(results, numbers))
@@ -59,12 +54,9 @@ def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -
     for name, text in files.items():
         write_text(out / name, text)
     made = [*files, *(name for of_group in figures.values() for name in of_group)]
-    has_latex = compiles and shutil.which("latexmk") is not None
-    if has_latex:
-        _compile(out)
-        made.append("example.pdf")
-    _remove_others(out, [*made, FILES])
-    return f"{len(numbers)} numbers in {out}/numbers.tex" + ("" if has_latex else f"; {NO_LATEX}")
+    problem = _compile(out) if compiles else ""
+    _remove_others(out, [*made, FILES] + ["example.pdf"] * (not problem))
+    return f"{len(numbers)} numbers in {out}/numbers.tex{problem}"
 
 
 def differs(file: Path, again: Path) -> bool:
@@ -141,16 +133,20 @@ def _remove_others(out: Path, made: Iterable[str]) -> None:
     write_text(listed, json.dumps(sorted(made), indent=1) + "\n")
 
 
-def _compile(out: Path) -> None:
-    """Compile the example. Only its PDF is left beside it."""
+def _compile(out: Path) -> str:
+    """Compile the example, of which only the PDF is left beside it. Return why it could not be compiled, or ""."""
+    if not shutil.which("latexmk"):
+        return NO_LATEX
     with TemporaryDirectory() as scratch:
         command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={scratch}", "example.tex"]
         variables = os.environ | REPRODUCIBLE
-        done = subprocess.run(command, cwd=out, env=variables, capture_output=True, errors="replace", check=False)
+        done = subprocess.run(command, cwd=out, env=variables, capture_output=True, check=False)
         if done.returncode:
-            errors = [line for line in done.stdout.splitlines() if line.startswith("!")]
-            raise DataError(f"LaTeX can't compile {out}/example.tex: {next(iter(errors), 'no reason is given')}")
+            lines = done.stdout.decode(errors="replace").splitlines()
+            reason = next((line for line in lines if line.startswith("!")), "! no reason is given")
+            return f"; LaTeX can't compile example.tex ({reason[2:]})"
         shutil.copyfile(Path(scratch, "example.pdf"), out / "example.pdf")
+        return ""
 
 
 # --- the example --------------------------------------------------------------------------------------------------

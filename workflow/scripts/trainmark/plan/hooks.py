@@ -191,4 +191,5 @@ def print_results(campaign: Campaign, stream: Terminal) -> None:
             print(described(json.loads(manifest.read_text())), file=stream)
     summary, page = Path(f"{RESULTS}/tables/summary.txt"), Path(PAGE)
     if campaign.runs and summary.exists() and page.exists():
-        print(f"\n{summary.read_text()}\nReport: {page.resolve()}", file=stream)
+        paper = "For a paper: snakemake results/paper"
+        print(f"\n{summary.read_text()}\n{paper}\nReport: {page.resolve()}", file=stream)
