@@ -39,7 +39,7 @@ test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones b
 paper: $(VENV)/.installed ## write numbers, tables and figures of the results for a paper in LaTeX: results/paper
 	@$(RUN) snakemake --cores 2 results/paper
 
-rocrate: $(VENV)/.installed
+rocrate: $(VENV)/.installed ## add rocrate, which makes the metadata of an archive
 	@$(PIP) install --quiet --require-hashes -r requirements-archive.txt
 
 paper-archive: rocrate ## pack the results with config, source and checksums for a data repository: paper-archive.zip

@@ -1,22 +1,19 @@
 """End with an error if a claim fails, or can't be checked."""
 
 import argparse
-import csv
 from pathlib import Path
 
 from trainmark.errors import ClaimError, run_command
-
-FAILED = ("fails", "wrong")
-"""The statuses of such claims in the table."""
+from trainmark.tables.claims import FAILED
+from trainmark.tables.tables import read_table, rows_of
 
 
 def main() -> None:
     """Read the table of claims, and name those that fail."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--claims", required=True, type=Path, help="claims.csv of the tables")
-    with parser.parse_args().claims.open(encoding="utf-8", newline="") as file:
-        failed = [row for row in csv.DictReader(file) if row["status"] in FAILED]
-    if failed:
+    rows = rows_of(read_table(parser.parse_args().claims))
+    if failed := [row for row in rows if row["status"] in FAILED]:
         raise ClaimError("; ".join(f"{row['status']}: {row['says']} ({row['sentence']})" for row in failed))
 
 

@@ -1,5 +1,6 @@
 """Packs a campaign for a data repository: results, config, source, checksums, and metadata of the RO-Crate standard."""
 
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -86,7 +87,7 @@ def _commit(clone: Path) -> str:
 
 def _copy(file: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(file.read_bytes())
+    shutil.copyfile(file, target)
 
 
 def _write_metadata(root: Path, title: str, runs: pd.DataFrame, software: Mapping, licence: str) -> None:

@@ -25,7 +25,7 @@ PREAMBLE = r"""% Made by trainmark. \tm{key} prints a number, \tmlow and \tmhigh
 \newcommand{\tm@missing}[2]{\expandafter\gdef\csname tm@missing@#1\endcsname{#2}}
 \newcommand{\tm@get}[2]{\ifcsname tm@#2\endcsname
   \expandafter\expandafter\expandafter#1\csname tm@#2\endcsname\else\tm@none{#2}\fi}
-\newcommand{\tm@none}[1]{\PackageError{trainmark}{There is no number \detokenize{#1}\ifcsname tm@missing@#1\endcsname
+\newcommand{\tm@none}[1]{\PackageError{trainmark}{There is no number #1\ifcsname tm@missing@#1\endcsname
   : \csname tm@missing@#1\endcsname\fi}{numbers.tex lists all numbers.}}
 """
 

@@ -43,6 +43,7 @@ DATA_FILES = {
     "trainmark.records.evaluation": ("evaluation.schema.json",),
     "trainmark.records.record": ("record.schema.json",),
     "trainmark.records.tuning": ("tuning.schema.json",),
+    "trainmark.paper.references": ("references.bib",),
     "trainmark.parity.certificate": ("certificate.schema.json",),
     "trainmark.report.page": ("*.css", "*.j2", "*.js"),
 }

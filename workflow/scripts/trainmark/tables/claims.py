@@ -20,6 +20,9 @@ MOST_LISTED = 12
 WRONG = "wrong"
 """The status of a claim that can't be checked."""
 
+FAILED = ("fails", WRONG)
+"""The statuses of claims that end the workflow."""
+
 
 def claims_table(claims: Iterable[Mapping], numbers: pd.DataFrame, parity: pd.DataFrame) -> pd.DataFrame:
     """Make the table of claims: a row for each, in the order of the config.
