@@ -10,7 +10,7 @@ from pathlib import Path
 from trainmark.errors import run_command
 from trainmark.plan.figures import known_figures
 from trainmark.report.figures.data import Data, read_data
-from trainmark.report.figures.options import DEFAULT_OPTIONS, DPI, NOTES, STYLES, WIDTHS_MM, FigureOptions
+from trainmark.report.figures.options import DEFAULT_OPTIONS, DPI, NOTES, SIZES_PT, STYLES, WIDTHS_MM, FigureOptions
 from trainmark.report.figures.save import save_figures
 
 
@@ -38,6 +38,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     options.add_argument("--style", choices=STYLES, help=f"default: {DEFAULT_OPTIONS.style}")
     options.add_argument("--font", metavar="FAMILY", help="font family (default: that of the style)")
+    options.add_argument(
+        "--size", type=between(*SIZES_PT), metavar="PT", help="size of type in points (default: that of the style)"
+    )
+    options.add_argument("--grey", action="store_true", help="draw colours as greys")
     options.add_argument(
         "--notes", choices=NOTES, help=f"which notes stand below the artwork (default: {DEFAULT_OPTIONS.notes})"
     )

@@ -127,12 +127,12 @@ def test_options_of_the_config_are_those_of_the_figures():
     assert len(defaults) == len(vars(DEFAULT_OPTIONS))
     assert OF_FIGURES["style"]["enum"] == list(options.STYLES)
     assert OF_FIGURES["notes"]["enum"] == list(options.NOTES)
-    for key, limits in (("width", options.WIDTHS_MM), ("dpi", options.DPI)):
+    for key, limits in (("width", options.WIDTHS_MM), ("dpi", options.DPI), ("size", options.SIZES_PT)):
         assert (OF_FIGURES[key]["minimum"], OF_FIGURES[key]["maximum"]) == limits
 
 
 CHOSEN = {
-    "width": 89, "style": "plain", "font": "Liberation Sans", "notes": "below", "dpi": 600,
+    "width": 89, "style": "plain", "font": "Liberation Sans", "size": 8, "grey": True, "notes": "below", "dpi": 600,
     "trainers": ["a-cpu", "b-gpu-tuned"], "top5": True,
 }  # fmt: skip
 
@@ -147,17 +147,19 @@ def parsed(*words):
 
 
 def test_options_of_the_config_reach_the_figures():
-    chosen = FigureOptions(89, "plain", "Liberation Sans", "below", 600, ("a-cpu", "b-gpu-tuned"), top5=True)
+    chosen = FigureOptions(89, "plain", "Liberation Sans", 8, True, "below", 600, ("a-cpu", "b-gpu-tuned"), top5=True)
     assert FigureOptions.of(CHOSEN) == chosen
     assert parsed(*figure_arguments(CHOSEN)) == chosen
     assert parsed(*figure_arguments(options_of_group({"top5": False, "width": None}, []))) == DEFAULT_OPTIONS
 
 
-@pytest.mark.parametrize("wrong", [["--width", "10"], ["--dpi=1e9"], ["--style=grey"]])
+@pytest.mark.parametrize("wrong", [["--width", "10"], ["--dpi=1e9"], ["--style=grey"], ["--size=3"]])
 def test_a_wrong_option_is_refused_with_what_is_allowed(capsys, wrong):
     with pytest.raises(SystemExit):
         parsed(*wrong)
-    assert re.search(r"allowed: (60 to 400|72 to 2400)|choose from '?report'?, '?plain", capsys.readouterr().err)
+    assert re.search(
+        r"allowed: (60 to 400|72 to 2400|5 to 12)|choose from '?report'?, '?plain", capsys.readouterr().err
+    )
 
 
 def test_a_group_without_the_chosen_trainers_shows_all():

@@ -14,6 +14,7 @@ from figures_for_tests import PUBLISHED, data_of, made_up
 from matplotlib.colors import to_rgb
 from matplotlib.font_manager import findfont
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, streamed
 
 from trainmark.errors import ConfigError
@@ -132,6 +133,19 @@ def test_more_than_six_trainers_have_a_panel_for_each_device_and_loop(tmp_path):
 
 
 # --- style --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", known_figures())
+def test_grey_figures_have_no_colour_and_any_size_of_type(name, tmp_path):
+    data = made_up(tmp_path, *TRAINERS[2], settings=(2, 3), repeats=2)
+    drawn, file = (
+        save.laid_out(name, replace(data, options=FigureOptions(grey=True, size=9, dpi=72))),
+        tmp_path / "a.png",
+    )
+    save.write_figure(drawn, file)
+    red, green, blue, _ = np.moveaxis(matplotlib.image.imread(file), -1, 0)
+    assert (red == green).all() and (green == blue).all()
+    assert {text.get_fontsize() for text in drawn.figure.findobj(Text) if text.get_text()} <= {9}
 
 
 def test_the_plain_style_has_no_grid_and_small_type():

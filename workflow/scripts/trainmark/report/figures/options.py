@@ -14,7 +14,9 @@ NOTES = ("none", "below")
 WIDTHS_MM = (60, 400)
 
 DPI = (72, 2400)
-"""The least and the largest width and resolution."""
+
+SIZES_PT = (5, 12)
+"""The least and the largest width, resolution and size of type."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class FigureOptions:
 
     width_mm: width in mm; None: of each figure its own, that of one or of two columns.
     style: one of STYLES.
-    font: family of the type; None: that of the style.
+    font, size: family of the type, and its size in points; None: that of the style.
+    grey: whether colours are drawn as greys.
     notes: one of NOTES.
     dpi: dots per inch of the PNG, and of pictures in the PDF and the SVG.
     trainers: the trainers that are drawn, such as "chainer-cpu"; None: all.
@@ -33,6 +36,8 @@ class FigureOptions:
     width_mm: float | None = None
     style: str = STYLES[0]
     font: str | None = None
+    size: float | None = None
+    grey: bool = False
     notes: str = NOTES[0]
     dpi: float = 300
     trainers: tuple[str, ...] | None = None

@@ -16,7 +16,7 @@ from trainmark.report.figures import by_epochs, curves, intervals, parity, phase
 from trainmark.report.figures.caption import caption_of, for_latex, notes
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.options import NOTES, FigureOptions
-from trainmark.report.figures.style import ONE_COLUMN, add_note, new_figure, settings, width_of
+from trainmark.report.figures.style import ONE_COLUMN, add_note, make_grey, new_figure, settings, width_of
 from trainmark.report.figures.svg import finished, name_entries
 from trainmark.report.figures.text import place_of
 from trainmark.tables.verdicts import short_refusals
@@ -98,6 +98,8 @@ def laid_out(name: str, data: Data) -> Drawn:
     """Draw a figure and lay it out."""
     with _style(data.options):
         figure, shows = draw_figure(name, data)
+        if data.options.grey:
+            make_grey(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # otherwise each writing would change the layout slightly
         caption = caption_of(name, "" if shows else nothing_to_show(data), figure, data)

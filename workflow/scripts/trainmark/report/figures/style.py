@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.legend_handler import HandlerTuple
@@ -81,7 +83,7 @@ MOST_ENTRIES = 6
 
 def settings(options: FigureOptions) -> dict[str, Any]:
     """The settings of matplotlib that these options ask for. Raises ConfigError if the font is not installed."""
-    font, size = _font_of(options), SIZES[options.style]
+    font, size = _font_of(options), options.size or SIZES[options.style]
     sizes = ("font.size", "axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
     return COMMON | {
         **dict.fromkeys(sizes, size),
@@ -89,6 +91,23 @@ def settings(options: FigureOptions) -> dict[str, Any]:
         "axes.grid": options.style == "report",
         "savefig.dpi": options.dpi,
     }
+
+
+COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
+
+LUMINANCE = (0.299, 0.587, 0.114)
+"""How much red, green and blue a grey has (ITU-R BT.601), as when a figure is printed without colours."""
+
+
+def make_grey(figure: Figure) -> None:
+    """Draw each colour of a figure as its grey."""
+    for artist in figure.findobj():
+        for name in COLOURED:
+            if hasattr(artist, f"set_{name}") and hasattr(artist, f"get_{name}"):
+                colours = to_rgba_array(getattr(artist, f"get_{name}")())
+                colours[:, :3] = (colours[:, :3] @ LUMINANCE)[:, np.newaxis]
+                if len(colours):  # "none" is no colour
+                    getattr(artist, f"set_{name}")(colours if len(colours) > 1 else tuple(colours[0]))
 
 
 def _font_of(options: FigureOptions) -> str:
