@@ -1,5 +1,6 @@
 """A claim holds or fails if all of its number's interval is on one side of its bounds; otherwise it is undecided."""
 
+import pandas as pd
 import pytest
 from records_for_tests import certificates_of, record, written_tables
 
@@ -10,6 +11,7 @@ from trainmark.tables.tidy import numbers_table
 
 OF_TIMES = {"metric": "training_seconds", "epochs": 2}
 RATIO = {"framework": "b", "compared_with": "a on cpu", **OF_TIMES}
+EVEN = {"statistic": "break_even", "metric": "training_seconds", "framework": "b"}
 LOSS = {"framework": "a", "metric": "test_loss", "epochs": 2}
 
 
@@ -25,7 +27,10 @@ def judged(tmp_path_factory):
     parities = {("a on cpu", "c on cpu"): "different"}
     certificates = certificates_of(runs, parities)
     compared = comparisons_table(runs, certificates)
-    others = dict.fromkeys(("variants", "speed_ups", "break_even", "targets", "scaling"), compared[:0])
+    others = dict.fromkeys(("variants", "speed_ups", "targets", "scaling"), compared[:0])
+    even = {"experiment": "e", "recipe": "r", "dataset": "d", "first": "a on cpu", "second": "b on cpu", "pairs": 6}
+    even |= {"metric": "training_seconds", "epochs": 9.0, "low": 3.0, "high": None, "faster_after": "b on cpu"}
+    others["break_even"] = pd.DataFrame([even])
     numbers = numbers_table({"runs": runs, "comparisons": compared, **others}, "EUR")
     parity = parity_table(runs, certificates)
 
@@ -47,6 +52,7 @@ def judged(tmp_path_factory):
         ("fails", {"where": RATIO, "verdict": "faster"}),
         ("fails", {"pairs": "certified"}),
         ("undecided", {"where": LOSS, "at_most": 0.45}),
+        ("undecided", {"where": EVEN, "at_most": 100}),
         ("undecided", {"where": LOSS | {"framework": "d"}, "at_most": 0.9}),
     ],
 )

@@ -6,6 +6,7 @@ from records_for_tests import (
     certificates_of,
     changed,
     compiling,
+    disturbed,
     out_of_memory,
     record,
     with_other_ranks,
@@ -83,6 +84,15 @@ def test_the_numbers_are_those_of_the_tables(made):
     assert (even["framework"], even["device"], even["compared_with"]) == ("a", "gpu", "a on cpu")
     assert even["low"] < even["value"] < even["high"] and even["value"] == pytest.approx(5 / 1.46, rel=0.05)
     assert len(select(tidy, metric="target_seconds", statistic="median_time_to_accuracy")) == 3
+
+
+def test_a_median_counts_the_runs_that_it_is_of(made, tmp_path):
+    """Times are without disturbed runs, losses with them."""
+    runs = [record("a", n, changes=disturbed(foreign_seconds=1.0) if n < 3 else {}) for n in range(1, 5)]
+    _, runs = written_tables(tmp_path, *runs, out_of_memory("a", 5))
+    tidy = tidy_table(numbers_table({name: table[:0] for name, table in made[0].items()} | {"runs": runs}, "CHF"))
+    counts = select(tidy, statistic="median").set_index("metric")["runs"]
+    assert (counts["training_seconds"], counts["test_loss"]) == (2, 4)
 
 
 def test_speed_ups_and_efficiencies_of_several_workers_are_named_by_the_kind_of_scaling(made, tmp_path):

@@ -97,13 +97,10 @@ def _verdict_of(claim: Mapping, row: Mapping) -> tuple[str, str]:
 
 def _within_bounds(claim: Mapping, row: Mapping) -> tuple[str, str]:
     least, most = claim.get("at_least"), claim.get("at_most")
-    ends = [
-        f"at {word} {format_number(row, bound)}"
-        for word, bound in (("least", least), ("most", most))
-        if bound is not None
-    ]
+    texts = {f"at {word}": bound for word, bound in (("least", least), ("most", most)) if bound is not None}
+    ends = [f"{words} {format_number(row, bound)}" for words, bound in texts.items()]
     number, bounds = number_in_words(row), " and ".join(ends)
-    if row["low"] is None or (row["statistic"] == "median" and row["runs"] == 1):
+    if None in (row["low"], row["high"]) or (row["statistic"] == "median" and row["runs"] == 1):
         return "undecided", f"{number}, without an interval: {row['verdict'] or 'one run has no range'}"
     lower, upper = (-float("inf") if least is None else least), (float("inf") if most is None else most)
     if lower <= row["low"] and row["high"] <= upper:

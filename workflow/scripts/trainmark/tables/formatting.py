@@ -56,7 +56,7 @@ def number_in_words(row: Mapping) -> str:
     )
     interval = INTERVALS.get(row["statistic"], "95 % interval")
     unit = f" {row['unit']}" if row["unit"] not in ("1", "share") else ""
-    return f"{value}{unit}" + (f" ({interval} {low} to {high})" if low is not None else "")
+    return f"{value}{unit}" + ("" if None in (low, high) else f" ({interval} {low} to {high})")
 
 
 def format_range(values: Iterable[float]) -> str:

@@ -265,8 +265,12 @@ def _gpu(facts: Mapping) -> str | None:
     return ", ".join(form.format(facts[key]) for key, form in _GPU_FACTS.items() if facts.get(key) is not None) or None
 
 
-def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -> pd.DataFrame:
-    """Make the summary: one row per setting, with counts of runs and with median, min and max of each metric.
+def summary_table(
+    runs: pd.DataFrame,
+    metrics: Iterable[str] = tuple(METRICS),
+    statistics: Mapping[str, Callable[[list[float]], float]] = STATISTICS,
+) -> pd.DataFrame:
+    """Make the summary: one row per setting, with counts of runs and with the statistics of each metric.
 
     Censored runs (diverged or out of memory) are counted but do not enter medians. Of what a disturbance changes, those
     are of the `timed_runs`. Runs that waited for data are counted and do enter them. A value that no run has is NaN.
@@ -288,7 +292,7 @@ def summary_table(runs: pd.DataFrame, metrics: Iterable[str] = tuple(METRICS)) -
         for metric in metrics:
             lasts = metric in LASTING or metric.startswith("scored_texts.")
             present = (finished if lasts else timed)[metric].dropna()
-            for name, of_values in STATISTICS.items():
+            for name, of_values in statistics.items():
                 row[f"{metric}_{name}"] = float(of_values(present.tolist())) if len(present) else None
         row["run_numbers"] = " ".join(str(number) for number in sorted(group["number"]))
         rows.append(row)

@@ -7,7 +7,7 @@ import pandas as pd
 from trainmark.records.record import PHASES
 from trainmark.tables.costs import COSTS
 from trainmark.tables.scaling import EFFICIENCIES, ESTIMATES
-from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, rows_of, summary_table
+from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, STATISTICS, rows_of, summary_table
 from trainmark.trainer import Trainer
 
 UNITS = {
@@ -70,8 +70,8 @@ def _medians(runs: pd.DataFrame, currency: str) -> list[dict]:
         {key: row[key] for key in SETTING}
         | {"metric": metric, "unit": _unit(metric, currency), "statistic": "median"}
         | {"value": row[f"{metric}_median"], "low": row[f"{metric}_min"], "high": row[f"{metric}_max"]}
-        | {"runs": row["runs"] - row["diverged"] - row["out_of_memory"]}
-        for row in rows_of(summary_table(runs.assign(**shares), metrics))
+        | {"runs": int(row[f"{metric}_count"] or 0)}
+        for row in rows_of(summary_table(runs.assign(**shares), metrics, STATISTICS | {"count": len}))
         for metric in metrics
     ]
 
