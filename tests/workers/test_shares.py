@@ -140,7 +140,7 @@ def test_hosts_without_a_shared_folder_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("script", "refused"),
     [
-        ('exec mpiexec --bind-to none "$@"', None),
+        ('exec mpiexec --oversubscribe --bind-to none "$@"', None),
         ('shift 2; "$@"; "$@"', r"launcher .* starts processes that are not the 2 workers of one run; allowed: "),
         ("echo ---- >&2; echo no slots >&2; exit 1", r"launcher .* can't start 2 workers \(no slots\)"),
     ],
