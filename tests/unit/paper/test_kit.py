@@ -18,6 +18,7 @@ from trainmark.paper.kit import make_kit
 from trainmark.plan.plan_file import read_plan
 from trainmark.records.record import read_record
 from trainmark.tables.formatting import format_figure
+from trainmark.tables.paired import estimate
 from trainmark.tables.tables import COLUMNS, LASTING
 from trainmark.trainer import Trainer
 
@@ -82,6 +83,21 @@ def test_medians_are_those_of_the_records(results, kit):
                 format_figure(metric, of(values)) for of in (statistics.median, min, max)
             ]
     assert found == 28
+
+
+def test_ratios_are_those_of_the_records(results, kit):
+    """Of the pairs of a repeat without disturbances."""
+    records, numbers = [read_record(path) for path in results.glob("runs/**/record.json")], numbers_of(kit)
+    for metric, epochs in product(("training_seconds", "steady_epoch_seconds"), (5, 20)):
+        times = {
+            (one["run"]["repeat"], one["run"]["framework"]): one["result"][metric]
+            for one in records
+            if one["run"]["epochs"] == epochs and one["status"] == "ok" and not one["disturbed"]
+        }
+        repeats = sorted({n for n, _ in times if {(n, "chainer"), (n, "keras-jax")} <= times.keys()})
+        ratios = [times[n, "keras-jax"] / times[n, "chainer"] for n in repeats]
+        number = numbers[f"{GROUP}/keras-jax-cpu/{epochs}/{metric}/ratio/chainer-cpu"]
+        assert (number["raw"], number["runs"]) == (pytest.approx(estimate(ratios)), str(len(ratios)))
 
 
 def test_a_ratio_has_its_interval_verdict_and_row(results, kit):
