@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from trainmark.config.schema_check import Finding
 from trainmark.config.wording import format_value
+from trainmark.recipes.command import DATASET
 from trainmark.variant import split_name
 
 BOUNDS = ("at_least", "at_most")
@@ -37,7 +38,7 @@ def _known_values(config: Mapping) -> dict[str, list]:
     known: dict[str, dict] = {key: {} for key in (*OF_PAIRS, "epochs", "workers")}
     for name, experiment in config["experiments"].items():
         commands = dict.fromkeys(experiment["commands"])
-        own = {"recipe": experiment["recipes"], "dataset": experiment["datasets"] + ["own_data"] * bool(commands)}
+        own = {"recipe": experiment["recipes"], "dataset": experiment["datasets"] + [DATASET] * bool(commands)}
         own |= {"experiment": [name, split_name(name)[0]], "epochs": experiment["epochs"]}
         for key, values in (own | {"workers": experiment["workers"]}).items():
             known[key] |= dict.fromkeys(values)

@@ -20,9 +20,10 @@ from trainmark.report.figures.caption import for_latex
 from trainmark.report.figures.data import read_data
 from trainmark.report.figures.options import STYLES, FigureOptions
 from trainmark.report.figures.save import laid_out, write_figure
-from trainmark.tables.formatting import format_figure, format_ratio, summary_figure
+from trainmark.tables.formatting import format_figure, summary_figure
 from trainmark.tables.results import Results, read_results
 from trainmark.tables.tables import rows_of, select_group, summary_table, with_names
+from trainmark.tables.verdicts import format_comparison
 from trainmark.trainer import Trainer
 
 FIGURE_KINDS = ("pdf", "svg", "caption.tex")
@@ -86,7 +87,12 @@ def _texts(results: Results, numbers: list[Number]) -> Iterator[tuple[str, str]]
         yield f"tables/{place}/medians.tex", table(["trainer", "epochs", *MEDIANS.values()], rows)
         compared = select_group(of_group.comparisons, name)
         rows = [
-            [f"{row['second']} / {row['first']}", str(row["epochs"]), _ratio(row), row["verdict"]]
+            [
+                f"{row['second']} / {row['first']}",
+                str(row["epochs"]),
+                "" if row["ratio"] is None else format_comparison(row),
+                row["verdict"],
+            ]
             for row in rows_of(compared[compared["metric"] == "training_seconds"])
         ]
         if rows:
@@ -98,13 +104,6 @@ def _with_range(row: Mapping, metric: str) -> str:
     low, high = (row[f"{metric}_{end}"] for end in ("min", "max"))
     median, is_single = summary_figure(row, metric, "median"), low is None or low == high
     return median if is_single else f"{median} ({format_figure(metric, low)} to {format_figure(metric, high)})"
-
-
-def _ratio(row: Mapping) -> str:
-    if row["ratio"] is None:
-        return ""
-    interval = "" if row["low"] is None else f" ({format_ratio(row['low'])} to {format_ratio(row['high'])})"
-    return format_ratio(row["ratio"]) + interval
 
 
 def _figures(

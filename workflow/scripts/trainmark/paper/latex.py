@@ -5,17 +5,8 @@ from collections.abc import Iterable, Sequence
 from trainmark.paper.numbers import Number
 from trainmark.report.figures.caption import for_latex
 
-FIELDS = {
-    "": "value",
-    "low": "low",
-    "high": "high",
-    "unit": "unit",
-    "words": "words",
-    "verdict": "verdict",
-    "runs": "runs",
-    "raw": "raw",
-}
-"""The macros are called \\tm and one of these; each prints a field of `Number`."""
+FIELDS = ("value", "low", "high", "unit", "words", "verdict", "runs", "raw")
+"""The fields of `Number` that macros print: \\tm the value, and \\tmlow, \\tmhigh, ... the others."""
 
 PREAMBLE = r"""% Made by trainmark. \tm{key} prints a number, \tmlow and \tmhigh its interval, \tmunit its unit,
 % \tmwords all of these, \tmverdict its verdict, \tmruns the number of runs or pairs, and \tmraw all its digits.
@@ -34,9 +25,10 @@ def numbers_file(numbers: Iterable[Number]) -> str:
     """Return a file that defines the macros, and a line for each number with the row that it comes from."""
     lines = [PREAMBLE]
     arguments = "".join(f"#{place}" for place in range(1, len(FIELDS) + 1))
-    for place, macro in enumerate(FIELDS, start=1):
-        lines.append(f"\\def\\tm@pick@{macro or 'value'}{arguments}{{#{place}}}\n")
-        lines.append(f"\\newcommand{{\\tm{macro}}}[1]{{\\tm@get{{\\tm@pick@{macro or 'value'}}}{{#1}}}}\n")
+    for place, field in enumerate(FIELDS, start=1):
+        macro = "tm" if field == "value" else f"tm{field}"
+        lines.append(f"\\def\\tm@pick@{field}{arguments}{{#{place}}}\n")
+        lines.append(f"\\newcommand{{\\{macro}}}[1]{{\\tm@get{{\\tm@pick@{field}}}{{#1}}}}\n")
     lines += map(_line, numbers)
     return "".join(lines) + "\\makeatother\n"
 
@@ -44,7 +36,7 @@ def numbers_file(numbers: Iterable[Number]) -> str:
 def _line(number: Number) -> str:
     if number.raw is None:
         return f"\\tm@missing{{{number.key}}}{{{for_latex(number.verdict)}}}% {number.source}\n"
-    fields = "".join("{" + for_latex(str(getattr(number, field))) + "}" for field in FIELDS.values())
+    fields = "".join("{" + for_latex(str(getattr(number, field))) + "}" for field in FIELDS)
     return f"\\tm@set{{{number.key}}}{{{fields}}}% {number.source}\n"
 
 

@@ -6,13 +6,11 @@ from difflib import get_close_matches
 import pandas as pd
 
 from trainmark.parity.compare import REFUSED
-from trainmark.tables.comparisons import NOT_DISTINGUISHABLE
+from trainmark.tables.comparisons import NOT_DISTINGUISHABLE, VERDICTS
 from trainmark.tables.formatting import counted, format_number, number_in_words
 from trainmark.tables.tables import SETTING, rows_of
 
 COLUMNS = ["says", "status", "sentence", "value", "low", "high", "unit", "runs"]
-
-VERDICTS = ("faster", "slower", "lower", "higher", NOT_DISTINGUISHABLE)
 
 MOST_LISTED = 12
 """Of more known values than this, only the nearest one is named, if there is one."""

@@ -9,7 +9,7 @@ the same network.
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -47,8 +47,10 @@ WITH_DROPOUT = ("test_loss", "test_accuracy")
 """Those that also get one between variants, and if each framework draws its own dropout masks. Else they are equal up
 to rounding."""
 
+OF_TIMES = ("faster", "slower")
+
 WORDS = dict.fromkeys(WITH_DROPOUT, ("lower", "higher"))
-"""The verdicts on a metric that is no time."""
+"""The verdicts on a metric that is no time; those on a time are OF_TIMES."""
 
 SIDES = ("first", "second")
 SUFFIXES = ("_first", "_second")
@@ -66,6 +68,9 @@ OTHER_SETTINGS = "other settings"
 
 NOT_DISTINGUISHABLE = "not distinguishable"
 """The verdict on an interval that contains 1."""
+
+VERDICTS = {*OF_TIMES, *chain(*WORDS.values()), NOT_DISTINGUISHABLE}
+"""All verdicts. Other texts in their column say why there is none."""
 
 TOO_FEW = "too few pairs"
 """Beginning of what stands in place of a verdict if repeats are too few."""
@@ -279,7 +284,7 @@ def add_verdicts(rows: Iterable[dict], together: Container[str] = ()) -> None:
             families.setdefault((*(row[key] for key in GROUP), metric), []).append(row)
     for family in families.values():
         for row, p_value in zip(family, holm([row["test"].p_value for row in family]), strict=True):
-            smaller, larger = WORDS.get(row["metric"], ("faster", "slower"))
+            smaller, larger = WORDS.get(row["metric"], OF_TIMES)
             row["verdict"] = (larger if row["ratio"] > 1 else smaller) if p_value <= LEVEL else NOT_DISTINGUISHABLE
             row |= {"p_value": p_value, "compared": len(family)}
             row["detectable"] = row["test"].detectable(LEVEL / len(family))
