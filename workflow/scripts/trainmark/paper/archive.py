@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from io import BytesIO
@@ -56,9 +55,9 @@ def pack(results: Results, plan: Mapping, clone: Path, out: Path, licence: str) 
         for pattern in KEPT:
             for file in filter(Path.is_file, results.folder.glob(pattern)):
                 _copy(file, root / "results" / file.relative_to(results.folder))
-        source = subprocess.run(["git", "-C", clone, "archive", commit], capture_output=True, check=True).stdout
-        with tarfile.open(fileobj=BytesIO(source)) as tar:
-            tar.extractall(root / "source", filter="data")
+        command = ["git", "archive", "--format=zip", commit]
+        source = subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout
+        zipfile.ZipFile(BytesIO(source)).extractall(root / "source")
         _copy(clone / "CITATION.cff", root / "CITATION.cff")
         write_text(root / "config.json", config_to_reproduce(plan["config"]) + "\n")
         title, version = f"Results of {', '.join(dict.fromkeys(runs['experiment']))}", runs["trainmark"].iloc[-1]
