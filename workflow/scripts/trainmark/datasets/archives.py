@@ -143,12 +143,11 @@ def _of_tar(file: IO[bytes], mode: Literal["r:", "r:*"]) -> Members:
 class _Header(tarfile.TarInfo):
     """A tar header that raises an error if it is damaged. tarfile takes a damaged one after the first for the end."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        header = super().frombuf(buf, encoding, errors)
-        if not header.isreg() and not 0 <= header.size <= MAX_EXTENSION_BYTES:
-            raise tarfile.ReadError(f"a header of {header.size} bytes; at most {MAX_EXTENSION_BYTES} are allowed")
-        return header
+    def _proc_member(self, tar: tarfile.TarFile) -> Self:
+        """Each header passes here, and its content is read here; tarfile lets subclasses override this method."""
+        if not self.isreg() and not 0 <= self.size <= MAX_EXTENSION_BYTES:
+            raise tarfile.ReadError(f"a header of {self.size} bytes; at most {MAX_EXTENSION_BYTES} are allowed")
+        return super()._proc_member(tar)  # type: ignore[misc,no-any-return]
 
     @classmethod
     def fromtarfile(cls, tar: tarfile.TarFile) -> Self:
