@@ -2,7 +2,7 @@
 
 import io
 import os
-from functools import partial
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
@@ -63,9 +63,13 @@ def test_off_a_terminal_exactly_two_lines(capsys):
     )
 
 
+DRAWN_EACH_TIME = type("Bar", (module.tqdm,), {"__init__": partialmethod(module.tqdm.__init__, mininterval=0)})
+"""A bar that is not drawn ten times a second at most."""
+
+
 @pytest.mark.parametrize(("step", "line"), [(0, "going on after epoch 1"), (3, "going on after step 3 of epoch 2")])
 def test_a_run_that_goes_on_says_where(monkeypatch, capsys, step, line):
-    monkeypatch.setattr(module, "tqdm", partial(module.tqdm, mininterval=0))  # else it is drawn ten times a second
+    monkeypatch.setattr(module, "tqdm", DRAWN_EACH_TIME)
     display = RunDisplay(RUN, ORDER, terminal := Terminal())
     display.start()
     display.went_on(1, step)
@@ -114,7 +118,7 @@ def test_a_stopped_run_says_so_past_any_line_under_way(tmp_path):
 
 
 def test_on_a_terminal_a_bar_between_the_two_lines(monkeypatch):
-    monkeypatch.setattr(module, "tqdm", partial(module.tqdm, mininterval=0))
+    monkeypatch.setattr(module, "tqdm", DRAWN_EACH_TIME)
     shown = show(Terminal())
     assert shown.startswith(f"{console.CLEAR_LINE}{TITLE}: training 2 epochs\n\rrun 7 of 18:   0%|")
     assert "| 2/2 [" in shown

@@ -1,5 +1,6 @@
 """Show the progress of a run while it trains."""
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ class RunDisplay:
         print("training", flush=True)
         epochs = f"{self._epochs} epoch{'s' if self._epochs > 1 else ''}"
         self._say(f"{self.title}: training {epochs}")
+        tqdm.set_lock(threading.RLock())  # for its own, one between processes, Python 3.14 starts another process
         self._bar = tqdm(
             total=self._epochs,
             desc=self._position,
