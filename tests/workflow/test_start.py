@@ -97,3 +97,43 @@ def test_a_program_from_the_cache_trains_the_same_bits(folder, tmp_path, loop):
 @pytest.mark.skipif(bool(known_frameworks()["chainer"].missing_packages()), reason="not installed")
 def test_a_framework_without_a_cache_records_none(folder):
     assert train(folder, "chainer", compilation_cache=True)["compilation_cache"] is None
+
+
+AS_ON_MACOS = """
+import builtins, os, pathlib, resource, signal, sys, time
+
+for module, names in {
+    os: ("sched_getaffinity", "sched_setaffinity", "memfd_create", "posix_fallocate"),
+    time: ("CLOCK_BOOTTIME",), resource: ("RUSAGE_THREAD",), signal: ("sigtimedwait",),
+}.items():
+    for name in names:
+        delattr(module, name)
+
+def of_linux(path, frames):
+    caller = sys._getframe(frames).f_globals.get("__name__", "")
+    return caller.startswith("trainmark") and str(path).startswith(("/proc/", "/sys/"))
+
+def without(call):
+    def checked(path, *rest, **options):
+        if of_linux(path, 2):
+            raise FileNotFoundError(path)
+        return call(path, *rest, **options)
+    return checked
+
+def exists(path, exists=pathlib.Path.exists):
+    return not of_linux(path, 2) and exists(path)
+
+os.listdir, builtins.open, pathlib.Path.read_text = map(without, (os.listdir, open, pathlib.Path.read_text))
+pathlib.Path.exists = exists
+"""
+"""A sitecustomize that takes away what only Linux has."""
+
+
+@pytest.mark.parametrize("framework", ["chainer", "keras-jax"])
+def test_a_training_needs_no_interface_that_only_linux_has(folder, tmp_path, framework):
+    """It was not run on macOS. What the kernel does not tell is None in the record."""
+    (tmp_path / "sitecustomize.py").write_text(AS_ON_MACOS)
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    record = train(folder, framework, environment={"PYTHONPATH": path}, memory_limit_mib=8000)
+    assert record["status"] == "ok"
+    assert {stretch["foreign_seconds"] for stretch in record["machine"]} == {None}

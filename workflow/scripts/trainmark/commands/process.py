@@ -81,6 +81,8 @@ class CommandProcess:
         Its output goes on to this process's standard output. Raises CommandError if it can't be started, writes more
         than LARGEST_BYTES, or is stopped.
         """
+        if not sys.platform.startswith("linux"):
+            raise CommandError("commands run on Linux alone, whose kernel finds every process that they leave behind")
         adopt_orphans()
         ran, (reading, writing) = self._ran, os.pipe()
         ran.start = time.monotonic()

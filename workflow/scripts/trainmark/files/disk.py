@@ -52,7 +52,8 @@ def new_array(file: Path, dtype: DTypeLike, shape: tuple[int, ...], what: str) -
         begin = stream.tell()
         stream.flush()
         try:
-            os.posix_fallocate(stream.fileno(), 0, begin + size_bytes)
+            allocate = getattr(os, "posix_fallocate", lambda file, _, size: os.ftruncate(file, size))  # macOS has none
+            allocate(stream.fileno(), 0, begin + size_bytes)
         except OSError as error:
             raise StorageError(
                 f"{what} does not fit on the disk of {file.parent} ({error.strerror}); make room there"

@@ -3,6 +3,7 @@
 import mmap
 import os
 from multiprocessing.reduction import DupFd
+from tempfile import TemporaryFile
 from typing import Any
 
 
@@ -14,7 +15,7 @@ class MemoryFile:
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
-        self.descriptor = os.memfd_create("trainmark-loader") if descriptor is None else descriptor
+        self.descriptor = _new() if descriptor is None else descriptor
         self._size = 0
 
     def grow(self, size: int) -> int:
@@ -36,6 +37,14 @@ class MemoryFile:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _received, (DupFd(self.descriptor),)
+
+
+def _new() -> int:
+    """Return the descriptor of a file in memory; on macOS, of a temporary file without a name."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("trainmark-loader")
+    with TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def _received(duplicate: Any) -> MemoryFile:

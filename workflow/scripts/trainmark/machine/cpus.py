@@ -18,8 +18,19 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def allowed_cpus() -> list[int]:
-    """Return the numbers of the CPUs that this process may run on, as set by a scheduler or a container."""
-    return sorted(os.sched_getaffinity(0))
+    """Return the numbers of the CPUs that this process may run on, as set by a scheduler or a container.
+
+    On macOS, which can't bind a process to CPUs, all of the machine's.
+    """
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [*range(os.cpu_count() or 1)]
+
+
+def bind(cpus: Iterable[int]) -> None:
+    """Let this process run on these CPUs alone. On macOS: let JAX start as many threads, and the system choose."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cpus)
+    else:
+        os.environ["PJRT_NPROC"] = str(len([*cpus]))
 
 
 def has_avx512() -> bool:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Sequence
 
 from trainmark.errors import CLUSTER_VARIABLE
+from trainmark.machine.cpus import bind
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -138,4 +139,4 @@ def limit_threads(cpus: Sequence[int]) -> None:
     """
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(len(cpus))
-    os.sched_setaffinity(0, cpus)
+    bind(cpus)

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from trainmark.console import LONG_SECONDS, Terminal, in_words, say_when_long
 from trainmark.errors import BusyError, DeviceError
-from trainmark.machine.cpus import allowed_cores, spread
+from trainmark.machine.cpus import allowed_cores, allowed_cpus, bind, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
 from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.machine.variables import seconds_in
@@ -104,9 +104,9 @@ def _in_turn(ranks: Ranks, take: Callable[[], list[DeviceLock]]) -> list[DeviceL
     if ranks.size == 1:
         return take()
     here = platform.node()
-    places = ranks.all_values((here, os.sched_getaffinity(0)))
+    places = ranks.all_values((here, allowed_cpus()))
     # A launcher may have bound each rank to some CPUs: together they may use those of all.
-    os.sched_setaffinity(0, set().union(*(cpus for host, cpus in places if host == here)))
+    bind(set().union(*(cpus for host, cpus in places if host == here)))
     taken: list[list[DeviceLock]] = []
     for host in sorted({host for host, _ in places}):
         takes = host == here and ranks.rank == ranks.local[0]

@@ -1,8 +1,8 @@
 """The memory of this process: its peak, its current size, and a watch that reports when it exceeds a limit."""
 
-import os
 import re
 import resource
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +14,8 @@ from trainmark.machine.cpus import control_groups, read_kernel_file
 from trainmark.machine.variables import mib_in
 
 STATUS = Path("/proc/self/status")
-STATM = Path("/proc/self/statm")
-PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
+MAXRSS_MIB = 2**-20 if sys.platform == "darwin" else 2**-10
+"""The unit of getrusage's ru_maxrss: bytes on macOS, KiB on Linux."""
 
 MEMORY_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 """Files of a control group with its limit of memory and its usage, in versions 2 and 1."""
@@ -28,12 +28,12 @@ def peak_host_mib() -> float:
     be the peak of the program that started this one.
     """
     peak = re.search(r"^VmHWM:\s*(\d+) kB", read_kernel_file(STATUS), re.MULTILINE)
-    return int(peak[1] if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
+    return int(peak[1]) / 1024 if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_MIB
 
 
 def peak_children_mib() -> float:
     """Return the peak resident size of the largest child process that has ended and was waited for, in MiB."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * MAXRSS_MIB
 
 
 def resident_mib() -> float:
@@ -85,12 +85,11 @@ def memory_watch(
     stop = threading.Event()
 
     def watch() -> None:
-        with open(STATM, "rb") as statm:  # opened once: a look is one system call
-            while not stop.is_set():
-                if (now_mib := _resident_mib(statm.fileno())) > limit_mib:
-                    on_excess(now_mib)
-                    return
-                stop.wait(poll_seconds)
+        while not stop.is_set():
+            if (now_mib := resident_mib()) > limit_mib:
+                on_excess(now_mib)
+                return
+            stop.wait(poll_seconds)
 
     thread = threading.Thread(target=watch, name="memory", daemon=True)
     thread.start()
@@ -99,8 +98,3 @@ def memory_watch(
     finally:
         stop.set()
         thread.join()
-
-
-def _resident_mib(statm: int) -> float:
-    """Return the current resident size, from the descriptor of /proc/self/statm."""
-    return int(os.pread(statm, 128, 0).split()[1]) * PAGE_MIB

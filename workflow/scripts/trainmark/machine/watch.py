@@ -134,18 +134,23 @@ class Watch:
 
     def _queued_now(self) -> float | None:
         """Return the seconds that this process's threads waited in run queues. Ended threads count as last seen."""
-        names = os.listdir(TASKS)
+        names = _tasks()
         now = {name: int(text.split()[1]) for name in names if (text := read_kernel_file(TASKS / name / "schedstat"))}
         self._queued_seconds += sum(count - self._queued.get(name, 0) for name, count in now.items()) / 1e9
         self._queued = now
         return self._queued_seconds if now else None
 
 
+def _tasks() -> list[str]:
+    """Return the ids of this process's threads; [] where the system does not list them."""
+    return os.listdir(TASKS) if TASKS.exists() else []
+
+
 def _cpu_seconds() -> float:
     """Return the CPU time of this process, of the child processes it waited for, and of those that load images now."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = time.process_time() + children.ru_utime + children.ru_stime
-    for task in os.listdir(TASKS):  # psutil would look at all processes of the machine
+    for task in _tasks():  # psutil would look at all processes of the machine
         for child in read_kernel_file(TASKS / task / "children").split():
             with suppress(psutil.Error):  # it has ended since
                 times = psutil.Process(int(child)).cpu_times()
@@ -153,12 +158,14 @@ def _cpu_seconds() -> float:
     return seconds
 
 
-def _suspended_seconds() -> float:
-    """Return the seconds for which the machine was suspended since its boot.
+def _suspended_seconds() -> float | None:
+    """Return the seconds for which the machine was suspended since its boot; None without Linux's clocks.
 
     This is the difference of two clocks. It is read several times and the smallest value is used, because the process
     may lose its CPU between the two clocks.
     """
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return None
     return min(-time.clock_gettime(time.CLOCK_MONOTONIC) + time.clock_gettime(time.CLOCK_BOOTTIME) for _ in range(3))
 
 
