@@ -1,18 +1,16 @@
 # `make` sets up .venv and runs the default experiment; `make help` lists all targets.
-# The same by hand: see README. Needs Python 3.11 or 3.12 with venv; PYTHON=... names another interpreter.
+# The same by hand: see docs/setup.md. PYTHON=... names another interpreter.
 
 PYTHON ?= python3
 CORES ?= 4
 VENV := .venv
-# On a machine with an NVIDIA GPU the frameworks' GPU builds are installed; GPU= asks for the CPU builds.
-GPU ?= $(shell nvidia-smi -L 2>/dev/null | grep -m 1 '^GPU ')
-REQUIREMENTS := $(if $(GPU),requirements-gpu.txt,requirements.txt)
-# Disk space of .venv, measured with du.
-SIZE_OF_requirements.txt := 3.1 GB
-SIZE_OF_requirements-gpu.txt := 8.8 GB
-# Bytecode is compiled at install: without it every start of a framework costs seconds.
-PIP := env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m pip --disable-pip-version-check
+# With an NVIDIA GPU its builds are installed, for the CUDA that its driver runs. GPU=cpu, cuda12 or cuda13 asks for others.
+SET_UP := $(PYTHON) -I envs/set_up.py
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+UV := $(VENV)/bin/uv
+BUILD := --build-constraints requirements-build.txt
+# Packages and folders of the user's would take the place of those in .venv. Without bytecode every start costs seconds.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 # Two workers, whatever the cores: two workflows at a time. tests/conftest.py says which tests go to one worker.
 PYTEST := python -m pytest -n 2 --durations=30
 QUICK := -m "not slow and not parity and not faults and not adversary and not benchmarks and not real_data and not gpu \
@@ -20,7 +18,7 @@ QUICK := -m "not slow and not parity and not faults and not adversary and not be
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all paper paper-archive rocrate report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
-  test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-real-data certify-networks \
+  test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-settings test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
   bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
   bench-workflow lock gpu-bundle prepare images
@@ -40,7 +38,7 @@ paper: $(VENV)/.installed ## write numbers, tables and figures of the results fo
 	@$(RUN) snakemake --cores 2 results/paper
 
 rocrate: $(VENV)/.installed ## add rocrate, which makes the metadata of an archive
-	@$(PIP) install --quiet --require-hashes -r requirements-archive.txt
+	@$(SET_UP) archive
 
 paper-archive: rocrate ## pack the results with config, source and checksums for a data repository: paper-archive.zip
 	@$(RUN) python3 workflow/scripts/archive.py
@@ -49,16 +47,13 @@ gpu-check: $(VENV)/.installed ## what does each framework see of the GPUs, and d
 	@$(RUN) python3 workflow/scripts/check_gpu.py
 
 torch: $(VENV)/.installed ## add torch, for the frameworks torch and keras-torch: 0.9 GB, or several with CUDA
-	@[ -z "$(GPU)" ] || { echo "torch brings other versions of cuDNN and NCCL than JAX and TensorFlow in $(VENV) need:"\
-	  "with a GPU, call snakemake --sdm conda, which gives torch an environment of its own"; exit 1; }
-	@$(MAKE) --no-print-directory torch-cpu 2> /dev/null || { echo "pip finds no build of torch for CPUs: the one with CUDA is"\
-	  "installed"; $(PIP) install --quiet --require-hashes -r requirements-torch.txt; }
+	@$(SET_UP) torch
 
 torch-cpu: $(VENV)/.installed ## the same, from an index that has torch's build for CPUs
-	@$(PIP) install --quiet --require-hashes -r requirements-torch-cpu.txt
+	@$(SET_UP) torch-cpu
 
 workers: $(VENV)/.installed ## add MPI, for runs with several workers: 22 MB
-	@$(PIP) install --quiet --require-hashes -r requirements-workers.txt
+	@$(SET_UP) workers
 
 # A line of a .pth file is one more folder on Python's path: Snakemake looks there for its plug-ins.
 ADD_EXECUTOR = $(VENV)/bin/python -c 'import pathlib, sysconfig; \
@@ -84,9 +79,13 @@ help: ## this list
 
 ##@ For developers: checks
 
-lint: $(VENV)/.installed-dev ## ruff, snakefmt, snakemake --lint, import-linter and mypy
+# Packages of which there is no wheel; of immutables there is none for Python 3.14.
+SOURCES := chainer connection-pool immutables
+lint: $(VENV)/.installed-dev ## ruff, snakefmt, snakemake --lint, import-linter, mypy, and wheels of the lock for Apple silicon
 	@$(RUN) ruff check . && $(RUN) ruff format --check . && $(RUN) snakefmt --check . && $(RUN) snakemake --lint
 	@$(RUN) PYTHONPATH=workflow/scripts lint-imports --no-cache && $(RUN) mypy
+	@$(SET_UP) --versions | grep -o '3\.[0-9]*' | xargs -P 4 -I{} $(UV) pip compile --quiet --no-deps --only-binary :all: \
+	  $(SOURCES:%=--no-binary %) $(BUILD) --python-version {} --python-platform aarch64-apple-darwin requirements.txt -o $(VENV)/macos-{}.txt
 
 # Child processes count too.
 coverage: $(VENV)/.installed-dev ## which lines of workflow/scripts `make test` misses, by file and package (TESTS=<path>)
@@ -123,20 +122,27 @@ test-cluster: $(VENV)/.installed-dev ## a real Slurm and a real Grid Engine on t
 test-environments: $(VENV)/.installed-dev ## --sdm conda with a stand-in, --sdm apptainer with Podman (BASE=): minutes
 	@$(RUN) BASE="$(BASE)" $(PYTEST) -m environments
 
+# SUITES="trixie sid" names the systems.
+test-fresh: ## from a fresh Debian 13 and Debian unstable to the report and the unit tests (root, debootstrap): 20 minutes
+	@$(PYTHON) tests/fresh_systems.py $(SUITES)
+
+test-settings: ## is .venv the same whatever is set of pip, uv, conda and Python (network)? A quarter of an hour
+	@$(PYTHON) tests/foreign_settings.py
+
 # Parts: frameworks, runs, kills, workflow, parity, large, measurements. On 16 CPUs each takes less than nine minutes.
 test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results-<part>.md (PART=; STAND_IN=1: without a GPU)
 	@$(RUN) python tests/gpu_parts.py $(if $(STAND_IN),--stand-in) $(PART)
 
-gpu-bundle: $(VENV)/.installed ## make build/gpu-bundle, which runs the GPU tests on a machine without network
-	@$(RUN) python tests/gpu_bundle.py make build/gpu-bundle
+gpu-bundle: $(VENV)/.installed ## make build/gpu-bundle, which runs the GPU tests on a machine without network (PYTHONS="3.12 3.13")
+	@$(RUN) python tests/gpu_bundle.py make build/gpu-bundle $(PYTHONS)
 
 test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror beside the repository: two hours
 	@$(RUN) python -m pytest -m real_data
 
 ##@ For developers: measurements
 
-certify-networks: $(VENV)/.installed-dev ## certify every network, as a table of classes and largest differences
-	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/parity/certify_networks.py
+certify-networks: $(VENV)/.installed-dev ## certify every network, as a table of classes and largest differences (FRAMEWORKS=)
+	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/parity/certify_networks.py $(if $(FRAMEWORKS),--frameworks $(FRAMEWORKS))
 
 bench-images: $(VENV)/.installed ## speed of decoding, mean image and packed store (IMAGES=<folder of photographs>)
 	@$(BENCHMARK)/image_pipeline.py $(IMAGES)
@@ -214,41 +220,34 @@ bench-cluster: $(VENV)/.installed-dev ## 2,000 short runs through a real Slurm (
 
 # No address of an index is written into the locks. They name extras because pip 23.2, which Python 3.11 brings, takes a package with
 # extras from its newest release unless the lock pins it with them.
-LOCK := uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
+LOCK := $(UV) pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
 ENVIRONMENTS := $(shell sed -n 's/^env-\([a-z-]*\) = .*/\1/p' pyproject.toml)
-LOCKS := requirements.txt requirements-gpu.txt requirements-torch.txt
 # For one machine and Python, so that no line has a condition. Chainer is installed by its post-deploy.sh.
-ON_CONDA := --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-emit-package chainer \
-  --build-constraints requirements-build.txt --no-annotate --no-header --quiet
-lock: ## renew the pinned requirements from pyproject.toml (needs uv; FIND_LINKS=, a folder with torch's CPU build)
-	$(LOCK) pyproject.toml --extra cpu --build-constraints requirements-build.txt -o requirements.txt
-	$(LOCK) pyproject.toml --extra gpu --build-constraints requirements-build.txt -c requirements.txt -o requirements-gpu.txt
+ON_CONDA := --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-emit-package chainer $(BUILD) \
+  -c requirements.txt --no-annotate --no-header --quiet
+lock: $(VENV)/.installed ## renew the pinned requirements from pyproject.toml (FIND_LINKS=, torch's index of builds for CPUs)
+	$(LOCK) --group set-up -o requirements-build.txt
+	$(LOCK) pyproject.toml --extra cpu $(BUILD) -o requirements.txt
+	$(LOCK) pyproject.toml --extra gpu $(BUILD) -c requirements.txt -o requirements-gpu.txt
+	$(LOCK) pyproject.toml --extra gpu-cuda12 $(BUILD) -c requirements.txt -o requirements-gpu-cuda12.txt
 	$(LOCK) --group torch -c requirements.txt -o requirements-torch.txt
 	$(if $(FIND_LINKS),$(LOCK) --group torch-cpu -c requirements.txt --find-links $(FIND_LINKS) -o requirements-torch-cpu.txt)
 	$(LOCK) --group workers -c requirements.txt -o requirements-workers.txt
 	$(LOCK) --group archive -c requirements.txt -o requirements-archive.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
-	$(LOCK) --group build -c requirements.txt -o requirements-build.txt
 	@set -e; for name in $(ENVIRONMENTS); do \
-	  pins=$$(uv pip compile --group env-$$name $(LOCKS:%=-c %) $(ON_CONDA)); echo "envs/$$name.yaml"; \
+	  case $$name in *torch) other=torch ;; *) other=gpu-cuda12 ;; esac; \
+	  pins=$$($(UV) pip compile --group env-$$name $(ON_CONDA) -c requirements-$$other.txt); echo "envs/$$name.yaml"; \
 	  { printf '%s\n' "# Written by \`make lock\`: the group env-$$name of pyproject.toml, in the versions of requirements*.txt." \
 	    'channels: [conda-forge, nodefaults]' 'dependencies:' '  - python=3.11.14' '  - pip=25.3' '  - pip:'; \
 	    echo "$$pins" | sed 's/^/      - /'; } > envs/$$name.yaml; \
 	done
 
-$(VENV)/.installed: requirements-build.txt $(REQUIREMENTS)
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
-	  || { echo "trainmark needs Python 3.11 or 3.12, and $(PYTHON) is another: call make PYTHON=python3.11"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
-	  || { echo "$(PYTHON) can't make virtual environments: on Debian or Ubuntu, sudo apt install python3-venv"; exit 1; }
-	@echo "Setting up $(VENV) from $(REQUIREMENTS): once, a few minutes, $(SIZE_OF_$(REQUIREMENTS)) of disk"
-	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --quiet --require-hashes -r requirements-build.txt
-	@$(PIP) install --quiet --require-hashes --no-build-isolation -r $(REQUIREMENTS)
-	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -m compileall -q workflow/scripts
-	@touch $@
+$(VENV)/.installed: envs/set_up.py requirements-build.txt requirements.txt requirements-gpu.txt requirements-gpu-cuda12.txt
+	@command -v "$(PYTHON)" > /dev/null || { echo "there is no $(PYTHON): on Debian or Ubuntu, sudo apt install python3-venv"; exit 1; }
+	@$(SET_UP) $(if $(filter undefined,$(origin GPU)),,--gpu "$(GPU)")
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	@$(PIP) install --quiet --require-hashes -r requirements-dev.txt
+	@$(SET_UP) dev
 	@$(ADD_EXECUTOR)
 	@touch $@

@@ -1,7 +1,7 @@
 """A folder that runs the GPU tests on a machine without network: `make gpu-bundle` here, `run` in the folder there.
 
 The machine brings Python, numpy, Flax, and GPU builds of JAX, CuPy, torch or TensorFlow, in its own versions. The
-folder contains the repository and wheels of what such machines lack, for each of PYTHONS. `run` installs those that are
+folder contains the repository and wheels of what such machines lack, for some Pythons. `run` installs those that are
 not there into a temporary folder, which leads PYTHONPATH. It makes no virtual environment: CuPy looks for the libraries
 of CUDA in the interpreter's own packages alone, and of a virtual environment within another it would find none.
 """
@@ -23,7 +23,9 @@ from typing import Any
 from gpu_parts import PARTS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PYTHONS = ("3.11", "3.12")
+PYTHONS = ("3.12", "3.13")
+"""The Pythons that the folder is made for unless others are named; more of them do not fit into LIMIT."""
+
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 LIMIT = 60_000_000
 """Largest size of the folder in bytes."""
@@ -61,7 +63,7 @@ solvers); and h5py, which Keras imports to save models as its own files (9 MB)."
 
 STACK = {
     **{name: (name,) for name in ("numpy", "jax", "jaxlib", "flax", "optax", "torch", "keras", "chainer")},
-    "cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
+    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy"),
     "tensorflow": ("tensorflow", "tensorflow-cpu"),
 }
 """Packages whose versions `run` always prints, with the distributions that they are installed from."""
@@ -73,8 +75,8 @@ RUN = """\
 #!/bin/sh
 # Runs the GPU tests from this folder: ./run [PART ...]; or another command, for example: ./run python -m pytest --help
 python=${PYTHON:-python3}
-"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' ||
-  { echo "trainmark needs Python 3.11 or 3.12, and $python is another: call PYTHON=python3.11 ./run" >&2; exit 1; }
+"$python" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in sys.argv)' PYTHONS ||
+  { echo "this folder is for Python PYTHONS: name one with PYTHON=... ./run, or make it for others" >&2; exit 1; }
 exec "$python" "$(dirname "$0")/repository/tests/gpu_bundle.py" run "$@"
 """
 
@@ -101,34 +103,32 @@ def select(locks: dict[str, str], python: str) -> tuple[dict[str, tuple[str, str
 
     locks: texts of the requirements files by name.
     """
-    main, dev, gpu, torch = (
-        read_lock(locks[f"requirements{part}.txt"], python) for part in ("", "-dev", "-gpu", "-torch")
-    )
+    main, dev, gpu = (read_lock(locks[f"requirements{part}.txt"], python) for part in ("", "-dev", "-gpu"))
     needed = main | {name: dev[name] for name in TOOLS}
     without = {*FRAMEWORKS_OWN, *LARGE, *UNUSED}
-    if unknown := without - needed.keys():
+    if unknown := without - {entry[0] for entry in LOCKED.findall(locks["requirements.txt"])}:
         raise LookupError(
             f"{Path(__file__).name} leaves out {', '.join(sorted(unknown))}, which the lock does not have"
         )
-    compared = needed | {name: (gpu | torch)[name] for name in ("torch", "tensorflow", "cupy-cuda12x")}
+    compared = needed | {name: gpu[name] for name in ("torch", "cupy-cuda13x")}
     return (
         {name: pin for name, pin in needed.items() if name not in without},
         {name: version for name, (version, _) in compared.items()},
     )
 
 
-def make(folder: Path) -> None:
-    """Make the folder anew. Exits with a sentence if it is too large."""
+def make(folder: Path, pythons: Sequence[str]) -> None:
+    """Make the folder anew, for these Pythons. Exits with a sentence if it is too large."""
     shutil.rmtree(folder, ignore_errors=True)
     copy_repository(folder / "repository")
     locks = {file.name: file.read_text() for file in REPOSITORY.glob("requirements*.txt")}
     facts: dict[str, Any] = {"version": git("describe", "--always", "--dirty").strip()}
-    for python in PYTHONS:
+    for python in pythons:
         packages, versions = select(locks, python)
         download(packages, python, folder / "wheels")
         facts[python] = {"wheels": [*packages], "lock": versions}
     (folder / "bundle.json").write_text(json.dumps(facts, indent=1))
-    (folder / "run").write_text(RUN)
+    (folder / "run").write_text(RUN.replace("PYTHONS", " ".join(pythons), 2))
     (folder / "run").chmod(0o755)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{folder}: {size / 1e6:.1f} MB of {LIMIT / 1e6:.0f}. Copy it to the machine and call its `run` there.")
@@ -218,7 +218,7 @@ def version_lines(here: dict[str, str], lock: dict[str, str]) -> list[str]:
     rows = [("package", "here", "lock")]
     for package, names in STACK.items():
         found = next((name for name in names if name in here), None)
-        locked = next(lock[name] for name in names if name in lock)
+        locked = next((lock[name] for name in names if name in lock), "none")
         rows.append((found or package, here[found] if found else "not there", locked))
     of_stack = {name for names in STACK.values() for name in names}
     rows += [(name, here[name], lock[name]) for name in sorted(lock.keys() & here.keys() - of_stack)]
@@ -302,6 +302,6 @@ def run(bundle: Path, command: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1] == "make":
-        make(Path(sys.argv[2]))
+        make(Path(sys.argv[2]), sys.argv[3:] or PYTHONS)
     else:
         sys.exit(run(Path(__file__).resolve().parents[2], sys.argv[2:]))

@@ -15,8 +15,14 @@ import yaml
 from trainmark.config import load
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-FRAMEWORKS = ["chainer", "flax", "keras-tensorflow", "keras-jax", *(["torch"] if find_spec("torch") else [])]
-"""The frameworks that workflows of the tests train: those of the default set-up, and torch where it is installed."""
+FRAMEWORKS = [
+    "chainer",
+    "flax",
+    *(["keras-tensorflow"] if find_spec("tensorflow") else []),
+    "keras-jax",
+    *(["torch"] if find_spec("torch") else []),
+]
+"""The frameworks that workflows of the tests train: TensorFlow has no build for each Python, and torch is an extra."""
 
 SECRET = "c0nfidential"
 

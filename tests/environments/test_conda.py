@@ -17,7 +17,10 @@ from same_results import records_of, trained
 
 from trainmark.trainer import Trainer
 
-pytestmark = pytest.mark.environments
+pytestmark = [
+    pytest.mark.environments,
+    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="envs/ pins packages for Python 3.11"),
+]
 STAND_IN = REPOSITORY / "tests" / "stand_in_conda" / "conda.py"
 EXPERIMENT = {
     "recipes": ["mnist-mlp-flux"],

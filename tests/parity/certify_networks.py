@@ -197,13 +197,15 @@ def main() -> None:
     parser.add_argument("--recipe", choices=RECIPES)
     parser.add_argument("--device", choices=DEVICES, default="cpu")
     parser.add_argument("--trainer", type=parse_trainer)
+    parser.add_argument("--frameworks", nargs="+", choices=known_frameworks(), default=[*known_frameworks()])
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.out:
         take_trace(arguments.recipe, arguments.trainer, arguments.out)
         return
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, float64")
-    trainers = [arguments.trainer] if arguments.trainer else installed(arguments.device)
+    there = [one for one in installed(arguments.device) if one.framework in arguments.frameworks]
+    trainers = [arguments.trainer] if arguments.trainer else there
     with TemporaryDirectory() as folder:
         for recipe in [arguments.recipe] if arguments.recipe else RECIPES:
             pairs, failures = pairs_of(recipe, trainers, Path(folder))

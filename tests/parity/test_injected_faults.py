@@ -13,7 +13,8 @@ from trainmark.parity.certified_steps import EPOCH_STEPS
 from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace
 
-OTHER = {framework: "keras-tensorflow" if framework == "chainer" else "chainer" for framework in FRAMEWORKS}
+OTHER = {framework: "chainer" for framework in FRAMEWORKS}
+OTHER["chainer"] = "keras-tensorflow" if "keras-tensorflow" in FRAMEWORKS else "keras-jax"
 """For each framework, the one whose trace without a fault it is compared with."""
 
 pytestmark = [pytest.mark.parity, pytest.mark.adversary]

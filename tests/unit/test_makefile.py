@@ -14,7 +14,7 @@ OPEN_REPORT = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "open_r
 
 
 def make(*arguments, cwd=REPOSITORY, **extra):
-    command = ["make", "--no-print-directory", *arguments]
+    command = ["make", "--no-print-directory", "PYTHON=python3", *arguments]
     return subprocess.run(command, cwd=cwd, env=environment(**extra), capture_output=True, text=True, check=False)
 
 
@@ -36,12 +36,12 @@ def test_help_lists_every_target_and_first_what_users_need():
     assert {"all", *listed} - {""} == set(re.findall(r"^([a-z][a-z-]*):(?!=)", text, re.MULTILINE))
 
 
-def test_setting_up_says_how_much_space_it_takes_and_torch_is_none_of_the_gpu_builds():
+def test_make_hands_the_users_choice_of_builds_on():
     """Only what make would print: -B, as if nothing were installed; -o, as if all were."""
-    assert "requirements.txt: once, a few minutes, 3.1 GB" in make("-n", "-B", "all", "GPU=").stdout
-    assert "requirements-gpu.txt: once, a few minutes, 8.8 GB" in make("-n", "-B", "all", "GPU=GPU 0").stdout
-    done = make("torch", "GPU=GPU 0: NVIDIA H200", "-o", ".venv/.installed")
-    assert done.returncode != 0 and "call snakemake --sdm conda" in done.stdout
+    for choice, option in (([], ""), (["GPU="], '--gpu ""'), (["GPU=cuda12"], '--gpu "cuda12"')):
+        assert re.search(
+            rf"^python3 -I envs/set_up.py ?{option}$", make("-n", "-B", "all", *choice).stdout, re.MULTILINE
+        )
     # tests/environments/test_conda.py runs this call
     command = make("-n", "prepare", "CONFIG=my.yaml", "-o", ".venv/.installed").stdout
     assert "snakemake --sdm conda --conda-create-envs-only --cores 1 --configfile my.yaml" in command

@@ -146,7 +146,7 @@ def test_arrays_on_another_device_are_not_on_the_cpu(adapter_on, place):
 def test_gpus_that_torch_counts_but_can_not_use_are_refused(keras_adapter):
     """It counts them with NVML, also if the driver is too old for its CUDA."""
     adapter = keras_adapter("torch", torch_with_gpus(driver_fits=False)).create("keras-torch", threads=1)
-    with pytest.raises(DeviceError, match="keras-torch sees no GPU: install the GPU build of torch, and a driver that"):
+    with pytest.raises(DeviceError, match="keras-torch sees no GPU: it needs a driver and the GPU build of torch"):
         adapter.build(architecture=None, weights={}, optimizer=None, device="gpu", dtype="float32")
 
 

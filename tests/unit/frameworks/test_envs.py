@@ -21,8 +21,16 @@ from trainmark.trainer import DEVICES, Trainer
 ENVS = REPOSITORY / "envs"
 ENVIRONMENTS = sorted(file.stem for file in ENVS.glob("*.yaml") if file.stem != "images")
 RULES = [file.read_text() for file in sorted((REPOSITORY / "workflow" / "rules").glob("*.smk"))]
-LOCKS = "".join((REPOSITORY / f"requirements{part}.txt").read_text() for part in ("", "-gpu", "-torch"))
-LOCKED = {name: version for name, (version, _) in read_lock(LOCKS, "3.11").items()}
+LOCKED = {
+    part: {
+        name: version
+        for file in (f"requirements-{part}.txt", "requirements.txt")
+        for name, (version, _) in read_lock((REPOSITORY / file).read_text(), "3.11").items()
+    }
+    for part in ("gpu-cuda12", "torch")
+}
+"""The versions of the locks by package, for environments of torch and for the others."""
+
 ON_GPU = re.compile(r"(nvidia|cupy|cuda|jax_cuda12)_.*|tensorflow")
 """What a GPU build adds."""
 
@@ -76,7 +84,8 @@ def named_in(env: str) -> set[str]:
 
 def wrong_pins(text: str) -> list[str]:
     """What an environment lists in another version than the lock, or beside it."""
-    other = [f"{name}=={version}" for name, version in pins_in(text).items() if LOCKED.get(name) != version]
+    locked = LOCKED["torch" if "torch" in pins_in(text) else "gpu-cuda12"]
+    other = [f"{name}=={version}" for name, version in pins_in(text).items() if locked.get(name) != version]
     beside = yaml.safe_load(text)["dependencies"][:-1]
     return other + [pin for pin in beside if not re.match(r"(python=3\.11|pip=)", pin)]
 
@@ -147,14 +156,15 @@ def test_an_environment_has_the_versions_of_the_lock_and_no_other_framework(env)
 
 def test_another_version_is_found():
     text = conda_file("chainer").read_text()
-    changed = text.replace(f"numpy=={LOCKED['numpy']}", "numpy==2.4.5").replace("- pip=", "- scipy=")
+    locked = LOCKED["gpu-cuda12"]
+    changed = text.replace(f"numpy=={locked['numpy']}", "numpy==2.4.5").replace("- pip=", "- scipy=")
     assert [pin.split("=")[0] for pin in wrong_pins(changed)] == ["numpy", "scipy"]
-    assert wrong_pins(text.replace("six==", "sixth==")) == [f"sixth=={LOCKED['six']}"]
+    assert wrong_pins(text.replace("six==", "sixth==")) == [f"sixth=={locked['six']}"]
 
 
 def test_chainers_script_installs_the_version_of_the_lock():
     for env in ("chainer", "chainer-gpu"):
-        assert f" chainer=={LOCKED['chainer']}\n" in (ENVS / f"{env}.post-deploy.sh").read_text()
+        assert f" chainer=={LOCKED['torch']['chainer']}\n" in (ENVS / f"{env}.post-deploy.sh").read_text()
 
 
 @pytest.mark.parametrize("env", ENVIRONMENTS)

@@ -196,7 +196,8 @@ class Adapter(ABC):
         """Raise DeviceError if the device is "gpu" and the library sees none."""
         if device == "gpu" and not gpus:
             raise DeviceError(
-                f"{self.framework} sees no GPU: install the GPU build of {library}, and a driver that supports it"
+                f"{self.framework} sees no GPU: it needs a driver and the GPU build of {library} (docs/setup.md says "
+                "which environment has it)"
             )
 
     def check_device(self, kind: str) -> dict[str, str]:

@@ -35,6 +35,7 @@ from trainmark.recipes.stream import Batch, Stream
 FRAMEWORKS = {
     "keras-tensorflow": {
         "packages": ["tensorflow", "keras"],
+        "newest_python": 13,
         "environment": {
             "KERAS_BACKEND": "tensorflow",
             "KERAS_HOME": "/dev/null",  # no keras.json of the user: with some of its settings no training runs

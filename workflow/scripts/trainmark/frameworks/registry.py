@@ -55,6 +55,7 @@ class Framework:
     environment: environment variables to set before the framework is imported.
     cpu_environment: more of them, for a process from which the GPUs are hidden.
     set_up: the command that installs the framework.
+    newest_python: the newest minor version of Python 3 for which it has a build; None if it has one for each.
     tuning: the steps of its tuned loop, in their order, as the adapter's `*_tuned` module lists them in TUNING; empty
         if it has only the stock loop.
     unused_packages: packages that its import would load if they are installed, and does without if they are not. No
@@ -70,6 +71,7 @@ class Framework:
     environment: dict[str, str]
     cpu_environment: dict[str, str]
     set_up: str
+    newest_python: int | None = None
     tuning: tuple[TuningStep, ...] = ()
     unused_packages: tuple[str, ...] = ()
     also_called: tuple[str, ...] = ()
@@ -96,12 +98,18 @@ class Framework:
 
     def refuse(self, missing: Iterable[str]) -> None:
         """Raise DeviceError if any package is missing. missing: those of this framework."""
-        if lacking := ", ".join(missing):
-            raise DeviceError(
-                f"the framework {self.name} needs the package {lacking}, which is not installed; `{self.set_up}` "
-                "installs it in .venv, --sdm conda gives each framework an environment of its own, or take "
-                f"{self.name} out of the experiment's frameworks"
-            )
+        lacking = ", ".join(missing)
+        if not lacking:
+            return
+        newest, minor = self.newest_python, sys.version_info[1]
+        if newest and minor > newest:
+            remedy = f"has no build for Python 3.{minor}; `make clean` and `make PYTHON=python3.{newest}` install it"
+        else:
+            remedy = f"is not installed; `{self.set_up}` installs it"
+        raise DeviceError(
+            f"the framework {self.name} needs the package {lacking}, which {remedy} in .venv, --sdm conda gives each "
+            f"framework an environment of its own, or take {self.name} out of the experiment's frameworks"
+        )
 
 
 @cache
@@ -115,6 +123,7 @@ def known_frameworks() -> dict[str, Framework]:
             entry["environment"],
             entry.get("cpu_environment", {}),
             entry.get("set_up", "make"),
+            entry.get("newest_python"),
             tuple(TuningStep(step, **keys) for step, keys in _table(path, "TUNING").get(name, {}).items()),
             tuple(entry.get("unused_packages", [])),
             tuple(entry.get("also_called", [])),
