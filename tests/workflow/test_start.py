@@ -108,6 +108,7 @@ for module, names in {
 }.items():
     for name in names:
         delattr(module, name)
+os.process_cpu_count = os.cpu_count
 
 def of_linux(path, frames):
     caller = sys._getframe(frames).f_globals.get("__name__", "")
