@@ -129,6 +129,12 @@ def test_without_a_compiler_the_newest_python_is_refused(set_up, monkeypatch, pr
     assert "there is no C compiler (cc) or no Python.h" in refusal(set_up, monkeypatch, (3, 14, 0))
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/setup.md", "docs/pytorch_and_jax.md"])
+def test_pages_name_the_pythons_of_pyproject(set_up, page):
+    first, last = set_up.supported()[0], set_up.supported()[-1]
+    assert f"Python 3.{first} to 3.{last}" in (REPOSITORY / page).read_text()
+
+
 def test_an_old_python_reaches_the_refusal():
     """The script has no syntax that it lacks; annotations are not evaluated."""
     ast.parse(SCRIPT.read_text(), feature_version=(3, 7))
