@@ -43,6 +43,11 @@ CHUNK_BYTES = 1 << 20
 OUTSIDE = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|\.tar\Z|\Z)|.*\\", re.DOTALL)
 """Names that are refused. tarfile's filter would silently strip a leading slash, and zipfile all that leads out."""
 
+
+class Refused(Exception):
+    """A member that is not unpacked. tarfile has filters, and errors of theirs, from Python 3.11.4 on alone."""
+
+
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError)
 """Exceptions for a damaged archive or an encrypted zip. gzip and bzip2 also raise an OSError without a number."""
 
@@ -71,8 +76,9 @@ def unpack(archive: Path, folder: Path, *, nested: bool = False) -> None:
 def _unpack(members: Members, folder: Path, part: Path, nested: bool = False, below: str = "") -> None:
     for member, content in members:
         member.name = below + member.name
-        tarfile.data_filter(member, str(folder))  # refuses to follow an existing link
         target = folder / member.name
+        if not target.resolve().is_relative_to(folder.resolve()):  # an existing link is not followed
+            raise Refused(f"{member.name[:100]!r} would be written outside the target folder")
         if member.isdir():
             target.mkdir(parents=True, exist_ok=True)
         elif nested and target.suffix == ".tar" and not is_added_by_system(target.name):
@@ -99,7 +105,7 @@ def open_archive(archive: Path, title: str) -> Iterator[Members]:
     try:
         with open(archive, "rb") as file, progress_bar(title, archive.stat().st_size) as bar:
             yield _members(archive, file, bar)
-    except tarfile.FilterError as error:
+    except Refused as error:
         raise DataError(
             f"{archive}: its member {error}; only files and folders that stay inside the target folder are unpacked, "
             "so get the archive from another source"
@@ -175,9 +181,9 @@ def _of_zip(file: IO[bytes]) -> Members:
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Return the member. Raises tarfile.FilterError if it is no file or folder, or its name leads out of the folder."""
+    """Return the member. Raises Refused if it is no file or folder, or its name leads out of the folder."""
     if not (member.isreg() or member.isdir()) or member.issparse():
-        raise tarfile.FilterError(f"{member.name[:100]!r} is neither a plain file nor a folder")
+        raise Refused(f"{member.name[:100]!r} is neither a plain file nor a folder")
     if OUTSIDE.match(member.name):
-        raise tarfile.FilterError(f"{member.name[:100]!r} begins at a root or drive, or has '..' or a backslash in it")
+        raise Refused(f"{member.name[:100]!r} begins at a root or drive, or has '..' or a backslash in it")
     return member
