@@ -32,7 +32,7 @@ report: ## open the report in a browser, or serve it on localhost if there is no
 	@$(RUN) python3 workflow/scripts/open_report.py
 
 test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones below: some minutes
-	@$(RUN) $(PYTEST) $(QUICK)
+	@$(RUN) $(PYTEST) $(QUICK) $(TESTS)
 
 paper: $(VENV)/.installed ## write numbers, tables and figures of the results for a paper in LaTeX: results/paper
 	@$(RUN) snakemake --cores 2 results/paper

@@ -9,6 +9,7 @@ from __future__ import annotations  # an old Python is to reach the sentence tha
 
 import argparse
 import ast
+import functools
 import os
 import re
 import shutil
@@ -135,17 +136,27 @@ def find_build() -> str:
     """Return the key in BUILDS for this machine. Print a sentence if it has a GPU that can't have CUDA 13."""
     gpus = re.findall("^GPU .*", output(["nvidia-smi", "-L"]), re.MULTILINE)
     query = ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"]
-    lines = output(query).splitlines() if gpus else []
-    facts = [re.fullmatch(r".+, (\d+)[.\d]*, (\d+)\.(\d+)", line) for line in lines]
-    has_13 = [bool(f) and int(f[1]) >= CUDA_13[0] and (int(f[2]), int(f[3])) >= CUDA_13[1] for f in facts]
-    if not gpus or (has_13 and all(has_13)):
-        return "cuda13" if gpus else "cpu"
+    if not gpus:
+        return "cpu"
+    answers = output(query).splitlines()
+    too_old = [answer for answer in answers if not runs_cuda_13(answer)]
+    if answers and not too_old:
+        return "cuda13"
     print(
         f"CUDA 13 needs a driver from {CUDA_13[0]} on and a compute capability from 7.5 on, and here is "
-        f"{lines[has_13.index(False)] if lines else gpus[0]}: the builds for CUDA 12 are installed, without torch "
+        f"{(too_old or gpus)[0]}: the builds for CUDA 12 are installed, without torch "
         "(docs/setup.md)"
     )
     return "cuda12"
+
+
+def runs_cuda_13(answer: str) -> bool:
+    """Return whether a GPU runs CUDA 13. answer: its name, driver and compute capability, as nvidia-smi prints them."""
+    facts = re.fullmatch(r".+, (\d+)[.\d]*, (\d+)\.(\d+)", answer)
+    if facts is None:
+        return False
+    driver, *capability = map(int, facts.groups())
+    return driver >= CUDA_13[0] and tuple(capability) >= CUDA_13[1]
 
 
 def make_environment(build: str) -> None:
@@ -195,6 +206,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
 
 
+@functools.lru_cache(maxsize=None)  # noqa: UP033 (Python 3.8 has no functools.cache)
 def settings() -> dict[str, str]:
     """Return an environment for pip and uv in which of the user's settings for them only KEPT and KEPT_OF_UV are."""
     environment = clean_environment()

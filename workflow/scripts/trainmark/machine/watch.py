@@ -143,7 +143,9 @@ class Watch:
 
 def _tasks() -> list[str]:
     """Return the ids of this process's threads; [] where the system does not list them."""
-    return os.listdir(TASKS) if TASKS.exists() else []
+    with suppress(FileNotFoundError):
+        return os.listdir(TASKS)
+    return []
 
 
 def _cpu_seconds() -> float:
