@@ -243,6 +243,26 @@ def test_a_run_on_a_gpu_is_measured_by_that_gpus_counter_until_it_is_lost(gpus, 
 
 
 @pytest.mark.parametrize(
+    ("parts", "seconds", "coarse"),
+    [
+        (5, 0.01, True),  # five epochs of 2 ms
+        (1, 1.99, True),
+        (1, 2.0, False),
+        (10, 19.9, True),
+        (10, 20.1, False),
+        (0, 0.0, False),  # a run that ended before its first part used no energy for training
+    ],
+)
+def test_the_steps_of_a_gpus_counter_are_too_coarse_for_short_parts(gpus, one_package, parts, seconds, coarse):
+    reason = (
+        "the GPU's energy counter steps by 0.1 s, too coarse for a training of less than 2 s between two evaluations"
+    )
+    assert open_meter("gpu", [0], GPU).too_coarse(parts, seconds) == (reason if coarse else None)
+    for without in (open_meter("gpu", [0], None), open_meter("cpu", range(4), None)):
+        assert without.too_coarse(parts, seconds) is None, "no energy, and that of CPUs"
+
+
+@pytest.mark.parametrize(
     ("uuid", "reason"),
     [
         ("GPU-old", "this GPU has no energy counter"),

@@ -1,5 +1,6 @@
 """The training loop with an adapter of scripted losses: records, divergence, resuming, and checks of the device."""
 
+import itertools
 import math
 import shutil
 import threading
@@ -17,6 +18,8 @@ from trainmark.datasets.samples import Arrays
 from trainmark.errors import DeviceError, MeasurementError, PrecisionError
 from trainmark.files.checksums import sha256_of
 from trainmark.frameworks.adapter import Adapter
+from trainmark.machine import energy as energy_module
+from trainmark.machine.energy import Meter
 from trainmark.machine.locks import DeviceLock
 from trainmark.networks.layers import training_flops
 from trainmark.plan.run import Run
@@ -400,6 +403,19 @@ def kill(train, adapter, **options):
         train(adapter, **options)
 
 
+def killed(feed):
+    """A training of a part in which the process is killed."""
+    raise Killed
+
+
+def end_in(monkeypatch, adapter, part, end):
+    """Let the training of a part, counted from 1, be a call of `end`."""
+    train_epoch = adapter.train_epoch
+    monkeypatch.setattr(
+        adapter, "train_epoch", lambda feed: (end if len(adapter.feeds) + 1 == part else train_epoch)(feed)
+    )
+
+
 @pytest.mark.parametrize(
     ("kills", "first_epochs", "parts"),
     [
@@ -497,14 +513,7 @@ def test_a_run_killed_within_an_epoch_has_the_same_result(train, monkeypatch, ki
     monkeypatch.setattr(run_module, "CHECKPOINT_SHARE", math.inf)  # a checkpoint after each part, whatever it costs
     twin = train(FakeAdapter(PARTS), evaluation_steps=1)
     adapter = FakeAdapter(PARTS)
-    train_epoch = adapter.train_epoch
-
-    def killed(feed):
-        if len(adapter.feeds) + 1 == killed_in:
-            raise Killed
-        return train_epoch(feed)
-
-    monkeypatch.setattr(adapter, "train_epoch", killed)
+    end_in(monkeypatch, adapter, killed_in, killed)
     kill(train, adapter, evaluation_steps=1)
     resumed = FakeAdapter(PARTS)
     record = train(resumed, evaluation_steps=1)
@@ -559,6 +568,37 @@ def test_a_gpu_run_records_its_gpu(train):
     assert record["memory"]["peak_device_mib"] == 12.5
     assert record["sessions"][0]["gpu"] == record["provenance"]["gpu"]["uuid"] == "GPU-fake"
     assert record["energy"]["source"] is None and record["energy"]["reason"]
+
+
+def out_of_memory(feed):
+    raise MemoryError
+
+
+@pytest.mark.parametrize("is_coarse", [True, False])
+@pytest.mark.parametrize(
+    ("status", "end", "parts"),
+    [("ok", None, 9), ("ok", killed, 9), ("diverged", None, 5), ("out_of_memory", out_of_memory, 5)],
+)
+def test_energy_is_recorded_if_its_counter_is_fine_enough(train, monkeypatch, status, end, parts, is_coarse):
+    """Of all parts of the run, in two processes if it was killed. Each takes 1 J here."""
+    monkeypatch.setattr(run_module, "CHECKPOINT_SHARE", math.inf)  # a checkpoint after each part, whatever it costs
+    monkeypatch.setattr(energy_module, "NVML_STEP_SECONDS", 0.1 if is_coarse else 1e-9)
+    readings = itertools.count()
+    monkeypatch.setattr(progress_module, "open_meter", lambda *_: Meter("nvml", lambda: float(next(readings)), None))
+    adapter = FakeAdapter(PARTS if status != "diverged" else [*PARTS[:4], [math.nan]])
+    if end:
+        end_in(monkeypatch, adapter, 6, end)
+    if end == killed:
+        kill(train, adapter, evaluation_steps=1)
+        adapter = FakeAdapter(PARTS)
+    record = train(adapter, evaluation_steps=1)
+    energy = record["energy"]
+    assert (record["status"], train.training.measurements.progress.parts) == (status, parts)
+    if is_coarse:
+        assert (energy["training_joules"], energy["source"]) == (None, None)
+        assert energy["reason"].startswith("the GPU's energy counter steps by 0.1 s, too coarse")
+    else:
+        assert energy == {"training_joules": float(parts), "source": "nvml", "reason": None}
 
 
 # --- the self-test: a device that works on while Python goes on ---------------------------------------------------

@@ -98,8 +98,9 @@ class CommandRun:
         machine[0]["stopped_seconds"] = (machine[0]["stopped_seconds"] or 0.0) + ran.stopped_seconds
         watch.close()
         now_joules = meter.joules()
-        joules = None if None in (before_joules, now_joules) else now_joules - before_joules  # type: ignore[operator]
-        energy = {"training_joules": joules, "source": meter.source, "reason": meter.reason}
+        reason = meter.reason or meter.too_coarse(1, ran.end - ran.start)
+        joules = None if reason else now_joules - before_joules  # type: ignore[operator]
+        energy = {"training_joules": joules, "source": None if reason else meter.source, "reason": reason}
         if gpu:
             self._provenance["gpu"] |= {"at_end": nvml.state(gpu)}
         return self._record(ran, machine, energy)

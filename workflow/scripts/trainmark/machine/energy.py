@@ -19,6 +19,15 @@ CPUS = Path("/sys/devices/system/cpu")
 POLL_SECONDS = 20.0
 """Interval of extra reads of the CPU counters, which wrap: the smallest range (65 kJ) in three minutes at 400 W."""
 
+NVML_STEP_SECONDS = 0.1
+"""Time between two steps of NVML's counter. It is updated every 0.02 to 0.1 s (PETSc's manual, PetscLogGpuEnergyMeter).
+The power sensors of A100 and H100 give a value every 0.1 s (Yang, Adamek, Armour: "Part-time Power Measurements",
+arXiv 2312.02741)."""
+
+MAX_ERROR = 0.05
+"""Largest error of an energy by the steps of its counter, as a share of the time measured. It is also the accuracy that
+NVIDIA states for its power readings (NVML's manual, nvmlDeviceGetPowerUsage)."""
+
 MAX_PACKAGE_WATTS = 1000.0
 """More than any package uses. Gives how long a counter may go unread before it could have wrapped unnoticed."""
 
@@ -38,6 +47,21 @@ class Meter:
         self.source = source
         self.reason = reason
         self._read = read
+
+    def too_coarse(self, parts: int, seconds: float) -> str | None:
+        """Return why the counter is too coarse for the energy of these parts; None if it is fine enough.
+
+        It is read before and after each part, whose energy may be wrong by that of one step. RAPL's counters, which
+        step by 0.001 s, are not judged.
+
+        parts, seconds: number of the parts, and their time together.
+        """
+        if self.source != "nvml" or parts * NVML_STEP_SECONDS <= MAX_ERROR * seconds:
+            return None
+        return (
+            f"the GPU's energy counter steps by {NVML_STEP_SECONDS:g} s, too coarse for a training of less than "
+            f"{NVML_STEP_SECONDS / MAX_ERROR:g} s between two evaluations"
+        )
 
     def joules(self) -> float | None:
         """Return the joules since the meter was opened; None if not, or no longer, measured (see `reason`)."""

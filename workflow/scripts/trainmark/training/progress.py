@@ -59,6 +59,7 @@ class Progress:
     Fields that are also keys of the record are described in record.schema.json.
 
     steps: number of steps trained.
+    parts: number of parts of epochs trained. The energy is read before and after each.
     training_joules: energy of the epochs whose energy was measured.
     energy_reason: why the energy of some epoch was not measured; training_joules is then incomplete.
     """
@@ -66,6 +67,7 @@ class Progress:
     curves: list[dict] = field(default_factory=list)
     scored_texts: list[dict] = field(default_factory=list)
     steps: int = 0
+    parts: int = 0
     last_loss: float | None = None
     first_step_seconds: float | None = None
     compilation_cache: dict[str, int] | None = None
@@ -79,6 +81,11 @@ class Progress:
     step_evaluations: list[dict] = field(default_factory=list)
     machine: list[dict] = field(default_factory=list)
     unfinished: Unfinished = field(default_factory=Unfinished)
+
+    @property
+    def training_seconds(self) -> float:
+        """Training time so far."""
+        return float(sum(entry["seconds"] for entry in self.curves) + self.unfinished.seconds)
 
 
 class RunMeasurements:
@@ -216,12 +223,12 @@ class RunMeasurements:
         if waiting_seconds is not None:
             unfinished.waiting_seconds = (unfinished.waiting_seconds or 0.0) + waiting_seconds
         self.progress.steps += len(losses)
+        self.progress.parts += 1
 
     def add_step_evaluation(self, evaluation: Evaluation) -> None:
         """Add an evaluation of the test split within the current epoch."""
         progress = self.progress
-        training_seconds = sum(entry["seconds"] for entry in progress.curves) + progress.unfinished.seconds
-        where = {"epoch": self.epoch, "step": progress.steps, "training_seconds": training_seconds}
+        where = {"epoch": self.epoch, "step": progress.steps, "training_seconds": progress.training_seconds}
         progress.step_evaluations.append(where | encode_evaluation(evaluation))
 
     def add_epoch(self, feed: EpochFeed, part: str, evaluations: Evaluations) -> dict:
@@ -350,9 +357,11 @@ class RunMeasurements:
         return {"peak_host_mib": self.progress.peak_host_mib, "peak_device_mib": self.progress.peak_device_mib}
 
     def _energy(self) -> dict:
-        reason = self.progress.energy_reason or self.meter.reason
+        progress = self.progress
+        coarse = self.meter.too_coarse(progress.parts, progress.training_seconds)
+        reason = progress.energy_reason or self.meter.reason or coarse
         return {
-            "training_joules": None if reason else self.progress.training_joules,
+            "training_joules": None if reason else progress.training_joules,
             "source": None if reason else self.meter.source,
             "reason": reason,
         }
