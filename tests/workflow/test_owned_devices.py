@@ -72,7 +72,7 @@ def train_on(folder, resource, visible):
         f"results/runs/gpus/mnist-mlp-flux/digits/pretended-gpu/epochs-4/repeat-{repeat}/record.json"
         for repeat in range(1, 7)
     ]
-    process = on_pretended_gpus(folder, *records, "--cores", "8", "--resources", resource, visible=visible)
+    process = on_pretended_gpus(folder, *records, "--cores", "24", "--resources", resource, visible=visible)
     assert process.returncode == 0, process.printed[-5000:]
     return sessions_of(folder)
 

@@ -25,3 +25,23 @@ def test_a_job_comes_to_the_runs_that_were_planned_on_another_machine(tmp_path):
     assert process.returncode == 0, process.printed[-3000:]
     traced = re.findall(r"trainer=([\w-]+)", process.stdout)
     assert sorted(set(traced)) == [f"{name}-{device}" for name in ("chainer", "keras-jax") for device in ("cpu", "gpu")]
+
+
+def test_every_timed_job_on_a_gpu_has_the_threads_of_its_runs(tmp_path):
+    """Those of the certificate and of the timing of the tuned loop, too."""
+    tuned = SMALL | {
+        "frameworks": ["chainer"],
+        "devices": ["cpu", "gpu"],
+        "loops": ["stock", "tuned"],
+        "time_tuning": True,
+    }
+    name = write_config(tmp_path, {"experiments": {"planned": tuned}})
+    process = snakemake(tmp_path, "-n", "-p", "--cores", "6", "--workflow-profile", "none", "--configfile", name)
+    assert process.returncode == 0, process.printed[-3000:]
+    jobs = re.findall(
+        r"/(train|trace_training|time_tuning)\.py .*--trainer chainer-(cpu|gpu)\S* .*--threads (\d)", process.printed
+    )
+    threads = {"cpu": "2", "gpu": "4"}
+    assert set(jobs) == {
+        (rule, device, threads[device]) for rule in ("train", "trace_training", "time_tuning") for device in threads
+    }

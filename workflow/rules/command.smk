@@ -51,7 +51,7 @@ rule run_command:
     # There is no `container`, because the script starts it.
     conda:
         SESSION.command_environment
-    threads: 2
+    threads: by_wildcards(SESSION.threads)
     resources:
         mem_mb=4000,
         runtime=240,

@@ -53,7 +53,7 @@ rule time_tuning:
         SESSION.framework_environment
     container:
         SESSION.framework_image
-    threads: 2
+    threads: by_wildcards(SESSION.threads)
     resources:
         mem_mb=8000,
         runtime=240,

@@ -35,11 +35,26 @@ from trainmark.plan.reruns import runs_to_repeat
 from trainmark.plan.staleness import sources_of_prepared
 from trainmark.variant import split_name
 
-THREADS = 2
-"""Threads of a worker."""
+THREADS = {"cpu": 2, "gpu": 4}
+"""The most threads of a worker, by device. On a GPU run's threads, XLA compiles its programs and tries algorithms, and
+images are loaded."""
 
 LAUNCHER = "mpiexec --bind-to none"
 """What starts the workers of a run. Each worker chooses its CPUs itself, among those that no other run holds."""
+
+
+def threads_that_fit(device: str, cores: int, workers: int, beside_cpu: bool) -> int:
+    """Return the threads of each worker of a run on this device, among `cores` for all workers.
+
+    Beside runs on the CPU, a run on the GPU gets more threads than they only if its cores and theirs fit side by side.
+    Otherwise it would be trained when none of them is left, because Snakemake gives each core that gets free to a job
+    that fits: with 4 cores, a campaign with a GPU takes up to half as long again, and its order is lost.
+
+    workers: the most workers of a run of the experiment.
+    beside_cpu: whether the campaign has runs on the CPU.
+    """
+    free = cores - THREADS["cpu"] if beside_cpu else cores
+    return max(1, min(THREADS["cpu"], cores // workers), min(THREADS[device], free // workers))
 
 
 def refusing(function: Callable) -> Callable:
@@ -256,14 +271,17 @@ class Session:
         return workers if workers > 1 else None
 
     def threads(self, wildcards: Wildcards) -> int:
-        """Return the threads of each worker: 2, or fewer if this machine lacks them for an experiment's most workers.
+        """Return the threads of each worker: those of THREADS, or fewer if the cores of this call are not enough.
 
-        All trainers of the experiment get as many, also in its variants, so that their workers differ in number alone.
+        All trainers of an experiment on a device get as many, also in its variants, so that their workers differ in
+        number alone.
         """
+        device = trainer_of(wildcards).device
+        if not self._plans or not internals.runs_here(self._workflow) or PREVIEW_VARIABLE in os.environ:
+            return THREADS[device]
         most = self._most_workers(split_name(wildcards.experiment)[0])
-        if most == 1 or not self._plans or not internals.runs_here(self._workflow) or PREVIEW_VARIABLE in os.environ:
-            return THREADS
-        return int(max(1, min(THREADS, self._workflow.cores // most)))
+        beside_cpu = any(trainer.device == "cpu" for trainer in self.campaign.trainers_of_runs)
+        return threads_that_fit(device, self._workflow.cores, most, beside_cpu)
 
     @cache  # noqa: B019 (a call has one session)
     def _most_workers(self, experiment: str) -> int:
