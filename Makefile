@@ -21,7 +21,7 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-settings test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
   bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
-  bench-workflow lock gpu-bundle prepare images
+  bench-workflow lock gpu-quick prepare images
 
 ##@ For users
 
@@ -129,12 +129,12 @@ test-fresh: ## from a fresh Debian 13 and Debian unstable to the report and the 
 test-settings: ## is .venv the same whatever is set of pip, uv, conda and Python (network)? A quarter of an hour
 	@$(PYTHON) tests/foreign_settings.py
 
-# Parts: frameworks, runs, kills, workflow, parity, large, measurements. On 16 CPUs each takes less than nine minutes.
-test-gpu: $(VENV)/.installed-dev ## prove every GPU path, and write gpu-results-<part>.md (PART=; STAND_IN=1: without a GPU)
-	@$(RUN) python tests/gpu_parts.py $(if $(STAND_IN),--stand-in) $(PART)
+test-gpu: $(VENV)/.installed-dev ## what a GPU has to show, in stages, into build/gpu-results (PART=quick, more or whole; STAND_IN=1: without a GPU)
+	@$(RUN) python tests/gpu_stages.py $(if $(STAND_IN),--stand-in) $(PART)
 
-gpu-bundle: $(VENV)/.installed ## make build/gpu-bundle, which runs the GPU tests on a machine without network (PYTHONS="3.12 3.13")
-	@$(RUN) python tests/gpu_bundle.py make build/gpu-bundle $(PYTHONS)
+# MNIST: a mirror with the files of MNIST.
+gpu-quick: $(VENV)/.installed ## make build/gpu-bundle, which runs PART=quick on a machine without network, and print the commands (PYTHONS=3.12 MNIST=)
+	@$(RUN) python tests/gpu_bundle.py make build/gpu-bundle "$(or $(MNIST),../shared/data)" $(PYTHONS)
 
 test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror beside the repository: two hours
 	@$(RUN) python -m pytest -m real_data
@@ -184,8 +184,8 @@ bench-epochs: $(VENV)/.installed-dev ## how close do correct trainings come to t
 bench-steps: $(VENV)/.installed-dev ## are correct trainings refused for their step losses (LOAD=<processes> RESULTS=<folders>)? Half an hour
 	@$(BENCHMARK)/step_losses.py $(if $(LOAD),--load $(LOAD)) $(RESULTS)
 
-bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: half an hour (MNIST=<mirror>)
-	@$(BENCHMARK)/loops.py
+bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: half an hour (MNIST=<mirror> DEVICE=gpu)
+	@$(BENCHMARK)/loops.py $(if $(DEVICE),--device $(DEVICE))
 
 bench-workers: $(VENV)/.installed-dev ## efficiency of two workers beside the engines' own examples: ten minutes
 	@$(BENCHMARK)/workers.py

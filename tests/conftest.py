@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from gpu_parts import ALONE
 
 # A suite started with nohup or in the background inherits that these are ignored, and so would what it starts. What it
 # starts gets the default, whatever the handler is here: the suite itself outlives a terminal as before.
@@ -85,12 +84,6 @@ def pytest_xdist_make_scheduler(config, log):
             if file.stem in APART or file.parent.name in ("gpu", "cluster"):
                 return nodeid
             return "tiny" if file.stem in LOOK_AT_TINY else str(file)
-
-        def _reschedule(self, node):
-            """Hand a worker its next test; none to the one with the GPU tests' workflow, which takes longest."""
-            if any(ALONE in scope for scope in self.assigned_work.get(node, ())) and not node.shutting_down:
-                node.shutdown()
-            super()._reschedule(node)
 
     config.option.loadscopereorder = False
     return ByFile(config, log)

@@ -1,9 +1,10 @@
-"""A folder that runs the GPU tests on a machine without network: `make gpu-bundle` here, `run` in the folder there.
+"""A folder that runs the GPU tests on a machine without network: `make gpu-quick` here, `run quick` there.
 
-The machine brings Python, numpy, Flax, and GPU builds of JAX, CuPy, torch or TensorFlow, in its own versions. The
-folder contains the repository and wheels of what such machines lack, for some Pythons. `run` installs those that are
-not there into a temporary folder, which leads PYTHONPATH. It makes no virtual environment: CuPy looks for the libraries
-of CUDA in the interpreter's own packages alone, and of a virtual environment within another it would find none.
+The machine brings Python, numpy, and GPU builds of JAX, CuPy, torch or TensorFlow, in its own versions. The folder
+contains the repository, wheels of what such machines lack, for some Pythons, and MNIST. `run` installs the packages
+that are not there into a folder that leads PYTHONPATH, and keeps it for the next call. It makes no virtual environment:
+CuPy looks for the libraries of CUDA in the interpreter's own packages alone, and of a virtual environment within
+another it would find none.
 """
 
 import importlib.util
@@ -11,24 +12,42 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gpu_parts import PARTS
+import gpu_stages
+from gpu_stages import REPOSITORY, version_of
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-PYTHONS = ("3.12", "3.13")
-"""The Pythons that the folder is made for unless others are named; more of them do not fit into LIMIT."""
+PYTHONS = ("3.12",)
+"""The Pythons that the folder is made for unless others are named."""
 
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
-LIMIT = 60_000_000
-"""Largest size of the folder in bytes."""
+LIMIT = 60 * 2**20
+"""Largest size in bytes of the folder and of the files that git tracks, which travel beside it."""
+
+KEPT = Path(tempfile.gettempdir(), f"trainmark-gpu-{os.getuid()}")
+"""The folder of the packages that `run` installs, which it keeps, and of its copy of the repository."""
+
+INSTALL_SECONDS = 50
+"""Longest time that this may take."""
+
+COMMANDS = """\
+The first call, of at most 580 s, which carries build/gpu-bundle:
+
+export PYTHONUNBUFFERED=1 OUT; nvidia-smi -L
+nvidia-smi dmon -s pucm -o T >$OUT/dmon.txt &
+for m in torch jax cupy sklearn; do python3 -c "import $m" >/dev/null 2>&1 & done
+timeout --signal=INT --kill-after=12 555 sh build/gpu-bundle/run quick 2>&1 | tee $OUT/log.txt
+
+The second one, sent within 30 s, of at most 170 s and 25 s less than what is left:
+
+export PYTHONUNBUFFERED=1 OUT
+timeout --signal=INT --kill-after=12 170 sh build/gpu-bundle/run more 2>&1 | tee $OUT/log.txt"""
 
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "execnet", "iniconfig", "pluggy")
 """What the tests need of requirements-dev.txt."""
@@ -39,10 +58,11 @@ SOURCES = ("chainer", "connection-pool")
 FRAMEWORKS_OWN = (
     "numpy", "scipy", "jax", "jaxlib", "ml-dtypes", "opt-einsum",
     "tensorflow-cpu", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio", "libclang", "termcolor", "wheel",
-    "flax", "optax", "aiofiles", "etils", "fsspec", "humanize", "msgpack", "orbax-checkpoint",
+    "aiofiles", "etils", "fsspec", "humanize", "msgpack", "orbax-checkpoint",
     "prometheus-client", "simplejson", "tensorstore", "treescope", "uvloop", "zipp",
 )  # fmt: skip
-"""What JAX, Flax, CuPy, torch and TensorFlow bring: the tests are to run with the machine's."""
+"""What JAX, CuPy, torch and TensorFlow bring: the tests are to run with the machine's. Flax and optax, which a machine
+with JAX may lack, are in the folder, without what they need to store arrays."""
 
 LARGE = {
     "opencv-python-headless": "datasets of image files",
@@ -73,14 +93,12 @@ LOCKED = re.compile(r"^([\w.-]+)(?:\[.+?\])?==(\S+)(?: ; (.+?))?((?: \\\n +--has
 
 RUN = """\
 #!/bin/sh
-# Runs the GPU tests from this folder: ./run [PART ...]; or another command, for example: ./run python -m pytest --help
+# Runs the GPU tests from this folder: ./run [PART]; or another command, for example: ./run python -m pytest --help
 python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in sys.argv)' PYTHONS ||
   { echo "this folder is for Python PYTHONS: name one with PYTHON=... ./run, or make it for others" >&2; exit 1; }
 exec "$python" "$(dirname "$0")/repository/tests/gpu_bundle.py" run "$@"
 """
-
-IMPORT = "import sys; from trainmark.frameworks.registry import create_adapter; create_adapter(sys.argv[1], 1)"
 
 
 # What is made here
@@ -117,10 +135,19 @@ def select(locks: dict[str, str], python: str) -> tuple[dict[str, tuple[str, str
     )
 
 
-def make(folder: Path, pythons: Sequence[str]) -> None:
-    """Make the folder anew, for these Pythons. Exits with a sentence if it is too large."""
+def make(folder: Path, pythons: Sequence[str], mirror: Path) -> None:
+    """Make the folder anew, for these Pythons. mirror: a folder with the files of MNIST in `mnist`.
+
+    Exits with a sentence if it is too large.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    copy_repository(folder / "repository")
+    tracked = copy_repository(folder / "repository")
+    if (mirror / "mnist").is_dir():
+        shutil.copytree(mirror / "mnist", folder / "mirror" / "mnist", copy_function=shutil.copyfile)
+    else:
+        print(
+            f"{mirror} has no folder mnist, so simpler images take the place of MNIST's; MNIST=<mirror> names another"
+        )
     locks = {file.name: file.read_text() for file in REPOSITORY.glob("requirements*.txt")}
     facts: dict[str, Any] = {"version": git("describe", "--always", "--dirty").strip()}
     for python in pythons:
@@ -130,10 +157,11 @@ def make(folder: Path, pythons: Sequence[str]) -> None:
     (folder / "bundle.json").write_text(json.dumps(facts, indent=1))
     (folder / "run").write_text(RUN.replace("PYTHONS", " ".join(pythons), 2))
     (folder / "run").chmod(0o755)
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    print(f"{folder}: {size / 1e6:.1f} MB of {LIMIT / 1e6:.0f}. Copy it to the machine and call its `run` there.")
+    size = tracked + sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    sizes = f"{folder} and the files that git tracks: {size / 2**20:.1f} MiB of {LIMIT >> 20}"
     if size > LIMIT:
-        sys.exit(f"{folder} is too large: leave out more in LARGE of {Path(__file__).name}")
+        sys.exit(f"{sizes}; name fewer Pythons with PYTHONS=, or leave out more in LARGE of {Path(__file__).name}")
+    print(f"{sizes}. Copy it to the machine and call its `run` there.", "", COMMANDS, sep="\n")
 
 
 def git(*arguments: str) -> str:
@@ -141,12 +169,14 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def copy_repository(folder: Path) -> None:
-    """Copy what git tracks, as it is in the working tree."""
-    for name in filter(None, git("ls-files", "-z").split("\0")):
-        if (REPOSITORY / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPOSITORY / name, folder / name)
+def copy_repository(folder: Path) -> int:
+    """Copy what git tracks, as it is in the working tree; return its size in bytes."""
+    files = [REPOSITORY / name for name in filter(None, git("ls-files", "-z").split("\0"))]
+    for file in (file for file in files if file.is_file()):
+        copied = folder / file.relative_to(REPOSITORY)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copied)
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def download(packages: dict[str, tuple[str, str]], python: str, folder: Path) -> None:
@@ -161,9 +191,10 @@ def download(packages: dict[str, tuple[str, str]], python: str, folder: Path) ->
             pip(*command, "--quiet", "--no-deps", "--require-hashes", "--requirement", str(file))
 
 
-def pip(*arguments: str) -> None:
+def pip(*arguments: str, timeout_seconds: float | None = None) -> None:
     """Call this interpreter's pip."""
-    subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], check=True)
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    subprocess.run(command, check=True, timeout=timeout_seconds)
 
 
 # What runs there, with the standard library alone
@@ -172,42 +203,42 @@ def pip(*arguments: str) -> None:
 def refusal(has_pip: bool, results: Path) -> str | None:
     """Return why the tests can't run; None if they can.
 
-    has_pip: whether the interpreter can import pip. results: folder for gpu-results-*.
+    has_pip: whether the interpreter can import pip. results: folder of the results.
     """
     if not has_pip:
         return f"{sys.executable} lacks pip, which installs the wheels: name another interpreter with PYTHON=... ./run"
     return None if os.access(results, os.W_OK) else f"{results} can't be written: name a folder with OUT=... ./run"
 
 
-def installed(name: str) -> str | None:
-    """Return the version of an installed distribution, or None."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def lacking(names: Iterable[str]) -> list[str]:
     """Return the packages to install. Of setuptools what counts is pkg_resources, which versions from 82 on lack."""
     has_pkg_resources = importlib.util.find_spec("pkg_resources") is not None
-    return [name for name in names if not (has_pkg_resources if name == "setuptools" else installed(name))]
+    return [name for name in names if not (has_pkg_resources if name == "setuptools" else version_of(name))]
 
 
-def install(requirements: Sequence[str], wheels: Path, site: Path) -> None:
-    """Install packages from wheels into a folder, and make it and its commands found by child processes."""
+def install(names: Sequence[str], lock: dict[str, str], wheels: Path, site: Path) -> int:
+    """Install what is lacking of packages from wheels, and make it and its commands found by child processes.
+
+    lock: versions by name. site: the folder to install into; what an earlier call has installed there is kept.
+
+    Returns the number of packages that were installed.
+    """
+    (site / "bin").mkdir(parents=True, exist_ok=True)
+    sys.path.insert(0, str(site))
+    importlib.invalidate_caches()
+    requirements = [f"{name}=={lock[name]}" for name in lacking(names)]
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode every start of a framework takes seconds longer
     if requirements:
         pip(
             "--isolated", "install", "--quiet", "--no-index", "--find-links", str(wheels), "--no-deps",
-            "--no-compile", "--target", str(site), *requirements,
+            "--no-compile", "--upgrade", "--target", str(site), *requirements, timeout_seconds=INSTALL_SECONDS,
         )  # fmt: skip
-    (site / "bin").mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, "-m", "compileall", "-q", "-j", "0", str(site)], check=False)
     (site / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')  # a system's is python3 alone
     (site / "bin" / "python").chmod(0o755)
-    sys.path.insert(0, str(site))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
     os.environ["PATH"] = os.pathsep.join([str(site / "bin"), os.environ["PATH"]])
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode every start of a framework takes seconds longer
-    subprocess.run([sys.executable, "-m", "compileall", "-q", "-j", "0", str(site)], check=False)
+    return len(requirements)
 
 
 def version_lines(here: dict[str, str], lock: dict[str, str]) -> list[str]:
@@ -238,70 +269,43 @@ def missing_lines(here: Iterable[str]) -> list[str]:
     ]
 
 
-def framework_lines(scripts: Path) -> list[str]:
-    """Return for each framework whether it can be imported, or why not. All are imported at the same time."""
-    sys.path.insert(0, str(scripts))
-    from trainmark.frameworks.registry import known_frameworks
+def run(bundle: Path, command: Sequence[str]) -> None:
+    """Become a part of the GPU tests, or a command, in a copy of the repository, beside what the machine lacks.
 
-    environment = os.environ | {"PYTHONPATH": f"{scripts}{os.pathsep}{os.environ['PYTHONPATH']}"}
-    missing = {name: framework.missing_packages() for name, framework in known_frameworks().items()}
-    imports = {
-        name: subprocess.Popen([sys.executable, "-c", IMPORT, name], stderr=subprocess.PIPE, text=True, env=environment)
-        for name in missing
-        if not missing[name]
-    }
-    return [
-        f"{name}: {import_outcome(imports[name])}" if name in imports
-        else f"{name}: not there, because {', '.join(missing[name])} is not installed"
-        for name in missing
-    ]  # fmt: skip
+    The results are in the folder $OUT, or else in the one that `run` is called in.
 
-
-def import_outcome(process: subprocess.Popen[str]) -> str:
-    """Wait for an import, and return how it ended."""
-    errors = process.communicate()[1].splitlines() or [f"exit status {process.returncode}"]
-    return f"can't be imported: {errors[-1]}" if process.returncode else "can be imported"
-
-
-def run(bundle: Path, command: Sequence[str]) -> int:
-    """Run parts of the GPU tests, or a command, in a temporary copy of the repository, beside what the machine lacks.
-
-    The files gpu-results-* that it leaves are copied to the folder $OUT, or else to the one `run` is called in.
-
-    command: names of parts, or a command with its arguments; empty for all parts.
-
-    Returns the exit status.
+    command: the name of a part, or a command with its arguments; empty for the part `quick`.
     """
-    if PARTS.keys() >= {*command}:
-        command = ["python", "tests/gpu_parts.py", *command]
+    began = time.monotonic()
     results = Path(os.environ.get("OUT") or os.curdir).resolve()
     if sentence := refusal(importlib.util.find_spec("pip") is not None, results):
         sys.exit(sentence)
     facts = json.loads((bundle / "bundle.json").read_text())
     wheels, lock = facts["{}.{}".format(*sys.version_info)].values()
-    with tempfile.TemporaryDirectory(prefix="trainmark-gpu-") as folder:
-        repository = shutil.copytree(bundle / "repository", Path(folder, "repository"))
-        for copied in (repository, *repository.rglob("*/")):
-            copied.chmod(0o755)  # the tests write there, and the bundle may be read-only
-        names = lacking(wheels)
-        install([f"{name}=={lock[name]}" for name in names], bundle / "wheels", Path(folder, "site"))
-        distributions = {*lock, *(name for names in STACK.values() for name in names)}
-        here = {name: version for name in distributions if (version := installed(name))}
-        print(f"trainmark {facts['version']}, Python {sys.version.split()[0]}; packages installed: {len(names)}")
-        print(*version_lines(here, lock), *missing_lines(here), sep="\n")
-        print(*framework_lines(repository / "workflow" / "scripts"), sep="\n", flush=True)
-        signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C stops the command alone, which then writes its results
-        try:
-            status = subprocess.run(command, cwd=repository, check=False).returncode
-        except FileNotFoundError:
-            sys.exit(f"there is no part and no command {command[0]}; the parts are {', '.join(PARTS)}")
-        for file in repository.glob("gpu-results-*"):
-            shutil.copy(file, results)
-        return status
+    repository = KEPT / "repository"
+    shutil.rmtree(repository, ignore_errors=True)
+    shutil.copytree(bundle / "repository", repository)
+    for copied in (repository, *repository.rglob("*/")):
+        copied.chmod(0o755)  # the tests write there, and the bundle may be read-only
+    count = install(wheels, lock, bundle / "wheels", KEPT / "site")
+    distributions = {*lock, *(name for names in STACK.values() for name in names)}
+    here = {name: version for name in distributions if (version := version_of(name))}
+    print(f"trainmark {facts['version']}, Python {sys.version.split()[0]}; packages installed: {count}")
+    print(*version_lines(here, lock), *missing_lines(here), sep="\n", flush=True)
+    if not command or command[0] in gpu_stages.PARTS:
+        command = ["python", "tests/gpu_stages.py", *(command or ["quick"]), "--began", str(began)]
+    os.environ["OUT"] = str(results)
+    if (bundle / "mirror").is_dir():
+        os.environ["MNIST"] = str(bundle / "mirror")
+    os.chdir(repository)
+    try:
+        os.execvp(command[0], list(command))
+    except FileNotFoundError:
+        sys.exit(f"there is no part and no command {command[0]}; the parts are {', '.join(gpu_stages.PARTS)}")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "make":
-        make(Path(sys.argv[2]), sys.argv[3:] or PYTHONS)
+        make(Path(sys.argv[2]), sys.argv[4:] or PYTHONS, Path(sys.argv[3]))
     else:
-        sys.exit(run(Path(__file__).resolve().parents[2], sys.argv[2:]))
+        run(Path(__file__).resolve().parents[2], sys.argv[2:])

@@ -176,11 +176,27 @@ def chainer_trainer(recipe: str, inputs: np.ndarray, labels: np.ndarray, batch_s
         inputs = inputs.reshape(len(inputs), -1)
     dataset = chainer.datasets.TupleDataset(inputs, labels)
     iterator = chainer.iterators.SerialIterator(dataset, batch_size)
-    updater = chainer.training.updaters.StandardUpdater(iterator, optimizer)
+    # As with --device 0 of the example, where there is a GPU.
+    device = chainer.get_device("@cupy:0" if chainer.backends.cuda.available and _sees_gpu() else "@numpy")
+    device.use()
+    model.to_device(device)
+    updater = chainer.training.updaters.StandardUpdater(iterator, optimizer, device=device)
 
     def train() -> None:
         before = updater.epoch
         while updater.epoch == before:
             updater.update()
+        if device.xp is not np:
+            chainer.backends.cuda.Stream.null.synchronize()
 
     return train
+
+
+def _sees_gpu() -> bool:
+    """Return whether CuPy sees a GPU."""
+    import cupy
+
+    try:
+        return cupy.cuda.runtime.getDeviceCount() > 0
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return False

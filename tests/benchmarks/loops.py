@@ -1,9 +1,10 @@
 """Seconds per epoch of the loops `stock` and `tuned` beside the framework's own example, and their peak memory.
 
-Run: make bench-loops. For each recipe and framework three processes are started: the example of the framework's
-documentation (EXAMPLES), the adapter's stock loop and its tuned loop. Each trains an epoch to warm up. Then they
-train in turn, one epoch each per round, while the others wait. Ratios are those of the same round, and that of the
-fastest epochs: at its end an epoch of Keras's example on TensorFlow often waits (docs/frameworks.md, data pipelines).
+Run: make bench-loops, or with DEVICE=gpu. For each recipe and framework a process is started for each of VARIANTS: the
+example of the framework's documentation (EXAMPLES), the adapter's stock loop and its tuned loop, and on a GPU the
+example as it ships. Each trains an epoch to warm up. Then they train in turn, one epoch each per round, while the
+others wait. Ratios are those of the same round, and that of the fastest epochs: at its end an epoch of Keras's example
+on TensorFlow often waits (docs/frameworks.md, data pipelines).
 
 The images are those of MNIST in the mirror that the environment variable MNIST names, or else scikit-learn's digits,
 enlarged and repeated. Random ones would not do: Adam's averages of units that are never active would fall below 1e-38,
@@ -20,7 +21,7 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -31,7 +32,20 @@ from trainmark.machine.gpus import limit_threads
 from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.training.turns import Trainee
 
-VARIANTS = ("example", "stock", "tuned")
+VARIANTS = {"cpu": ("example", "stock", "tuned"), "gpu": ("example", "as it ships", "stock", "tuned")}
+"""What is measured beside each other, by device. There are others, for torch's example (torch_example.HOW)."""
+
+LOOPS = ("stock", "tuned")
+"""The variants of the adapter. All others are of the example."""
+
+ENVIRONMENTS = {
+    "example": {"JAX_DEFAULT_MATMUL_PRECISION": "highest"},
+    "as it ships": {"NVIDIA_TF32_OVERRIDE": None},
+    "bfloat16": {"NVIDIA_TF32_OVERRIDE": None},
+}
+"""Environment variables of a variant beside those of its framework; None removes one. The example computes in IEEE
+float32, as the loops do; as it ships, in TensorFloat-32 where that is its framework's default."""
+
 ROUNDS = 5
 
 SAMPLES = {"mnist-mlp-chainer": 60000, "mnist-mlp-keras": 60000, "mnist-mlp-flux": 60000, "imdb-cnn": 1600,
@@ -40,6 +54,9 @@ SAMPLES = {"mnist-mlp-chainer": 60000, "mnist-mlp-keras": 60000, "mnist-mlp-flux
 
 BATCH_SIZES = {"imagenet-resnet50": 8}
 """Batch sizes other than the recipe's, for which two CPUs take a minute a step."""
+
+ON_GPU = {"imagenet-resnet50": (640, 32)}
+"""Samples per epoch and batch size on a GPU, if they are others there."""
 
 EXAMPLES = {
     "chainer": ("examples", "chainer_trainer"),
@@ -56,7 +73,7 @@ def data(recipe: str, samples: int | None = None) -> tuple:
 
     from trainmark.recipes.catalogue import RECIPES
 
-    generator, entry, samples = np.random.default_rng(0), RECIPES[recipe], samples or SAMPLES[recipe]
+    generator, entry, samples = np.random.default_rng(0), RECIPES[recipe], samples or sizes_of(recipe)[0]
     if entry.input is None:
         return (
             generator.integers(0, 5000, (samples, *entry.input_shape), dtype=np.int32),
@@ -88,39 +105,53 @@ def mnist(samples: int) -> tuple:
     return images[places, np.newaxis].astype(np.float32), labels[places].astype(np.int32)
 
 
-def batch_size(recipe: str) -> int:
-    """Return the number of samples per step."""
+def sizes_of(recipe: str, device: str = "cpu") -> tuple[int, int]:
+    """Return the numbers of samples per epoch and per step."""
     from trainmark.recipes.catalogue import RECIPES
 
-    return BATCH_SIZES.get(recipe, RECIPES[recipe].batch_size) or SAMPLES[recipe]
+    on_cpu = SAMPLES[recipe], BATCH_SIZES.get(recipe, RECIPES[recipe].batch_size) or SAMPLES[recipe]
+    return ON_GPU.get(recipe, on_cpu) if device == "gpu" else on_cpu
 
 
-def example_of(framework: str, recipe: str, ranks: Ranks = ALONE, samples: int | None = None) -> Callable[[], object]:
-    """Return a function that trains an epoch of the framework's example, of several ranks on their shares."""
+def example_of(
+    framework: str, recipe: str, ranks: Ranks = ALONE, sizes: tuple[int, int] | None = None, **how: str
+) -> Callable[[], object]:
+    """Return a function that trains an epoch of the framework's example, of several ranks on their shares.
+
+    sizes: see `sizes_of`. how: see `torch_example.torch_trainer`.
+    """
     module, function = EXAMPLES[framework.partition("-")[0]]
+    samples, batch = sizes or sizes_of(recipe)
     inputs, labels, _ = data(recipe, samples)
     mine = slice(ranks.rank, None, ranks.size)
-    size, trainer = batch_size(recipe) // ranks.size, getattr(import_module(module), function)
-    return trainer(recipe, inputs[mine], labels[mine], size, shares=ranks.size > 1)
+    trainer = getattr(import_module(module), function)
+    return trainer(recipe, inputs[mine], labels[mine], batch // ranks.size, shares=ranks.size > 1, **how)
 
 
 def adapter_of(
-    framework: str, recipe: str, loop: str = "stock", ranks: Ranks = ALONE, samples: int | None = None
+    framework: str,
+    recipe: str,
+    loop: str = "stock",
+    ranks: Ranks = ALONE,
+    sizes: tuple[int, int] | None = None,
+    device: str = "cpu",
 ) -> Callable[[], object]:
-    """Return a function that trains an epoch with an adapter."""
+    """Return a function that trains an epoch with an adapter. sizes: see `sizes_of`."""
     from trainmark.recipes.batch_order import epoch_feed
     from trainmark.recipes.catalogue import RECIPES
     from trainmark.recipes.initial_weights import draw_initial_weights
 
+    samples, batch = sizes or sizes_of(recipe, device)
     entry, (inputs, labels, classes) = RECIPES[recipe], data(recipe, samples)
     adapter = create_adapter(framework, len(os.sched_getaffinity(0)), loop, ranks=ranks)
     architecture = entry.architecture(inputs.shape[1:], classes)
     adapter.build(
         architecture=architecture, weights=draw_initial_weights(architecture, entry.initializer, (1, 1)),
-        optimizer=entry.optimizer, device="cpu", dtype="float32",
+        optimizer=entry.optimizer, device=device, dtype="float32",
     )  # fmt: skip
     adapter.load(split="train", inputs=inputs, labels=labels)
-    feeds = (epoch_feed(len(inputs), batch_size(recipe), (1, 1), epoch) for epoch in range(1, 10**6))
+    feeds = (epoch_feed(len(inputs), batch, (1, 1), epoch) for epoch in range(1, 10**6))
+    adapter.compile(next(feeds))
 
     def train() -> None:
         adapter.train_epoch(next(feeds))
@@ -141,7 +172,7 @@ def products_of(recipe: str, library: str) -> float:
 
     entry, (inputs, _, classes) = RECIPES[recipe], data(recipe)
     architecture = entry.architecture(inputs.shape[1:], classes)
-    shapes, batch = architecture.shapes(), batch_size(recipe)
+    shapes, batch = architecture.shapes(), sizes_of(recipe)[1]
     seconds, trained = 0.0, False
     for parameter in architecture.parameters():
         if parameter.role == "kernel":
@@ -191,12 +222,16 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def trainee(variant: str, framework: str, recipe: str) -> Callable[[bool], float]:
+def trainee(variant: str, framework: str, recipe: str, device: str, sizes: tuple[int, int]) -> Callable[[bool], float]:
     """Return a function that trains an epoch and returns its seconds or, if asked for it, its peak memory in MiB.
 
     It has warmed up.
     """
-    train = example_of(framework, recipe) if variant == "example" else adapter_of(framework, recipe, variant)
+    if variant in LOOPS:
+        train = adapter_of(framework, recipe, variant, sizes=sizes, device=device)
+    else:
+        how = {"how": variant} if framework == "torch" else {}
+        train = example_of(framework, recipe, sizes=sizes, **how)
     train()
     return lambda memory: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if memory else _seconds(train)
 
@@ -208,34 +243,51 @@ def products(recipe: str, library: str) -> Callable[[], float]:
 
 def products_in_fastest(recipe: str) -> float:
     """Return the seconds of `products_of` in the faster of numpy and JAX, with the BLAS kernels of the tuned loop."""
-    processes = [started("tuned", products, "chainer", recipe, library) for library in ("numpy", "jax")]
+    processes = [started("tuned", products, "cpu", "chainer", recipe, library) for library in ("numpy", "jax")]
     seconds = [process.take_turn() for process in processes]
     for process in processes:
         process.close()
     return min(seconds)
 
 
-def started(variant: str, create: Callable, framework: str, *arguments: str) -> Trainee:
-    """Start a process on all CPUs, with the environment variables of a loop. arguments: those of `create`."""
-    with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
+def started(variant: str, create: Callable, device: str, framework: str, *arguments: object) -> Trainee:
+    """Start a process on all CPUs, with the environment variables of a variant. arguments: those of `create`."""
+    changes = ENVIRONMENTS.get(variant, {}) | ({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {})
+    with mock.patch.dict(os.environ):
         limit_threads(sorted(os.sched_getaffinity(0)))
         set_environment(framework, "tuned" if variant == "tuned" else "stock")
-        return Trainee(" ".join((variant, framework, *arguments)), create, *arguments)
+        for name, value in changes.items():
+            os.environ.pop(name, None)
+            os.environ.update({name: value} if value is not None else {})
+        return Trainee(f"{variant} {framework}", create, *arguments)
 
 
-def measured(framework: str, recipe: str) -> dict:
-    """Return seconds of each round and MiB, by variant."""
-    processes = {variant: started(variant, trainee, framework, variant, framework, recipe) for variant in VARIANTS}
-    for process in processes.values():
-        process.take_turn(True)  # waits until it has warmed up
-    seconds = {variant: [] for variant in VARIANTS}
-    for number in range(ROUNDS):
-        for variant in VARIANTS[number % 2 :] + VARIANTS[: number % 2]:
-            seconds[variant].append(processes[variant].take_turn(False))
-    peak_mib = {variant: process.take_turn(True) for variant, process in processes.items()}
-    for process in processes.values():
-        process.close()
-    return {"recipe": recipe, "framework": framework, "seconds": seconds, "peak_mib": peak_mib}
+def measured(
+    framework: str,
+    recipe: str,
+    device: str = "cpu",
+    variants: Sequence[str] = VARIANTS["cpu"],
+    rounds: int = ROUNDS,
+    sizes: tuple[int, int] | None = None,
+) -> dict:
+    """Return seconds of each round and MiB, by variant. sizes: see `sizes_of`."""
+    sizes = sizes or sizes_of(recipe, device)
+    processes = {
+        variant: started(variant, trainee, device, framework, variant, framework, recipe, device, sizes)
+        for variant in variants
+    }
+    seconds: dict[str, list[float]] = {variant: [] for variant in variants}
+    try:
+        for process in processes.values():
+            process.take_turn(True)  # waits until it has warmed up
+        for number in range(rounds):
+            for variant in variants[number % 2 :] + variants[: number % 2]:
+                seconds[variant].append(processes[variant].take_turn(False))
+        peak_mib = {variant: process.take_turn(True) for variant, process in processes.items()}
+    finally:
+        for process in processes.values():
+            process.close()
+    return {"recipe": recipe, "framework": framework, "samples": sizes[0], "seconds": seconds, "peak_mib": peak_mib}
 
 
 def ratio(of: list[float], to: list[float]) -> str:
@@ -248,10 +300,11 @@ def ratio(of: list[float], to: list[float]) -> str:
 def row(result: dict, products: float | None) -> str:
     """Return a line of the table."""
     seconds, mib = result["seconds"], result["peak_mib"]
-    medians = [statistics.median(seconds[variant]) for variant in ("example", "tuned")]
-    cells = [result["recipe"], result["framework"], f"{medians[0]:.3f}"]
-    cells += [ratio(seconds[variant], seconds["example"]) for variant in ("stock", "tuned")]
-    cells += [f"{mib[variant] / mib['example']:.2f}" for variant in ("stock", "tuned")]
+    first, *others = seconds
+    medians = [statistics.median(seconds[variant]) for variant in (first, "tuned")]
+    cells = [result["recipe"], result["framework"], f"{medians[0]:.3f}", f"{result['samples'] / medians[0]:.0f}"]
+    cells += [ratio(seconds[variant], seconds[first]) for variant in others]
+    cells += [f"{mib[variant] / mib[first]:.2f}" for variant in LOOPS]
     cells += [f"{products / medians[0]:.2f}", f"{products / medians[1]:.0%}"] if products else ["", ""]
     return "| " + " | ".join(cells) + " |"
 
@@ -261,17 +314,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     tuned = [name for name, entry in known_frameworks().items() if "tuned" in entry.loops]
     parser.add_argument("--frameworks", nargs="+", default=tuned, choices=tuned)
+    parser.add_argument("--recipes", nargs="+", default=[*SAMPLES], choices=SAMPLES)
+    parser.add_argument("--device", default="cpu", choices=VARIANTS)
     arguments = parser.parse_args()
-    print(f"{len(os.sched_getaffinity(0))} CPUs, {ROUNDS} rounds")
+    variants = VARIANTS[arguments.device]
+    print(f"{arguments.device}, {len(os.sched_getaffinity(0))} CPUs, {ROUNDS} rounds")
     print("Ratios to the example: median (range), of the fastest epochs")
-    headings = ("recipe", "framework", "example, s", "stock", "tuned", "memory: stock", "tuned", "products alone",
-                "share of tuned")  # fmt: skip
+    headings = ("recipe", "framework", "example, s", "samples/s", *variants[1:], "memory: stock", "tuned",
+                "products alone", "share of tuned")  # fmt: skip
     print(f"| {' | '.join(headings)} |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for recipe in SAMPLES:
-        least = None if recipe == "imagenet-resnet50" else products_in_fastest(recipe)
+    print("|---" * len(headings) + "|")
+    for recipe in arguments.recipes:
+        on_cpu = arguments.device == "cpu" and recipe != "imagenet-resnet50"
+        least = products_in_fastest(recipe) if on_cpu else None
         for framework in arguments.frameworks:
-            print(row(measured(framework, recipe), least), flush=True)
+            print(row(measured(framework, recipe, arguments.device, variants), least), flush=True)
 
 
 if __name__ == "__main__":

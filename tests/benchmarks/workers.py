@@ -33,7 +33,7 @@ def measure(framework: str, recipe: str, rounds: int) -> None:
     limit_threads([sorted(os.sched_getaffinity(0))[ranks.rank]])
     makers = {"trainmark": loops.adapter_of, "example": loops.example_of}  # the adapter starts the engine
     trained = {
-        (name, of.size): make(framework, recipe, ranks=of, samples=SAMPLES[recipe])
+        (name, of.size): make(framework, recipe, ranks=of, sizes=(SAMPLES[recipe], loops.sizes_of(recipe)[1]))
         for of in (ranks, ALONE)
         for name, make in makers.items()
     }

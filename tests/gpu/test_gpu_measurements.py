@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from gpu_parts import STAND_IN
+from gpu_runs import installed
+from gpu_stages import STAND_IN
 from harness import REPOSITORY, importing
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(30)]
@@ -36,6 +38,23 @@ def test_a_record_shows_the_gpu(runs, framework, gpu, record_property):
     record_property("throttled by", ", ".join(state["throttle_reasons"]) or "nothing")
     record_property("steady epoch, s", f"{record['result']['steady_epoch_seconds']:.4f}")
     assert (record["energy"]["source"] == "nvml") == (joules is not None)
+
+
+def test_the_energy_is_that_of_the_power(framework, gpu, record_property):
+    """Ten seconds of matrix products: NVML's counter beside the mean of its power, read ten times a second."""
+    if STAND_IN in os.environ:
+        pytest.skip("the counter of the stand-in does not count")
+    if framework != installed()[0]:
+        pytest.skip("one framework is enough")
+    script = str(Path(__file__).with_name("steady_products.py"))
+    done = subprocess.run(
+        [sys.executable, script, framework, gpu], capture_output=True, text=True, env=importing(), check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    counted, sampled = json.loads(done.stdout.splitlines()[-1])
+    record_property("counter, J", f"{counted:.0f}")
+    record_property("mean power by time, J", f"{sampled:.0f}")
+    assert counted == pytest.approx(sampled, rel=0.1)
 
 
 def test_the_clock_waits_for_its_work(framework, record_property):

@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from gpu_parts import STAND_IN
-from gpu_runs import QUICKLY_COMPILED, installed
+from gpu_runs import installed
+from gpu_stages import STAND_IN
 from parity import certify_networks
 
 from trainmark.frameworks.registry import known_frameworks
@@ -16,31 +16,35 @@ pytestmark = pytest.mark.gpu
 LARGE = {name for name, recipe in RECIPES.items() if len(certify_networks.architecture_of(recipe).nodes) > 100}
 
 
-def recipes():
-    """Each recipe with its time limit, those that take longest first."""
-    for name in sorted(RECIPES, key=lambda name: (name not in LARGE, not RECIPES[name].certified_side, "mlp" in name)):
-        size, seconds = ("large", 450) if name in LARGE else ("small", 300 if RECIPES[name].certified_side else 170)
-        yield pytest.param(name, id=f"{size}-{name}", marks=pytest.mark.timeout(seconds))
+def trainers_of(recipe):
+    """The trainers of a recipe on the GPU; on stand-ins without those that would take half an hour there."""
+    for framework in installed():
+        for loop in known_frameworks()[framework].loops:
+            slow = loop == "tuned" or (recipe in LARGE and framework == "chainer")
+            if not (STAND_IN in os.environ and RECIPES[recipe].certified_side and slow):
+                yield Trainer(framework, "gpu", loop)
 
 
-@pytest.mark.parametrize("recipe", list(recipes()))
-def test_every_two_trainers_train_the_same_network(recipe, tmp_path, monkeypatch, record_property):
-    """On the CPU ImageNet's networks are traced in one framework alone, which is compared with all on the GPU."""
-    if RECIPES[recipe].certified_side:
-        monkeypatch.setenv("XLA_FLAGS", QUICKLY_COMPILED)
-    frameworks = installed()
-    on_cpu = frameworks[:1] if RECIPES[recipe].certified_side else frameworks
-    on_gpu = [
-        Trainer(framework, "gpu", loop) for framework in frameworks for loop in known_frameworks()[framework].loops
-    ]
-    if RECIPES[recipe].certified_side and STAND_IN in os.environ:  # the others would take half an hour there
-        slow = {"chainer"} if recipe in LARGE else set()
-        on_gpu = [trainer for trainer in on_gpu if trainer.loop == "stock" and trainer.framework not in slow]
-    trainers = [*(Trainer(framework, "cpu") for framework in on_cpu), *on_gpu]  # the CPU takes longest
-    pairs, failures = certify_networks.pairs_of(recipe, trainers, tmp_path)
-    print("\n".join(certify_networks.table_lines(recipe, pairs)))
+PAIRS = [
+    pytest.param(recipe, trainer, id=f"{recipe}-{trainer}", marks=pytest.mark.timeout(450 if recipe in LARGE else 170))
+    for recipe in sorted(RECIPES, key=lambda name: (name in LARGE, bool(RECIPES[name].certified_side)))
+    for trainer in trainers_of(recipe)
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of the traces: that of the CPU is taken once for each recipe."""
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.mark.parametrize(("recipe", "trainer"), PAIRS)
+def test_it_trains_the_same_network_as_the_cpu(recipe, trainer, folder, record_property):
+    """The trace on the CPU is that of the first framework. Two trainers that are the same as a third are the same."""
+    on_cpu = Trainer(installed()[0], "cpu")
+    pairs, failures = certify_networks.pairs_of(recipe, [on_cpu, trainer], folder)
+    assert failures == [], "\n".join(failures)
     for pair, _ in pairs:
         drift = f" (float32 epochs: {max(pair.drift.values()):.1e})" if pair.drift else ""
         record_property(f"{pair.first} and {pair.second}", f"{pair.sentence}{drift}")
     certify_networks.assert_certified(recipe, pairs)
-    assert failures == [], "\n".join(failures)

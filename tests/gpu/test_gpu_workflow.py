@@ -1,7 +1,8 @@
-"""The default experiment and the MLP of the Julia benchmark on CPU and GPU, and a tuned loop, through Snakemake."""
+"""The default experiment on CPU and GPU through Snakemake, from its config to `verify.py`."""
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -12,29 +13,26 @@ from harness import REPOSITORY, environment, snakemake, write_config
 
 from trainmark.parity.compare import REFUSED
 from trainmark.records.record import read_record
-from trainmark.records.tuning import read_tuning
-from trainmark.trainer import Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(450)]
 
 NEEDED = ("snakemake", "sklearn", "pandas", "pyarrow", "matplotlib", "jinja2")
 
 
-def test_three_experiments_on_both_devices(tmp_path, record_property):
+def test_the_default_experiment_on_both_devices(tmp_path, record_property):
     if missing := [package for package in NEEDED if importlib.util.find_spec(package) is None]:
         pytest.skip(f"the whole workflow needs {', '.join(missing)}")
     frameworks = of_workflow()
     config = {"experiments": experiments(frameworks)}
     name = write_config(tmp_path, config)
-    process = snakemake(tmp_path, "--cores", "all", "--resources", "gpu=1", "--configfile", name)
+    cores = 6 if len(os.sched_getaffinity(0)) >= 6 else 4  # with 6, a run on the GPU has four CPUs
+    process = snakemake(tmp_path, "--cores", f"{cores}", "--resources", "gpu=1", "--configfile", name)
     assert process.returncode == 0, process.printed[-6000:]
+    record_property("frameworks", ", ".join(frameworks))
     assert (tmp_path / "results/report/index.html").stat().st_size > 100_000
     records = [read_record(path) for path in (tmp_path / "results" / "runs").rglob("record.json")]
-    runs = {"cpu": 2 * len(frameworks) + 1, "gpu": 2 * len(frameworks) + 3}
+    runs = dict.fromkeys(("cpu", "gpu"), 2 * len(frameworks))
     assert Counter(record["provenance"]["device"]["kind"] for record in records) == runs
-    timed = [read_tuning(path) for path in (tmp_path / "results" / "tuning").rglob("*.json")]
-    timed_frameworks = [Trainer.parse(tuning["trainer"]).framework for tuning in timed if tuning["steps"]]
-    assert timed_frameworks == frameworks[:1]
     assert {record["status"] for record in records} == {"ok"}
     for file in (tmp_path / "results" / "certificates").rglob("*.json"):
         for pair in json.loads(file.read_text())["pairs"]:

@@ -127,6 +127,8 @@ def _traces(recipe: str, trainers: list[Trainer], folder: Path) -> list[Trace | 
 
     def traced(trainer: Trainer) -> Trace | str:
         file = folder / f"{recipe}-{trainer}.npz"
+        if file.exists():  # of an earlier call with this folder
+            return read_trace(file)
         options = {"--recipe": recipe, "--trainer": str(trainer), "--out": str(file)}
         command = [sys.executable, __file__, *chain.from_iterable(options.items())]
         variables = dict.fromkeys(THREAD_VARIABLES, str(len(groups[0])))

@@ -3,7 +3,7 @@
 import json
 import re
 
-import gpu_parts
+import gpu_stages
 import pytest
 import yaml
 from harness import REPOSITORY
@@ -113,7 +113,7 @@ LISTS = {
         set().union(*(one.names for one in SCHEDULERS.values())),
     ),
     "ends of a job": (re.findall(r"\w+", cells("docs/clusters.md", "it says")), ENDED),
-    "GPU tests": (listed("CONTRIBUTING.md", "part"), gpu_parts.PARTS),
+    "GPU tests": (listed("CONTRIBUTING.md", "part"), gpu_stages.PARTS),
     "tests": (
         listed("CONTRIBUTING.md", "target"),
         [f"make {name}" for name in re.findall(r"^(test-[a-z-]+):", text_of("Makefile"), re.M)],

@@ -8,7 +8,6 @@ import sys
 import tomllib
 import zipfile
 from importlib import metadata
-from pathlib import Path
 
 import gpu_bundle
 import pytest
@@ -30,27 +29,24 @@ of-windows==3.0 ; sys_platform == 'win32' \\
     --hash=sha256:ee
 """
 
-ADAPTER = """
-FRAMEWORKS = {
-    "found": {"packages": ["tiny"], "environment": {}},
-    "lacking": {"packages": ["no_such_package"], "environment": {}},
-    "broken": {"packages": ["json"], "environment": {}},
-}
-
-
-def create(name, threads):
-    import tiny
-
-    if name == "broken":
-        raise ImportError("libcuda.so is not there")
-"""
-
-PARTS = """
+STAGES = """
 import sys
+from importlib import metadata
+from pathlib import Path
 
-PARTS = {"first": (), "second": ()}
+REPOSITORY = Path(__file__).parents[1]
+PARTS = {"quick": (), "more": ()}
+
+
+def version_of(name):
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 if __name__ == "__main__":
-    print("parts:", *sys.argv[1:])
+    print("stages:", *sys.argv[1:3])
 """
 
 
@@ -116,16 +112,13 @@ def test_what_is_missing_and_what_can_not_be_are_told(tmp_path):
 
 @pytest.fixture
 def bundle(tmp_path):
-    """A folder as `make gpu-bundle` makes it, in small: one wheel, and of the repository the library."""
+    """A folder as `make gpu-quick` makes it, in small: one wheel, MNIST, and the two files that `run` needs."""
     folder = tmp_path / "a bundle"
-    library = Path("workflow", "scripts", "trainmark")
-    copy = shutil.copytree(
-        REPOSITORY / library, folder / "repository" / library, ignore=shutil.ignore_patterns("*_adapter.py")
-    )
-    (copy / "frameworks" / "x_adapter.py").write_text(ADAPTER)
-    (folder / "repository" / "tests").mkdir()
-    shutil.copy(gpu_bundle.__file__, folder / "repository" / "tests")
-    (folder / "repository" / "tests" / "gpu_parts.py").write_text(PARTS)
+    tests = folder / "repository" / "tests"
+    tests.mkdir(parents=True)
+    shutil.copy(gpu_bundle.__file__, tests)
+    (tests / "gpu_stages.py").write_text(STAGES)
+    (folder / "mirror" / "mnist").mkdir(parents=True)
     (folder / "wheels").mkdir()
     with zipfile.ZipFile(folder / "wheels" / "tiny-1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("tiny.py", "")
@@ -140,44 +133,30 @@ def bundle(tmp_path):
     return folder
 
 
-def run(bundle, folder, *command, before=(), **variables):
-    """Call the bundle's `run` in a folder. before: the start of the command line."""
-    here = os.environ | {"PYTHON": sys.executable, "OUT": ""} | variables
-    command = [*before, "sh", str(bundle / "run"), *command]
-    return subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, check=False)
+def run(bundle, folder, *command, **variables):
+    """Call the bundle's `run` in a folder, which has the kept files, too."""
+    here = os.environ | {"PYTHON": sys.executable, "OUT": "", "TMPDIR": str(folder)} | variables
+    return subprocess.run(["sh", str(bundle / "run"), *command], cwd=folder, env=here, capture_output=True, text=True)
 
 
 @pytest.mark.slow
-def test_run_installs_what_is_lacking_says_what_is_there_and_returns_results_and_status(bundle, tmp_path):
-    code = "import tiny; open('gpu-results-first.json', 'w').write(tiny.__file__); raise SystemExit(3)"
-    done = run(bundle, tmp_path, "python", "-c", code)
-    assert (done.returncode, done.stderr) == (3, "")
-    assert f"trainmark 0123abc, Python {sys.version.split()[0]}; packages installed: 1" in done.stdout
-    assert done.stdout.splitlines()[-3:] == [
-        "found: can be imported",
-        "lacking: not there, because no_such_package is not installed",
-        "broken: can't be imported: ImportError: libcuda.so is not there",
-    ]
-    installed = Path((tmp_path / "gpu-results-first.json").read_text())
-    assert not installed.exists(), "it was installed in a temporary folder"
+def test_run_installs_what_is_lacking_and_keeps_it_for_the_next_call(bundle, tmp_path):
+    code = "import os, tiny; print(os.environ['MNIST'], os.environ['OUT'], tiny.__file__); raise SystemExit(3)"
+    for count in (1, 0):
+        done = run(bundle, tmp_path, "python", "-c", code)
+        assert (done.returncode, done.stderr) == (3, "")
+        assert f"trainmark 0123abc, Python {sys.version.split()[0]}; packages installed: {count}" in done.stdout
+        seen = f"{bundle}/mirror {tmp_path} {tmp_path}/trainmark-gpu-{os.getuid()}/site/tiny.py"
+        assert done.stdout.splitlines()[-1] == seen
 
 
 @pytest.mark.slow
 def test_run_takes_parts_by_name_and_refuses_what_is_none_and_no_command(bundle, tmp_path):
-    assert "parts: first second" in run(bundle, tmp_path, "first", "second").stdout.splitlines()
-    assert run(bundle, tmp_path, "third", "first").stderr == (
-        "there is no part and no command third; the parts are first, second\n"
-    )
+    for parts in ([], ["quick"], ["more"]):
+        assert f"stages: {(parts or ['quick'])[0]} --began" in run(bundle, tmp_path, *parts).stdout.splitlines()
+    assert run(bundle, tmp_path, "third").stderr == "there is no part and no command third; the parts are quick, more\n"
     done = run(bundle, tmp_path, "python", "-c", "", OUT="/none")
     assert done.stderr == "/none can't be written: name a folder with OUT=... ./run\n"
-
-
-@pytest.mark.slow
-def test_results_of_interrupted_tests_are_kept(bundle, tmp_path):
-    """As by `timeout --signal=INT 9m ./run`: the command below sends the signal in its place."""
-    interrupted = "trap 'sleep 1; echo half > gpu-results-first.md; exit 2' INT; kill -INT 0; wait"
-    assert run(bundle, tmp_path, "sh", "-c", interrupted, before=["setsid", "--wait"]).returncode == 2
-    assert (tmp_path / "gpu-results-first.md").read_text() == "half\n"
 
 
 @pytest.mark.slow

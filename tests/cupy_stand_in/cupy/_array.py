@@ -131,10 +131,10 @@ for _name in ("__bool__", "__float__", "__int__", "item"):
 for _name in ("argmax", "astype", "dot", "max", "mean", "reshape", "sum", "transpose", "var"):
     setattr(ndarray, _name, device_function(getattr(numpy.ndarray, _name)))
 
-NAMES = """add arange concatenate divide dot exp expand_dims log matmul maximum multiply not_equal ones_like reciprocal
-rollaxis sqrt square squeeze stack subtract tensordot zeros zeros_like"""
+NAMES = """add arange concatenate divide dot equal exp expand_dims log matmul maximum multiply not_equal ones_like
+reciprocal rollaxis sqrt square squeeze stack subtract tensordot zeros zeros_like"""
 FUNCTIONS = {name: device_function(getattr(numpy, name)) for name in NAMES.split()}
-"""Functions that do what numpy's do, by name: those that Chainer calls for our layers, and the product."""
+"""Functions that do what numpy's do, by name: those that Chainer calls for our layers and its own example."""
 
 
 def array(values, dtype=None, copy=True):

@@ -20,3 +20,8 @@ def seed(seed=None):
 def rand(*size, dtype=float):
     """Return uniform numbers from 0 to 1."""
     return ndarray(_generator.random(size, dtype))
+
+
+def normal(loc=0.0, scale=1.0, size=None, dtype=float):
+    """Return normal numbers."""
+    return ndarray(_generator.normal(loc, scale, size).astype(dtype))

@@ -1,0 +1,58 @@
+"""Each framework's example, its stock loop and its tuned loop in turn on the GPU: tests/benchmarks/loops.py."""
+
+import os
+import statistics
+import sys
+
+import pytest
+from gpu_runs import installed
+from gpu_stages import REPOSITORY, STAND_IN
+
+sys.path.append(str(REPOSITORY / "tests" / "benchmarks"))  # its processes import the examples, too
+
+import loops
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(100)]
+
+ROUNDS = 3
+
+SIZES = {"mnist-mlp-chainer": (1000, 100), "imagenet-resnet50": (8, 4)} if STAND_IN in os.environ else {}
+"""Samples per epoch and batch size, if they are others than on a GPU."""
+
+IN_TURN = {
+    ("mnist-mlp-chainer", "torch"): loops.VARIANTS["gpu"],
+    ("mnist-mlp-chainer", "flax"): loops.VARIANTS["gpu"],
+    ("mnist-mlp-chainer", "keras-jax"): loops.VARIANTS["gpu"],
+    ("mnist-mlp-chainer", "chainer"): loops.VARIANTS["gpu"],
+    ("imagenet-resnet50", "torch"): (*loops.VARIANTS["gpu"], "bfloat16"),
+    ("imagenet-resnet50", "flax"): loops.VARIANTS["gpu"],
+}
+"""What trains in turn, by recipe and framework."""
+
+COMPILED = ("example", "compiled", "tuned")
+"""Also with torch.compile."""
+
+
+def measure(recipe, framework, variants, record_property):
+    """Record samples per second of the example, and ratios to its epochs."""
+    if framework not in installed():
+        pytest.skip(f"{framework} is not installed")
+    result = loops.measured(framework, recipe, "gpu", variants, ROUNDS, SIZES.get(recipe))
+    seconds = result["seconds"]
+    for variant in variants:
+        epoch_seconds = statistics.median(seconds[variant])
+        ratio = "" if variant == "example" else f", {loops.ratio(seconds[variant], seconds['example'])} of the example"
+        record_property(
+            variant, f"{epoch_seconds:.4f} s an epoch, {result['samples'] / epoch_seconds:.0f} samples/s{ratio}"
+        )
+    assert min(map(min, seconds.values())) > 0
+
+
+@pytest.mark.parametrize(("recipe", "framework"), IN_TURN)
+def test_loops_beside_the_example(recipe, framework, record_property):
+    measure(recipe, framework, IN_TURN[recipe, framework], record_property)
+
+
+@pytest.mark.parametrize("recipe", ["mnist-mlp-chainer", "imagenet-resnet50"])
+def test_the_tuned_loop_beside_a_compiled_example(recipe, record_property):
+    measure(recipe, "torch", COMPILED, record_property)
