@@ -14,7 +14,7 @@ OTHERS = [
     TESTS / name
     for name in (
         "contract/contract_suite.py", "unit/networks/test_reference_networks.py", "unit/recipes/test_update_rules.py",
-        "unit/frameworks/test_chainer_fused.py",
+        "unit/frameworks/test_chainer_fused.py", "contract/gpu_path_suite.py",
     )
 ]  # fmt: skip
 

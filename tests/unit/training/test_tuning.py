@@ -121,6 +121,9 @@ def test_steps_without_an_effect_are_left_out(timed):
         "steps", "masks", "narrow", "copies",
     ]  # fmt: skip
     assert [step.name for step in timed(framework="keras-jax", device="gpu").steps()] == ["steps", "epoch", "masks"]
+    assert [step.name for step in timed(framework="torch", device="gpu").steps()] == ["resident", "fused", "graph"]
+    streamed = timed("image_lists", framework="torch", device="gpu")
+    assert [step.name for step in streamed.steps()] == ["ahead", "fused", "graph"]
 
 
 @pytest.mark.parametrize(

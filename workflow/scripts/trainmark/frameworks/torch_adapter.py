@@ -1,4 +1,4 @@
-"""The adapter of torch. The loop is that of its documentation: forward, backward, and a step of the optimizer."""
+"""The adapter of torch. The loop is that of its documentation: a batch to the device, forward, backward, a step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from trainmark.networks.graph import Architecture
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
-from trainmark.recipes.stream import Stream
+from trainmark.recipes.stream import Batch, Stream
 
 FRAMEWORKS = {
     "torch": {
@@ -80,26 +80,37 @@ class TorchAdapter(ObservedAdapter):
             self._network.masks = {}
 
     def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
-        """See `adapter.Adapter.load`. The arrays are sent to the device at once."""
+        """See `adapter.Adapter.load`. The arrays stay on the host; the stock loop sends each batch to the device."""
         self._splits[split] = (
-            inputs if isinstance(inputs, Stream) else self._send(inputs),
-            self._send(labels.astype(np.int64)),
+            inputs if isinstance(inputs, Stream) else self._stored(inputs),
+            self._stored(labels.astype(np.int64)),
         )
 
-    def _send(self, array: np.ndarray) -> Any:
-        """Return an array on the device. torch takes none with negative strides, and warns of those for reading."""
-        return torch.as_tensor(np.require(array, requirements=("C", "W")), device=self._device)
+    def _stored(self, array: np.ndarray) -> torch.Tensor:
+        """Return an array as a tensor where batches are taken from: on the host."""
+        return as_tensor(array)
+
+    def _send(self, array: np.ndarray) -> torch.Tensor:
+        """Return an array on the device."""
+        return as_tensor(array).to(self._device)
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         set_rates(self._optimizer, feed.rates)
         self._seed_dropout(feed.dropout_seed)
         self._network.train()
-        losses, samples = [], 0
+        steps = list(self._train(feed))
+        losses = torch.hstack([loss for loss, _ in steps]).cpu().numpy().astype(np.float64)
+        self._counted = {"samples": sum(samples for _, samples in steps), "batches": len(losses)}
+        return losses
+
+    def _train(self, feed: EpochFeed) -> Iterator[tuple[torch.Tensor, int]]:
+        """Train on each batch and yield (its loss, number of its samples).
+
+        The loss stays on the device, because reading it would make the host wait. A subclass may yield several steps
+        at once: (their losses, number of their samples).
+        """
         for inputs, labels in self._batches(feed):
-            losses.append(self._step(inputs, labels))  # on the device: reading it would make the host wait
-            samples += len(inputs)
-        self._counted = {"samples": samples, "batches": len(losses)}
-        return torch.stack(losses).cpu().numpy().astype(np.float64)
+            yield self._step(inputs, labels), len(inputs)
 
     def _seed_dropout(self, seed: int) -> None:
         torch.manual_seed(seed)
@@ -116,11 +127,16 @@ class TorchAdapter(ObservedAdapter):
         """Yield (inputs, labels) of each step, on the device."""
         inputs, labels = self._splits["train"]
         if isinstance(inputs, Stream):
-            for images, of_images in inputs.training_batches(feed):
-                yield self._send(images), self._send(of_images.astype(np.int64))
+            yield from self._sent(inputs.training_batches(feed))
             return
-        order = None if feed.order is None else self._send(feed.order)
-        yield from replace(feed, order=order).batches(inputs, labels)
+        order: Any = None if feed.order is None else self._stored(feed.order)
+        for images, of_images in replace(feed, order=order).batches(inputs, labels):
+            yield images.to(self._device), of_images.to(self._device)
+
+    def _sent(self, batches: Iterator[Batch]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the batches of a stream, on the device."""
+        for images, labels in batches:
+            yield self._send(images), self._send(labels.astype(np.int64))
 
     def _forward(self, inputs: torch.Tensor) -> list[torch.Tensor]:
         """Return the logits of each head, in training."""
@@ -145,7 +161,7 @@ class TorchAdapter(ObservedAdapter):
         if isinstance(inputs, Stream):
             yield from (self._send(batch) for batch, _ in inputs.stored_batches(inputs.evaluation_batch_size))
         else:
-            yield from inputs.split(evaluation_batch_size(self._architecture))
+            yield from (batch.to(self._device) for batch in inputs.split(evaluation_batch_size(self._architecture)))
 
     def weights(self) -> Weights:
         return {
@@ -160,11 +176,11 @@ class TorchAdapter(ObservedAdapter):
             self._network.array_of(parameter).copy_(torch.tensor(array))
 
     def counted(self) -> dict[str, int]:
-        return {**self._counted, "updates": self._optimizer.updates}
+        return {**self._counted, "updates": int(self._optimizer.updates)}
 
     @torch.no_grad()
     def activations(self, split: str, indices: Sequence[int] | np.ndarray, *, training: bool) -> dict[str, np.ndarray]:
-        inputs = self._splits[split][0][self._send(np.asarray(indices))]
+        inputs = self._splits[split][0][self._stored(np.asarray(indices))].to(self._device)
         shapes = self._architecture.shapes()
         outputs = {"input": _to_numpy(inputs)}
         state = self.state()
@@ -186,12 +202,10 @@ class TorchAdapter(ObservedAdapter):
         self._network.masks = {name: self._send(mask).to(self._dtype) for name, mask in masks.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        arrays = {name: _to_numpy(tensor) for name, tensor in self._state()}
-        return {**arrays, "updates": np.array(self._optimizer.updates)}
+        return {name: _to_numpy(tensor) for name, tensor in self._state()}
 
     @torch.no_grad()
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        self._optimizer.updates = int(state["updates"])
         for name, tensor in self._state():
             tensor.copy_(torch.tensor(state[name]))
 
@@ -233,6 +247,14 @@ class TorchAdapter(ObservedAdapter):
             self.synchronize()
 
         return work
+
+
+def as_tensor(array: np.ndarray) -> torch.Tensor:
+    """Return an array as a tensor on the host, without a copy if torch takes it.
+
+    It takes none with negative strides, and warns of those that are for reading alone.
+    """
+    return torch.from_numpy(np.require(array, requirements=("C", "W")))
 
 
 def _to_numpy(tensor: torch.Tensor) -> np.ndarray:

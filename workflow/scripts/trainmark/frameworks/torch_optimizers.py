@@ -9,12 +9,14 @@ from trainmark.recipes.recipe import Rates
 
 
 class Counted(torch.optim.Optimizer):
-    """A mixin that counts the updates."""
+    """A mixin that counts the updates.
 
-    updates: int
+    updates: their number, int64, () on the CPU; on the GPU if steps are captured as a CUDA graph, which then counts.
+    """
 
     def __init__(self, *arguments: Any, **constants: Any) -> None:
         super().__init__(*arguments, **constants)
+        self.updates = torch.zeros((), dtype=torch.int64)
         self.register_step_post_hook(self._count)
 
     def _count(self, *_: Any) -> None:
@@ -22,23 +24,22 @@ class Counted(torch.optim.Optimizer):
 
     def begin(self) -> None:
         """Set the state to that before the first update, with all arrays: torch makes them in the first update."""
-        self.updates = 0
         for parameter in self._parameters():
             parameter.grad = torch.zeros_like(parameter)
         self.step()
         self.zero_grad()
-        self.updates = 0
         for array in self.arrays().values():
             array.zero_()
 
     def arrays(self) -> dict[str, torch.Tensor]:
-        """Return the arrays of the state themselves."""
-        return {
+        """Return the arrays of the state themselves, the number of updates included."""
+        of_parameters = {
             f"{place}.{name}": value
             for place, parameter in enumerate(self._parameters())
             for name, value in self.state[parameter].items()
             if isinstance(value, torch.Tensor)
         }
+        return {"updates": self.updates, **of_parameters}
 
     def _parameters(self) -> list[torch.nn.Parameter]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
@@ -69,7 +70,7 @@ class Adam(AdamAlgorithm1):
 
     def _correct_epsilon(self, *_: Any) -> None:
         for group in self.param_groups:
-            group["eps"] = self._epsilon * (1 - group["betas"][1] ** (self.updates + 1)) ** -0.5
+            group["eps"] = self._epsilon * (1 - group["betas"][1] ** (int(self.updates) + 1)) ** -0.5
 
 
 class OwnRule(Counted):

@@ -1,32 +1,43 @@
-"""The tuned loop of torch: fused updates, other layouts, cheaper masks and sums, and on the GPU a CUDA graph."""
+"""The tuned loop of torch: fused updates, other layouts, cheaper masks and sums, and on the GPU CUDA graphs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
-from trainmark.frameworks.torch_adapter import TorchAdapter
+from trainmark.frameworks.torch_adapter import TorchAdapter, as_tensor
 from trainmark.frameworks.torch_layers import LAYERS, MakeLayer, convolution
-from trainmark.frameworks.torch_optimizers import OPTIMIZERS, SGD, Adam, AdamAlgorithm1, Counted
+from trainmark.frameworks.torch_optimizers import OPTIMIZERS, SGD, Adam, AdamAlgorithm1, Counted, OwnRule
 from trainmark.frameworks.tuning import StepsTaken
 from trainmark.networks.graph import Architecture, maximised
 from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.stream import Batch, Stream
 
 TUNING = {
     "torch": {
+        "resident": {"text": "arrays on the device", "device": "gpu", "resident": True},
+        "ahead": {"text": "batches sent while the step before is computed", "device": "gpu", "streamed": True},
         "fused": {"text": "updates in one pass over the weights"},
         "masks": {"text": "dropout masks from a faster generator", "device": "cpu", "op": "Dropout"},
         "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
         "images": {"text": "images with the channels last", "device": "cpu", "op": "BatchNorm"},
         "sums": {"text": "sums over channels as a product with a matrix", "device": "cpu", "op": "LRN"},
         "algorithms": {"text": "the fastest of cuDNN's algorithms", "device": "gpu", "op": "Conv"},
-        "graph": {"text": "forward and backward pass as a CUDA graph", "device": "gpu"},
+        "graph": {"text": "steps of forward pass, backward pass and update as a CUDA graph", "device": "gpu"},
     }
 }
 """The steps from the stock loop, see `tuning.TuningStep`."""
+
+GRAPH_STEPS = 20
+"""Number of steps of a CUDA graph on arrays on the device; the steps of an epoch that are left have a graph of one.
+
+The host's work to start a graph is then small beside that of the GPU. Another number would do: 20 to 50 are usual.
+"""
 
 
 class Dropout(torch.nn.Dropout):
@@ -101,7 +112,7 @@ class FusedRMSprop(Counted, torch.optim.Adam):
     LAST_STEP = 2**24
 
     def __init__(self, parameters: Any, lr: float, alpha: float, eps: float) -> None:
-        super().__init__(parameters, lr=lr, betas=(0.0, alpha), eps=eps, fused=True)
+        super().__init__(parameters, lr=lr, betas=(0.0, alpha), eps=eps, fused=True, capturable=True)
 
     def begin(self) -> None:
         """See `Counted.begin`."""
@@ -111,14 +122,54 @@ class FusedRMSprop(Counted, torch.optim.Adam):
                 array.fill_(self.LAST_STEP)
 
 
+class CapturedAdam(OwnRule):
+    """Adam with epsilon added to the uncorrected root (update_rules.adam), for a CUDA graph.
+
+    `torch_optimizers.Adam` computes another epsilon on the host in each step, which a graph would repeat. Here the
+    corrections 1 - beta^t are on the device, in float64: in float32, 1 - 0.999 has four digits.
+    """
+
+    states = ("mean", "square")
+
+    def __init__(self, parameters: Iterable[torch.nn.Parameter], lr: float, betas: Any, eps: float) -> None:
+        super().__init__(parameters, lr, betas=betas, eps=eps)
+        device = self._parameters()[0].device
+        self._shares = 1 - torch.tensor(betas, dtype=torch.float64, device=device)
+        self._corrections = torch.zeros_like(self._shares)
+        self._ones = torch.ones_like(self._shares)
+
+    def arrays(self) -> dict[str, torch.Tensor]:
+        """See `Counted.arrays`."""
+        return {**super().arrays(), "corrections": self._corrections}
+
+    def update(self, constants: dict, weights: list, gradients: list, *states: list) -> None:
+        means, squares = states
+        beta_1, beta_2 = constants["betas"]
+        self._corrections.lerp_(self._ones, self._shares)  # 1 - beta^t from 1 - beta^(t - 1)
+        factor = torch.empty((), dtype=weights[0].dtype, device=weights[0].device)
+        torch.div(self._corrections[1].sqrt(), self._corrections[0], out=factor)
+        torch._foreach_lerp_(means, gradients, 1 - beta_1)
+        torch._foreach_mul_(squares, beta_2)
+        torch._foreach_addcmul_(squares, gradients, gradients, value=1 - beta_2)
+        roots = torch._foreach_sqrt(squares)
+        torch._foreach_add_(roots, constants["eps"])
+        torch._foreach_div_(roots, factor)
+        torch._foreach_addcdiv_(weights, means, roots, value=-constants["lr"])
+
+
 FUSED: Mapping[str, Callable[..., Counted]] = {
     "sgd": partial(SGD, fused=True),
     "adam": partial(Adam, fused=True),
-    "adam_algorithm_1": partial(AdamAlgorithm1, fused=True),
+    "adam_algorithm_1": partial(AdamAlgorithm1, fused=True, capturable=True),
     "rmsprop": FusedRMSprop,
 }
-"""The optimizers that torch updates in one pass, as entries of `torch_optimizers.OPTIMIZERS`."""
+"""The optimizers that torch updates in one pass, as entries of `torch_optimizers.OPTIMIZERS`.
 
+`capturable` lets torch's Adam be captured as a CUDA graph. Without a graph, a fused one computes the same with it.
+"""
+
+CAPTURED: Mapping[str, Callable[..., Counted]] = {"adam": CapturedAdam}
+"""The optimizers in place of those that a CUDA graph can't hold: with constants that change in each step."""
 
 REPLACED: Mapping[str, tuple[str, MakeLayer]] = {
     "masks": ("Dropout", lambda node, shape: Dropout(node.attributes["rate"])),
@@ -133,54 +184,52 @@ REPLACED: Mapping[str, tuple[str, MakeLayer]] = {
 """By step: type of a layer, and the function in place of that of `torch_layers.LAYERS`."""
 
 
+Batches = Callable[..., Iterable[tuple[torch.Tensor, torch.Tensor]]]
+"""A function of tensors that returns batches (inputs, labels)."""
+
+
 class Graph:
-    """The forward and backward pass of batches of one size as a CUDA graph: the host starts it at once.
+    """Training steps as a CUDA graph, which the host starts at once.
 
-    compute_loss: function (inputs, labels) -> loss. inputs, labels: those of the first batch.
-
-    The gradients have memory of the graph. They must keep it: `zero_grad(set_to_none=False)`.
+    step: function (inputs, labels) -> loss, which trains on a batch. Constants that it takes from the host, such as the
+        learning rate, stay those of the capture.
+    batches: returns the batches of the steps from tensors like `given`.
+    given: first tensors of those that `run` takes. The graph reads its own copies of them.
+    state: all tensors that a step changes. They are left as they are.
     """
 
-    def __init__(
-        self, network: torch.nn.Module, compute_loss: Callable, inputs: torch.Tensor, labels: torch.Tensor
-    ) -> None:
-        self._inputs, self._labels = inputs.clone(), labels.clone()
-        self._loss = torch.empty(())
+    def __init__(self, step: Callable, batches: Batches, given: Sequence[torch.Tensor], state: list) -> None:
+        self._given = [tensor.clone() for tensor in given]
+        self._losses = torch.empty(())
 
-        def work() -> None:
-            network.zero_grad()  # without gradients, the backward pass writes them; otherwise it would add to them
-            loss = compute_loss(self._inputs, self._labels)
-            loss.backward()
-            self._loss = loss.detach()
+        def work(steps: int | None = None) -> None:
+            chosen = islice(batches(*self._given), steps)
+            self._losses = torch.stack([step(inputs, labels) for inputs, labels in chosen])
 
-        buffers = [buffer.clone() for buffer in network.buffers()]
-        self._replay = captured(work)
-        for buffer, before in zip(network.buffers(), buffers, strict=True):
-            buffer.copy_(before)
+        saved = [tensor.clone() for tensor in state]
+        self._replay = captured(partial(work, 1), work)
+        torch._foreach_copy_(state, saved)
 
-    def fits(self, inputs: torch.Tensor) -> bool:
-        """Return whether the graph takes batches of this size."""
-        return inputs.shape == self._inputs.shape
-
-    def run(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Compute the gradients of a batch and return its loss."""
-        self._inputs.copy_(inputs)
-        self._labels.copy_(labels)
+    def run(self, *given: torch.Tensor) -> torch.Tensor:
+        """Train the steps and return their losses, (steps,)."""
+        for own, new in zip(self._given, given, strict=True):
+            own.copy_(new)
         self._replay()
-        return self._loss.clone()
+        return self._losses.clone()  # the next run overwrites them
 
 
-def captured(work: Callable[[], None]) -> Callable[[], None]:
+def captured(warm_up: Callable[[], None], work: Callable[[], None]) -> Callable[[], None]:
     """Return a function that repeats what `work` does on the GPU. The generator of torch stays as it is.
 
-    The first runs, on a stream of their own, are those that torch's documentation asks for.
+    warm_up: does once what `work` may repeat. Its runs, on a stream of their own, are those that torch's documentation
+        asks for.
     """
     generator = torch.cuda.get_rng_state()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
-            work()
+            warm_up()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -206,17 +255,38 @@ class TunedTorchAdapter(TorchAdapter):
     def build(self, *, architecture: Architecture, device: str, **arguments: Any) -> None:
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
         self._layers = {**LAYERS, **dict(layer for step, layer in REPLACED.items() if step in self._steps)}
-        self._optimizers = {**OPTIMIZERS, **(FUSED if "fused" in self._steps else {})}
+        self._optimizers = dict(OPTIMIZERS)
+        for step, rules in (("fused", FUSED), ("graph", CAPTURED)):
+            self._optimizers |= rules if step in self._steps else {}
         self._memory_format = torch.channels_last if "images" in self._steps else torch.contiguous_format
         torch.backends.cudnn.benchmark = "algorithms" in self._steps
-        self._graph: Graph | None = None
+        self._graphs: dict[Any, Graph] = {}
+        self._constants: list[dict] = []  # those of the optimizer that the graphs hold
         super().build(architecture=architecture, device=device, **arguments)
+        self._copying = torch.cuda.Stream() if "ahead" in self._steps else None
+        if "graph" in self._steps:
+            self._optimizer.updates = self._optimizer.updates.to(self._device)
         for name in maximised(architecture) if "maxima" in self._steps else ():
             self._network.layer(name).maximised = True
 
-    def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        self._batch_size = feed.batch_size
-        return super().train_epoch(feed)
+    def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
+        super().load(split=split, inputs=inputs, labels=labels)
+        self._graphs.clear()  # they read the arrays of before
+
+    def _stored(self, array: np.ndarray) -> torch.Tensor:
+        stored = super()._stored(array)
+        return stored.to(self._device) if "resident" in self._steps else stored
+
+    def compile(self, feed: EpochFeed) -> None:
+        """See `adapter.Adapter.compile`. Trains once by each graph that the feed needs, and a smaller last batch."""
+        if not self._uses_graphs or isinstance(self._splits["train"][0], Stream):
+            super().compile(feed)
+            return
+        whole, last = divmod(feed.samples, feed.batch_size)
+        steps = GRAPH_STEPS * (whole >= GRAPH_STEPS) + (whole % GRAPH_STEPS > 0)
+        samples = steps * feed.batch_size + last
+        order = None if feed.order is None else feed.order[:samples]
+        self.train_epoch(replace(feed, order=order, samples=samples))
 
     def _seed_dropout(self, seed: int) -> None:
         super()._seed_dropout(seed)
@@ -225,16 +295,81 @@ class TunedTorchAdapter(TorchAdapter):
             if isinstance(layer, Dropout):
                 layer.bits = bits
 
-    def _step(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        if "graph" not in self._steps or self._network.masks is not None:
-            return super()._step(inputs, labels)
-        if len(inputs) == self._batch_size:
-            if self._graph is None or not self._graph.fits(inputs):
-                self._graph = Graph(self._network, self._loss, inputs, labels)
-            loss = self._graph.run(inputs, labels)
-        else:  # the last batch
-            self._optimizer.zero_grad(set_to_none=False)
-            loss = self._loss(inputs, labels)
-            loss.backward()
-        self._optimizer.step()
-        return loss.detach()
+    def _sent(self, batches: Iterator[Batch]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the batches of a stream, on the device. Each is taken and sent while the step before is computed.
+
+        The copies are made on a stream of their own, from pinned memory, which torch keeps until they are made.
+        """
+        if self._copying is None:
+            yield from super()._sent(batches)
+            return
+        training, trained = torch.cuda.current_stream(), None
+        for images, labels in batches:
+            with torch.cuda.stream(self._copying):
+                pinned = [as_tensor(array).pin_memory() for array in (images, labels.astype(np.int64))]
+                inputs, classes = (tensor.to(self._device, non_blocking=True) for tensor in pinned)
+            training.wait_stream(self._copying)
+            for tensor in (inputs, classes):
+                tensor.record_stream(training)  # its memory is used again only when the step is done
+            yield inputs, classes
+            # The host is at most two steps ahead. Further ahead it would hold ever more batches, and its time in the
+            # stream, which counts as waiting for data, would be that in which the GPU still has steps to compute.
+            if trained:
+                trained.synchronize()
+            trained = training.record_event(torch.cuda.Event(blocking=True))  # leaves its CPU to the stream's workers
+
+    # --- CUDA graphs ----------------------------------------------------------------------------------------------
+
+    @property
+    def _uses_graphs(self) -> bool:
+        """Whether steps are captured and replayed. Those of an observed network are not: the host sets its masks."""
+        return "graph" in self._steps and self._network.masks is None
+
+    def _train(self, feed: EpochFeed) -> Iterator[tuple[torch.Tensor, int]]:
+        inputs, labels = self._splits["train"]
+        if not self._uses_graphs:
+            yield from super()._train(feed)
+        elif isinstance(inputs, Stream):
+            for images, of_images in self._batches(feed):
+                is_whole = len(images) == feed.batch_size
+                train = partial(self._replay, _alone) if is_whole else self._step
+                yield train(images, of_images), len(images)
+        elif feed.order is None and feed.samples == feed.batch_size == len(labels):
+            yield self._replay(partial(feed.batches, inputs, labels)), feed.samples
+        else:
+            yield from self._train_resident(feed)
+
+    def _train_resident(self, feed: EpochFeed) -> Iterator[tuple[torch.Tensor, int]]:
+        """See `_train`: by graphs that take their batches from the arrays on the device."""
+        inputs, labels = self._splits["train"]
+
+        def batches(rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+            return ((inputs[batch], labels[batch]) for batch in rows)
+
+        ordered = feed if feed.order is not None else replace(feed, order=np.arange(feed.samples))
+        whole, last = (self._stored(rows).long() for rows in ordered.whole_batches())
+        single = len(whole) - len(whole) % GRAPH_STEPS
+        for first, end in pairwise([*range(0, single, GRAPH_STEPS), *range(single, len(whole) + 1)]):
+            rows = whole[first:end]
+            yield self._replay(batches, rows), rows.numel()
+        if len(last):
+            yield self._step(inputs[last], labels[last]), len(last)
+
+    def _replay(self, batches: Batches, *given: torch.Tensor) -> torch.Tensor:
+        """Train the batches of `given` by a graph and return their losses, (steps,). See `Graph`."""
+        constants = [
+            {name: value for name, value in group.items() if name != "params"} for group in self._optimizer.param_groups
+        ]
+        if constants != self._constants:
+            self._graphs.clear()
+            self._constants = constants
+        key = tuple(tensor.shape for tensor in given)
+        if key not in self._graphs:
+            state = [tensor for _, tensor in self._state()]
+            self._graphs[key] = Graph(self._step, batches, given, state)
+        return self._graphs[key].run(*given)
+
+
+def _alone(inputs: torch.Tensor, labels: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return the batches of a graph of one step: that which it is given."""
+    return [(inputs, labels)]

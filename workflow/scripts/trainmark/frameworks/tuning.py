@@ -17,6 +17,7 @@ class TuningStep:
     slow_with: beginning of the names of the layer types that it makes slower on the CPU; it is not taken there in
         networks with one of them.
     resident: whether it makes only trainings faster whose samples are in memory.
+    streamed: whether it makes only trainings faster whose images are streamed.
     avx512_environment: environment variables that are the step, set before numpy is imported; it is taken on a CPU with
         AVX-512.
     """
@@ -27,6 +28,7 @@ class TuningStep:
     op: str = ""
     slow_with: str | None = None
     resident: bool = False
+    streamed: bool = False
     avx512_environment: dict[str, str] = field(default_factory=dict)
 
     def is_taken(self, ops: Collection[str], device: str) -> bool:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
 from math import ceil, inf
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ class Timed:
         """The steps of the tuning that are taken here, in their order."""
         framework, streamed = known_frameworks()[self.trainer.framework], self.training.is_streamed
         taken = framework.steps({node.op for node in self.training.architecture.nodes}, self.trainer.device)
-        return [step for step in framework.tuning if step.name in taken and not (step.resident and streamed)]
+        useless = attrgetter("resident" if streamed else "streamed")
+        return [step for step in framework.tuning if step.name in taken and not useless(step)]
 
 
 @dataclass(frozen=True)
