@@ -4,19 +4,23 @@ Run by test_contract.py. XLA computes on this device asynchronously, and its arr
 """
 
 import importlib
+import re
 from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
-from contract_suite import OPTIMIZERS, network, samples
+from contract_suite import OPTIMIZERS, feed, network, samples
 from gpu_stand_in.second_device import BACKEND, device_of
 from jax.experimental.layout import Format, Layout
+from streams import ArrayStream
 from test_run import GPU_RUN
 
 from trainmark.errors import DeviceError, MeasurementError
 from trainmark.frameworks import jax_platform
+from trainmark.frameworks.jax_kernels import compiled, fetched
 from trainmark.frameworks.registry import create_adapter
+from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.training.clock_check import ClockCheck
 
@@ -59,6 +63,16 @@ def second_device(framework, replaced, monkeypatch):
         monkeypatch.setattr("trainmark.frameworks.keras_adapter._device_of", device_of)
     with jax.default_device(GPU):
         yield
+
+
+def build(framework, loop="stock", dropout=0.0):
+    """An adapter with a small network on the second device."""
+    adapter, architecture = create_adapter(framework, 2, loop), network(dropout)
+    weights = draw_initial_weights(architecture, "glorot_uniform", (1, 1))
+    adapter.build(
+        architecture=architecture, weights=weights, optimizer=OPTIMIZERS["sgd"], device="gpu", dtype="float32"
+    )
+    return adapter
 
 
 class First:
@@ -112,15 +126,71 @@ def test_a_run_out_of_memory_is_a_result(framework, train, replaced):
     assert record["memory"]["peak_device_mib"] > 0
 
 
+# --- compiling ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compilations():
+    """The names of the programs that XLA compiled, a list that goes on growing."""
+    names = []
+
+    def note(event, seconds, fun_name="a program", **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            names.append(fun_name)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    return names
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["resident", "streamed"])
+@pytest.mark.parametrize("loop", ["stock", "tuned"])
+def test_all_programs_of_the_training_are_compiled_before_it(framework, loop, streamed, compilations):
+    """Those of epochs in two parts, as a run compiles them: steps of [4, 4, 4] and of [4, 4, 2] samples."""
+    jax.clear_caches()  # other tests may have compiled the same
+    adapter = build(framework, loop, dropout=0.2)
+    images, labels = samples(22, "float32")
+    adapter.load(split="train", inputs=ArrayStream(images, labels) if streamed else images, labels=labels)
+    epochs = [epoch_feed(22, 4, (1, 1), epoch, (("learning_rate", 0.1 / epoch),)) for epoch in (1, 2)]
+    initial = adapter.state()
+    compilations.clear()
+    for part in epochs[0].parts(3):
+        adapter.compile(part)
+    assert any("_stacked" in name for name in compilations) == (streamed if loop == "tuned" else framework == "flax")
+    adapter.set_state(initial)
+    compilations.clear()
+    for epoch in epochs:
+        losses = [adapter.train_epoch(part) for part in epoch.parts(3)]
+        adapter.synchronize()
+    assert compilations == []
+    assert [len(part) for part in losses] == [3, 3]
+    assert adapter.counted() == {"samples": 10, "batches": 3, "updates": 12}
+
+
+def test_a_compiled_epoch_knows_its_number_of_steps():
+    """Otherwise a GPU would copy the loop's condition to the host before each step, and wait for it."""
+
+    def step(state, inputs, labels):
+        return state + inputs.sum(0), labels.sum() + state.sum()
+
+    _, epoch = compiled(step, copies=True)
+    inputs, labels = samples(22, "float32")
+    arguments = (np.zeros((4, 5), "float32"), *feed(range(22), 4).whole_batches(), (inputs[:, 0], labels))
+    program = epoch(*arguments)
+    assert re.findall(r'"known_trip_count":{"n":"(\d+)"}', program.as_text()) == ["5"]
+    assert epoch(*arguments) is program
+    state, losses = program(*arguments)
+    np.testing.assert_allclose(state, inputs[:, 0].sum(0), rtol=1e-5)
+    assert losses.shape == (6,)
+
+
+@pytest.mark.parametrize("count", [1, 64, 65])
+def test_losses_of_single_steps_are_fetched_in_order(count):
+    losses = fetched([jax.numpy.asarray(step, "float32") for step in range(count)])
+    assert losses.dtype == np.float64
+    np.testing.assert_array_equal(losses, np.arange(count))
+
+
 # --- waiting --------------------------------------------------------------------------------------------------------
-
-
-def build(framework, loop="stock"):
-    """An adapter with a small network on the second device."""
-    adapter = create_adapter(framework, 2, loop)
-    weights = draw_initial_weights(network(), "glorot_uniform", (1, 1))
-    adapter.build(architecture=network(), weights=weights, optimizer=OPTIMIZERS["sgd"], device="gpu", dtype="float32")
-    return adapter
 
 
 @jax.jit

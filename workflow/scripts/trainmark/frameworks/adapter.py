@@ -157,9 +157,9 @@ class Adapter(ABC):
         return None
 
     def compile(self, feed: EpochFeed) -> None:
-        """Train one step of each batch size of `feed`, so that the framework compiles what training needs.
+        """Let the framework compile what training on `feed` needs: by default, train one step of each batch size.
 
-        This changes the state: the caller saves `state` before and restores it after.
+        This may change the state: the caller saves `state` before and restores it after.
         """
         self.train_epoch(feed.one_of_each_size())
 

@@ -21,6 +21,7 @@ from trainmark.frameworks.adapter import (
 )
 from trainmark.frameworks.flax_layers import Mask, Network, layer_name, mean_cross_entropy
 from trainmark.frameworks.flax_optimizers import RATES, create_rule, last_gradients, set_rates
+from trainmark.frameworks.jax_kernels import fetched
 from trainmark.frameworks.layouts import channels_first, channels_last, to_channels_first, to_channels_last
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
@@ -148,7 +149,7 @@ class FlaxAdapter(ObservedAdapter):
             losses.append(self._training_step(self._network, self._optimizer, inputs, labels))
             samples += len(labels)
         self._counted = {"samples": samples, "batches": len(losses)}
-        return np.array(jax.device_get(losses), np.float64)
+        return fetched(losses)
 
     def _batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
         """Yield (inputs, labels) of each step."""

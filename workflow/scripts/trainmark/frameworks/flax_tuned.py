@@ -16,7 +16,7 @@ from flax import nnx
 from trainmark.frameworks.flax_adapter import FlaxAdapter, train
 from trainmark.frameworks.flax_layers import convolution, dense
 from trainmark.frameworks.flax_optimizers import set_rates
-from trainmark.frameworks.jax_kernels import NARROW, bernoulli, compiled, largest_outputs, narrow_product
+from trainmark.frameworks.jax_kernels import NARROW, bernoulli, compiled, fetched, largest_outputs, narrow_product
 from trainmark.frameworks.tuning import StepsTaken
 from trainmark.networks.graph import Architecture, maximised
 from trainmark.networks.ops import Node, Shape
@@ -118,7 +118,7 @@ class TunedFlaxAdapter(FlaxAdapter):
             loss = train(*trained, inputs, labels)
             return jax.tree.leaves(nnx.state(trained)), loss
 
-        self._step, self._epoch = compiled(step, dtype, copies="copies" not in self._steps)
+        self._step, self._epoch = compiled(step, copies="copies" not in self._steps)
 
     def _set_maximised(self, names: set[str], value: bool) -> None:
         for name in names:
@@ -132,25 +132,22 @@ class TunedFlaxAdapter(FlaxAdapter):
             self._arrays = jax.block_until_ready(jax.device_put(self._splits[split])) if resident else None
 
     def compile(self, feed: EpochFeed) -> None:
-        """See `adapter.Adapter.compile`. A compiled epoch takes any number of its steps: here one."""
-        self._train(feed if self._loops(feed) else feed.one_of_each_size(), steps=1)
+        """See `adapter.Adapter.compile`. The program of an epoch is compiled, and no step of it is trained."""
+        if not self._loops(feed):
+            super().compile(feed)
+            return
+        self._epoch(self._begin(feed), *feed.whole_batches(), self._arrays)
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        return self._train(feed, feed.steps)
-
-    def _train(self, feed: EpochFeed, steps: int) -> np.ndarray:
-        """Train a feed, or in a compiled epoch the first `steps` of it and the smaller last one."""
-        set_rates(self._optimizer, feed.rates)
-        self._seed_dropout(feed.dropout_seed)
-        leaves = jax.tree.leaves(nnx.state(self._trained))
+        leaves = self._begin(feed)
         losses: Any = []
         samples = 0
         try:
             if self._loops(feed):
                 batches, last = feed.whole_batches()
-                count = min(steps, len(batches))
-                leaves, losses = self._epoch(leaves, batches, last, count, self._arrays)
-                samples = count * feed.batch_size + len(last)
+                program = self._epoch(leaves, batches, last, self._arrays)
+                leaves, losses = program(leaves, batches, last, self._arrays)
+                samples = batches.size + len(last)
             else:
                 for inputs, labels in self._batches(feed):
                     leaves, loss = self._step(leaves, inputs, labels)
@@ -159,7 +156,13 @@ class TunedFlaxAdapter(FlaxAdapter):
         finally:  # after an error too: the arrays that the variables had before are gone
             nnx.update(self._trained, jax.tree.unflatten(self._structure, leaves))
         self._counted = {"samples": samples, "batches": len(losses)}
-        return np.array(jax.device_get(losses), np.float64)
+        return fetched(losses) if isinstance(losses, list) else np.asarray(losses, np.float64)
+
+    def _begin(self, feed: EpochFeed) -> list[jax.Array]:
+        """Give an epoch its rates and its seed; return the state that its first step takes."""
+        set_rates(self._optimizer, feed.rates)
+        self._seed_dropout(feed.dropout_seed)
+        return jax.tree.leaves(nnx.state(self._trained))
 
     def _batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
         if self._arrays and feed.order is None and feed.batch_size == feed.samples:

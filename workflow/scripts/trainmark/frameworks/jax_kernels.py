@@ -1,6 +1,6 @@
-"""What the tuned loops on JAX share: an epoch as one program, and what they compute faster on the CPU than JAX."""
+"""What the loops on JAX share: an epoch as one program, its losses, and what is faster on the CPU than in JAX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,37 +10,67 @@ IN_PLACE = {"xla_cpu_copy_insertion_use_region_analysis": True}
 """Compiler option with which XLA sees that weights are read for the last time before they are updated in place."""
 
 
-def compiled(step: Callable[..., tuple], dtype: str, copies: bool) -> tuple[Callable[..., tuple], Callable[..., tuple]]:
-    """Return (step, epoch) as programs that update the state in place.
+def compiled(
+    step: Callable[..., tuple], copies: bool
+) -> tuple[Callable[..., tuple], Callable[..., Callable[..., tuple]]]:
+    """Return (step, epoch): a step as a program, and a function that compiles the program of a whole epoch.
+
+    Both programs update the state in place.
 
     step: a function (state, inputs, labels) -> (state, loss).
-    dtype: that of the loss.
     copies: let XLA copy weights before it updates them; see IN_PLACE.
 
-    The epoch is a function (state, batches, last, count, (inputs, labels)) -> (state, losses): a step for each of the
-    first `count` batches, sample indices (steps, batch size), and one for `last`, those of a smaller batch, if it is
-    not empty. The loss of a step that was left out is 0.
+    `epoch` takes (state, batches, last, (inputs, labels)) and trains nothing: it returns the program for arrays of
+    these shapes, compiled at the first call. The program takes the same arguments and returns (state, losses), after a
+    step for each of the batches, sample indices (steps, batch size), and one for `last`, those of a smaller batch, if
+    it is not empty.
     """
 
-    def epoch(state: Any, batches: jax.Array, last: jax.Array, count: jax.Array, arrays: tuple) -> tuple:
-        inputs, labels = arrays
+    def epoch(state: Any, batches: jax.Array, last: jax.Array, arrays: tuple) -> tuple:
+        def step_of(state: Any, batch: jax.Array) -> tuple:
+            return step(state, *(array[batch] for array in arrays))
 
-        def body(i: Any, carried: tuple) -> tuple:
-            state, losses = carried
-            state, loss = step(state, inputs[batches[i]], labels[batches[i]])
-            return state, losses.at[i].set(loss)
-
-        state, losses = jax.lax.fori_loop(0, count, body, (state, jax.numpy.zeros(len(batches), dtype)))
-        if len(last):
-            state, loss = step(state, inputs[last], labels[last])
-            losses = jax.numpy.append(losses, loss)
-        return state, losses
+        # The number of steps is part of the program: otherwise a GPU would ask the host before each whether to go on.
+        whole: tuple = jax.lax.scan(step_of, state, batches)
+        if not len(last):
+            return whole
+        state, losses = whole
+        state, loss = step_of(state, last)
+        return state, jax.numpy.append(losses, loss)
 
     options = None if copies else IN_PLACE
-    compiled_step, compiled_epoch = (
+    jitted_step, jitted_epoch = (
         jax.jit(function, donate_argnums=0, compiler_options=options) for function in (step, epoch)
     )
-    return compiled_step, compiled_epoch
+    programs: dict[tuple, Callable[..., tuple]] = {}
+
+    def program(state: Any, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> Callable[..., tuple]:
+        types = tuple(map(jax.typeof, (batches, last, *arrays)))
+        if types not in programs:
+            programs[types] = jitted_epoch.lower(state, batches, last, arrays).compile()
+        return programs[types]
+
+    return jitted_step, program
+
+
+LOSSES_AT_ONCE = 64
+"""Number of losses that `fetched` copies at once."""
+
+
+@jax.jit
+def _stacked(losses: Sequence[jax.Array]) -> jax.Array:
+    return jax.numpy.stack(losses)
+
+
+def fetched(losses: Sequence[jax.Array]) -> np.ndarray:
+    """Return the losses of single steps, float64, (steps,).
+
+    They are stacked on the device, LOSSES_AT_ONCE by one program, because JAX would copy each by itself. The last
+    group is filled up, so that any number of losses needs that program alone, which `Adapter.compile` then compiles.
+    """
+    groups = [losses[start : start + LOSSES_AT_ONCE] for start in range(0, len(losses), LOSSES_AT_ONCE)]
+    stacks = [_stacked([*group, *[group[-1]] * (LOSSES_AT_ONCE - len(group))]) for group in groups]
+    return np.concatenate(jax.device_get(stacks), dtype=np.float64)[: len(losses)]
 
 
 THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -37,6 +37,8 @@ def open_compilation_cache(jax: Any, folder: Path) -> Mapping[str, int]:
         "jax_compilation_cache_dir": str(folder),
         "jax_persistent_cache_min_compile_time_secs": 0.0,  # by default only what takes a second is stored
         "jax_persistent_cache_min_entry_size_bytes": -1,
+        # Otherwise a program that is compiled would take its algorithms from what XLA timed in an earlier run.
+        "jax_persistent_cache_enable_xla_caches": "none",
         "jax_raise_persistent_cache_errors": False,
     }
     for name, value in settings.items():

@@ -84,17 +84,23 @@ class Programs(Protocol):
         steps: Collection[str],
     ) -> None: ...
 
-    def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple[Any, Any]) -> Any:
-        """Train a step for each of the first `count` batches, and one for `last` if it is not empty.
+    def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple[Any, Any]) -> None:
+        """Compile what `loop` needs for arrays of these shapes. It may train a step."""
+
+    def loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple[Any, Any]) -> Any:
+        """Train a step for each of the batches, and one for `last` if it is not empty.
 
         batches: sample indices (steps, batch size). last: those of a smaller batch.
         arrays: what `send` returned.
 
-        Returns the loss of each step, (steps,), with zeros for those that were left out.
+        Returns the loss of each step, (steps,).
         """
 
     def step(self, inputs: Any, labels: Any) -> Any:
         """Train a step and return its loss."""
+
+    def stack(self, losses: list) -> Any:
+        """Return the losses of single steps as one array, (steps,)."""
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[Any, Any]:
         """Return arrays on the device, once they are there: otherwise the next phase would wait for them."""
@@ -150,32 +156,38 @@ class TunedKerasAdapter(KerasAdapter):
             self._arrays = self._programs.send(*self._splits[split]) if resident else None
 
     def compile(self, feed: EpochFeed) -> None:
-        """See `adapter.Adapter.compile`. A compiled epoch takes any number of its steps: here one."""
-        self._train(feed if self._loops(feed) else feed.one_of_each_size(), steps=1)
+        """See `adapter.Adapter.compile`. Of a compiled epoch, JAX trains no step and TensorFlow one."""
+        if self._loops(feed):
+            assert self._arrays is not None  # _loops tells
+            self._begin(feed)
+            self._programs.compile_loop(*feed.whole_batches(), self._arrays)
+            self._programs.finish()
+        else:
+            self.train_epoch(feed.one_of_each_size())
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
-        return self._train(feed, feed.steps)
-
-    def _train(self, feed: EpochFeed, steps: int) -> np.ndarray:
-        """Train a feed, or in a compiled epoch the first `steps` of it and the smaller last one."""
-        set_rates(self._optimizer, feed.rates)
-        self._seed_dropout(feed.dropout_seed)
-        self._programs.begin()
+        self._begin(feed)
         if self._loops(feed):
             assert self._arrays is not None  # _loops tells
             batches, last = feed.whole_batches()
-            count = min(steps, len(batches))
-            losses = keras.ops.convert_to_numpy(self._programs.loop(batches, last, count, self._arrays))
-            samples = count * feed.batch_size + len(last)
+            losses = self._programs.loop(batches, last, self._arrays)
+            samples = batches.size + len(last)
         else:
-            losses, samples = [], 0
+            singles, samples = [], 0
             with self._raising_stream_errors():
                 for inputs, labels in self._batches_of(feed):
-                    losses.append(self._programs.step(inputs, labels))
+                    singles.append(self._programs.step(inputs, labels))
                     samples += len(labels)
+            losses = self._programs.stack(singles)
         self._programs.finish()
         self._counts = {"samples": samples, "batches": len(losses)}
-        return np.array([float(loss) for loss in losses])
+        return np.asarray(ops.convert_to_numpy(losses), np.float64)
+
+    def _begin(self, feed: EpochFeed) -> None:
+        """Give an epoch its rates and its seed."""
+        set_rates(self._optimizer, feed.rates)
+        self._seed_dropout(feed.dropout_seed)
+        self._programs.begin()
 
     def _loops(self, feed: EpochFeed) -> bool:
         """Return whether the epoch is one program, which takes its batches from the arrays on the device."""

@@ -8,7 +8,7 @@ import jax
 import keras
 import numpy as np
 
-from trainmark.frameworks.jax_kernels import NARROW, bernoulli, compiled, narrow_product
+from trainmark.frameworks.jax_kernels import NARROW, bernoulli, compiled, fetched, narrow_product
 from trainmark.frameworks.keras_layers import dense
 from trainmark.frameworks.keras_losses import mean_cross_entropy
 
@@ -67,15 +67,22 @@ class JaxPrograms:
             trained, constants = optimizer.stateless_apply(constants, gradients, trained)
             return (trained, others, constants), value
 
-        self._step, self._loop = compiled(step, keras.config.floatx(), copies="copies" not in steps)
+        self._step, self._epoch = compiled(step, copies="copies" not in steps)
 
-    def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple) -> Any:
-        self._state, losses = self._loop(self._state, batches, last, count, arrays)
+    def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> None:
+        self._epoch(self._state, batches, last, arrays)
+
+    def loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> Any:
+        program = self._epoch(self._state, batches, last, arrays)
+        self._state, losses = program(self._state, batches, last, arrays)
         return losses
 
     def step(self, inputs: Any, labels: Any) -> Any:
         self._state, loss = self._step(self._state, inputs, labels)
         return loss
+
+    def stack(self, losses: list) -> np.ndarray:
+        return fetched(losses)
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple:
         return jax.block_until_ready(jax.device_put((inputs, labels)))

@@ -44,11 +44,24 @@ class TensorFlowPrograms:
         compiled = {"autograph": False, "jit_compile": "xla" in steps}
         self._step, self._loop = tf.function(step, **compiled), tf.function(loop, **compiled)
 
-    def loop(self, batches: np.ndarray, last: np.ndarray, count: int, arrays: tuple) -> Any:
+    def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> None:
+        """See `keras_tuned.Programs`. TensorFlow compiles at a first call alone, which takes any number of steps: one.
+
+        The number is therefore no part of the program, as it is on JAX.
+        """
+        self._first_steps(1, batches, last, arrays)
+
+    def loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> Any:
+        return self._first_steps(len(batches), batches, last, arrays)
+
+    def _first_steps(self, count: int, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> Any:
         return self._loop(tf.constant(batches), tf.constant(last), tf.constant(count), *arrays)
 
     def step(self, inputs: Any, labels: Any) -> Any:
         return self._step(tf.convert_to_tensor(inputs), tf.convert_to_tensor(labels))
+
+    def stack(self, losses: list) -> tf.Tensor:
+        return tf.stack(losses)
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple:
         return tf.constant(inputs), tf.constant(labels)
