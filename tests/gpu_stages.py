@@ -302,7 +302,8 @@ class Runner:
     def _end(self, stage: Stage, process: subprocess.Popen, log: Path) -> None:
         """End what is left of a call, and print the last line of pytest."""
         _signal(process.pid, signal.SIGKILL)
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):  # a GPU's driver may hold it
+            process.wait(GRACE_SECONDS)
         self._tell_guard(-process.pid)
         lines = log.read_text(errors="replace").splitlines() or ["nothing was printed"]
         print(f"{log.stem}: {lines[-1]}", flush=True)
@@ -358,6 +359,9 @@ def run(part: str, results: Path, began: float) -> int:
 
 
 def _interrupt(*_: Any) -> None:
+    """End the part. Called once: `timeout` sends its signal to the process, and then to its group."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     raise KeyboardInterrupt
 
 

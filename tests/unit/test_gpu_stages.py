@@ -105,10 +105,11 @@ def test_a_stage_ends_at_its_cap_and_the_next_one_starts(start, tmp_path):
 @pytest.mark.faults
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_to_the_whole_group_loses_no_result(start, tmp_path, number):
-    """As by `timeout`. After SIGKILL the guard ends the tests, and packs the results."""
+    """As by `timeout`, which sends it twice. After SIGKILL the guard ends the tests, and packs the results."""
     process, out = start(600), tmp_path / "out"
     wait_for(lambda: list(tmp_path.glob("out/gpu.jsonl")) and "test_before" in (out / "gpu.jsonl").read_text(), process)
     time.sleep(1)
+    os.kill(process.pid, number)
     os.killpg(process.pid, number)
     printed, _ = process.communicate()  # until the guard has ended: it has the pipe, too
     outcomes, names, table, child = results_of(out)
