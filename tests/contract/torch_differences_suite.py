@@ -18,7 +18,7 @@ from streams import ArrayStream
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from trainmark.frameworks import torch_tuned
+from trainmark.frameworks import torch_graph, torch_tuned
 from trainmark.frameworks.registry import create_adapter
 from trainmark.frameworks.torch_layers import LAYERS
 from trainmark.frameworks.torch_optimizers import OPTIMIZERS, create_optimizer, set_rates
@@ -234,7 +234,7 @@ class Recorded(TorchDispatchMode):
 
 
 def capture_with(captures):
-    """A stand-in for `torch_tuned.captured`. captures: a list to which it adds each."""
+    """A stand-in for `torch_graph.captured`. captures: a list to which it adds each."""
 
     def captured(warm_up, work):
         for _ in range(3):
@@ -282,7 +282,7 @@ def test_a_graph_trains_as_steps_do(rule, streamed):
     feeds += [] if streamed else [EpochFeed(None, 26, 26, 4)] * 2 + [EpochFeed(None, 13, 26, 5)]
     found, captures = {}, []
     with (
-        mock.patch.object(torch_tuned, "captured", capture_with(captures)),
+        mock.patch.object(torch_graph, "captured", capture_with(captures)),
         mock.patch.object(torch_tuned, "GRAPH_STEPS", 4),
     ):
         for steps in ((), ("fused", "graph")):
