@@ -96,7 +96,7 @@ def describe(machine):
     )
     versions = ", ".join(f"{package} {number}" for package, number in machine["versions"].items())
     missing = "".join(f"; {name} is not tested: {packages}" for name, packages in machine["missing"].items())
-    return f"{gpus}; {machine['cpus']} CPUs, Python {machine['python']}, {versions}{missing}."
+    return f"{gpus or 'no GPU'}; {machine['cpus']} CPUs, Python {machine['python']}, {versions}{missing}."
 
 
 def grouped(tests):

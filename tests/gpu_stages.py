@@ -118,14 +118,20 @@ PARTS: Mapping[str, Sequence[Stage]] = {
             "the framework's example, stock and tuned loop",
             60,
             65,
-            [gpu_tests("loops", "-k", "mlp and not compiled")],
+            [gpu_tests("loops", "-k", "mlp and not compilers")],
         ),
-        Stage("images", "ResNet-50 in torch, images a second", 40, 45, [gpu_tests("loops", "-k", "resnet50-torch")]),
+        Stage(
+            "images",
+            "ResNet-50 in torch, images a second",
+            40,
+            45,
+            [gpu_tests("loops", "-k", "resnet50-torch and not compilers")],
+        ),
     ],
     "more": [
         replace(INSTALL, estimate_seconds=5, cap_seconds=10),  # they are there since the first call
         Stage("resnet", "ResNet-50 in Flax", 90, 95, [gpu_tests("loops", "-k", "resnet50-flax")]),
-        Stage("compilers", "torch.compile beside the tuned loop", 40, 45, [gpu_tests("loops", "-k", "compiled")]),
+        Stage("compilers", "torch.compile, XLA's command buffers", 40, 45, [gpu_tests("loops", "-k", "compilers")]),
         Stage("energy", "NVML's counter beside its power", 15, 20, [gpu_tests("measurements", "-k", "power")]),
     ],
     "whole": [

@@ -35,13 +35,17 @@ from trainmark.training.turns import Trainee
 VARIANTS = {"cpu": ("example", "stock", "tuned"), "gpu": ("example", "as it ships", "stock", "tuned")}
 """What is measured beside each other, by device. There are others, for torch's example (torch_example.HOW)."""
 
-LOOPS = ("stock", "tuned")
-"""The variants of the adapter. All others are of the example."""
+IN_COMMAND_BUFFER = "tuned, loop in a command buffer"
+LOOPS = {"stock": "stock", "tuned": "tuned", IN_COMMAND_BUFFER: "tuned"}
+"""The variants of the adapter, and its loops. All other variants are of the example."""
 
 ENVIRONMENTS = {
     "example": {"JAX_DEFAULT_MATMUL_PRECISION": "highest"},
     "as it ships": {"NVIDIA_TF32_OVERRIDE": None},
     "bfloat16": {"NVIDIA_TF32_OVERRIDE": None},
+    IN_COMMAND_BUFFER: {
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=+WHILE".strip()
+    },
 }
 """Environment variables of a variant beside those of its framework; None removes one. The example computes in IEEE
 float32, as the loops do; as it ships, in TensorFloat-32 where that is its framework's default."""
@@ -228,7 +232,7 @@ def trainee(variant: str, framework: str, recipe: str, device: str, sizes: tuple
     It has warmed up.
     """
     if variant in LOOPS:
-        train = adapter_of(framework, recipe, variant, sizes=sizes, device=device)
+        train = adapter_of(framework, recipe, LOOPS[variant], sizes=sizes, device=device)
     else:
         how = {"how": variant} if framework == "torch" else {}
         train = example_of(framework, recipe, sizes=sizes, **how)
@@ -255,7 +259,7 @@ def started(variant: str, create: Callable, device: str, framework: str, *argume
     changes = ENVIRONMENTS.get(variant, {}) | ({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {})
     with mock.patch.dict(os.environ):
         limit_threads(sorted(os.sched_getaffinity(0)))
-        set_environment(framework, "tuned" if variant == "tuned" else "stock")
+        set_environment(framework, LOOPS.get(variant, "stock"))
         for name, value in changes.items():
             os.environ.pop(name, None)
             os.environ.update({name: value} if value is not None else {})
@@ -304,7 +308,7 @@ def row(result: dict, products: float | None) -> str:
     medians = [statistics.median(seconds[variant]) for variant in (first, "tuned")]
     cells = [result["recipe"], result["framework"], f"{medians[0]:.3f}", f"{result['samples'] / medians[0]:.0f}"]
     cells += [ratio(seconds[variant], seconds[first]) for variant in others]
-    cells += [f"{mib[variant] / mib[first]:.2f}" for variant in LOOPS]
+    cells += [f"{mib[variant] / mib[first]:.2f}" for variant in ("stock", "tuned")]
     cells += [f"{products / medians[0]:.2f}", f"{products / medians[1]:.0%}"] if products else ["", ""]
     return "| " + " | ".join(cells) + " |"
 

@@ -29,19 +29,23 @@ IN_TURN = {
 }
 """What trains in turn, by recipe and framework."""
 
-COMPILED = ("example", "compiled", "tuned")
-"""Also with torch.compile."""
+COMPILED = {
+    ("mnist-mlp-chainer", "torch"): ("example", "compiled", "tuned"),
+    ("imagenet-resnet50", "torch"): ("example", "compiled", "tuned"),
+    ("mnist-mlp-chainer", "flax"): ("tuned", loops.IN_COMMAND_BUFFER),
+}
+"""Also by compilers: torch.compile, and XLA with the loop of an epoch in a command buffer."""
 
 
 def measure(recipe, framework, variants, record_property):
-    """Record samples per second of the example, and ratios to its epochs."""
+    """Record the epochs of each variant, and their ratios to those of the first one."""
     if framework not in installed():
         pytest.skip(f"{framework} is not installed")
     result = loops.measured(framework, recipe, "gpu", variants, ROUNDS, SIZES.get(recipe))
-    seconds = result["seconds"]
+    seconds, first = result["seconds"], variants[0]
     for variant in variants:
         epoch_seconds = statistics.median(seconds[variant])
-        ratio = "" if variant == "example" else f", {loops.ratio(seconds[variant], seconds['example'])} of the example"
+        ratio = "" if variant == first else f", {loops.ratio(seconds[variant], seconds[first])} of {first}"
         record_property(
             variant, f"{epoch_seconds:.4f} s an epoch, {result['samples'] / epoch_seconds:.0f} samples/s{ratio}"
         )
@@ -53,6 +57,6 @@ def test_loops_beside_the_example(recipe, framework, record_property):
     measure(recipe, framework, IN_TURN[recipe, framework], record_property)
 
 
-@pytest.mark.parametrize("recipe", ["mnist-mlp-chainer", "imagenet-resnet50"])
-def test_the_tuned_loop_beside_a_compiled_example(recipe, record_property):
-    measure(recipe, "torch", COMPILED, record_property)
+@pytest.mark.parametrize(("recipe", "framework"), COMPILED)
+def test_loops_as_compilers_make_them(recipe, framework, record_property):
+    measure(recipe, framework, COMPILED[recipe, framework], record_property)
