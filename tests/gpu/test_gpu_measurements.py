@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(30)]
 SIDE = 4096
 """Rows of matrices of which 60 products, of 137 GFLOP each, take a large GPU a tenth of a second."""
 
-STAND_IN_SIDES = {"chainer": 64, "flax": 512, "keras-jax": 512}
+STAND_IN_SIDES = {"chainer": 64, "flax": 1024, "keras-jax": 1024}
 """The same on stand-ins. That of CuPy computes at once; it then waits for as long as it is told."""
 
 
