@@ -39,14 +39,14 @@ INSTALL_SECONDS = 50
 COMMANDS = """\
 The first call, of at most 580 s, which carries build/gpu-bundle:
 
-export PYTHONUNBUFFERED=1 OUT; nvidia-smi -L
+set -o pipefail; export PYTHONUNBUFFERED=1 OUT; nvidia-smi -L
 nvidia-smi dmon -s pucm -o T >$OUT/dmon.txt &
 for m in torch jax cupy sklearn; do python3 -c "import $m" >/dev/null 2>&1 & done
 timeout --signal=INT --kill-after=12 555 sh build/gpu-bundle/run quick 2>&1 | tee $OUT/log.txt
 
 The second one, sent within 30 s, of at most 170 s and 25 s less than what is left:
 
-export PYTHONUNBUFFERED=1 OUT
+set -o pipefail; export PYTHONUNBUFFERED=1 OUT
 timeout --signal=INT --kill-after=12 170 sh build/gpu-bundle/run more 2>&1 | tee $OUT/log.txt"""
 
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "execnet", "iniconfig", "pluggy")

@@ -89,7 +89,9 @@ OTHERS = [("torch", "tuned"), ("torch", "stock"), ("chainer", "stock"), ("chaine
 PART_OF_CONTRACT = "reference or rule or definition or gradients or tuning or resumes or unobserved or stream"
 
 INSTALL = Stage("install", "the packages that the machine lacks", 45, 60)
-GATE = Stage("gate", "each framework computes on the GPU, in float32", 20, 40, [gpu_tests("frameworks")])
+GATE = Stage(
+    "gate", "each framework computes on the GPU, in float32", 20, 40, [gpu_tests("frameworks")], QUICKLY_COMPILED
+)
 
 PARTS: Mapping[str, Sequence[Stage]] = {
     "quick": [
@@ -104,8 +106,8 @@ PARTS: Mapping[str, Sequence[Stage]] = {
                 *(contract(*trainer, "-k", PART_OF_CONTRACT) for trainer in OF_XLA),
                 gpu_tests("parity", "-k", "imdb-cnn"),
                 gpu_tests("parity", "-k", "mnist-mlp-keras"),
+                gpu_tests("kills", "-k", "mnist-mlp-keras and (torch or flax) and not keras-torch"),
                 *(contract(*trainer) for trainer in OTHERS),
-                gpu_tests("kills", "-k", "mnist-mlp-keras"),
                 gpu_tests("measurements", "-k", "waits or shows"),
                 gpu_tests("runs"),
             ],

@@ -2,9 +2,9 @@
 
 Run: make bench-loops, or with DEVICE=gpu. For each recipe and framework a process is started for each of VARIANTS: the
 example of the framework's documentation (EXAMPLES), the adapter's stock loop and its tuned loop, and on a GPU the
-example as it ships. Each trains an epoch to warm up. Then they train in turn, one epoch each per round, while the
-others wait. Ratios are those of the same round, and that of the fastest epochs: at its end an epoch of Keras's example
-on TensorFlow often waits (docs/frameworks.md, data pipelines).
+example as it ships. One after the other trains an epoch to warm up. Then they train in turn, one epoch each per round,
+while the others wait. Ratios are those of the same round, and that of the fastest epochs: at its end an epoch of
+Keras's example on TensorFlow often waits (docs/frameworks.md, data pipelines).
 
 The images are those of MNIST in the mirror that the environment variable MNIST names, or else scikit-learn's digits,
 enlarged and repeated. Random ones would not do: Adam's averages of units that are never active would fall below 1e-38,
@@ -27,6 +27,7 @@ from math import prod
 from pathlib import Path
 from unittest import mock
 
+from trainmark.errors import MeasurementError
 from trainmark.frameworks.registry import create_adapter, known_frameworks, set_environment
 from trainmark.machine.gpus import limit_threads
 from trainmark.machine.ranks import ALONE, Ranks
@@ -155,7 +156,6 @@ def adapter_of(
     )  # fmt: skip
     adapter.load(split="train", inputs=inputs, labels=labels)
     feeds = (epoch_feed(len(inputs), batch, (1, 1), epoch) for epoch in range(1, 10**6))
-    adapter.compile(next(feeds))
 
     def train() -> None:
         adapter.train_epoch(next(feeds))
@@ -227,17 +227,18 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def trainee(variant: str, framework: str, recipe: str, device: str, sizes: tuple[int, int]) -> Callable[[bool], float]:
-    """Return a function that trains an epoch and returns its seconds or, if asked for it, its peak memory in MiB.
-
-    It has warmed up.
-    """
+    """Return a function that trains an epoch and returns its seconds or, if asked for it, the peak memory in MiB."""
     if variant in LOOPS:
         train = adapter_of(framework, recipe, LOOPS[variant], sizes=sizes, device=device)
     else:
         how = {"how": variant} if framework == "torch" else {}
         train = example_of(framework, recipe, sizes=sizes, **how)
-    train()
-    return lambda memory: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if memory else _seconds(train)
+
+    def turn(memory: bool) -> float:
+        seconds = _seconds(train)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if memory else seconds
+
+    return turn
 
 
 def products(recipe: str, library: str) -> Callable[[], float]:
@@ -273,25 +274,36 @@ def measured(
     variants: Sequence[str] = VARIANTS["cpu"],
     rounds: int = ROUNDS,
     sizes: tuple[int, int] | None = None,
+    on_round: Callable[[dict], object] = lambda seconds: None,
 ) -> dict:
-    """Return seconds of each round and MiB, by variant. sizes: see `sizes_of`."""
+    """Return seconds of each round, MiB, and why a variant failed, by variant.
+
+    sizes: see `sizes_of`. on_round: called with the seconds so far after each round.
+    """
     sizes = sizes or sizes_of(recipe, device)
     processes = {
         variant: started(variant, trainee, device, framework, variant, framework, recipe, device, sizes)
         for variant in variants
     }
-    seconds: dict[str, list[float]] = {variant: [] for variant in variants}
+    seconds: dict[str, list[float]] = {}
+    failed, peak_mib = {}, {}
     try:
-        for process in processes.values():
-            process.take_turn(True)  # waits until it has warmed up
+        for variant, process in processes.items():  # one after the other: a warm-up also times algorithms
+            try:
+                process.take_turn(True)
+                seconds[variant] = []
+            except MeasurementError as error:
+                failed[variant] = str(error)
         for number in range(rounds):
-            for variant in variants[number % 2 :] + variants[: number % 2]:
+            for variant in [*seconds][number % 2 :] + [*seconds][: number % 2]:
                 seconds[variant].append(processes[variant].take_turn(False))
-        peak_mib = {variant: process.take_turn(True) for variant, process in processes.items()}
+            on_round(seconds)
+        peak_mib = {variant: processes[variant].take_turn(True) for variant in seconds}
     finally:
         for process in processes.values():
             process.close()
-    return {"recipe": recipe, "framework": framework, "samples": sizes[0], "seconds": seconds, "peak_mib": peak_mib}
+    measured = {"seconds": seconds, "peak_mib": peak_mib, "failed": failed}
+    return {"recipe": recipe, "framework": framework, "samples": sizes[0], **measured}
 
 
 def ratio(of: list[float], to: list[float]) -> str:
@@ -303,6 +315,8 @@ def ratio(of: list[float], to: list[float]) -> str:
 
 def row(result: dict, products: float | None) -> str:
     """Return a line of the table."""
+    if result["failed"]:
+        return f"| {result['recipe']} | {result['framework']} | {'; '.join(result['failed'].values())} |"
     seconds, mib = result["seconds"], result["peak_mib"]
     first, *others = seconds
     medians = [statistics.median(seconds[variant]) for variant in (first, "tuned")]

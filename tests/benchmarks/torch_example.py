@@ -102,7 +102,8 @@ def torch_trainer(
     model = nn.parallel.DistributedDataParallel(model) if shares else model
     optimizer = OPTIMIZERS.get(recipe, optim.Adam)(model.parameters())
     dataset = TensorDataset(torch.from_numpy(inputs), torch.from_numpy(labels.astype(np.int64)))
-    loader = DataLoader(dataset, batch_size=batch_size, shuffle=True)
+    on_gpu = {"num_workers": 1, "pin_memory": True, "persistent_workers": True} if device.type == "cuda" else {}
+    loader = DataLoader(dataset, batch_size=batch_size, shuffle=True, **on_gpu)  # as the example does there
 
     def train() -> None:
         model.train()

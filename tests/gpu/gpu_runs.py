@@ -65,11 +65,9 @@ class Runs:
         if MNIST_MIRROR is None:
             return "images"
         files = {split: [Path(MNIST_MIRROR, "mnist", name) for name in FILES[split]] for split in SPLITS}
-        (images, labels), (test_images, test_labels) = (
-            [read_idx(file, 10**8) for file in files[split]] for split in SPLITS
-        )
-        test = test_images[:, np.newaxis], test_labels
-        self._prepare("mnist", images[:, np.newaxis], labels, image_shape=[1, 28, 28], test=test)
+        arrays = {split: [read_idx(file, 10**8) for file in files[split]] for split in SPLITS}
+        train, test = ((images[:, np.newaxis], labels.astype(np.int64)) for images, labels in arrays.values())
+        self._prepare("mnist", *train, image_shape=[1, 28, 28], test=test)
         return "mnist"
 
     def _prepare(self, name, samples, labels, kind="images", test=None, **entry):

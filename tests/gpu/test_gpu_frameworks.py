@@ -1,11 +1,14 @@
 """Each framework alone: does it compute on the GPU?"""
 
 import json
+import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from gpu_runs import installed
+from gpu_stages import cpus_of_worker
 from harness import REPOSITORY, importing
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(40)]
@@ -15,13 +18,15 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(40)]
 def checks(tmp_path_factory):
     """The check of each framework as (process, its result), all started at once."""
     folder, checks = tmp_path_factory.mktemp("checks"), {}
-    for name in installed():
+    for number, name in enumerate(installed()):
+        cpus = cpus_of_worker(number, len(installed()))
         out = folder / f"{name}.json"
         command = [sys.executable, str(REPOSITORY / "workflow/scripts/check_gpu.py"), "--framework", name]
         own_lock = importing(TRAINMARK_LOCK_FOLDER=str(folder / name))
         process = subprocess.Popen(
-            [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own_lock
-        )
+            [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own_lock,
+            preexec_fn=partial(os.sched_setaffinity, 0, cpus),  # with locks of their own, all would take the first CPU
+        )  # fmt: skip
         checks[name] = process, out
     yield checks
     for process, _ in checks.values():

@@ -17,7 +17,7 @@ def test_a_killed_run_resumes(runs, framework, recipe, record_property):
 
     They can be equal to the last bit and the resumed one not, since each process chooses among a library's algorithms.
     """
-    epochs = 6 if STAND_IN in os.environ else 300  # the kill has to come before the last, and 30 may take .3 s
+    epochs = 6 if STAND_IN in os.environ else 100  # the kill has to come before the last, and 30 may take .3 s
     first, second = (runs.train(f"{name}-{recipe}", recipe, framework, "gpu", epochs) for name in ("first", "second"))
     process, record_file, log = runs.start(f"killed-{recipe}", recipe, framework, "gpu", epochs)
     wait_for(lambda: log.exists() and "epoch 3" in log.read_text(), process, seconds=120)

@@ -1,7 +1,7 @@
 """Training steps of torch as a CUDA graph, and the update rule that one can't hold otherwise: for the tuned loop."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -50,7 +50,7 @@ def captured(warm_up: Callable[[], None], work: Callable[[], None]) -> Callable[
         asks for.
     """
     generator = torch.cuda.get_rng_state()
-    stream = torch.cuda.Stream()
+    stream = _stream_of_warm_up()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
@@ -61,6 +61,12 @@ def captured(warm_up: Callable[[], None], work: Callable[[], None]) -> Callable[
         work()
     torch.cuda.set_rng_state(generator)
     return graph.replay
+
+
+@cache
+def _stream_of_warm_up() -> Any:
+    """Return one stream for all captures: torch keeps memory of cuBLAS for each stream that it has computed on."""
+    return torch.cuda.Stream()
 
 
 class CapturedAdam(OwnRule):
