@@ -1,15 +1,21 @@
 """The GPU tests on stand-ins for a GPU: nothing else shows that they could run on one."""
 
+import gzip
 import os
+import struct
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import gpu_results
+import numpy as np
 import pytest
 from gpu_stages import stand_in
 from harness import REPOSITORY
+from mirrors import put
+
+from trainmark.datasets.formats.idx import FILES as FILES_OF_MNIST
 
 FILES = [f"tests/gpu/test_gpu_{name}.py" for name in ("runs", "measurements")]
 
@@ -49,10 +55,22 @@ def test_the_gpu_tests_pass_on_stand_ins(environment):
     assert "13 passed, 3 skipped" in done.stdout, done.stdout[-6000:]
 
 
-def test_each_stage_of_quick_leaves_what_it_measured_before_an_interrupt(environment, tmp_path):
+@pytest.fixture
+def mnist(tmp_path):
+    """A mirror with files like those of MNIST, of 1,000 images and 100."""
+    digits = np.arange(1000, dtype=np.uint8) % 10
+    images = np.repeat(25 * digits, 28 * 28).reshape(-1, 28, 28)
+    for split, count in (("train", 1000), ("test", 100)):
+        for name, array in zip(FILES_OF_MNIST[split], (images[:count], digits[:count]), strict=True):
+            header = struct.pack(f">4B{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+            put(tmp_path / "mnist" / name, gzip.compress(header + array.tobytes()))
+    return str(tmp_path)
+
+
+def test_each_stage_of_quick_leaves_what_it_measured_before_an_interrupt(environment, tmp_path, mnist):
     paths = os.pathsep.join([str(REPOSITORY / "tests"), environment["PYTHONPATH"]])
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(tmp_path)], env=environment | {"PYTHONPATH": paths},
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path)], env=environment | {"PYTHONPATH": paths, "MNIST": mnist},
         capture_output=True, text=True,
     )  # fmt: skip
     entries = gpu_results.read(tmp_path)
