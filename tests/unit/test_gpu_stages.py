@@ -88,7 +88,7 @@ def is_alive(pid):
 
 def test_a_stage_ends_at_its_cap_and_the_next_one_starts(start, tmp_path):
     """Its processes ignore the interrupt, and are killed."""
-    process = start(2)
+    process = start(4)
     printed, _ = process.communicate()
     assert process.returncode == 1, printed
     outcomes, names, table, child = results_of(tmp_path / "out")
