@@ -81,7 +81,7 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = Path(nodeid.partition("::")[0])
-            if file.stem in APART or file.parent.name in ("gpu", "cluster"):
+            if file.stem in APART or file.parent.name == "cluster":
                 return nodeid
             return "tiny" if file.stem in LOOK_AT_TINY else str(file)
 

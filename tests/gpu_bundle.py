@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_stages
-from gpu_stages import REPOSITORY, version_of
+from gpu_stages import REPOSITORY, STACK, version_of
 
 PYTHONS = ("3.12",)
 """The Pythons that the folder is made for unless others are named."""
@@ -80,13 +80,6 @@ UNUSED = (
 )  # fmt: skip
 """What only the large ones need; pulp, for a scheduler of Snakemake that profiles/default does not choose (16 MB of
 solvers); and h5py, which Keras imports to save models as its own files (9 MB)."""
-
-STACK = {
-    **{name: (name,) for name in ("numpy", "jax", "jaxlib", "flax", "optax", "torch", "keras", "chainer")},
-    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy"),
-    "tensorflow": ("tensorflow", "tensorflow-cpu"),
-}
-"""Packages whose versions `run` always prints, with the distributions that they are installed from."""
 
 LOCKED = re.compile(r"^([\w.-]+)(?:\[.+?\])?==(\S+)(?: ; (.+?))?((?: \\\n +--hash=\S+)+)$", re.MULTILINE)
 """An entry of a lock: name, version, marker, hashes. The extras that it was locked with are left out."""

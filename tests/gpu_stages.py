@@ -93,6 +93,30 @@ GATE = Stage(
     "gate", "each framework computes on the GPU, in float32", 20, 40, [gpu_tests("frameworks")], QUICKLY_COMPILED
 )
 
+MEASURED = [
+    Stage("workflow", "the default experiment, from its config to verify.py", 105, 115, [gpu_tests("workflow")]),
+    Stage("break-even", "from how many epochs on is the GPU faster?", 65, 75, [gpu_tests("break_even")]),
+    Stage(
+        "loops",
+        "the framework's example, stock and tuned loop",
+        60,
+        65,
+        [gpu_tests("loops", "-k", "mlp and not compilers")],
+    ),
+    Stage(
+        "images",
+        "ResNet-50 in torch, images a second",
+        40,
+        45,
+        [gpu_tests("loops", "-k", "resnet50-torch and not compilers")],
+    ),
+]
+MORE = [
+    Stage("resnet", "ResNet-50 in Flax", 90, 95, [gpu_tests("loops", "-k", "resnet50-flax")]),
+    Stage("compilers", "torch.compile, XLA's command buffers", 40, 45, [gpu_tests("loops", "-k", "compilers")]),
+    Stage("energy", "NVML's counter beside its power", 15, 20, [gpu_tests("measurements", "-k", "power")]),
+]
+
 PARTS: Mapping[str, Sequence[Stage]] = {
     "quick": [
         INSTALL,
@@ -113,38 +137,27 @@ PARTS: Mapping[str, Sequence[Stage]] = {
             ],
             QUICKLY_COMPILED,
         ),
-        Stage("workflow", "the default experiment, from its config to verify.py", 105, 115, [gpu_tests("workflow")]),
-        Stage("break-even", "from how many epochs on is the GPU faster?", 65, 75, [gpu_tests("break_even")]),
-        Stage(
-            "loops",
-            "the framework's example, stock and tuned loop",
-            60,
-            65,
-            [gpu_tests("loops", "-k", "mlp and not compilers")],
-        ),
-        Stage(
-            "images",
-            "ResNet-50 in torch, images a second",
-            40,
-            45,
-            [gpu_tests("loops", "-k", "resnet50-torch and not compilers")],
-        ),
+        *MEASURED,
     ],
     "more": [
         replace(INSTALL, estimate_seconds=5, cap_seconds=10),  # they are there since the first call
-        Stage("resnet", "ResNet-50 in Flax", 90, 95, [gpu_tests("loops", "-k", "resnet50-flax")]),
-        Stage("compilers", "torch.compile, XLA's command buffers", 40, 45, [gpu_tests("loops", "-k", "compilers")]),
-        Stage("energy", "NVML's counter beside its power", 15, 20, [gpu_tests("measurements", "-k", "power")]),
+        *MORE,
     ],
     "whole": [
         GATE,
         Stage(
-            "whole",
-            "all contracts, all networks and all other tests of tests/gpu",
+            "proofs",
+            "all contracts, all networks, all kills",
             3600,
             4 * 3600,
-            [*(contract(*trainer) for trainer in OF_XLA + OTHERS), ("tests/gpu",)],
+            [
+                *(contract(*trainer) for trainer in OF_XLA + OTHERS),
+                *map(gpu_tests, ("parity", "kills", "runs")),
+                gpu_tests("measurements", "-k", "waits or shows"),
+            ],
         ),
+        *MEASURED,
+        *MORE,
     ],
 }
 """The stages of each part, in their order. `quick` and `more` are for one machine of fifteen minutes."""
@@ -169,10 +182,12 @@ def version_of(name: str) -> str | None:
         return None
 
 
-PACKAGES = (
-    "chainer", "keras", "tensorflow", "jax", "flax", "optax", "torch", "cupy-cuda12x", "cupy-cuda13x", "numpy",
-    "snakemake",
-)  # fmt: skip
+STACK = {
+    **{name: (name,) for name in ("numpy", "jax", "jaxlib", "flax", "optax", "torch", "keras", "chainer", "snakemake")},
+    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+}
+"""Packages whose versions belong to the results, with the distributions that they are installed from."""
 
 
 def machine() -> dict[str, Any]:
@@ -187,7 +202,7 @@ def machine() -> dict[str, Any]:
         "state": [nvml.state(uuid) for uuid in visible_gpus()],
         "cpus": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
-        "versions": {package: version for package in PACKAGES if (version := version_of(package))},
+        "versions": {name: version for name in chain(*STACK.values()) if (version := version_of(name))},
         "missing": {name: f"no {', '.join(packages)}" for name, packages in missing.items() if packages},
     }
 
@@ -260,7 +275,7 @@ class Runner:
             while waiting or running:
                 for worker in range(workers):
                     if worker in running and running[worker][0].poll() is not None:
-                        self._end(stage, *running.pop(worker))
+                        self._end(*running.pop(worker))
                     if worker not in running and waiting:
                         running[worker] = self._start(stage, *waiting.pop(0), worker, workers)
                 if self._is_over(stage, ends_at):
@@ -275,7 +290,7 @@ class Runner:
             for process, log in running.values():
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, deadline - time.monotonic()))
-                self._end(stage, process, log)
+                self._end(process, log)
             gpu_results.add({"ended": ended, "seconds": round(time.monotonic() - begin, 1)})
             print(f"{stage.name}: {time.monotonic() - begin:.0f} s, {ended}", flush=True)
 
@@ -307,7 +322,7 @@ class Runner:
         gpu_results.add({"started": call, "process": process.pid})
         return process, log
 
-    def _end(self, stage: Stage, process: subprocess.Popen, log: Path) -> None:
+    def _end(self, process: subprocess.Popen, log: Path) -> None:
         """End what is left of a call, and print the last line of pytest."""
         _signal(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):  # a GPU's driver may hold it

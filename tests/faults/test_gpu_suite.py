@@ -52,7 +52,7 @@ def environment(tmp_path, monkeypatch):
 def test_the_gpu_tests_pass_on_stand_ins(environment):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--device", "gpu"]
     done = subprocess.run([*command, *FILES], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
-    assert "13 passed, 3 skipped" in done.stdout, done.stdout[-6000:]
+    assert "13 passed, 1 skipped" in done.stdout, done.stdout[-6000:]
 
 
 @pytest.fixture

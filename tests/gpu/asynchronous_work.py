@@ -8,17 +8,13 @@ import sys
 import time
 
 import numpy as np
+from one_layer import one_layer_adapter
 
 from trainmark.errors import MeasurementError
-from trainmark.frameworks.registry import create_adapter
-from trainmark.networks.graph import chain
-from trainmark.recipes.initial_weights import draw_initial_weights
-from trainmark.recipes.recipe import Optimizer
 from trainmark.training.clock_check import ClockCheck
 
 SIDE = int(sys.argv[2])
 PRODUCTS = 60
-NETWORK = chain("one", (1,), [("dense", "Dense", {"units": 1})])
 
 
 def chainer_work(adapter):
@@ -106,11 +102,7 @@ def checked(adapter, enqueue, wait):
 
 def main():
     """Print what the clock check says, and the ratio of the times."""
-    adapter = create_adapter(sys.argv[1], threads=2)
-    adapter.build(
-        architecture=NETWORK, weights=draw_initial_weights(NETWORK, "glorot_uniform", (1, 1)),
-        optimizer=Optimizer("sgd", 0.1), device="gpu", dtype="float32",
-    )  # fmt: skip
+    adapter = one_layer_adapter(sys.argv[1])
     enqueue = WORK[adapter.framework.partition("-")[0]](adapter)
     enqueue()  # compiles
     adapter.weights()

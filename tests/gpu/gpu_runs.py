@@ -14,9 +14,9 @@ from harness import REPOSITORY, importing
 from harness import settings as settings_of
 
 from trainmark.datasets.catalogue import SPLITS
-from trainmark.datasets.formats.idx import FILES, read_idx
+from trainmark.datasets.formats import idx
 from trainmark.datasets.prepare import prepare
-from trainmark.datasets.samples import Arrays
+from trainmark.datasets.samples import Arrays, Folders
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.records.record import read_record
 from trainmark.trainer import Trainer
@@ -64,17 +64,18 @@ class Runs:
         """The name of MNIST, or without a mirror of the images in its place."""
         if MNIST_MIRROR is None:
             return "images"
-        files = {split: [Path(MNIST_MIRROR, "mnist", name) for name in FILES[split]] for split in SPLITS}
-        arrays = {split: [read_idx(file, 10**8) for file in files[split]] for split in SPLITS}
-        train, test = ((images[:, np.newaxis], labels.astype(np.int64)) for images, labels in arrays.values())
-        self._prepare("mnist", *train, image_shape=[1, 28, 28], test=test)
+        entry = yaml.safe_load((REPOSITORY / "config" / "datasets.yaml").read_text())["mnist"]
+        files = Path(MNIST_MIRROR, "mnist")
+        arrays = idx.read(Folders(files, files), entry)
+        del entry["samples"]  # tests have fewer
+        prepare(self.folder / "mnist", "mnist", entry, arrays, [], 1)
         return "mnist"
 
-    def _prepare(self, name, samples, labels, kind="images", test=None, **entry):
-        """Prepare a dataset. test: (samples, labels) of the other split, unless it has the same."""
+    def _prepare(self, name, samples, labels, kind="images", **entry):
+        """Prepare a dataset with the same samples in both splits."""
         classes = labels.max() + 1
         entry |= {"title": name, "format": "f", "classes": int(classes)}
-        splits = dict(zip(SPLITS, ((samples, labels), test or (samples, labels)), strict=True))
+        splits = dict.fromkeys(SPLITS, (samples, labels))
         prepare(self.folder / name, name, entry, Arrays(splits, [str(n) for n in range(classes)], kind), [], 1)
 
     def command(self, name, recipe, framework, device, epochs, loop="stock", dataset=None, **settings):

@@ -9,24 +9,17 @@ import threading
 import time
 from statistics import mean
 
-from trainmark.frameworks.registry import create_adapter
+from one_layer import one_layer_adapter
+
 from trainmark.machine import nvml
-from trainmark.networks.graph import chain
-from trainmark.recipes.initial_weights import draw_initial_weights
-from trainmark.recipes.recipe import Optimizer
 
 SECONDS = 10
-NETWORK = chain("one", (1,), [("dense", "Dense", {"units": 1})])
 
 
 def main() -> None:
     """Measure and print."""
     framework, gpu = sys.argv[1:]
-    adapter = create_adapter(framework, threads=2)
-    adapter.build(
-        architecture=NETWORK, weights=draw_initial_weights(NETWORK, "glorot_uniform", (1, 1)),
-        optimizer=Optimizer("sgd", 0.1), device="gpu", dtype="float32",
-    )  # fmt: skip
+    adapter = one_layer_adapter(framework)
     work = adapter.matrix_operation("matmul", 8192, 20)
     work()
     watts, ended = [], threading.Event()

@@ -36,6 +36,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 PARTS = {"quick": (), "more": ()}
+STACK = {}
 
 
 def version_of(name):
