@@ -70,7 +70,7 @@ def test_figures_follow_a_dark_scheme_and_have_values_under_the_pointer(opened, 
 
 
 def test_many_warnings_are_folded_and_stay_above_the_fold(opened, tmp_path):
-    other = {"provenance.code.modules": {"trainmark.training.run": "f" * 16}, "provenance.cpu_model": "Other"}
+    other = {"provenance.code.shared": "f" * 16, "provenance.cpu_model": "Other"}
     other |= {"provenance.versions": {"a": "2.0"}, "sessions.0.call": "2025-01-02T00:00:00+00:00"}
     records = [
         diverged("a", 1), out_of_memory("a", 2), record("a", 3, changes=disturbed(foreign_seconds=0.5)),

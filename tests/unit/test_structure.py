@@ -138,11 +138,10 @@ def test_a_config_is_checked_and_planned_without_numpy_or_any_framework():
         "config, catalogue = load_config(['config/config.yaml'], changes)",
         "from trainmark.datasets.catalogue import kind_of",
         "assert [kind_of(name, catalogue) for name in config['prepare']] == ['tokens', 'image_lists']",
-        "from trainmark.plan.code_digests import digest",
-        "from trainmark.plan.dependencies import preparing_code, training_code",
+        "from trainmark.plan.code_digests import preparing_digest, training_code",
         "from trainmark.recipes.catalogue import RECIPES",
         "from trainmark.trainer import Trainer",
-        "digest(*training_code(RECIPES['mnist-mlp-keras'], Trainer('chainer', 'cpu'))); digest(*preparing_code('idx'))",
+        "training_code(RECIPES['mnist-mlp-keras'], Trainer('chainer', 'cpu')); preparing_digest('idx')",
         "config = with_devices(config, gpu_found=False)",
         "print(len(Campaign(config, catalogue).order))",
     ]

@@ -7,11 +7,6 @@ from pathlib import Path
 import pytest
 from harness import copy_of_repository, edit, snakemake, write_config
 
-from trainmark.plan.code_digests import SCRIPTS, digest
-from trainmark.plan.dependencies import preparing_code, report_code, training_code
-from trainmark.recipes.catalogue import RECIPES
-from trainmark.trainer import Trainer
-
 pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has not
 
 CONFIG = {
@@ -67,34 +62,22 @@ def edited(finished):
         path.write_text(text)
 
 
-NO_RESULT = {
-    "comment": (f"{ADAPTERS}/chainer_layers.py", "# the deprecation warning of pkg_resources", "# a warning"),
-    "docstring": (f"{ADAPTERS}/chainer_adapter.py", '"""See `adapter.Adapter`."""', '"""All of it."""'),
-    "another adapter": (
-        f"{ADAPTERS}/keras_optimizers.py",
-        "learning_rate, variable.dtype) * ops",
-        "learning_rate, variable.dtype) / ops",
-    ),
-    "terminal": (f"{LIBRARY}/training/display.py", "stopped by {signal_name}", "was stopped by {signal_name}"),
-    "a source": (f"{LIBRARY}/recipes/catalogue.py", 'source="keras examples/mnist', 'source="the keras examples/mnist'),
-    "another recipe": (f"{LIBRARY}/recipes/catalogue.py", "batch_size=128", "batch_size=64"),
-    "another format": (
-        f"{LIBRARY}/datasets/formats/idx.py",
-        "from math import prod",
-        "import math\nfrom math import prod",
-    ),
-}
+NO_RESULT = [
+    (f"{ADAPTERS}/keras_optimizers.py", "learning_rate, variable.dtype) * ops", "learning_rate, variable.dtype) / ops"),
+    (f"{LIBRARY}/training/display.py", "stopped by {signal_name}", "was stopped by {signal_name}"),
+    (f"{LIBRARY}/recipes/catalogue.py", 'source="keras examples/mnist', 'source="the keras examples/mnist'),
+    (f"{LIBRARY}/recipes/catalogue.py", "batch_size=128", "batch_size=64"),
+    (f"{LIBRARY}/datasets/formats/idx.py", "from math import prod", "import math\nfrom math import prod"),
+]
+"""Edits of another adapter, of what the terminal shows, of other recipes and of another format."""
 
 
 def test_edits_that_affect_no_result_re_run_nothing(edited):
-    assert edited(*NO_RESULT.values()) == ({}, [])
+    assert edited(*NO_RESULT) == ({}, [])
 
 
 ADAPTER = (f"{ADAPTERS}/chainer_adapter.py", "return np.concatenate(logits)", "return np.vstack(logits)")
-CERTIFIED_STEPS = (f"{LIBRARY}/parity/certified_training.py", "CERTIFIED_SAMPLES = 8", "CERTIFIED_SAMPLES = 7")
 COMPARING = (f"{LIBRARY}/parity/compare.py", '"rounding": 1e-9', '"rounding": 1e-10')
-LOOP = (f"{LIBRARY}/training/run.py", "CHECKPOINT_SHARE = 0.05", "CHECKPOINT_SHARE = 0.04")
-ARGUMENTS = (f"{LIBRARY}/training/arguments.py", '"--threads", type=int, default=1', '"--threads", type=int, default=2')
 FORMAT = (f"{LIBRARY}/datasets/formats/digits.py", "import numpy as np", "import math\n\nimport numpy as np")
 REPORTING = {
     module: (
@@ -149,48 +132,3 @@ def test_each_rule_has_its_code_as_a_parameter(edited, finished):
     changed = process.stdout.split()
     assert {f"results/{file}" for file in OF_RULES} <= set(changed), process.printed
     assert "results/datasets/digits/mean.npy" not in changed
-
-
-# --- the digests by themselves ------------------------------------------------------------------------------------
-
-RECIPE = RECIPES["mnist-mlp-flux"]
-JOBS = {
-    "train": training_code(RECIPE, Trainer("chainer", "cpu")),
-    "train with keras-jax": training_code(RECIPE, Trainer("keras-jax", "cpu")),
-    "trace": training_code(RECIPE, Trainer("chainer", "cpu"), "trace_training"),
-    "trace with keras-jax": training_code(RECIPE, Trainer("keras-jax", "cpu"), "trace_training"),
-    "certify": ("certify",),
-    "prepare": preparing_code("digits"),
-    "pack": ("pack",),
-    "mean image": ("mean_image",),
-    "collect": ("collect",),
-    "plot": ("plot",),
-    "report": report_code([RECIPE]),
-}
-"""What the rules of a run on the digits take the digest of."""
-
-ALL_TRAINERS = {name for name in JOBS if name.startswith("tra")}
-
-
-@pytest.mark.parametrize(
-    ("change", "stale"),
-    [
-        (NO_RESULT["another adapter"], {"train with keras-jax", "trace with keras-jax"}),
-        (ADAPTER, {"train", "trace"}),
-        (CERTIFIED_STEPS, {"trace", "trace with keras-jax"}),
-        (COMPARING, {"certify", "collect", "plot", "report"}),
-        (LOOP, {"train", "train with keras-jax"}),
-        (ARGUMENTS, ALL_TRAINERS),
-        (FORMAT, {"prepare"}),
-        (REPORTING["report/figures/save"], {"plot"}),
-        (REPORTING["report/page"], {"report"}),
-        (REPORTING["tables/tables"], {"collect", "plot", "report"}),
-    ],
-    ids=lambda value: value[0].rpartition("/")[2] if isinstance(value, tuple) else None,
-)
-def test_an_edit_changes_the_digests_of_what_it_affects(tmp_path, change, stale):
-    name, old, new = change
-    scripts = Path(shutil.copytree(SCRIPTS, tmp_path / "scripts"))
-    edit(scripts / Path(name).relative_to("workflow/scripts"), old, new)
-    changed = {job for job, starts in JOBS.items() if digest(*starts) != digest(*starts, scripts=scripts)}
-    assert changed == stale

@@ -16,7 +16,7 @@ rule trace_training:
         packed=CAMPAIGN.packed_option,
         most_workers=CAMPAIGN.most_workers,
         recipe=CAMPAIGN.certified_recipe,
-        code=CAMPAIGN.tracing_code,
+        code=CAMPAIGN.training_code,
         script=f"{SCRIPTS}/trace_training.py",
     log:
         f"results/logs/trace_training/{OF_TRAINER}.log",

@@ -133,7 +133,7 @@ rule report:
         plan=PLAN_FILE,
         reported=CAMPAIGN.reported,
         recipes=CAMPAIGN.described_recipes(),
-        code=CAMPAIGN.report_code(),
+        code=digest("report"),
         script=f"{SCRIPTS}/report.py",
     log:
         "results/logs/report.log",

@@ -43,7 +43,7 @@ rule time_tuning:
         mean=lambda wildcards, input: option("--mean", input.mean),
         packed=CAMPAIGN.packed_option,
         recipe=CAMPAIGN.recipe,
-        code=CAMPAIGN.timing_code,
+        code=CAMPAIGN.training_code,
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/time_tuning.py",
     log:
@@ -112,7 +112,7 @@ rule evaluate_weights:
         mean=lambda wildcards, input: option("--mean", input.mean),
         packed=CAMPAIGN.packed_option,
         recipe=CAMPAIGN.recipe,
-        code=CAMPAIGN.evaluating_code,
+        code=CAMPAIGN.training_code,
         plan=PLAN_FILE,
         script=f"{SCRIPTS}/evaluate.py",
     log:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
-from trainmark.plan.dependencies import code_record
+from trainmark.plan.code_digests import code_of_kind
 from trainmark.recipes.catalogue import RECIPES
 
 
@@ -34,7 +34,7 @@ def _certify(arguments: argparse.Namespace) -> None:
     recipe, input_shape = RECIPES[arguments.recipe], tuple(settings["input_shape"])
     architecture = recipe.network(input_shape, settings["classes"], settings["experiment"])
     group = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")}
-    document = certificate(group, traces, architecture, code_record(("certify",)))
+    document = certificate(group, traces, architecture, code_of_kind("certify"))
     write_certificate(document, arguments.out)
     title = f"certify {arguments.experiment}, {arguments.recipe} on {arguments.dataset}:"
     lines = "\n  ".join([title, *certificate_lines(document)])

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from trainmark.console import redirect_output
 from trainmark.machine import gpus
-from trainmark.plan.dependencies import code_record, command_code
+from trainmark.plan.code_digests import code_of_kind
 from trainmark.plan.plan_file import plan_if_there, position_in_order
 from trainmark.plan.run import Run
 from trainmark.training.arguments import add_job_arguments, add_run_arguments, run_of
@@ -38,7 +38,7 @@ def run_command(arguments: argparse.Namespace, run: Run, display: RunDisplay, pr
     """Lock the device, run the command, write the record and end the process."""
     start = process_start()
     phase_times = PhaseTimes(start)
-    code = code_record(command_code())  # computed before any wait, during which the code may be edited
+    code = code_of_kind("run_command")  # computed before any wait, during which the code may be edited
     plan = plan_if_there(arguments.plan)
     phase_times.add("start", time.monotonic() - start)
     with hold_run_and_device(

@@ -17,8 +17,7 @@ from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.machine.locks import hold_device
 from trainmark.machine.provenance import digest_of_packages, installed_packages
-from trainmark.plan.code_digests import digest
-from trainmark.plan.dependencies import training_code
+from trainmark.plan.code_digests import training_code
 from trainmark.plan.plan_file import PlannedRuns, experiment_of, plan_if_there
 from trainmark.plan.products import TUNING, TUNINGS
 from trainmark.recipes.catalogue import RECIPES
@@ -40,9 +39,7 @@ def parse_arguments() -> argparse.Namespace:
 def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
     """Lock the device as for a run, time the steps, and write the result."""
     recipe, trainer = RECIPES[arguments.recipe], arguments.trainer
-    code = digest(
-        *training_code(recipe, trainer, "time_tuning")
-    )  # before any wait, during which the code may be edited
+    code = training_code(recipe, trainer)["sha256"]  # before any wait, during which the code may be edited
     names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")} | {"trainer": str(trainer)}
     with hold_device(trainer.device, arguments.threads, title=title, stream=terminal) as device_lock:
         # imported here because numpy makes its threads when it is imported

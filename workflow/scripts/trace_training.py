@@ -11,7 +11,7 @@ from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
 from trainmark.machine.ranks import Ranks
-from trainmark.plan.dependencies import code_record, training_code
+from trainmark.plan.code_digests import training_code
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import certified_recipe_values
 from trainmark.training.arguments import add_launcher, parse_with_trainer, start_ranks
@@ -37,9 +37,7 @@ def take_trace(arguments: argparse.Namespace, title: str, terminal: Terminal, ra
     depends_on = {
         "experiment": dict(arguments.settings),
         "recipe": certified_recipe_values(recipe),
-        "code": code_record(
-            training_code(recipe, trainer, "trace_training")
-        ),  # computed before any wait, during which the code may be edited
+        "code": training_code(recipe, trainer),  # computed before any wait, during which the code may be edited
     }
     with hold_device(trainer.device, arguments.threads, title=title, stream=terminal, ranks=ranks) as device_lock:
         gpus.limit_threads(device_lock.cpus)

@@ -11,7 +11,7 @@ from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.machine.variables import seconds_in
-from trainmark.plan.dependencies import code_record, training_code
+from trainmark.plan.code_digests import training_code
 from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
@@ -64,9 +64,7 @@ def train(
     start = process_start()
     phase_times = PhaseTimes(start)
     recipe = RECIPES[run.recipe]
-    code = code_record(
-        training_code(recipe, run.trainer)
-    )  # computed before any wait, during which the code may be edited
+    code = training_code(recipe, run.trainer)  # computed before any wait, during which the code may be edited
     phase_times.add("start", time.monotonic() - start)
     ranks = process_exit.ranks
     with hold_run_and_device(

@@ -14,7 +14,6 @@ from harness import REPOSITORY
 
 from trainmark.datasets.catalogue import known_formats
 from trainmark.frameworks.registry import Framework, known_frameworks
-from trainmark.plan.code_digests import modules_of
 from trainmark.plan.environments import conda_file, environment_of
 from trainmark.trainer import DEVICES, Trainer
 
@@ -100,15 +99,15 @@ def normal(name: str) -> str:
 
 def imported_by(script: str, env: str) -> set[str]:
     """Third-party packages that a script imports, also in functions, with its framework's adapter and all formats."""
-    starts = [script]
+    text = (REPOSITORY / "workflow" / "scripts" / f"{script}.py").read_text()
+    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", text, re.M))
+    starts = re.findall(r"^\s*from (trainmark[.\w]+) import", text, re.M)
     if framework := framework_of(env):
         starts.append(f"trainmark.frameworks.{framework.module}")
     if script == "prepare":
         starts += [f"trainmark.datasets.formats.{name}" for name in known_formats()]
-    text = (REPOSITORY / "workflow" / "scripts" / f"{script}.py").read_text()
-    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", text, re.M))
-    for module in modules_of(*starts)[1:]:
-        imported |= IMPORTS.find_modules_directly_imported_by(module) if module in IMPORTS.modules else set()
+    for start in starts:
+        imported |= IMPORTS.find_upstream_modules(start)
     return {name for name in imported if "." not in name} - {*sys.stdlib_module_names, "trainmark"}
 
 

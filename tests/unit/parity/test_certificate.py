@@ -24,7 +24,7 @@ SETTINGS = {
     "architecture": "fake", "parameters": 74, "classes": 4, "input_shape": [1, 3, 3],
     "trained_input_shape": [1, 9, 9], "dataset_sha256": "0" * 64, "steps": 10, "batch_size": 4, "evaluation_samples": 6,
     "epochs": {"batches": [8, 8], "samples": [32, 32], "batch_size": 4}, "initial_weights_sha256": None,
-    "experiment": {"seed": 1}, "recipe": {}, "code": {"sha256": "a" * 16, "modules": {}},
+    "experiment": {"seed": 1}, "recipe": {}, "code": {"sha256": "a" * 16, "shared": "a" * 16},
 }  # fmt: skip
 
 

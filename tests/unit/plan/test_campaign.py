@@ -112,8 +112,8 @@ def test_code_is_that_of_the_framework():
     campaign = campaign_of()
     other = wildcards(trainer="keras-jax-cpu")
     assert campaign.training_code(wildcards()) != campaign.training_code(other)
-    assert campaign.tracing_code(wildcards()) in campaign.certificate_code(wildcards())
-    assert campaign.tracing_code(other) in campaign.certificate_code(wildcards())
+    assert campaign.training_code(wildcards()) in campaign.certificate_code(wildcards())
+    assert campaign.training_code(other) in campaign.certificate_code(wildcards())
     assert campaign.preparing_code(wildcards()) != campaign.preparing_code(wildcards(dataset="mnist"))
     assert campaign.report_code() == campaign_of(repeats=5).report_code()
 

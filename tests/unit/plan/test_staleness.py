@@ -36,8 +36,8 @@ def asked_certificate(campaign, changes):
     asked = {
         "settings.experiment": json.loads(campaign.certified_settings(CELL)),
         "settings.recipe": json.loads(campaign.certified_recipe(CELL)),
-        "code": {"sha256": certify, "modules": {}},
-        **{f"trainers.{i}.code": {"sha256": sha256, "modules": {}} for i, sha256 in enumerate(code)},
+        "code": {"sha256": certify, "shared": "0" * 16},
+        **{f"trainers.{i}.code": {"sha256": sha256, "shared": "0" * 16} for i, sha256 in enumerate(code)},
     }
     return changed(found, asked | changes)
 

@@ -133,9 +133,9 @@ def test_agreement_has_a_line_per_pair_of_trainers(printed):
 
 
 def test_runs_that_waited_for_data_or_differ_in_code_and_machine_are_named(printed):
-    other = {"provenance.code.modules": {"trainmark.training.run": "f" * 16}, **ON_ONE_CPU}
+    other = {"provenance.code.shared": "f" * 16, **ON_ONE_CPU}
     text = printed(streamed(record("a", 1), waiting=0.5), record("a", 2, changes=other))
     assert "Waited for data: a on cpu for 50 % of the time (run 1). The loader was" in text
     assert "1 of 2 waited for data" in text
-    assert "Different code trained run 1 and run 2 (trainmark.training.run)" in text
+    assert "Different code trained run 1 and run 2" in text
     assert "The cpu runs were trained on different machines" in text

@@ -1,7 +1,7 @@
 """Runs of one table that differ in code or machine are named."""
 
 import pytest
-from records_for_tests import CODE, ON_ONE_CPU, changed, out_of_memory, record, session
+from records_for_tests import ON_ONE_CPU, changed, out_of_memory, record, session
 
 from trainmark.tables.mixed_environments import (
     code_versions,
@@ -12,28 +12,24 @@ from trainmark.tables.mixed_environments import (
 )
 
 
-def with_code(framework, repeat, **modules):
-    """A record of a run whose modules have other digests: {"training.run": "f"} for a digest of f's."""
-    digests = {f"trainmark.{name}": digest * 16 for name, digest in modules.items()}
-    return record(framework, repeat, changes={"provenance.code.modules": CODE | digests})
+def with_code(framework, repeat, shared="a", own="c"):
+    """A record of a run with other digests of its code."""
+    return record(framework, repeat, changes={"provenance.code": {"sha256": own * 16, "shared": shared * 16}})
 
 
 def test_adapters_of_different_frameworks_do_not_count_as_different_code(runs_of):
-    runs = runs_of(with_code("a", 1, x="1"), with_code("b", 1, y="3"), record("c"))
+    runs = runs_of(with_code("a", 1, own="1"), with_code("b", 1, own="3"), record("c"))
     assert code_versions(runs) == 1
     assert mixed_code(runs) == []
 
 
-def test_modules_that_changed_together_are_one_sentence_and_others_another(runs_of):
-    runs = runs_of(
-        with_code("a", 1, x="1", y="1", z="1"),
-        with_code("a", 2, x="2", y="2", z="1"),
-        with_code("a", 3, x="2", y="2", z="2"),
-    )
+def test_code_that_all_share_and_that_of_one_framework_are_named(runs_of):
+    runs = runs_of(with_code("a", 1), with_code("a", 2, own="d"), with_code("b", 1), with_code("b", 2, "f", "f"))
     assert code_versions(runs) == 2
-    together, alone = mixed_code(runs)
-    assert together.startswith("Different code trained run 1 and runs 2-3 (trainmark.x, trainmark.y). ")
-    assert "runs 1-2 and run 3 (trainmark.z)" in alone
+    of_one, of_other, shared = mixed_code(runs)
+    assert of_one.startswith("Different code trained run 1 and run 2. ")
+    assert of_other.startswith("Different code trained run 3 and run 4. ")
+    assert shared.startswith("Different code trained run 4 and runs 1-3. ")
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_phases_are_summed_up_like_any_metric(runs_of):
 
 
 def test_summary_counts_the_versions_of_the_code_of_a_section(runs_of):
-    other = {"provenance.code.modules": {"trainmark.training.run": "f" * 16}}
+    other = {"provenance.code.shared": "f" * 16}
     runs = runs_of(record("a"), record("b", changes=other), record("a", experiment="f"), record("b", experiment="f"))
     assert list(tables.summary_table(runs)["code_versions"]) == [2, 2, 1, 1]
 

@@ -9,9 +9,6 @@ import trace_training
 import train
 
 from trainmark.errors import ConfigError
-from trainmark.plan import code_digests
-from trainmark.plan.dependencies import training_code
-from trainmark.recipes.catalogue import RECIPES
 from trainmark.trainer import Trainer
 
 OWN = {
@@ -80,9 +77,3 @@ def test_a_setting_that_is_missing_is_named(parsed):
     assert settings["seed"] == 1
     with pytest.raises(ConfigError, match="--settings lacks the key batch_size"):
         settings["batch_size"]
-
-
-@pytest.mark.parametrize("script", ["train", "trace_training"])
-def test_the_arguments_are_part_of_the_code_of_runs_and_traces(script):
-    starts = training_code(RECIPES["imdb-cnn"], Trainer("chainer", "cpu"), script)
-    assert "trainmark.training.arguments" in code_digests.digests(*starts)

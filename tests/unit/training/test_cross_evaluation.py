@@ -11,8 +11,7 @@ from records_for_tests import changed, record
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
 from trainmark.errors import RecordError
-from trainmark.plan.code_digests import digest
-from trainmark.plan.dependencies import training_code
+from trainmark.plan.code_digests import training_code
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
@@ -102,7 +101,7 @@ def test_an_entry_says_who_evaluated_which_weights_and_what_came_out(runs):
         assert entry["loss"] == pytest.approx(written["result"]["test_loss"], rel=1e-6)
         assert entry["accuracy"] == written["result"]["test_accuracy"]
         assert (entry["trainer"], entry["current_code"]) == ("keras-jax-cpu", True)
-        assert entry["code_sha256"] == digest(*training_code(RECIPE, Trainer("keras-jax", "cpu"), "evaluate"))
+        assert entry["code_sha256"] == training_code(RECIPE, Trainer("keras-jax", "cpu"))["sha256"]
     file.write_text(json.dumps(changed(written, {"weights": None})))
     assert len(evaluate(runs)["runs"]) == 2, "runs without weights have no entry"
 

@@ -9,8 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import matplotlib
-
 from trainmark.files.whole import write_text
 from trainmark.paper.latex import numbers_file, table
 from trainmark.paper.numbers import Number, numbers_of, versions_of
@@ -58,12 +56,6 @@ def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -
     problem = _compile(out) if compiles else ""
     _remove_others(out, [*made, FILES] + ["example.pdf"] * (not problem))
     return f"{len(numbers)} numbers in {out}/numbers.tex{problem}"
-
-
-def differs(file: Path, again: Path) -> bool:
-    """Whether a file of a kit differs from the same one made again. Figures of another matplotlib are not compared."""
-    content, by_this = file.read_bytes(), f"matplotlib {matplotlib.__version__}".encode()
-    return content != again.read_bytes() and (file.suffix not in (".pdf", ".svg") or by_this in content)
 
 
 def _texts(results: Results, numbers: list[Number]) -> Iterator[tuple[str, str]]:

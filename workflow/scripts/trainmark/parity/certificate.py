@@ -38,7 +38,7 @@ STAGE_TITLES = {
 
 
 CODE = "code"
-"""Key of a trace's settings that may differ between trainers: the code that traced it, as returned by `code_record`."""
+"""Key of a trace's settings that may differ between trainers: the code that traced it."""
 
 
 def certificate(
@@ -46,7 +46,7 @@ def certificate(
 ) -> dict:
     """Compare all pairs of these traces and return the certificate.
 
-    code: the code that compares, as returned by `code_record`.
+    code: the code that compares.
 
     Raises CertificateError if the traces have different settings.
     """

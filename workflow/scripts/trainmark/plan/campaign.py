@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
-from trainmark.plan.code_digests import digest
-from trainmark.plan.dependencies import (
-    command_code,
-    preparing_code,
-    report_code,
-    training_code,
-)
+from trainmark.plan.code_digests import digest, preparing_digest, training_code
 from trainmark.plan.figures import FIGURE_FORMATS, figure_arguments, known_figures, options_of_group
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
 from trainmark.plan.products import (
@@ -242,7 +236,7 @@ class Campaign:
         with_code: also compare the code.
         """
         expected = self._expected(wildcards, self.settings, self.recipe)
-        code = self.timing_code(wildcards) if with_code else None
+        code = self.training_code(wildcards) if with_code else None
         return tuning_changes(Path(TUNING_FILE.format_map(wildcards)), wildcards, expected, code)
 
     def stale_tables(self, wildcards: Wildcards, with_code: bool) -> list[str]:
@@ -391,22 +385,10 @@ class Campaign:
 
     @once_per_trainer
     def training_code(self, wildcards: Wildcards) -> str:
-        """Digest of the code that trains a run."""
+        """Digest of the code of a job with a trainer: its run, trace, timed tuning or evaluation of other runs."""
         if trainer_of(wildcards).framework == FRAMEWORK:
-            return digest(*command_code())
-        return digest(*training_code(RECIPES[wildcards.recipe], trainer_of(wildcards)))
-
-    def tracing_code(self, wildcards: Wildcards) -> str:
-        """Digest of the code that writes the trace of a trainer."""
-        return digest(*training_code(RECIPES[wildcards.recipe], trainer_of(wildcards), "trace_training"))
-
-    def timing_code(self, wildcards: Wildcards) -> str:
-        """Digest of the code that times the tuning of a framework."""
-        return digest(*training_code(RECIPES[wildcards.recipe], trainer_of(wildcards), "time_tuning"))
-
-    def evaluating_code(self, wildcards: Wildcards) -> str:
-        """Digest of the code that evaluates the runs of another trainer."""
-        return digest(*training_code(RECIPES[wildcards.recipe], trainer_of(wildcards), "evaluate"))
+            return digest("run_command")
+        return training_code(RECIPES[wildcards.recipe], trainer_of(wildcards))["sha256"]
 
     def certificate_code(self, wildcards: Wildcards) -> list[str]:
         """Digests of the code that compares the traces of a group, and of the code that writes each of them."""
@@ -414,11 +396,7 @@ class Campaign:
 
     def preparing_code(self, wildcards: Wildcards) -> str:
         """Digest of the code that prepares a dataset."""
-        return digest(*preparing_code(self.catalogue[wildcards.dataset]["format"]))
-
-    def report_code(self) -> str:
-        """Digest of the code that writes the report."""
-        return digest(*report_code(RECIPES[run.recipe] for run in self._trainings))
+        return preparing_digest(self.catalogue[wildcards.dataset]["format"])
 
 
 def _group_of(wildcards: Wildcards) -> dict[str, str]:
@@ -430,8 +408,7 @@ def _certificate_of(wildcards: Wildcards) -> Path:
 
 
 def _certificate_code(recipe: str, trainers: Sequence[Trainer]) -> list[str]:
-    traced = [training_code(RECIPES[recipe], trainer, "trace_training") for trainer in trainers]
-    return [digest("certify"), *(digest(*starts) for starts in traced)]
+    return [digest("certify"), *(training_code(RECIPES[recipe], trainer)["sha256"] for trainer in trainers)]
 
 
 def option(name: str, files: str | Iterable[str] | None) -> str:

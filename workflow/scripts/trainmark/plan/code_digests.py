@@ -1,309 +1,105 @@
-"""Find the modules of this project that a job depends on, and compute digests of their code."""
+"""Digests of the code that a job runs, by which a result knows whether this clone would make it again.
 
-import ast
+A digest is that of the bytes of the files that are declared here for a kind of job, so an edited comment counts too.
+"""
+
 import hashlib
-import json
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TypeGuard
 
-from trainmark.errors import in_workflow
 from trainmark.files.system_files import own_paths
-from trainmark.files.whole import write_text
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.recipes.recipe import Recipe
+from trainmark.trainer import Trainer
 
 SCRIPTS = Path(__file__).parents[2]
 """The folder of the project's own modules: the scripts and the library."""
 
-NOT_FOLLOWED = {
-    "trainmark.recipes.catalogue": "it holds all recipes, but a run uses one; a job lists the values it depends on",
-}
-"""Modules that are skipped together with their imports, and why."""
-
-WITHOUT_EFFECT = {
-    "trainmark.console": "progress and messages on the terminal",
-    "trainmark.training.process_exit": "how the process ends once its record is complete",
-    "trainmark.training.display": "progress of a run on the terminal",
-    "trainmark.records.sentences": "how a run ended, in words",
-    "trainmark.plan.plan_file": "the order of the runs, and settings that affect no result",
-    "trainmark.tables.consistency": "checks when records are compared with each other",
-    "trainmark.records.consistency": "checks when a record is read",
-    "trainmark.parity.contradictions": "checks when a certificate is read",
-    "trainmark.errors": "error messages, and the exit status of a script that fails",
-    "trainmark.plan.dependencies": "where digests start; if it names other modules, the digests change",
-    "trainmark.plan.code_digests": "computes the digests; if it computes them differently, they change",
-}
-"""Modules that affect no result, and why. An edit of one makes no result stale."""
-
-DATA_FILES = {
-    "trainmark.config.references": ("references.schema.json",),
-    "trainmark.records.evaluation": ("evaluation.schema.json",),
-    "trainmark.records.record": ("record.schema.json",),
-    "trainmark.records.tuning": ("tuning.schema.json",),
-    "trainmark.paper.references": ("references.bib",),
-    "trainmark.parity.certificate": ("certificate.schema.json",),
-    "trainmark.report.page": ("*.css", "*.j2", "*.js"),
-}
-"""Patterns of data files next to a module that affect its results."""
-
-WITHOUT_MEANING = {"ctx", "kind", "type_comment"}
-"""Fields of syntax nodes that follow from the position of the node (ctx) or have no effect at run time."""
-
-WITH_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
-"""Syntax nodes that are or contain statements; an expression contains none."""
-
-PARSED_FILE = Path("results/parsed_code.json")
-"""What the planning process found in each module, by the module and the SHA-256 of its file, so that the jobs of a
-workflow need not parse modules that have not changed since. Parsing takes a training .2 s. Only jobs read it: the
-planning process and verify.py parse, whatever a results folder holds."""
-
 HEX_DIGITS = 16
 """Length of a digest in characters: 64 bits of SHA-256."""
 
+FILES = "trainmark/files/*.py", "trainmark/__init__.py"
+REVIEWS = ("trainmark/datasets/formats/reviews.py",)  # another format reads its files
+DATASETS = [f"trainmark/datasets/{name}.py" for name in ("catalogue", "prepared", "tokens")]
+IMAGES = *FILES, *DATASETS, "trainmark/datasets/images/*.py"
+OF_RUNS = *FILES, "trainmark/trainer.py", "trainmark/plan/run.py", "trainmark/records/*.py", "trainmark/recipes/*.py"
+NETWORKS = *OF_RUNS, "trainmark/networks/*.py"
+TRACED = [f"trainmark/parity/{name}.py" for name in ("certified_*", "*_check", "sketches", "trace", "whole_epochs")]
+CHECKED = *NETWORKS, "trainmark/parity/*.py"
+TABLES = (
+    *CHECKED,
+    "trainmark/tables/*.py",
+    "trainmark/variant.py",
+    "trainmark/config/references.*",
+    "trainmark/plan/matrix.py",
+)
+FIGURES = *TABLES, "trainmark/report/*.py", "trainmark/report/figures/*.py", "trainmark/plan/figures.py"
+TRAINED = *NETWORKS, *TRACED, *IMAGES, "trainmark/training/*.py", "trainmark/loading/*.py", "trainmark/machine/*.py"
+SHARED = [f"trainmark/frameworks/{name}.py" for name in ("adapter", "layouts", "registry", "sharing", "tuning")]
+OF_COMMANDS = [f"trainmark/training/{name}.py" for name in ("arguments", "job", "phases")]
 
-@dataclass(frozen=True)
-class _Source:
-    """A parsed module.
+DECLARED = {
+    "train": ("train.py", "trace_training.py", "time_tuning.py", "evaluate.py", *TRAINED, *SHARED),
+    "run_command": ("run_command.py", "trainmark/commands/*.py", "trainmark/machine/*.py", *OF_COMMANDS, *OF_RUNS),
+    "prepare": ("prepare.py", "trainmark/datasets/*.py", "trainmark/datasets/formats/_*.py", *REVIEWS, *IMAGES),
+    "mean_image": ("mean_image.py", *IMAGES),
+    "pack": ("pack.py", *IMAGES),
+    "certify": ("certify.py", *CHECKED),
+    "collect": ("collect.py", "trainmark/report/*.py", *TABLES),
+    "check_claims": ("check_claims.py", *TABLES),
+    "export_curves": ("export_curves.py", *TABLES),
+    "plot": ("plot.py", *FIGURES),
+    "paper": ("paper.py", "trainmark/paper/*", *FIGURES),
+    "report": ("report.py", "trainmark/report/*", "trainmark/networks/zoo/*.py", *DATASETS, *FIGURES),
+}
+"""Files that make the results of a kind of job, as patterns from SCRIPTS. All that a trainer does is of one kind."""
 
-    imports: names that it imports; some are not modules but names in a module.
-    digest: digest of its code.
-    """
+WITHOUT_EFFECT = {
+    "trainmark/recipes/catalogue.py": "it holds all recipes, and a job lists the values of its own",
+    "trainmark/training/display.py": "progress of a run on the terminal",
+    "trainmark/training/process_exit.py": "how the process ends once its record is complete",
+    "trainmark/records/sentences.py": "how a run ended, in words",
+    "trainmark/records/consistency.py": "checks when a record is read",
+    "trainmark/parity/contradictions.py": "checks when a certificate is read",
+    "trainmark/tables/consistency.py": "checks when records are compared with each other",
+}
+"""Files that match a pattern and affect no result, and why."""
 
-    imports: frozenset[str]
-    digest: str
-
-
-@cache
-def modules_of(*starts: str, scripts: Path = SCRIPTS) -> tuple[str, ...]:
-    """Return the sorted names of the project's modules that the modules `starts` import, directly or indirectly.
-
-    Scripts are modules too ("train"). Imports inside functions count; those under `if TYPE_CHECKING:` do not. Modules
-    that importlib loads, such as adapters and formats, are not found: pass them as further starts. A module of
-    NOT_FOLLOWED is left out unless it is a start.
-
-    Raises LookupError if a start is not a module in `scripts`, and SyntaxError if a module is not valid Python.
-    """
-    files = _files(scripts)
-    for start in starts:
-        if start not in files:
-            raise LookupError(f"there is no module {start} in {scripts}")
-    reached = set(starts)
-    waiting = list(starts)
-    while waiting:
-        module = waiting.pop()
-        named = {module, *_source(module, files[module]).imports}
-        loaded = {package for name in named for package in _with_packages(name) if package in files}
-        new = loaded - reached - NOT_FOLLOWED.keys()
-        waiting += new
-        reached |= new
-    return tuple(sorted(reached))
+ALSO_OF = {"flax": ("jax_*.py",), "keras": ("jax_*.py", "torch_platform.py")}
+"""Files of `frameworks` that an adapter uses besides those that begin with its own name."""
 
 
-def digests(*starts: str, scripts: Path = SCRIPTS) -> dict[str, str]:
-    """Return the digests of the modules that `starts` import and of their data files.
-
-    Modules of WITHOUT_EFFECT are left out. The digest of a module, by its name, is computed from its code and is the
-    same on every version of Python; comments, docstrings and formatting do not affect it. The digest of a data file, by
-    its path from `scripts` ("trainmark/record.schema.json"), is computed from its bytes; that of a JSON Schema from its
-    values without descriptions.
-
-    Raises what `modules_of` raises.
-    """
-    files = _files(scripts)
-    digest_of = {}
-    for module in modules_of(*starts, scripts=scripts):
-        if module in WITHOUT_EFFECT:
-            continue
-        digest_of[module] = _source(module, files[module]).digest
-        for pattern in DATA_FILES.get(module, ()):
-            for data_file in own_paths(files[module].parent, pattern):
-                digest_of[data_file.relative_to(scripts).as_posix()] = _file_digest(data_file)
-    return digest_of
+def declared_files(kind: str, *further: str, scripts: Path = SCRIPTS) -> dict[str, Path]:
+    """Return the files of a kind of job by their path from `scripts`. further: patterns of more, of this job alone."""
+    found = [path for pattern in (*DECLARED[kind], *further) for path in own_paths(scripts, pattern) if path.is_file()]
+    files = {path.relative_to(scripts).as_posix(): path for path in found}
+    return {name: files[name] for name in sorted(files.keys() - WITHOUT_EFFECT.keys())}
 
 
 @cache
-def digest(*starts: str, scripts: Path = SCRIPTS) -> str:
-    """Return one digest of all `digests`. It changes exactly when one of them changes, is added or is removed."""
-    lines = [f"{name} {sha256}\n" for name, sha256 in sorted(digests(*starts, scripts=scripts).items())]
-    return _short_sha256("".join(lines).encode())
+def digest(kind: str, *further: str, scripts: Path = SCRIPTS) -> str:
+    """Return the digest of the `declared_files` of a job."""
+    files = declared_files(kind, *further, scripts=scripts)
+    lines = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for name, path in files.items()]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:HEX_DIGITS]
 
 
-def _short_sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:HEX_DIGITS]
+def code_of_kind(kind: str, *further: str, scripts: Path = SCRIPTS) -> dict[str, str]:
+    """Return the digests of a job's code as results store them. shared: of what is the same for every trainer."""
+    return {"sha256": digest(kind, *further, scripts=scripts), "shared": digest(kind, scripts=scripts)}
 
 
-@cache
-def _file_digest(path: Path) -> str:
-    content = path.read_bytes()
-    if path.suffix == ".json":
-        content = json.dumps(json.loads(content, object_hook=_without_description)).encode()
-    return _short_sha256(content)
+def training_code(recipe: Recipe, trainer: Trainer, scripts: Path = SCRIPTS) -> dict[str, str]:
+    """Return the digests of the code with which a trainer trains a recipe, is traced, tuned, and evaluates.
 
-
-def _without_description(part: dict) -> dict:
-    return {key: value for key, value in part.items() if key != "description" or not isinstance(value, str)}
-
-
-@cache
-def _files(scripts: Path) -> dict[str, Path]:
-    """Return the file of every module in a folder, by the module's name. The file of a package is its __init__.py."""
-    return {_module_name(path.relative_to(scripts)): path for path in own_paths(scripts, "**/*.py")}
-
-
-def _module_name(path: Path) -> str:
-    parts = path.with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-@cache
-def _source(module: str, path: Path) -> _Source:
-    content = path.read_bytes()
-    key = _key(module, path, content)
-    _FOUND[key] = _stored().get(key) or _parse(module, path, content)
-    return _FOUND[key]
-
-
-_FOUND: dict[str, _Source] = {}
-"""What this process found, by `_key`."""
-
-
-@cache
-def _stored() -> dict[str, _Source]:
-    """Return what the planning process found, by `_key`; empty outside a workflow's jobs."""
-    return _read_parsed() if in_workflow() else {}
-
-
-def _read_parsed() -> dict[str, _Source]:
-    """Return the content of PARSED_FILE; empty if it can't be read."""
-    with suppress(OSError, ValueError, TypeError, AttributeError):
-        stored = json.loads(PARSED_FILE.read_text())
-        return {key: _Source(frozenset(imports), digest) for key, (imports, digest) in stored.items()}
-    return {}
-
-
-def write_parsed() -> None:
-    """Write what this process found in modules to PARSED_FILE, unless that holds all of it, as after a larger plan."""
-    if _FOUND.items() <= _read_parsed().items():
-        return
-    stored = {key: [sorted(source.imports), source.digest] for key, source in sorted(_FOUND.items())}
-    write_text(PARSED_FILE, json.dumps(stored))
-
-
-@cache
-def _own_sha256() -> str:
-    """Digest of this file: another version of it may find something else in a module."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-
-
-def _key(module: str, path: Path, content: bytes) -> str:
-    return hashlib.sha256(f"{_own_sha256()} {module} {path.name} ".encode() + content).hexdigest()
-
-
-def _parse(module: str, path: Path, content: bytes) -> _Source:
-    tree = ast.parse(content, str(path))
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    imports = frozenset(name for node in _nodes_that_run(tree) for name in _imported_names(node, package))
-    return _Source(imports, _short_sha256(_form(tree).encode()))
-
-
-def _with_packages(name: str) -> Iterator[str]:
-    """Yield the packages that contain a module, outermost first, and the module. Importing it loads all of them."""
-    return accumulate(name.split("."), "{}.{}".format)
-
-
-# --- imports ------------------------------------------------------------------------------------------------------
-
-
-def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all statements but those under `if TYPE_CHECKING:`, which is false at run time. Its `else` is included."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        children = node.orelse if _is_for_type_checkers(node) else ast.iter_child_nodes(node)
-        waiting += (child for child in children if isinstance(child, WITH_STATEMENTS))
-
-
-def _is_for_type_checkers(node: ast.AST) -> TypeGuard[ast.If]:
-    if not isinstance(node, ast.If):
-        return False
-    return "TYPE_CHECKING" in (getattr(node.test, "id", None), getattr(node.test, "attr", None))
-
-
-def _imported_names(node: ast.AST, package: str) -> list[str]:
-    """Return the names that a statement in a module of `package` imports.
-
-    For `from trainmark import x` these are trainmark and trainmark.x, which may be a module.
+    It holds the adapter with both loops and its workers, and the recipe's network.
     """
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        base = _absolute(node.module or "", node.level, package)
-        return [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return []
+    family = known_frameworks()[trainer.framework].module.removesuffix("_adapter")
+    adapter = [f"trainmark/frameworks/{pattern}" for pattern in (f"{family}_*.py", *ALSO_OF.get(family, ()))]
+    network = recipe.architecture.__module__.replace(".", "/") + ".py"
+    return code_of_kind("train", *adapter, network, scripts=scripts)
 
 
-def _absolute(name: str, level: int, package: str) -> str:
-    """Resolve a relative import with `level` dots: one dot is the package, each further dot the package around it."""
-    if level == 0:
-        return name
-    outer = package.split(".")
-    return ".".join([*outer[: max(0, len(outer) - level + 1)], *filter(None, [name])])
-
-
-# --- code ---------------------------------------------------------------------------------------------------------
-
-
-def _form(value: object) -> str:
-    """Write a syntax node, or the value of one of its fields, as text that contains only what affects execution.
-
-    ast.dump and ast.unparse differ between versions of Python: 3.12 added a field for type parameters to functions, and
-    3.13 omits empty lists. Here empty fields are always omitted.
-    """
-    if isinstance(value, ast.Constant):
-        return f"Constant({_literal(value.value)})"
-    if isinstance(value, ast.AST):
-        fields = [(name, _field(value, name)) for name in value._fields if name not in WITHOUT_MEANING]
-        texts = [f"{name}={_form(content)}" for name, content in fields if content is not None and content != []]
-        return f"{type(value).__name__}({','.join(texts)})"
-    if isinstance(value, list):  # None is kept in lists: the keys of a dict have one for each **
-        return f"[{','.join(map(_form, value))}]"
-    return _literal(value)
-
-
-def _literal(value: object) -> str:
-    """Write a type and a value in ASCII, because repr escapes different characters in different versions of Python.
-
-    Integers are written in hexadecimal, because Python refuses to convert very long ones to decimal.
-    """
-    return f"{type(value).__name__} {hex(value) if type(value) is int else ascii(value)}"
-
-
-def _field(node: ast.AST, name: str) -> object:
-    """Return the value of a field, without statements that have no effect and with merged texts of an f-string."""
-    if isinstance(node, ast.JoinedStr):
-        return list(_merged_texts(node.values))
-    content = getattr(node, name, None)
-    return [item for item in content if not _does_nothing(item)] if isinstance(content, list) else content
-
-
-def _does_nothing(node: object) -> bool:
-    """Return whether a statement is `pass` or only a text, such as a docstring."""
-    if isinstance(node, ast.Pass):
-        return True
-    return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
-
-
-def _merged_texts(parts: list[ast.expr]) -> Iterator[ast.expr]:
-    """Yield the parts of an f-string with adjacent texts merged and empty ones left out.
-
-    Versions of Python split the text of an f-string differently.
-    """
-    for is_text, group in groupby(parts, lambda part: isinstance(part, ast.Constant)):
-        if not is_text:
-            yield from group
-        elif text := "".join(map(ast.literal_eval, group)):
-            yield ast.Constant(text)
+def preparing_digest(dataset_format: str, scripts: Path = SCRIPTS) -> str:
+    """Return the digest of the code that prepares a dataset of a format."""
+    return digest("prepare", f"trainmark/datasets/formats/{dataset_format}.py", scripts=scripts)

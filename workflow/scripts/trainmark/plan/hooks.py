@@ -19,7 +19,6 @@ from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
 from trainmark.machine.ranks import check_launcher
 from trainmark.plan.campaign import Campaign
-from trainmark.plan.code_digests import write_parsed
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
 from trainmark.plan.products import PLAN_FILE, RECORD_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
@@ -70,7 +69,6 @@ def start_workflow(
         )
     _check_writable(Path(RESULTS))
     write_plan_of(campaign, campaign.missing)
-    write_parsed()
     _tidy_runs(campaign, jobs)
     # These are environment variables and not parameters, because they must not make a result stale.
     os.environ[WORKFLOW_VARIABLE] = str(os.getpid())

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 
 import pandas as pd
@@ -106,12 +105,3 @@ def write_tables(content: Mapping[str, Table], sources: Mapping[str, str], plan:
     digests = {name: sha256_of(folder / name) for name in content}
     manifest = {"order": plan["order"], "made_of": dict(sources), "tables": digests}
     write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
-
-
-def differing(table: Table, file: Path) -> bool:
-    """Whether the table in a file differs from this one."""
-    if isinstance(table, str):
-        return file.read_bytes() != table.encode()
-    stream = BytesIO()
-    table.to_parquet(stream, index=False)
-    return not pd.read_parquet(file).equals(pd.read_parquet(stream))

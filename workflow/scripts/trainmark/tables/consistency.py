@@ -1,6 +1,5 @@
 """Checks that the records, certificates and cross-evaluations of a campaign fit each other: all are of one config."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -155,14 +154,10 @@ def code_differences(certificate: Mapping | None, runs: pd.DataFrame) -> list[st
     """A sentence for each certified trainer whose runs were trained by other code than was certified."""
     sentences = []
     for one in certificate["trainers"] if certificate else []:
-        trainer, certified = Trainer.parse(one["trainer"]), one["code"]["modules"]
-        own = select_trainer(runs, trainer)
-        trained = [item for modules in own["code_modules"] for item in json.loads(modules).items()]
-        others = sorted({name for name, digest in trained if certified.get(name, digest) != digest})
-        if others:
+        trainer = Trainer.parse(one["trainer"])
+        if any(select_trainer(runs, trainer)["code_sha256"] != one["code"]["sha256"]):
             sentences.append(
-                f"The code that was certified for {trainer.name} differs from "
-                f"the code that trained its runs ({', '.join(others)}). To use the same code for both, delete the "
-                "certificate and these records, and run snakemake again."
+                f"The code that was certified for {trainer.name} differs from the code that trained its runs. To use "
+                "the same code for both, delete the certificate and these records, and run snakemake again."
             )
     return sentences

@@ -1,7 +1,5 @@
 """Reports differences between runs of one table that are not part of the comparison: their code, machine or load."""
 
-import json
-from collections import defaultdict
 from collections.abc import Mapping
 
 import pandas as pd
@@ -16,34 +14,27 @@ MANY = 6
 """If more runs than this were disturbed, only their causes are named, without the measured values."""
 
 
-def _numbers_by_digest(runs: pd.DataFrame) -> dict[str, dict[str, list[int]]]:
-    """For each module of the code, the numbers of the runs that used it, by its digest, in the order of the runs.
-
-    A run does not count for modules that it did not use, such as the adapters of other frameworks.
-    """
-    numbers: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for number, modules in sorted(zip(runs["number"], runs["code_modules"], strict=True)):
-        for module, digest in json.loads(modules).items():
-            numbers[module][digest].append(number)
-    return numbers
-
-
 def code_versions(runs: pd.DataFrame) -> int:
-    """The largest number of versions of any module among these runs: 1 if the same code trained all of them."""
-    return max((len(by_digest) for by_digest in _numbers_by_digest(runs).values()), default=1)
+    """The largest number of versions of the code that these runs share: 1 if the same code trained all of them."""
+    return max((len(divided) for divided in _runs_by_code(runs)), default=1)
+
+
+def _runs_by_code(runs: pd.DataFrame) -> list[list[list[int]]]:
+    """The numbers of the runs by the code that all frameworks share, and those of each framework by all of its code."""
+    of_frameworks = [(group, "code_sha256") for _, group in runs.groupby("framework", sort=False)]
+    return [
+        [sorted(numbers) for _, numbers in group.groupby(column, sort=False)["number"]]
+        for group, column in [(runs, "shared_code_sha256"), *of_frameworks]
+    ]
 
 
 def mixed_code(runs: pd.DataFrame) -> list[str]:
-    """A sentence for each way in which changed modules divide these runs; empty if one code trained all of them."""
-    modules_by_division: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for module, by_digest in _numbers_by_digest(runs).items():
-        if len(by_digest) > 1:
-            division = tuple(named_runs(numbers) for numbers in by_digest.values())
-            modules_by_division[division].append(module)
+    """A sentence for each way in which code divides these runs; empty if one code trained all of them."""
+    divisions = {tuple(sorted(map(named_runs, divided))) for divided in _runs_by_code(runs) if len(divided) > 1}
     return [
-        f"Different code trained {' and '.join(division)} ({', '.join(modules)}). To make them comparable, delete "
-        "their records and run snakemake again, which retrains them."
-        for division, modules in modules_by_division.items()
+        f"Different code trained {' and '.join(division)}. To make them comparable, delete their records and run "
+        "snakemake again, which retrains them."
+        for division in sorted(divisions)
     ]
 
 

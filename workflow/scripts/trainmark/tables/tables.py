@@ -217,7 +217,7 @@ def _machine(record: Mapping) -> dict:
         "scheduler": scheduler["name"],
         "job_id": scheduler["job_id"],
         "code_sha256": provenance["code"]["sha256"],
-        "code_modules": json.dumps(provenance["code"]["modules"], sort_keys=True),
+        "shared_code_sha256": provenance["code"]["shared"],
         "session_machines": " and ".join(dict.fromkeys(machines)),
         "machines": len(set(machines)),
     }

@@ -8,8 +8,7 @@ from trainmark.files.whole import sync
 from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.loading.splits import open_splits
-from trainmark.plan.code_digests import digest
-from trainmark.plan.dependencies import training_code
+from trainmark.plan.code_digests import training_code
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.recipes.resolved import ResolvedTraining
@@ -45,7 +44,7 @@ def cross_evaluation(
     evaluator = {
         "trainer": str(trainer),
         "versions": adapter.versions(),
-        "code_sha256": digest(*training_code(recipe, trainer, "evaluate")),
+        "code_sha256": training_code(recipe, trainer)["sha256"],
         "current_code": True,
     }
     built = False
@@ -87,7 +86,7 @@ def _is_current_code(entry: Mapping, recipe: Recipe) -> bool:
     """Whether this clone's code for the entry's framework is the code that evaluated; False without such an adapter."""
     trainer = Trainer.parse(entry["trainer"])
     known = trainer.framework in known_frameworks()
-    return known and entry["code_sha256"] == digest(*training_code(recipe, trainer, "evaluate"))
+    return known and entry["code_sha256"] == training_code(recipe, trainer)["sha256"]
 
 
 def remove_evaluated_weights(evaluation: Mapping, record_files: Iterable[Path]) -> None:

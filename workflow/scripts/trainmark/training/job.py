@@ -21,7 +21,7 @@ class Job:
 
     mean_file: the dataset's mean image; None for texts, which have none.
     device_lock: the CPUs, and the GPU if any, that the run holds.
-    code: digests of the modules that the run depends on, as the record holds them.
+    code: digests of the code that the run depends on, as the record holds them (`code_digests`).
     checkpoint_folder: the run's own folder for checkpoints.
     checkpoint_seconds: minimum time between two checkpoints.
     order: the run's position in the workflow's order, as the record holds it; None for a run started by hand.

@@ -30,9 +30,6 @@ from trainmark.training.job import Job
 from trainmark.training.phases import PhaseTimes
 from trainmark.training.status import Evaluations, encode_evaluation, score_first_texts
 
-MEASURES_PEAK = ("trainmark.training.peak", "trainmark.frameworks.")
-"""Beginnings of the names of the modules that measure a peak."""
-
 
 @dataclass
 class Unfinished:
@@ -262,7 +259,7 @@ class RunMeasurements:
             **{key: session[key] for key in ("host", "boot_id", "cpu_model", "cpus", "gpu")},
             **{key: self._run[key] for key in ("framework", "device")},
             **{key: self.provenance[key] for key in ("threads", "versions", "variables")},
-            "code": {name: code for name, code in self._job.code["modules"].items() if name.startswith(MEASURES_PEAK)},
+            "code": self._job.code["shared"],  # not that of a network: all recipes share a peak
         }
 
     def share_of(self, peak: dict) -> dict:

@@ -1,12 +1,12 @@
-"""Checks that each file of a results folder is unchanged and fits the others, and tells which code and config made it.
+"""Checks that the files of a results folder are those that its records give, and tells which code and config made them.
 
 The folder may come from somebody else: its files are read, and none of them is trusted.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,34 +17,35 @@ from trainmark.errors import DataError, TrainmarkError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import own_paths
 from trainmark.frameworks.registry import known_frameworks
-from trainmark.paper.kit import FILES, differs, make_kit
-from trainmark.parity.certificate import read_certificate
-from trainmark.plan.code_digests import digests
-from trainmark.plan.dependencies import command_code, training_code
-from trainmark.plan.figures import FIGURE_FORMATS, known_figures, options_of_group
+from trainmark.paper.kit import FILES, make_kit
+from trainmark.plan.code_digests import code_of_kind, training_code
+from trainmark.plan.figures import known_figures, options_of_group
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan, refuse_other_folders
-from trainmark.plan.run import RUN_FOLDER
+from trainmark.plan.products import MANIFEST
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
-from trainmark.records.evaluation import agrees, read_evaluation, read_evaluation_of_removed
-from trainmark.records.peaks import read_peak
+from trainmark.records.evaluation import agrees, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
-from trainmark.records.tuning import read_tuning
-from trainmark.report.collected import Table, collected, differing
-from trainmark.report.figures.data import Data, read_data
+from trainmark.report.collected import collected, write_tables
+from trainmark.report.figures.data import read_data
 from trainmark.report.figures.options import FigureOptions
-from trainmark.report.figures.save import Drawn, drawn_alike, figure_differs, laid_out
+from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
-from trainmark.tables.consistency import check_certificates, check_records, check_tunings
 from trainmark.tables.missing import missing_lines
 from trainmark.tables.results import read_results
-from trainmark.tables.tables import read_records
+from trainmark.tables.tables import read_records, read_table
 from trainmark.trainer import Trainer
 from trainmark.variant import drawn_groups
 
 BROKEN = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, AssertionError)
 """Exceptions, besides TrainmarkError, that reading a tampered file may raise."""
+
+KINDS = {"tables": "table", "figures": "figure", "paper": "file of the paper"}
+"""What files that are made from the records are called, by the first part of their path: "report", if it is another."""
+
+READ = ("runs", "certificates", "evaluations", "tuning", "datasets")
+"""Folders from which all others are made."""
 
 
 @dataclass
@@ -60,11 +61,8 @@ class Verified:
     problems: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
 
-    def check(self, kind: str, file: Path, check_file: Callable, *arguments: Any, counted: bool = True) -> Any:
-        """Return what `check_file(*arguments)` returns. If it raises, note a problem and return None.
-
-        counted: count this as one more file of its kind; False for a second check of the same file.
-        """
+    def check(self, kind: str, file: Path, check_file: Callable, *arguments: Any) -> Any:
+        """Return what `check_file(*arguments)` returns. If it raises, note a problem and return None."""
         try:
             value, problem = check_file(*arguments), None
         except TrainmarkError as error:
@@ -73,10 +71,8 @@ class Verified:
             value, problem = None, f"{error.filename or file} is missing; run snakemake again, which makes it"
         except BROKEN as error:
             value, problem = None, f"{file}: can't be read as a {kind} ({type(error).__name__}: {error})"
-        self.counts[kind]["checked"] += counted
-        if problem:
-            self.counts[kind]["wrong"] += 1
-            self.problems.append(problem)
+        self.counts[kind].update(checked=1, wrong=bool(problem))
+        self.problems += [problem] if problem else []
         return value
 
 
@@ -90,38 +86,29 @@ def verify_results(folder: Path, data: bool) -> Verified:
     verified = Verified()
     # Pipes, devices and broken links must never be opened: reading them could block or never end.
     if special := [path for path in folder.rglob("*") if not (path.is_file() or path.is_dir())]:
-        verified.problems += [
-            f"{path} is neither a file nor a folder, nor a link to one; delete it" for path in special
-        ]
+        verified.problems += [f"{path} is neither file nor folder, nor a link to one; delete it" for path in special]
         return verified
     refuse_other_folders(folder / "plan.json")
     plan = verified.check("plan", folder / "plan.json", _read_checked_plan, folder / "plan.json")
-    records = _check_runs(verified, folder, plan)
-    planned = plan["runs"] if plan else list(records)
-    campaign = {run_id: records[run_id] for run_id in planned if run_id in records}
-    _check_campaign(verified, folder, planned, campaign)
+    records = {
+        run_id: verified.check("record", folder / "runs" / run_id, _check_record, folder / "runs", run_id, plan)
+        for run_id in (plan["runs"] if plan else ())
+    }
+    removed = 0
+    for run_id, record in records.items():
+        if record and record["weights"]:
+            file = folder / "runs" / run_id / record["weights"]["file"]
+            removed += verified.check("weights", file, _check_weights, file, record) or 0
+    if removed:
+        verified.facts.append(f"weights of {removed} run{'s' if removed > 1 else ''} removed after their evaluation")
     for path in own_paths(folder / "datasets", "*/prepared"):
-        verified.check("dataset", path, _check_dataset, path, campaign, data)
-    certificates = _check_certificates(verified, folder, campaign)
-    for path in own_paths(folder / "evaluations", "**/*.json"):
-        verified.check("cross-evaluation", path, _check_evaluation, path, campaign)
-    for path in own_paths(folder / "tuning", "**/*.json"):
-        verified.check("timed tuning", path, _check_tuning, path, folder / "tuning", campaign)
-    for path in own_paths(folder / "peaks", "*.json"):
-        verified.check("peak", path, _check_peak, path, campaign)
-    if others := len(records) - len(campaign):
-        verified.facts.append(
-            f"{others} record{'s are' if others > 1 else ' is'} not of a run in plan.json, and in no table"
-        )
+        verified.check("dataset", path, _check_dataset, path, records, data)
     if verified.problems:
-        verified.facts.append(
-            "tables, figures and report were not checked against the records, because of the problems above"
-        )
-    else:
-        _check_tables(verified, folder, plan)
-    if plan:
+        verified.facts.append("what is made from the records was not checked, because of the problems above")
+    elif plan:
+        verified.check("campaign", folder, _check_made, verified, folder, plan)
         verified.problems += missing_lines(plan)
-    verified.facts += [*_code_of_runs(records.values()), *_code_of_certificates(certificates)]
+    verified.facts += _code_of_runs(record for record in records.values() if record)
     return verified
 
 
@@ -135,87 +122,42 @@ def _read_checked_plan(path: Path) -> dict:
     return plan
 
 
-# --- records ------------------------------------------------------------------------------------------------------
-
-
-def _check_runs(verified: Verified, folder: Path, plan: dict | None) -> dict[str, dict]:
-    """Check all records and their weights; return the readable records by run id, taken from the path of each."""
-    records, removed = {}, 0
-    for path in own_paths(folder / "runs", "**/record.json"):
-        run_id = path.parent.relative_to(folder / "runs").as_posix()
-        if run_id.split("/")[RUN_FOLDER.count("/") + 1 :][:1] == ["work"]:  # a file that a command wrote
-            continue
-        records_read = verified.check("record", path, read_records, folder / "runs", [run_id])
-        if not records_read:
-            continue
-        (record,) = records_read.values()
-        records[run_id] = record
-        if plan:
-            verified.check("record", path, _check_settings, path, record, plan, counted=False)
-        if record["weights"]:
-            file = path.with_name(record["weights"]["file"])
-            removed += verified.check("weights", file, _check_weights, path, file, record) or 0
-    if removed:
-        verified.facts.append(f"weights of {removed} run{'s' if removed > 1 else ''} removed after their evaluation")
-    return records
-
-
-def _check_settings(path: Path, record: Mapping, plan: Mapping) -> None:
-    if record["run"]["id"] not in plan["runs"]:
-        return  # the record of an earlier config, which is in no table
-    experiment = plan["config"]["experiments"][record["run"]["experiment"]]
+def _check_record(runs: Path, run_id: str, plan: Mapping) -> dict:
+    (record,) = read_records(runs, [run_id]).values()
+    path, run = runs / run_id / "record.json", record["run"]
+    experiment = plan["config"]["experiments"][run["experiment"]]
     for key, value in record["settings"].items():
         if experiment.get(key) != value:
             raise DataError(
                 f"{path} was trained with {key}: {value}, but plan.json has {key}: {experiment.get(key)}; {AGAIN}"
             )
-    if record["run"]["framework"] == FRAMEWORK:
-        name = record["run"]["recipe"]
-        if experiment["commands"][name] != record["inputs"]["recipe"]:
-            raise DataError(f"{path} is of another command than {name} in plan.json; {AGAIN}")
+    if run["framework"] == FRAMEWORK and experiment["commands"][run["recipe"]] != record["inputs"]["recipe"]:
+        raise DataError(f"{path} is of another command than {run['recipe']} in plan.json; {AGAIN}")
+    return record
 
 
-def _check_weights(record_file: Path, file: Path, record: Mapping) -> bool:
+def _check_weights(file: Path, record: Mapping) -> bool:
     """Whether a run's weights were removed after an evaluation that agrees with its record.
 
     Raises DataError if they are missing for another reason, or are not the record's.
     """
     if not file.is_file():
-        entry = read_evaluation_of_removed(record_file, record)
+        entry = read_evaluation_of_removed(file.with_name("record.json"), record)
         if entry and agrees(record, entry):
             return True
-        raise DataError(
-            f"{file}, the trained weights of a run, is missing; delete the run's record, and snakemake trains it again"
-        )
+        raise DataError(f"{file}, the trained weights of a run, is missing; {AGAIN}")
     if sha256_of(file) != record["weights"]["sha256"]:
-        raise DataError(
-            f"{file} was changed, or belongs to another run: its SHA-256 is not the one in the record; delete the "
-            "record, and snakemake trains the run again"
-        )
+        raise DataError(f"{file} was changed, or is of another run: its SHA-256 is not the one in the record; {AGAIN}")
     return False
 
 
-def _check_campaign(verified: Verified, folder: Path, planned: Iterable[str], campaign: Mapping[str, dict]) -> None:
-    """Check that the records of a campaign fit each other and that none is missing."""
-    by_path = {str(folder / "runs" / run_id / "record.json"): record for run_id, record in campaign.items()}
-    verified.check("record", folder, check_records, by_path, counted=False)
-    for run_id in planned:
-        path = folder / "runs" / run_id / "record.json"
-        if not path.exists():
-            verified.counts["record"]["wrong"] += 1
-            verified.problems.append(f"{path}: missing record of a run in plan.json; run snakemake, which trains it")
-
-
-# --- datasets, certificates, tables -------------------------------------------------------------------------------
-
-
-def _check_dataset(folder: Path, records: Mapping[str, dict], data: bool) -> None:
+def _check_dataset(folder: Path, records: Mapping[str, dict | None], data: bool) -> None:
     manifest, mean = read_manifest(folder), folder.parent / "mean.npy"
     if data and manifest["kind"] in ARRAY_KINDS:
         read_splits(folder)
     mean_sha256 = sha256_of(mean) if mean.is_file() else None
     for run_id, record in records.items():
-        if record["dataset"]["name"] != folder.parent.name or record["run"]["framework"] == FRAMEWORK:
+        if not record or record["dataset"]["name"] != folder.parent.name or record["run"]["framework"] == FRAMEWORK:
             continue
         for key in ("content_sha256", "samples"):
             if record["dataset"][key] != manifest[key]:
@@ -224,136 +166,59 @@ def _check_dataset(folder: Path, records: Mapping[str, dict], data: bool) -> Non
             raise DataError(f"{mean} is not the mean image that the run {run_id} was trained with: its SHA-256 differs")
 
 
-def _check_certificates(verified: Verified, folder: Path, records: Mapping[str, dict]) -> list[dict]:
-    paths = own_paths(folder / "certificates", "**/*.json")
-    checked = [
-        verified.check("certificate", path, _check_certificate, path, folder / "certificates", records)
-        for path in paths
-    ]
-    return [certificate for certificate in checked if certificate]
-
-
-def _check_certificate(path: Path, folder: Path, records: Mapping[str, dict]) -> dict:
-    certificate = read_certificate(path)
-    experiment, recipe, dataset = path.relative_to(folder).with_suffix("").parts
-    check_certificates({(experiment, recipe, dataset): certificate}, records.values())
-    return certificate
-
-
-def _check_evaluation(path: Path, records: Mapping[str, dict]) -> None:
-    for run_id, evaluated in read_evaluation(path)["runs"].items():
-        weights = records[run_id]["weights"] if run_id in records else None
-        if weights and weights["sha256"] != evaluated["weights_sha256"]:
-            raise DataError(
-                f"{path} was made from other weights than those of the run {run_id}; delete it and run snakemake again"
-            )
-
-
-def _check_tuning(path: Path, folder: Path, records: Mapping[str, dict]) -> None:
-    check_tunings({path.relative_to(folder).as_posix(): read_tuning(path)}, records.values())
-
-
-def _check_peak(path: Path, records: Mapping[str, dict]) -> None:
-    kept, conditions = (read_peak(path)[key] for key in ("peak", "conditions"))
-    for run_id, record in records.items():
-        peak = record["peak"] or {}
-        refers = (peak.get("measured"), record["provenance"]["host"]) == (kept["measured"], conditions["host"])
-        if refers and not kept.items() <= peak.items():
-            raise DataError(f"{path} is not the peak that the run {run_id} refers to; delete the run's record")
-
-
-def _check_tables(verified: Verified, folder: Path, plan: dict) -> None:
-    """Check that tables, figures and report are those that this clone makes from the records."""
-    tables, page = folder / "tables", folder / "report" / "index.html"
-    computed = verified.check("table", tables, collected, plan, folder, counted=False)
-    if not computed:
-        return
-    for name, table in computed[0].items():
-        verified.check("table", tables / name, _check_table, table, tables / name)
-    if verified.problems:
-        return
-    figures = [path for path in own_paths(folder / "figures", "**/*.*") if not path.is_dir()]
-    runs = (run_id.split("/") for run_id in plan["runs"])
-    groups = drawn_groups((experiment, recipe, dataset) for experiment, recipe, dataset, *_ in runs)
-    planned = {(folder / "figures").joinpath(*group) for group in groups}
-    earlier = [path for path in figures if _is_figure(path) and path.parent not in planned]
-    read = cache(partial(_figure_data, folder, plan))
-    draw = lru_cache(1)(lambda group, name: laid_out(name, read(group)))  # its formats follow each other
-    drawn = {path: verified.check("figure", path, _check_figure, path, draw) for path in figures if path not in earlier}
-    if earlier:
-        verified.facts.append(f"{len(earlier)} figures are of no run in plan.json, and in no report")
-    if others := list(drawn.values()).count(False):
-        verified.facts.append(f"not compared: {others} of {len(drawn)} figures, drawn by another matplotlib or font")
-    if not (folder / "datasets").is_dir():
-        verified.facts.append("the report was not compared: it also shows the datasets, and this folder has none")
-    elif page.exists():
-        verified.check("report", page, _check_report, page, folder / "summary.json", folder, plan)
-    if (folder / "paper" / FILES).exists() and not verified.problems:
-        _check_paper(verified, folder, plan)
-
-
-def _check_paper(verified: Verified, folder: Path, plan: Mapping) -> None:
-    """Check that the files of the paper kit are those that these results give, but for the PDF of the example."""
+def _check_made(verified: Verified, folder: Path, plan: Mapping) -> None:
+    """Make tables, figures, report and paper kit again from the records, and compare each file."""
     with TemporaryDirectory() as scratch:
-        make_kit(folder, plan, Path(scratch), compiles=False)
-        for again in sorted(path for path in Path(scratch).rglob("*") if path.is_file() and path.name != FILES):
-            file = folder / "paper" / again.relative_to(scratch)
-            verified.check("file of the paper", file, _check_of_paper, file, again)
+        again = Path(scratch)
+        for name in READ:
+            if (folder / name).is_dir():
+                (again / name).symlink_to((folder / name).resolve())
+        _make_again(folder, again, plan)
+        made = {path.relative_to(again): path for path in sorted(again.rglob("*")) if path.is_file()}
+        compared = {
+            name: verified.check(KINDS.get(name.parts[0], "report"), folder / name, _is_as_made, path, folder / name)
+            for name, path in made.items()
+            if name.name not in (FILES, MANIFEST)
+        }
+        if others := list(compared.values()).count(False):
+            verified.facts.append(f"not compared: {others} figures, drawn by another matplotlib or font")
+        drawn_in = {name.parent for name in made}
+        for path in own_paths(folder / "figures", "**/*.*"):
+            if path.relative_to(folder).parent in drawn_in and path.relative_to(folder) not in made:
+                verified.problems.append(f"{path} is not a figure of trainmark; move it elsewhere")
+            elif path.is_file() and path.relative_to(folder) not in made:
+                verified.facts.append(f"{path} is of no run in plan.json, and in no report")
 
 
-def _check_of_paper(file: Path, again: Path) -> None:
-    if differs(file, again):
-        raise DataError(f"{file} is not what this clone makes of the results; snakemake results/paper makes it again")
+def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
+    write_tables(*collected(plan, folder), plan, again / "tables")
+    runs = [run_id.split("/") for run_id in plan["runs"]]
+    for group in sorted(drawn_groups((experiment, recipe, dataset) for experiment, recipe, dataset, *_ in runs)):
+        trainers = {trainer for *of_run, trainer, _, _ in runs if tuple(of_run) == group}
+        options = FigureOptions.of(options_of_group(plan["config"]["figures"], trainers))
+        save_figures(read_data(group, again, options), again.joinpath("figures", *group), known_figures())
+    if (folder / "datasets").is_dir():  # the report also shows the datasets
+        (again / "report").mkdir()
+        for name, text in zip(("report/index.html", "summary.json"), render(read_results(again), plan), strict=True):
+            (again / name).write_text(text, encoding="utf-8")
+    if (folder / "paper" / FILES).exists():
+        make_kit(again, plan, again / "paper", compiles=False)
 
 
-def _check_table(table: Table, file: Path) -> None:
-    if differing(table, file):
-        raise DataError(
-            f"{file} is not what this clone computes from the records; delete it, and snakemake makes it again"
-        )
+def _is_as_made(again: Path, file: Path) -> bool:
+    """Whether a file is what it was made again to. False if it is a figure that another matplotlib or font drew.
 
-
-def _check_figure(path: Path, draw: Callable[[Path, str], Drawn]) -> bool:
-    """Whether the figure is as this clone draws it; False if it differs because another matplotlib or font drew it.
-
-    draw: draws a figure, by its folder and name.
-
-    Raises DataError if it differs although the same matplotlib and font drew it, or if it is no figure of trainmark.
+    Raises DataError if it differs otherwise.
     """
-    if not _is_figure(path):
-        raise DataError(f"{path} is not a figure of trainmark")
-    drawn = draw(path.parent, path.name.partition(".")[0])
-    differs = figure_differs(drawn, path)
-    if differs and drawn_alike(drawn, path):
-        raise DataError(f"{path} is not what this clone draws from the tables; delete it, and snakemake draws it again")
-    return not differs
-
-
-def _is_figure(path: Path) -> bool:
-    name, _, kind = path.name.partition(".")
-    return name in known_figures() and kind in FIGURE_FORMATS
-
-
-def _figure_data(folder: Path, plan: Mapping, figures: Path) -> Data:
-    """What the figures of a group are drawn from, with the options of the plan. figures: their folder."""
-    experiment, recipe, dataset = group = figures.relative_to(folder / "figures").parts
-    trainers = {
-        trainer for *of_run, trainer, _, _ in (run_id.split("/") for run_id in plan["runs"]) if tuple(of_run) == group
-    }
-    chosen = plan["config"].get("figures", {})  # an older version's plan has none
-    return read_data((experiment, recipe, dataset), folder, FigureOptions.of(options_of_group(chosen, trainers)))
-
-
-def _check_report(page: Path, summary: Path, folder: Path, plan: Mapping) -> None:
-    for file, text in zip((page, summary), render(read_results(folder), plan), strict=True):
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            raise DataError(
-                f"{file} is not what this clone writes from records, figures and datasets; delete it, and "
-                "snakemake writes it again"
-            )
-
-
-# --- code and config ----------------------------------------------------------------------------------------------
+    content, expected = file.read_bytes(), again.read_bytes()
+    if content == expected:
+        return True
+    if file.suffix == ".parquet" and read_table(file).equals(read_table(again)):
+        return True  # another version of pyarrow wrote it
+    drawn_by = re.search(rb"matplotlib [\w.]+, [\w ]+", expected)
+    if drawn_by and drawn_by.group() not in content:
+        return False
+    raise DataError(f"{file} is not what this clone makes of the records; delete it, and snakemake makes it again")
 
 
 def _code_of_runs(records: Iterable[Mapping]) -> Iterator[str]:
@@ -364,43 +229,18 @@ def _code_of_runs(records: Iterable[Mapping]) -> Iterator[str]:
         run, provenance = record["run"], record["provenance"]
         own = {key: value for key, value in record["settings"].items() if value != defaults.get(key)}
         settings = ", ".join(f"{key}: {value}" for key, value in own.items()) or "default settings"
-        starts = _training_code(run["recipe"], Trainer.of(run))
-        code = f"{_code_in_words(starts, provenance['code'])}, {_commit(provenance)}"
-        counts[f"experiment {run['experiment']} ({settings}), by {code}"] += 1
+        code = "the code of this clone" if provenance["code"] == _code_of(run) else "other code than this clone's"
+        commit = f"commit {provenance['git_commit'][:12]}" if provenance["git_commit"] else "outside git"
+        changed = "" if provenance["git_clean"] in (True, None) else " with uncommitted changes"
+        counts[f"experiment {run['experiment']} ({settings}), by {code}, {commit}{changed}"] += 1
     for line, count in sorted(counts.items()):
         yield f"{count} record{'s' if count > 1 else ''} of {line}"
 
 
-def _code_of_certificates(certificates: Iterable[Mapping]) -> Iterator[str]:
-    counts = Counter(_code_in_words(("certify",), certificate["code"]) for certificate in certificates)
-    for line, count in sorted(counts.items()):
-        yield f"{count} certificate{'s' if count > 1 else ''} compared by {line}"
-
-
-def _training_code(recipe: str, trainer: Trainer) -> tuple[str, ...] | None:
-    """The modules from which this clone computes the code digest of a run; None for an unknown recipe or framework."""
+def _code_of(run: Mapping) -> dict[str, str] | None:
+    """The digests of the code with which this clone would make a run; None for an unknown recipe or framework."""
+    trainer = Trainer.of(run)
     if trainer.framework == FRAMEWORK:
-        return command_code()
-    known = recipe in RECIPES and trainer.framework in known_frameworks()
-    return training_code(RECIPES[recipe], trainer) if known else None
-
-
-def _code_in_words(starts: tuple[str, ...] | None, code: Mapping) -> str:
-    """Say whether recorded code is the code of this clone, and which modules differ.
-
-    starts: the modules from which this clone's digest is computed.
-    """
-    if starts is None:
-        return "code for a recipe or framework that this clone does not have"
-    own = digests(*starts)
-    others = sorted(name for name in {**own, **code["modules"]} if own.get(name) != code["modules"].get(name))
-    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    return (
-        f"code that differs from this clone's ({', '.join(others[:3])}{more})" if others else "the code of this clone"
-    )
-
-
-def _commit(provenance: Mapping) -> str:
-    if not provenance["git_commit"]:
-        return "outside git"
-    return f"commit {provenance['git_commit'][:12]}{'' if provenance['git_clean'] else ' with uncommitted changes'}"
+        return code_of_kind("run_command")
+    known = run["recipe"] in RECIPES and trainer.framework in known_frameworks()
+    return training_code(RECIPES[run["recipe"]], trainer) if known else None

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import matplotlib
 import matplotlib.style
@@ -129,16 +128,3 @@ def save_figures(data: Data, folder: Path, names: Iterable[str]) -> None:
     """Draw figures of a group into a folder, each in all formats."""
     for name in names:
         save_figure(name, data, [folder / f"{name}.{kind}" for kind in FIGURE_FORMATS])
-
-
-def figure_differs(drawn: Drawn, file: Path) -> bool:
-    """Whether the figure in a file differs from this one."""
-    with TemporaryDirectory() as folder:
-        again = Path(folder, file.name)
-        write_figure(drawn, again)
-        return again.read_bytes() != file.read_bytes()
-
-
-def drawn_alike(drawn: Drawn, file: Path) -> bool:
-    """Whether this version of matplotlib drew the file, in this font. A caption is the same with any."""
-    return file.suffix in (".txt", ".tex") or drawn.by.encode() in file.read_bytes()
