@@ -115,7 +115,6 @@ def test_code_is_that_of_the_framework():
     assert campaign.training_code(wildcards()) in campaign.certificate_code(wildcards())
     assert campaign.training_code(other) in campaign.certificate_code(wildcards())
     assert campaign.preparing_code(wildcards()) != campaign.preparing_code(wildcards(dataset="mnist"))
-    assert campaign.report_code() == campaign_of(repeats=5).report_code()
 
 
 def test_a_look_up_of_a_dataset_gets_its_name_and_the_catalogue():
