@@ -96,9 +96,17 @@ def test_the_entries_that_the_page_shows_are_right(entry):
     assert load_config([], config, "the page")[1]["mine"] == mine
 
 
-def test_the_smallest_crops_that_page_and_schema_name_are_those_of_the_recipes(schema):
+def test_the_smallest_crops_that_page_and_schema_name_are_those_of_the_recipes():
+    schema = read_yaml(CONFIGS / "schema.yaml")
     described = schema["$defs"]["experiment"]["properties"]["input"]["properties"]["crop"]["description"]
     for name, recipe in RECIPES.items():
         if side := recipe.certified_side:
             assert re.search(rf"\b{side} [^0-9]*\b{name}\b", " ".join(described.split())), name
             assert re.search(rf"\b{side} x {side} for [^0-9]*`{name}`", " ".join(PAGE.split())), name
+
+
+@pytest.mark.parametrize("example", sorted((CONFIGS / "variants").iterdir()), ids=lambda file: file.stem)
+def test_the_examples_of_variants_compare_two_frameworks(example):
+    runs = runs_of(example)
+    assert {run.trainer.framework for run in runs} == {"chainer", "flax"}
+    assert {run.experiment.split(".")[0] for run in runs} == {example.stem}

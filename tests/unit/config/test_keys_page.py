@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trainmark.config.load import default_config
-
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -24,11 +22,3 @@ def test_validate_counts_runs_and_names_the_datasets_to_prepare():
     # CUDA_VISIBLE_DEVICES is empty in the tests: auto means the CPU.
     assert validate("config/originals.yaml").stdout.splitlines()[-1].startswith("350 runs in all; about ")
     assert validate("config/examples/imagenette.yaml").stdout == "imagenette: will be prepared\n0 runs in all\n"
-
-
-def test_the_default_config_is_the_folders_or_else_the_clones(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert default_config() == REPOSITORY / "config" / "config.yaml"
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.yaml").touch()
-    assert default_config() == Path("config", "config.yaml")

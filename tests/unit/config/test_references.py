@@ -1,14 +1,12 @@
 """The published results: those that are shipped hold, and a wrong file is refused with its path and what is wrong."""
 
-import json
 from math import isnan
 
-import jsonschema
 import pytest
 import yaml
 from harness import REPOSITORY
 
-from trainmark.config.references import REFERENCES, SCHEMA_FILE, read_references
+from trainmark.config.references import read_references
 from trainmark.errors import ConfigError
 from trainmark.recipes.catalogue import RECIPES
 
@@ -60,8 +58,3 @@ def test_a_wrong_entry_is_refused(tmp_path, change, found):
     with pytest.raises(ConfigError, match=found) as raised:
         read_references(file)
     assert str(file) in str(raised.value)
-
-
-def test_the_schema_is_a_schema_and_the_file_is_where_it_says():
-    jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA_FILE.read_text()))
-    assert REFERENCES == REPOSITORY / "config" / "references.yaml"

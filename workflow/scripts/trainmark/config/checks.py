@@ -1,0 +1,367 @@
+"""Check a config for mistakes that its schema cannot find: keys, recipes and datasets that do not fit each other.
+
+Functions that begin with `_` yield findings whose key paths begin in the experiment, unless they say otherwise.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+from trainmark.config.schema_check import Finding, raise_findings
+from trainmark.config.wording import format_value
+from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
+from trainmark.datasets.fetching.addresses import mirror_problem
+from trainmark.errors import ConfigError
+from trainmark.files.system_files import own_paths
+from trainmark.frameworks.registry import known_frameworks
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.command import DATASET, FRAMEWORK, problems
+from trainmark.recipes.initializers import KERNEL_INITIALIZERS
+from trainmark.recipes.recipe import (
+    DEFAULT_CONSTANTS,
+    InputTransform,
+    Recipe,
+    configured_batch_size,
+    differing_settings,
+    effective_settings,
+    is_streamed,
+    merged_constants,
+    merged_input,
+    recipe_values,
+    seen_shape,
+)
+from trainmark.recipes.weights_file import initial_weights_file, why_unfit
+from trainmark.trainer import DEVICES, STOCK, TUNED, Trainer, trainers_of
+from trainmark.variant import expanded, split_name, variant_name
+
+ENVIRONMENTS = Path(__file__).resolve().parents[4] / "envs"
+
+MIRROR_VARIABLE = "TRAINMARK_MIRROR"
+"""Environment variable that names the mirror if the config names none."""
+
+STREAM_KEYS = ("loader", "evaluation_batch_size")
+"""Settings of an experiment that concern only streamed images."""
+
+RULE_CONSTANTS = {**DEFAULT_CONSTANTS, "adam_algorithm_1": DEFAULT_CONSTANTS["adam"]}
+"""The constants of each update rule that a recipe can have; experiments can't choose the last one."""
+
+BOUNDS = ("at_least", "at_most")
+
+OF_PAIRS = ("experiment", "recipe", "dataset")
+"""What a claim on certificates may name."""
+
+
+def check_mirror(config: Mapping, documents: Mapping[str, Mapping]) -> None:
+    """Raise ConfigError if the mirror is a folder that does not exist, or an address with an unknown scheme.
+
+    config: merged from `documents`, and already checked against the schema. Without a mirror in it, that of the
+        environment is checked.
+    """
+    mirror = config.get("mirror")
+    if problem := mirror_problem(mirror or os.environ.get(MIRROR_VARIABLE) or "."):
+        if mirror is None:
+            raise ConfigError(f"{MIRROR_VARIABLE}: {problem}")
+        raise_findings([(("mirror",), problem)], documents)
+
+
+def findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a finding for each mistake in a checked config with defaults; its variants are `expanded`.
+
+    defaults: those of an experiment.
+    """
+    for name, experiment in config["experiments"].items():
+        for path, sentence in _experiment(experiment, catalogue, defaults):
+            yield ("experiments", name, *path), sentence
+    yield from _figures(config)
+    yield from _claims(config)
+
+
+def _experiment(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
+    yield from _commands(experiment)
+    for i, name in enumerate(experiment["recipes"]):
+        if problem := _recipe_problem(name):
+            yield ("recipes", i), f"the recipe {name}: {problem}; correct its entry in the catalogue, or its network"
+            continue
+        yield from _recipe(RECIPES[name], experiment)
+        yield from _optimizer(RECIPES[name], experiment)
+        for dataset in experiment["datasets"]:
+            yield from _dataset(RECIPES[name], i, dataset, experiment, catalogue)
+    if experiment["recipes"]:  # otherwise it has commands alone
+        yield from _stream(experiment, catalogue, defaults)
+        yield from _trainers(experiment)
+        yield from _workers(experiment, catalogue)
+
+
+def _commands(experiment: Mapping) -> Iterator[Finding]:
+    environments = [file.stem for file in own_paths(ENVIRONMENTS, "*.yaml")]
+    for name, command in experiment["commands"].items():
+        for path, sentence in problems(command):
+            yield ("commands", name, *path), sentence
+        named = command["environment"]
+        is_file = named and (Path(named).is_dir() or (named.endswith(".yaml") and Path(named).is_file()))
+        if named and named not in environments and not is_file:
+            allowed = f"{', '.join(environments)}, a .yaml file, or the folder of an environment"
+            found = f"found {format_value(named)}, which is not there; allowed: {allowed}"
+            yield ("commands", name, "environment"), found
+
+
+# --- recipes ------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _recipe_problem(name: str) -> str | None:
+    """Return what is wrong with a recipe, whatever the experiment; None if nothing is."""
+    recipe, optimizer = RECIPES[name], RECIPES[name].optimizer
+    if recipe.initializer not in KERNEL_INITIALIZERS:
+        return f"unknown initializer {recipe.initializer!r}; known: {', '.join(KERNEL_INITIALIZERS)}"
+    if optimizer.rule not in RULE_CONSTANTS:
+        return f"unknown update rule {optimizer.rule!r}; known: {', '.join(RULE_CONSTANTS)}"
+    needed, given = RULE_CONSTANTS[optimizer.rule].keys(), optimizer.as_dict().keys() - {"rule"}
+    if given != needed:
+        return f"the rule {optimizer.rule} has {', '.join(needed)}, and its optimizer has {', '.join(sorted(given))}"
+    try:
+        count = recipe.architecture(recipe.input_shape, recipe.published_classes).parameter_count()
+    except ValueError as error:
+        return str(error)
+    if count == recipe.published_parameters:
+        return None
+    return f"its network has {count:,} parameters, and its published_parameters are {recipe.published_parameters:,}"
+
+
+def _recipe(recipe: Recipe, experiment: Mapping) -> Iterator[Finding]:
+    """Find settings that have no effect on a recipe."""
+    changes, dropout = experiment["input"], experiment["dropout"]
+    transform = merged_input(recipe.input, changes)
+    if transform is None and changes:
+        found = f"found {format_value(changes)}, and the recipe {recipe.name} takes token ids as they are stored"
+        yield ("input",), f"{found}; allowed: no input, or a recipe for images"
+    elif transform and changes.get("random_crop") and not transform.crop:
+        found = f"found true, and the recipe {recipe.name} takes whole images"
+        yield ("input", "random_crop"), f"{found}; allowed: false, or an input.crop"
+    if dropout is not None and not recipe.dropout_rates:
+        found = f"found {format_value(dropout)}, and the recipe {recipe.name} has no dropout layers"
+        yield ("dropout",), f"{found}; allowed: null, or a recipe with dropout"
+
+
+def _optimizer(recipe: Recipe, experiment: Mapping) -> Iterator[Finding]:
+    """Find constants, schedules and restarts that have no effect, or that are impossible."""
+    chosen, schedule = experiment["optimizer"], experiment["learning_rate_schedule"]
+    constants = merged_constants(recipe.optimizer.as_dict(), {key: chosen[key] for key in chosen if key == "rule"})
+    rule = constants.pop("rule")
+    whose = "" if "rule" in chosen else f" of the recipe {recipe.name}"
+    for key in chosen.keys() - {"rule", *constants}:
+        found = f"found {format_value(chosen[key])}, but the rule {rule}{whose} has no {key}"
+        yield ("optimizer", key), f"{found}; allowed: {', '.join(constants)}, or another rule"
+    path = ("learning_rate_schedule",)
+    if schedule and rule == "rmsprop_warmup":
+        found = f"found {format_value(schedule)}, but the rule rmsprop_warmup has a schedule of its own"
+        yield path, f"{found}; allowed: no learning_rate_schedule, or another rule"
+    if "factor" in schedule and not schedule.get("milestones"):
+        yield (*path, "factor"), "has no effect without milestones; allowed: no factor, or milestones with it"
+    if schedule.get("warmup_epochs") and not schedule.get("scale_with_batch"):
+        allowed = "no warmup_epochs, or scale_with_batch: true"
+        yield (*path, "warmup_epochs"), f"has no effect, since the rate is not scaled; allowed: {allowed}"
+    restarts, parts = experiment["optimizer_restarts"], experiment["optimizer_restarts"] + 1
+    if wrong := [epochs for epochs in experiment["epochs"] if epochs % parts]:
+        found = f"found {restarts}, but {wrong[0]} epochs have no {parts} equal parts"
+        yield ("optimizer_restarts",), f"{found}; allowed: epochs divisible by {parts}"
+
+
+# --- datasets -----------------------------------------------------------------------------------------------------
+
+
+def _dataset(recipe: Recipe, i: int, dataset: str, experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+    """Find why a recipe does not fit a dataset, and what does not fit both."""
+    transform, shape = merged_input(recipe.input, experiment["input"]), sample_shape(dataset, catalogue)
+    if misfit := _misfit(recipe, transform, dataset, catalogue):
+        can_crop = recipe.fits_cropped(shape)
+        fitting = [name for name in catalogue if not _misfit(recipe, transform, name, catalogue)]
+        ways = [f"a dataset that fits ({', '.join(fitting)})"] if fitting else []
+        ways += ["another recipe", *(["another input.crop"] if can_crop else [])]
+        yield (
+            ("input", "crop") if "crop" in experiment["input"] and can_crop else ("recipes", i),
+            f"the recipe {recipe.name} does not fit the dataset {dataset}: it {misfit}; allowed: {', or '.join(ways)}",
+        )
+    else:
+        yield from _initial_weights(recipe, seen_shape(transform, shape), dataset, experiment, catalogue)
+    size = configured_batch_size(recipe.batch_size, experiment["batch_size"]) or 0
+    samples = catalogue[dataset].get("samples", {"train": size})["train"]
+    if size > samples:
+        whose = "" if size == experiment["batch_size"] else f", the batch size of the recipe {recipe.name}"
+        found = f"found {size}{whose}, but the dataset {dataset} has {samples} training samples"
+        yield ("batch_size",), f"{found}; allowed: full, or a whole number, 1 to {samples}"
+
+
+def _misfit(recipe: Recipe, transform: InputTransform | None, dataset: str, catalogue: Mapping) -> str | None:
+    misfit = recipe.misfit(sample_shape(dataset, catalogue), transform, vocabulary_size(dataset, catalogue))
+    if not misfit and transform and not transform.crop and kind_of(dataset, catalogue) == "image_lists":
+        return "takes whole images, and image files are trained on with an input.crop"
+    return misfit
+
+
+def _initial_weights(
+    recipe: Recipe, shape: tuple[int, ...], dataset: str, experiment: Mapping, catalogue: Mapping
+) -> Iterator[Finding]:
+    file = initial_weights_file(experiment)
+    classes = catalogue[dataset].get("classes")  # None: a folder's classes are counted when it is prepared
+    if file and (why := why_unfit(file, recipe.architecture(shape, classes) if classes else None)):
+        found = f"found {format_value(experiment['initial_weights'])}, a file that {why}"
+        whose = f"a run of {recipe.name} with {classes or 'as many'} classes, in any framework"
+        yield ("initial_weights",), f"{found}; allowed: weights.npz of {whose}, or null"
+
+
+def _stream(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find settings of streamed images in an experiment that streams none."""
+    transforms = [merged_input(RECIPES[recipe].input, experiment["input"]) for recipe in experiment["recipes"]]
+    kinds = [kind_of(dataset, catalogue) for dataset in experiment["datasets"]]
+    if any(is_streamed(transform, kind) for transform, kind in product(transforms, kinds)):
+        return
+    for key in STREAM_KEYS:
+        if experiment[key] != defaults[key]:
+            allowed = f"no {key}, a dataset of image files, or an input with random_crop or random_flip"
+            yield (key,), f"has no effect, since the experiment streams no images; allowed: {allowed}"
+
+
+# --- trainers -----------------------------------------------------------------------------------------------------
+
+
+def _possible_devices(experiment: Mapping) -> Sequence[str]:
+    """Return the devices that an experiment may have; on this machine there may be no GPU."""
+    return DEVICES if experiment["devices"] == "auto" else experiment["devices"]
+
+
+def _possible_trainers(experiment: Mapping) -> list[Trainer]:
+    return trainers_of({**experiment, "devices": _possible_devices(experiment)})
+
+
+def _trainers(experiment: Mapping) -> Iterator[Finding]:
+    """Find a baseline that the experiment does not have, and loops that its frameworks do not have."""
+    trainers, baseline = [trainer.name for trainer in _possible_trainers(experiment)], experiment["baseline"]
+    if baseline not in (None, *trainers):
+        yield ("baseline",), f"found {format_value(baseline)}; allowed: null, {', '.join(trainers)}"
+    frameworks = known_frameworks()
+    for i, loop in enumerate(experiment["loops"]):
+        lacking = [framework for framework in experiment["frameworks"] if loop not in frameworks[framework].loops]
+        if lacking:
+            having = ", ".join(framework.name for framework in frameworks.values() if loop in framework.loops)
+            found = f"found {format_value(loop)}, but there is no {loop} loop for {' and '.join(lacking)}"
+            yield ("loops", i), f"{found}; allowed: stock, or only frameworks with a {loop} loop ({having})"
+
+
+def _workers(experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+    """Find why trainers of the experiment can't have several workers."""
+    for i, workers in enumerate(experiment["workers"]):
+        if workers > 1:
+            for why in _why_not(workers, experiment, catalogue):
+                yield ("workers", i), f"found {workers}, but {why}"
+
+
+def _why_not(workers: int, experiment: Mapping, catalogue: Mapping) -> Iterator[str]:
+    if TUNED in experiment["loops"]:
+        yield f"several workers train only in the loop {STOCK}; allowed: 1, or loops: [{STOCK}]"
+    engines = {framework.name: framework.engine for framework in known_frameworks().values() if framework.engine}
+    for framework in experiment["frameworks"]:
+        if framework not in engines:
+            yield f"{framework} has no engine for several workers; allowed: 1, or the frameworks {', '.join(engines)}"
+            continue
+        for recipe, op in product(experiment["recipes"], sorted(engines[framework].lacks)):
+            if op in _ops(recipe):
+                having = ", ".join(name for name, engine in engines.items() if op not in engine.lacks)
+                yield (
+                    f"{engines[framework].name}, the engine of {framework}, computes {op} of {recipe} over the samples "
+                    f"of all workers, and other engines over those of each; allowed: 1, or the frameworks {having}"
+                )
+    for recipe, dataset in product(experiment["recipes"], experiment["datasets"]):
+        samples = catalogue[dataset].get("samples", {}).get("train")
+        size = configured_batch_size(RECIPES[recipe].batch_size, experiment["batch_size"]) or samples
+        last = size and ((samples or 0) % size or size)
+        if last is not None and last < workers:
+            which = f"the last batch has {last} samples ({recipe} on {dataset})"
+            yield f"{which}; allowed: at most {last}, or another batch_size"
+
+
+@cache
+def _ops(name: str) -> frozenset[str]:
+    """Return the layer types of a recipe's network."""
+    recipe = RECIPES[name]
+    return frozenset(node.op for node in recipe.architecture(recipe.input_shape, recipe.published_classes).nodes)
+
+
+# --- the whole config ---------------------------------------------------------------------------------------------
+
+
+def _figures(config: Mapping) -> Iterator[Finding]:
+    """Find trainers of figures that no experiment may have."""
+    known: dict[str, None] = {}
+    for experiment in config["experiments"].values():
+        commands = [Trainer(FRAMEWORK, device) for device in _possible_devices(experiment) if experiment["commands"]]
+        known |= dict.fromkeys(map(str, [*_possible_trainers(experiment), *commands]))
+    for i, trainer in enumerate(config["figures"].get("trainers") or ()):
+        if trainer not in known:
+            yield ("figures", "trainers", i), f"found {format_value(trainer)}; allowed: {', '.join(known)}"
+
+
+def _claims(config: Mapping) -> Iterator[Finding]:
+    """Find mistakes in the claims, with whole key paths."""
+    known = _known_values(config)
+    for i, claim in enumerate(config["claims"]):
+        path, where = ("claims", i), claim.get("where", {})
+        kinds = [name for name in ("verdict", "pairs") if name in claim] + ["bound"] * any(b in claim for b in BOUNDS)
+        if len(kinds) != 1:
+            yield path, "allowed: at_least, at_most or both; or verdict; or pairs"
+        if "pairs" not in claim and not where:
+            yield path, "where is missing; allowed: values of columns of tidy.csv that only one row has"
+        if "pairs" in claim:
+            for key in set(where).difference(OF_PAIRS):
+                yield (*path, "where", key), f"has no effect on pairs; allowed: {', '.join(OF_PAIRS)}"
+        if claim.get("at_least", 0) > claim.get("at_most", claim.get("at_least", 0)):
+            yield (*path, "at_least"), f"found {claim['at_least']}, which is more than at_most"
+        for key, values in known.items():
+            if key in where and where[key] not in values:
+                yield (*path, "where", key), f"found {format_value(where[key])}; allowed: {', '.join(map(str, values))}"
+
+
+def _known_values(config: Mapping) -> dict[str, list]:
+    """Return the values that the experiments have, by column."""
+    known: dict[str, list] = {key: [] for key in (*OF_PAIRS, "epochs", "workers")}
+    for name, experiment in config["experiments"].items():
+        commands = list(experiment["commands"])
+        known["experiment"] += [name, split_name(name)[0]]
+        known["recipe"] += [*experiment["recipes"], *commands]
+        known["dataset"] += [*experiment["datasets"], *([DATASET] if commands else [])]
+        known["epochs"] += experiment["epochs"]
+        known["workers"] += experiment["workers"]
+    return {key: list(dict.fromkeys(values)) for key, values in known.items()}
+
+
+# --- variants -----------------------------------------------------------------------------------------------------
+
+
+def variant_findings(config: Mapping) -> Iterator[Finding]:
+    """Yield a finding for each mistake in variants. config: the checked config, with defaults, not `expanded`."""
+    for name, experiment in config["experiments"].items():
+        path, variants = ("experiments", name, "variants"), experiment["variants"]
+        if not variants:
+            continue
+        if experiment["commands"]:
+            yield path, "has no effect on the commands of the experiment; allowed: commands in another experiment"
+        if len(variants) == 1:
+            yield path, "found one variant; allowed: two or more, or its settings in the experiment itself"
+        settings = expanded({name: experiment})
+        for first, second in combinations(variants, 2):
+            pair = [settings[variant_name(name, variant)] for variant in (first, second)]
+            for recipe in experiment["recipes"]:
+                one, other = (_meant(RECIPES[recipe], variant) for variant in pair)
+                if (variants[first] or variants[second]) and not differing_settings(one, other):
+                    found = f"is the same training as {first} with the recipe {recipe}; allowed: other settings. To see"
+                    how = "how two equal trainings differ, leave the settings of both empty ({})"
+                    yield (*path, second), f"{found} {how}"
+
+
+def _meant(recipe: Recipe, settings: Mapping) -> dict:
+    """Return the settings of a variant, with the recipe's rates of dropout if it sets none."""
+    meant = effective_settings(recipe_values(recipe), settings)
+    return meant | {"dropout": recipe.dropout_rates if meant["dropout"] is None else [meant["dropout"]]}
