@@ -56,11 +56,9 @@ def dataset(keys):
     [
         ("a: [1]\nb: 1\na: [2]", "a.yaml, line 3: found the key 'a' twice (first in line 1); allowed: each key once"),
         ("a: &a {}\nb:\n  <<: *a\n  x: 6\n  x: 7", "a.yaml, line 5: found the key 'x' twice (first in line 4)"),
-        ("e:\n  a: [10, 20\n  b: 1", "a.yaml, line 3: expected ',' or ']'"),
         ("e: !!python/object/apply:os.system ['touch owned']", "a.yaml, line 1: could not determine a constructor"),
         ("e:\n  a: 2017-13-45", "a.yaml: not valid YAML (month must be in 1..12)"),
         ("a:\n\te: {}", "a.yaml, line 2: found character '\\t'"),
-        ("a: \x00", "a.yaml: not valid YAML (unacceptable character #x0000"),
         ("a: {{ epochs }}", "a.yaml, line 1: found unhashable key"),
         ("a: 1\n---\nb: 1", "a.yaml, line 2: but found another document"),
         ("- a\n- b", "a.yaml: found a list at the top; allowed: a mapping"),
@@ -88,7 +86,6 @@ def test_files_that_can_not_be_read():
     [
         ("experiment: {}\nexperiments: {e: {}}", "a.yaml, line 1: experiment: unknown key; … mean experiments?"),
         ("mirror: m", "a.yaml: top level: lacks the key experiments or prepare; allowed: one of them, or both"),
-        ("# a comment", "a.yaml: top level: lacks the key experiments or prepare"),
         ("experiments:\n  e:", "line 2: experiments.e: found nothing (null); allowed: a mapping"),
         ("prepare: [zebra]", "prepare[0]: found 'zebra' (text); allowed: digits, "),
         ("prepare: [mnist, mnist]", "prepare: found 'mnist' (text) twice; allowed: each value once"),
@@ -100,23 +97,19 @@ def test_files_that_can_not_be_read():
         (experiment("epochs: [1, 0]"), "e.epochs[1]: found 0 (a whole number); allowed: a whole number, 1 or more"),
         (experiment("epochs: []"), "e.epochs: found an empty list; allowed"),
         (experiment("repeats: 3.0"), "e.repeats: found 3.0 (a number); allowed: a whole number, 1 to 10000"),
-        (experiment("repeats: true"), "e.repeats: found true (true or false); allowed"),
         (experiment("input: {scale: 1e-3}"), "found '1e-3' (text); … needs a point before it and a sign, as in 1.0e-3"),
         (experiment("input: {scale: .nan}"), "e.input.scale: found .nan (no finite number)"),
         (experiment(f"input: {{scale: 1{'0' * 400}}}"), f"e.input.scale: found 1{'0' * 55}...0 (a whole number)"),
         (experiment("input: {crop: [28]}"), "e.input.crop: found [28] (a list); allowed: "),
-        (experiment("description: {a: [true]}"), "e.description: found {a: [true]} (a mapping)"),
         (experiment("frameworks: chainer"), "e.frameworks: found 'chainer' (text); …; write [chainer]"),
         (experiment("frameworks: [pytorch]"), "e.frameworks[0]: found 'pytorch' (text); … did you mean torch?"),
         (experiment("devices: [cpu, cuda]"), "e.devices[1]: found 'cuda' (text); … did you mean gpu?"),
         (experiment("devices: [auto]"), "e.devices[0]: found 'auto' (text); … without a list"),
-        (experiment("devices: [cpu, cpu]"), "e.devices: found 'cpu' (text) twice"),
         (experiment("batch_size: ful"), "e.batch_size: found 'ful' (text); … did you mean full?"),
         (experiment("workers: [5000]"), "e.workers[0]: found 5000 (a whole number); allowed: … 1 to 4096"),
         (experiment("optimizer: {rule: momentum-sgd}"), "optimizer.rule: found … did you mean momentum_sgd?"),
         (experiment("optimizer: {momentum: 1}"), "e.optimizer.momentum: found 1 … above 0 and below 1"),
         ("claims: [{}]\nexperiments: {e: {}}", "claims[0]: lacks the key says; allowed: the claim in words"),
-        ("prices: {cpu_hour: -1}\nprepare: [mnist]", "prices.cpu_hour: found -1 (a whole number); allowed: a number"),
         # --- variants
         (experiment("variants: {A: {}, b: {}}"), "e.variants: found the name 'A' (text)"),
         (experiment("variants: {a: {epochs: [3]}, b: {}}"), "variants.a.epochs: unknown key; allowed: batch_size"),
@@ -124,7 +117,6 @@ def test_files_that_can_not_be_read():
         # --- entries of the catalogue
         (dataset("title: T, format: idxx"), "mine.format: found 'idxx' (text); … did you mean idx?"),
         (dataset("title: T, format: image_folder"), "mine: lacks the key files or folder; allowed: one"),
-        (dataset("title: T, format: image_list, folder: f"), "mine: lacks the key lists; allowed"),
         (dataset("title: T, format: image_folder, folder: f, vocabulary_size: 9"), "vocabulary_size: unknown key"),
         (dataset("title: T, format: image_folder, folder: f, root: a/.."), "root: found 'a/..' (text); …without .."),
         ("prepare: [imdb]\ndatasets: {imdb: {sequence_lenght: 8}}", "unknown key; … did you mean sequence_length?"),
@@ -164,7 +156,6 @@ PICTURES = """datasets:
 """
 FLUX = "recipes: [mnist-mlp-flux], "
 SUBSET = "title: T, format: class_subset, seed: 1, "
-SHORT = "datasets: {imdb: {sequence_length: 200}}\nexperiments: {e: {recipes: [imdb-cnn], datasets: [imdb]}}"
 
 
 @pytest.mark.parametrize(
@@ -180,9 +171,6 @@ SHORT = "datasets: {imdb: {sequence_length: 200}}\nexperiments: {e: {recipes: [i
         (experiment("datasets: [imdb]"), "e.recipes[0]: … 400 token ids; allowed: a dataset that fits (digits"),
         (experiment("recipes: [imdb-cnn], datasets: [mnist]"), "e.recipes[0]: … 400 token ids … (imdb, imdb-keras)"),
         (experiment("recipes: [imagenet-alex], datasets: [mnist]"), "e.recipes[0]: … crops 227 x 227 … of 28 x 28"),
-        (experiment("datasets: [ilsvrc2012]"), "e.recipes[0]: … takes inputs of 1 x 28 x 28 … gets 3 x 256 x 256"),
-        (SHORT, "e.recipes[0]: … 400 token ids … 200 token ids; … (imdb-keras)"),
-        (SHORT.replace("sequence_length: 200", "vocabulary_size: 5001"), "knows 5000 token ids … 5001"),
         (
             experiment("recipes: [imdb-cnn], datasets: [imdb], input: {scale: 1}"),
             "e.input: found {scale: 1} (a mapping), and the recipe imdb-cnn takes token ids … allowed: no input",
@@ -240,7 +228,6 @@ SHORT = "datasets: {imdb: {sequence_length: 200}}\nexperiments: {e: {recipes: [i
         (experiment("variants: {a: {dropout: 0}}"), "e.variants: found one variant; allowed: two or more"),
         (experiment("variants: {a: {batch_size: 9000}, b: {}}"), "e.variants.a.batch_size: found 9000, but"),
         (experiment("variants: {a: {dropout: .2}, b: {}}"), "e.variants.b: is the same training as a with the recipe"),
-        (experiment("variants: {a: {workers: [1]}, b: {}}"), "e.variants.b: is the same training as a"),
         (
             experiment("variants: {a: {}, b: {}}, commands: {c: {command: x, metrics: {format: chainer-log-report}}}"),
             "e.variants: has no effect on the commands",
@@ -281,16 +268,12 @@ def of_metrics(sentence, **metrics):
     ("command", "expected"),
     [
         ({"command": "train {epoch}"}, "command: found {epoch}; allowed: {epochs}, {device_flag}"),
-        ({"variables": {"A": "{gpu}"}}, "variables.A: found {gpu}; allowed: {epochs}"),
         ({"variables": {"A": "${HOME}/x"}}, "variables.A: found ${HOME}, which no shell"),
         ({"command": "sh -c 'a"}, "command: its quotes can't be read (no closing quotation)"),
-        ({"command": "  "}, "command: found no word"),
         of_shell("cd x && python t.py {epochs}", "cd, &&"),
-        of_shell("FOO='a b' python t.py", "FOO="),
         of_shell("python t.py < in > log 2>&1", "<, >, 2>&1"),
         of_shell("~/bin/python $HOME/x ${HOME} `pwd` $(pwd)", "`, $HOME, ${HOME}, $(, ~/bin/python"),
         of_shell("python t.py data/*.csv # all", "*, #"),
-        of_shell("python a.py\npython b.py", "a line break"),
         (
             {"command": "python t.py {device_flag}", "device_flag": {"cpu": "", "gpu": "| tee log"}},
             "device_flag.gpu: found |, and a command",

@@ -42,13 +42,8 @@ ENVIRONMENTS = Path(__file__).resolve().parents[4] / "envs"
 MIRROR_VARIABLE = "TRAINMARK_MIRROR"
 """Environment variable that names the mirror if the config names none."""
 
-STREAM_KEYS = ("loader", "evaluation_batch_size")
-"""Settings of an experiment that concern only streamed images."""
-
 RULE_CONSTANTS = {**DEFAULT_CONSTANTS, "adam_algorithm_1": DEFAULT_CONSTANTS["adam"]}
 """The constants of each update rule that a recipe can have; experiments can't choose the last one."""
-
-BOUNDS = ("at_least", "at_most")
 
 OF_PAIRS = ("experiment", "recipe", "dataset")
 """What a claim on certificates may name."""
@@ -219,7 +214,7 @@ def _stream(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]
     kinds = [kind_of(dataset, catalogue) for dataset in experiment["datasets"]]
     if any(is_streamed(transform, kind) for transform, kind in product(transforms, kinds)):
         return
-    for key in STREAM_KEYS:
+    for key in ("loader", "evaluation_batch_size"):
         if experiment[key] != defaults[key]:
             allowed = f"no {key}, a dataset of image files, or an input with random_crop or random_flip"
             yield (key,), f"has no effect, since the experiment streams no images; allowed: {allowed}"
@@ -309,8 +304,7 @@ def _claims(config: Mapping) -> Iterator[Finding]:
     known = _known_values(config)
     for i, claim in enumerate(config["claims"]):
         path, where = ("claims", i), claim.get("where", {})
-        kinds = [name for name in ("verdict", "pairs") if name in claim] + ["bound"] * any(b in claim for b in BOUNDS)
-        if len(kinds) != 1:
+        if ("verdict" in claim) + ("pairs" in claim) + ("at_least" in claim or "at_most" in claim) != 1:
             yield path, "allowed: at_least, at_most or both; or verdict; or pairs"
         if "pairs" not in claim and not where:
             yield path, "where is missing; allowed: values of columns of tidy.csv that only one row has"
